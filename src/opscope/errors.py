@@ -1,0 +1,46 @@
+"""Everything opscope raises on purpose.
+
+    OpscopeError
+    ├── UsageError            an argument or option makes no sense; the message says what does
+    ├── LifecycleError        right call, wrong moment (export before any recording, ...)
+    ├── TraceFormatError      a file is missing, damaged, foreign or newer than this opscope
+    ├── BridgeError           the torch bridge could not be compiled or loaded
+    └── MissingDependencyError  an optional package is needed and absent
+
+Every message is one paragraph that ends with what to do next. The command line prints the message
+alone, without a traceback, and exits with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+
+class OpscopeError(Exception):
+    """Base class of all deliberate errors.
+
+    Attributes:
+        exit_code: what the command line exits with.
+    """
+
+    exit_code = 1
+
+
+class UsageError(OpscopeError, ValueError):
+    """An argument, option or metadata value is not usable as given."""
+
+    exit_code = 2
+
+
+class LifecycleError(OpscopeError, RuntimeError):
+    """The call is valid, but not in the state the profiler is in."""
+
+
+class TraceFormatError(OpscopeError, ValueError):
+    """A trace on disk cannot be read as what it claims to be."""
+
+
+class BridgeError(OpscopeError, RuntimeError):
+    """The part of the recorder that is compiled against torch is unavailable."""
+
+
+class MissingDependencyError(OpscopeError, ImportError):
+    """An optional package is needed for this call; the message names the install command."""

@@ -1,0 +1,55 @@
+"""The string table of a trace: text once, integers everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Names:
+    """Immutable strings, decoded on access.
+
+    Text is kept as one UTF-8 blob and ``int64`` offsets (the Arrow layout), so a table of a
+    million names costs no Python objects until they are read. Bytes that are not UTF-8 are shown
+    with replacement characters.
+    """
+
+    def __init__(self, offsets: npt.NDArray[np.int64], blob: bytes) -> None:
+        """``offsets`` has one more element than there are names; name i is blob[o[i]:o[i+1]]."""
+        self.offsets = offsets
+        self.blob = blob
+        self._decoded: dict[int, str] = {}
+        self._index: dict[str, int] | None = None
+
+    @classmethod
+    def from_strings(cls, strings: Iterable[str]) -> Names:
+        """Build the table from Python strings, in order."""
+        encoded = [s.encode("utf-8", "surrogatepass") for s in strings]
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([len(e) for e in encoded], out=offsets[1:])
+        return cls(offsets, b"".join(encoded))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> str:
+        """The text; ``""`` for -1."""
+        index = int(index)
+        if index < 0:
+            return ""
+        text = self._decoded.get(index)
+        if text is None:
+            raw = self.blob[self.offsets[index] : self.offsets[index + 1]]
+            text = self._decoded[index] = raw.decode("utf-8", "replace")
+        return text
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[i] for i in range(len(self)))
+
+    def find(self, text: str) -> int:
+        """The row of ``text``, or -1 if no event uses it."""
+        if self._index is None:
+            self._index = {name: i for i, name in reversed(list(enumerate(self)))}
+        return self._index.get(text, -1)
