@@ -1,0 +1,1 @@
+"""Control of the native recorder: the torch bridge, windows, assembling traces."""

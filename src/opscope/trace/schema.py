@@ -27,6 +27,7 @@ class EventKind(IntEnum):
     MODULE_CALL = 4  # nn.Module.__call__, named after the instance
     OPTIMIZER_CALL = 5  # Optimizer.step of one instance
     GC_PAUSE = 6  # a garbage collection
+    RUNTIME_CALL = 7  # a call into a device's runtime or driver, such as cudaLaunchKernel
 
 
 class RecordScope(IntEnum):
@@ -88,12 +89,14 @@ class Column:
             that hold text themselves.
         meaning: one line, shown in the file format documentation.
         default: what a reader fills in when a file lacks the column.
+        refers: the table a value is a row of, if it is one.
     """
 
     name: str
     dtype: str
     meaning: str
     default: int = 0
+    refers: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,14 +123,20 @@ EVENTS = TableSchema(
     "events",
     "a span; row number = event id, in order of start time over all threads",
     (
-        Column("thread", "int32", "row in threads"),
-        Column("parent", "int32", "event this one ran directly inside, on the same thread", -1),
-        Column("name", "int32", "row in names", -1),
-        Column("overload", "int32", "operator overload name, row in names", -1),
+        Column("thread", "int32", "row in threads", refers="threads"),
+        Column(
+            "parent",
+            "int32",
+            "event this one ran directly inside, on the same thread",
+            -1,
+            refers="events",
+        ),
+        Column("name", "int32", "row in names", -1, refers="names"),
+        Column("overload", "int32", "operator overload name, row in names", -1, refers="names"),
         Column("kind", "uint8", "EventKind"),
         Column("scope", "uint8", "RecordScope; USER_SCOPE for annotations"),
         Column("start_ns", "int64", "Unix time"),
-        Column("duration_ns", "int64", "until its end, or the end of the recording if unfinished"),
+        Column("duration_ns", "int64", "until its end; see unfinished"),
         Column(
             "sequence_number",
             "int64",
@@ -140,7 +149,9 @@ EVENTS = TableSchema(
             "for backward nodes: torch_thread_id of the thread that ran the forward; 0 none",
         ),
         Column("step", "int32", "N of the ProfilerStep#N this started in", -1),
-        Column("unfinished", "bool", "still open when the recording stopped"),
+        Column(
+            "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"
+        ),
         Column("is_async", "bool", "ended on another thread, or after its parent"),
     ),
 )
@@ -149,11 +160,11 @@ TENSORS = TableSchema(
     "tensors",
     "one tensor argument (or element of a tensor list) of one event",
     (
-        Column("event", "int32", "row in events"),
+        Column("event", "int32", "row in events", refers="events"),
         Column("argument", "int16", "position in the call; -1 for keyword arguments"),
         Column("element", "int32", "position in a tensor list; -1 if the argument is a tensor", -1),
         Column("role", "uint8", "Role"),
-        Column("keyword", "int32", "keyword argument's name, row in names", -1),
+        Column("keyword", "int32", "keyword argument's name, row in names", -1, refers="names"),
         Column("tensor_id", "int64", "follows a tensor across views, set_ and resize_", -1),
         Column("allocation_id", "int64", "the allocation its storage came from", -1),
         Column("impl", "uint64", "address of the TensorImpl; 0 for an undefined tensor"),
@@ -176,12 +187,12 @@ SCALARS = TableSchema(
     "scalars",
     "one argument that is not a tensor",
     (
-        Column("event", "int32", "row in events"),
+        Column("event", "int32", "row in events", refers="events"),
         Column("argument", "int16", "position in the call; -1 for keyword arguments"),
         Column("role", "uint8", "Role"),
-        Column("keyword", "int32", "keyword argument's name, row in names", -1),
+        Column("keyword", "int32", "keyword argument's name, row in names", -1, refers="names"),
         Column("type", "uint8", "ScalarType"),
-        Column("value", "int32", "its text as torch prints it, row in names", -1),
+        Column("value", "int32", "its text as torch prints it, row in names", -1, refers="names"),
     ),
 )
 
@@ -189,8 +200,8 @@ ALLOCATIONS = TableSchema(
     "allocations",
     "one allocation, free or failed allocation",
     (
-        Column("event", "int32", "span it happened in", -1),
-        Column("thread", "int32", "row in threads"),
+        Column("event", "int32", "span it happened in", -1, refers="events"),
+        Column("thread", "int32", "row in threads", refers="threads"),
         Column("action", "uint8", "AllocationAction"),
         Column("time_ns", "int64", "Unix time"),
         Column("address", "uint64", "of the block"),
@@ -208,12 +219,12 @@ PYTHON_CALLS = TableSchema(
     "python_calls",
     "what is known of a PYTHON_CALL, C_CALL, MODULE_CALL or OPTIMIZER_CALL beyond its span",
     (
-        Column("event", "int32", "row in events"),
-        Column("frame", "int32", "function called, row in frames", -1),
-        Column("caller", "int32", "function that called it, row in frames", -1),
+        Column("event", "int32", "row in events", refers="events"),
+        Column("frame", "int32", "function called, row in frames", -1, refers="frames"),
+        Column("caller", "int32", "function that called it, row in frames", -1, refers="frames"),
         Column("caller_line", "int32", "line in the caller", -1),
-        Column("module", "int32", "row in modules", -1),
-        Column("optimizer", "int32", "row in optimizers", -1),
+        Column("module", "int32", "row in modules", -1, refers="modules"),
+        Column("optimizer", "int32", "row in optimizers", -1, refers="optimizers"),
     ),
 )
 
@@ -221,8 +232,8 @@ FRAMES = TableSchema(
     "frames",
     "one Python function (code object) or C function",
     (
-        Column("file", "int32", "row in names", -1),
-        Column("function", "int32", "row in names", -1),
+        Column("file", "int32", "row in names", -1, refers="names"),
+        Column("function", "int32", "row in names", -1, refers="names"),
         Column("line", "int32", "first line of the function", -1),
     ),
 )
@@ -233,8 +244,14 @@ MODULES = TableSchema(
     (
         Column("address", "uint64", "id() of the instance"),
         Column("class_address", "uint64", "id() of its class"),
-        Column("class_name", "int32", "row in names", -1),
-        Column("name", "int32", "class name with instance number, as in Linear_0; row in names", -1),
+        Column("class_name", "int32", "row in names", -1, refers="names"),
+        Column(
+            "name",
+            "int32",
+            "class name with instance number, as in Linear_0; row in names",
+            -1,
+            refers="names",
+        ),
     ),
 )
 
@@ -243,7 +260,7 @@ OPTIMIZERS = TableSchema(
     "one Optimizer instance that stepped",
     (
         Column("address", "uint64", "id() of the instance"),
-        Column("class_name", "int32", "row in names", -1),
+        Column("class_name", "int32", "row in names", -1, refers="names"),
     ),
 )
 
@@ -251,10 +268,10 @@ PARAMETERS = TableSchema(
     "parameters",
     "one tensor held by a module or an optimizer: a parameter, its gradient, or optimizer state",
     (
-        Column("module", "int32", "row in modules", -1),
-        Column("optimizer", "int32", "row in optimizers", -1),
+        Column("module", "int32", "row in modules", -1, refers="modules"),
+        Column("optimizer", "int32", "row in optimizers", -1, refers="optimizers"),
         Column("parameter", "int32", "number of the parameter within its owner"),
-        Column("name", "int32", "parameter or state name, row in names", -1),
+        Column("name", "int32", "parameter or state name, row in names", -1, refers="names"),
         Column("role", "uint8", "0 parameter, 1 gradient, 2 optimizer state"),
         Column("tensor_id", "int64", "as in tensors", -1),
         Column("allocation_id", "int64", "as in tensors", -1),
@@ -274,7 +291,7 @@ GPU = TableSchema(
     "one activity of a device: kernel, copy, set or synchronisation",
     (
         Column("kind", "uint8", "0 kernel, 1 copy, 2 set, 3 synchronisation, 4 annotation"),
-        Column("name", "int32", "row in names", -1),
+        Column("name", "int32", "row in names", -1, refers="names"),
         Column("start_ns", "int64", "Unix time"),
         Column("duration_ns", "int64", "on the device"),
         Column("device_type", "int8", "c10::DeviceType"),
@@ -282,7 +299,7 @@ GPU = TableSchema(
         Column("context", "int32", "device context"),
         Column("stream", "int32", "device stream"),
         Column("correlation_id", "int64", "of the runtime call that launched it"),
-        Column("launch", "int32", "event that launched it", -1),
+        Column("launch", "int32", "event that launched it", -1, refers="events"),
         Column("size_bytes", "int64", "copied or set"),
         Column("grid", "list[int64]", "launch grid: x, y, z"),
         Column("block", "list[int64]", "thread block: x, y, z"),
@@ -294,8 +311,8 @@ LINKS = TableSchema(
     "an arrow between two events",
     (
         Column("kind", "uint8", "0 forward to backward"),
-        Column("source", "int32", "row in events"),
-        Column("target", "int32", "row in events"),
+        Column("source", "int32", "row in events", refers="events"),
+        Column("target", "int32", "row in events", refers="events"),
     ),
 )
 
@@ -304,8 +321,10 @@ THREADS = TableSchema(
     "one thread that recorded something",
     (
         Column("system_thread_id", "int64", "kernel thread id"),
-        Column("torch_thread_id", "int64", "RecordFunction's logical id; 0 if torch never ran there"),
-        Column("name", "int32", "row in names", -1),
+        Column(
+            "torch_thread_id", "int64", "RecordFunction's logical id; 0 if torch never ran there"
+        ),
+        Column("name", "int32", "row in names", -1, refers="names"),
     ),
 )
 

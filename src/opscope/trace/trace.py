@@ -60,6 +60,10 @@ class Trace:
         table = self._tables["metadata"]
         return {str(k): json.loads(v) for k, v in zip(table["key"], table["value"], strict=True)}
 
+    def with_metadata(self, more: Mapping[str, Any]) -> Trace:
+        """The same tables with some metadata added or replaced."""
+        return Trace(self._tables, self.names, {**self.metadata, **more})
+
     @property
     def ledger(self) -> dict[str, dict[str, float]]:
         """What each source was asked for, recorded and dropped: ``{source: {what: value}}``."""

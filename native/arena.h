@@ -1,0 +1,116 @@
+// The side arena of one thread: packed 64-bit words that records point into.
+//
+// Shapes, strides and scalar arguments are copied here at call time, so recording them keeps no
+// tensor alive. A payload never crosses blocks; one that outgrows its block is moved to a new one.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "block_pool.h"
+#include "record.h"
+
+namespace opscope {
+
+struct ArenaBlock {
+  std::atomic<ArenaBlock*> next{nullptr};
+  uint64_t sequence = 0;
+  static constexpr size_t kWords = 8192 - 8;
+  alignas(64) uint64_t words[kWords];
+};
+static_assert(sizeof(ArenaBlock) == kBlockBytes);
+
+// A position packs the block's sequence number (modulo 2^19) and the word in it.
+constexpr uint32_t kArenaWordBits = 13;
+inline uint32_t arena_position(uint64_t sequence, size_t word) {
+  return static_cast<uint32_t>(sequence << kArenaWordBits) | static_cast<uint32_t>(word);
+}
+
+class Arena {
+ public:
+  explicit Arena(BlockPool& pool) : pool_(pool) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() {
+    for (ArenaBlock* block = head_.load(); block != nullptr;) {
+      ArenaBlock* next = block->next.load(std::memory_order_relaxed);
+      pool_.release(block);
+      block = next;
+    }
+  }
+
+  // [owner] Sequence number of the block the next payload would start in, or of the one after it.
+  uint64_t current_block() const { return tail_ == nullptr ? 0 : tail_->sequence; }
+
+  // [owner] Starts a payload. False if there is no memory.
+  bool begin() {
+    start_ = used_;
+    return tail_ != nullptr || add_block();
+  }
+
+  // [owner] Room for `count` more words of the payload begun; nullptr if it cannot be had, and
+  // then the payload must be cancelled. Words are written, then kept with advance().
+  uint64_t* reserve(size_t count) {
+    if (used_ + count > ArenaBlock::kWords) [[unlikely]] {
+      if (!move_payload(count)) return nullptr;
+    }
+    return tail_->words + used_;
+  }
+  void advance(size_t count) { used_ += count; }
+
+  // [owner] Ends the payload and returns its position. The caller publishes it with a record.
+  uint32_t commit() const { return arena_position(tail_->sequence, start_); }
+  void cancel() { used_ = start_; }
+
+  // [reader] The oldest block still kept, or nullptr.
+  const ArenaBlock* head() const { return head_.load(std::memory_order_acquire); }
+
+  // [reader, holding the registry's mutex]
+  void release_before(uint64_t sequence) {
+    ArenaBlock* block = head_.load(std::memory_order_acquire);
+    while (block != nullptr && block->sequence < sequence) {
+      ArenaBlock* next = block->next.load(std::memory_order_acquire);
+      if (next == nullptr) break;
+      pool_.release(block);
+      block = next;
+      head_.store(block, std::memory_order_release);
+    }
+  }
+
+ private:
+  bool add_block() {
+    void* memory = pool_.acquire();
+    if (memory == nullptr) return false;
+    auto* block = new (memory) ArenaBlock;
+    block->sequence = tail_ == nullptr ? 0 : tail_->sequence + 1;
+    if (tail_ == nullptr) {
+      head_.store(block, std::memory_order_release);
+    } else {
+      tail_->next.store(block, std::memory_order_release);
+    }
+    tail_ = block;
+    used_ = start_ = 0;
+    return true;
+  }
+
+  bool move_payload(size_t count) {
+    const size_t length = used_ - start_;
+    if (length + count > ArenaBlock::kWords) return false;
+    const uint64_t* payload = tail_->words + start_;
+    if (!add_block()) return false;
+    std::copy_n(payload, length, tail_->words);
+    used_ = length;
+    return true;
+  }
+
+  size_t used_ = 0;   // words used in the current block
+  size_t start_ = 0;  // where the payload being written starts
+  std::atomic<ArenaBlock*> head_{nullptr};  // set by the owner once, then moved by readers only
+  ArenaBlock* tail_ = nullptr;
+  BlockPool& pool_;
+};
+
+}  // namespace opscope

@@ -1,0 +1,221 @@
+#include "arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+namespace opscope {
+
+namespace {
+
+// ScalarType and Role of trace/schema.py.
+enum ScalarType : uint8_t {
+  kScalarNone,
+  kScalarBool,
+  kScalarInt,
+  kScalarFloat,
+  kScalarComplex,
+  kScalarString,
+  kScalarDevice,
+  kScalarIntList,
+  kScalarFloatList,
+  kScalarBoolList,
+  kScalarTensorList,
+  kScalarOtherList,
+  kScalarOther,
+};
+enum Role : uint8_t { kInput, kOutput, kKeyword };
+
+void append_int(std::string& text, int64_t number) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
+  text.append(digits, end);
+}
+
+double as_double(uint64_t bits) {
+  double number;
+  std::memcpy(&number, &bits, sizeof(number));
+  return number;
+}
+
+const char* device_name(uint8_t type) {
+  // c10::DeviceType in order; numbers are part of torch's serialisation format and do not change.
+  static const char* const names[] = {"cpu",  "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
+                                      "fpga", "maia", "xla",    "vulkan", "metal",  "xpu",   "mps",
+                                      "meta", "hpu",  "ve",     "lazy",   "ipu",    "mtia",  "privateuseone"};
+  return type < std::size(names) ? names[type] : "unknown";
+}
+
+}  // namespace
+
+void append_double(std::string& text, double number) {
+  if (std::isfinite(number) && std::abs(number) < 9.2e18 &&
+      static_cast<double>(static_cast<int64_t>(number)) == number) {
+    append_int(text, static_cast<int64_t>(number));
+    text.push_back('.');
+    return;
+  }
+  char digits[40];
+  std::snprintf(digits, sizeof(digits), "%.17g", number);
+  text.append(digits);
+}
+
+const uint64_t* ArenaCursor::at(uint32_t position) {
+  const uint32_t sequence = position >> kArenaWordBits;
+  const uint32_t mask = (1u << (32 - kArenaWordBits)) - 1;
+  while (block_ != nullptr && (block_->sequence & mask) != sequence) {
+    block_ = block_->next.load(std::memory_order_acquire);
+  }
+  return block_ == nullptr ? nullptr : block_->words + (position & ((1u << kArenaWordBits) - 1));
+}
+
+void ArgumentWriter::write(const uint64_t* payload, int32_t event, bool output) {
+  if (payload == nullptr) {
+    ++out_.cut_payloads;
+    return;
+  }
+  const uint64_t head = *payload++;
+  event_ = event;
+  keyword_ = -1;
+  role_ = output ? kOutput : kInput;
+  for (uint32_t i = 0; i < head_positional(head); ++i) {
+    argument_ = static_cast<int16_t>(std::min<uint32_t>(i, INT16_MAX));
+    payload = write_value(payload);
+  }
+  role_ = kKeyword;
+  argument_ = -1;
+  for (uint32_t i = 0; i < head_keywords(head); ++i) {
+    const size_t bytes = detail_of(*payload);
+    keyword_ = out_.names.add({reinterpret_cast<const char*>(payload + 1), bytes});
+    payload = write_value(payload + 1 + (bytes + 7) / 8);
+  }
+}
+
+const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
+  const uint64_t detail = detail_of(*word);
+  text_.clear();
+  switch (tag_of(*word)) {
+    case Tag::kTensor:
+    case Tag::kUndefined:
+      return write_tensor(word, -1);
+    case Tag::kTensorList:
+      return write_tensor_list(word);
+    case Tag::kIntList:
+    case Tag::kDoubleList:
+    case Tag::kBoolList:
+      return write_list(word);
+    case Tag::kInt:
+      append_int(text_, static_cast<int64_t>(word[1]));
+      write_scalar(kScalarInt, text_);
+      return word + 2;
+    case Tag::kDouble:
+      append_double(text_, as_double(word[1]));
+      write_scalar(kScalarFloat, text_);
+      return word + 2;
+    case Tag::kComplex:
+      text_ = "(";
+      append_double(text_, as_double(word[1]));
+      text_ += ",";
+      append_double(text_, as_double(word[2]));
+      text_ += ")";
+      write_scalar(kScalarComplex, text_);
+      return word + 3;
+    case Tag::kBool:
+      write_scalar(kScalarBool, detail != 0 ? "True" : "False");
+      return word + 1;
+    case Tag::kString:
+      write_scalar(kScalarString, {reinterpret_cast<const char*>(word + 1), detail});
+      return word + 1 + (detail + 7) / 8;
+    case Tag::kDevice:
+      text_ = device_name(static_cast<uint8_t>(detail));
+      if (const auto index = static_cast<int8_t>(detail >> 8); index >= 0) {
+        text_ += ":";
+        append_int(text_, index);
+      }
+      write_scalar(kScalarDevice, text_);
+      return word + 1;
+    case Tag::kOtherList:
+      write_scalar(kScalarOtherList, detail == 0 ? "[]" : "");
+      return word + 1;
+    case Tag::kNone:
+      write_scalar(kScalarNone, "");
+      return word + 1;
+    case Tag::kOther:
+      break;
+  }
+  write_scalar(kScalarOther, "");
+  return word + 1;
+}
+
+const uint64_t* ArgumentWriter::write_list(const uint64_t* word) {
+  const uint64_t detail = detail_of(*word);
+  const size_t kept = detail & 0xffffff;
+  const size_t full = detail >> 24;
+  const Tag tag = tag_of(*word);
+  text_ = "[";
+  for (size_t i = 0; i < kept; ++i) {
+    if (i != 0) text_ += ", ";
+    const uint64_t bits = word[1 + i];
+    if (tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
+    if (tag == Tag::kDoubleList) append_double(text_, as_double(bits));
+    if (tag == Tag::kBoolList) text_ += bits != 0 ? "True" : "False";
+  }
+  text_ += full > kept ? ", ...]" : "]";
+  write_scalar(tag == Tag::kIntList      ? kScalarIntList
+               : tag == Tag::kDoubleList ? kScalarFloatList
+                                         : kScalarBoolList,
+               text_);
+  return word + 1 + kept;
+}
+
+const uint64_t* ArgumentWriter::write_tensor_list(const uint64_t* word) {
+  const uint64_t count = detail_of(*word++);
+  if (count == 0) write_scalar(kScalarTensorList, "[]");
+  for (uint64_t i = 0; i < count; ++i) word = write_tensor(word, static_cast<int32_t>(i));
+  return word;
+}
+
+const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t element) {
+  TensorColumns& t = out_.tensors;
+  const bool defined = tag_of(*word) == Tag::kTensor;
+  const TensorDetail detail = defined ? unpack_tensor(detail_of(*word)) : TensorDetail{-1, 0, 0, -1, 0, 0};
+  ++word;
+  t.event.push_back(event_);
+  t.argument.push_back(argument_);
+  t.element.push_back(element);
+  t.role.push_back(role_);
+  t.keyword.push_back(keyword_);
+  t.dtype.push_back(detail.dtype);
+  t.layout.push_back(static_cast<int8_t>(detail.layout));
+  t.device_type.push_back(static_cast<int8_t>(detail.device_type));
+  t.device_index.push_back(detail.device_index);
+  t.requires_grad.push_back((detail.flags & kRequiresGrad) != 0);
+  t.is_wrapped_number.push_back((detail.flags & kWrappedNumber) != 0);
+  t.impl.push_back(defined ? word[0] : 0);
+  t.storage_impl.push_back(defined ? word[1] : 0);
+  t.storage.push_back(defined ? word[2] : 0);
+  t.storage_offset.push_back(defined ? static_cast<int64_t>(word[3]) : 0);
+  t.version.push_back(defined ? static_cast<int64_t>(word[4]) : -1);
+  if (defined) word += kTensorWords;
+  for (int i = 0; i < detail.dim; ++i) t.sizes.values.push_back(static_cast<int64_t>(*word++));
+  t.sizes.end_row();
+  if ((detail.flags & kHasStrides) != 0) {
+    for (int i = 0; i < detail.dim; ++i) t.strides.values.push_back(static_cast<int64_t>(*word++));
+  }
+  t.strides.end_row();
+  return word;
+}
+
+void ArgumentWriter::write_scalar(uint8_t type, std::string_view text) {
+  ScalarColumns& s = out_.scalars;
+  s.event.push_back(event_);
+  s.argument.push_back(argument_);
+  s.role.push_back(role_);
+  s.keyword.push_back(keyword_);
+  s.type.push_back(type);
+  s.value.push_back(out_.names.add(text));
+}
+
+}  // namespace opscope

@@ -1,0 +1,48 @@
+// Reading payloads back: arena words become rows of the tensors and scalars tables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "arena.h"
+#include "columns.h"
+#include "payload.h"
+
+namespace opscope {
+
+// Finds payloads by position. Positions of one thread are asked for in rising order, so it walks
+// the blocks once.
+class ArenaCursor {
+ public:
+  explicit ArenaCursor(const Arena& arena) : block_(arena.head()) {}
+  const uint64_t* at(uint32_t position);
+
+ private:
+  const ArenaBlock* block_;
+};
+
+class ArgumentWriter {
+ public:
+  explicit ArgumentWriter(Columns& out) : out_(out) {}
+  // A payload that is no longer there (nullptr) is counted as cut.
+  void write(const uint64_t* payload, int32_t event, bool output);
+
+ private:
+  const uint64_t* write_value(const uint64_t* word);
+  const uint64_t* write_tensor(const uint64_t* word, int32_t element);
+  const uint64_t* write_tensor_list(const uint64_t* word);
+  const uint64_t* write_list(const uint64_t* word);
+  void write_scalar(uint8_t type, std::string_view text);
+
+  Columns& out_;
+  std::string text_;
+  int32_t event_ = -1;
+  int16_t argument_ = -1;
+  int32_t keyword_ = -1;
+  uint8_t role_ = 0;
+};
+
+// A double as torch prints it: "1." where it is whole, 17 significant digits otherwise.
+void append_double(std::string& text, double number);
+
+}  // namespace opscope

@@ -1,0 +1,343 @@
+#include "columns.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "arguments.h"
+
+namespace opscope {
+
+namespace {
+
+constexpr int32_t kNone = -1;
+
+// One thread's spans of the window, in start order.
+struct ThreadSpans {
+  std::vector<const Record*> spans;
+  std::vector<int32_t> parents;        // ordinal in `spans`, kNone
+  std::vector<const Record*> memory;   // allocations, frees, failures
+  std::vector<int32_t> memory_spans;   // the span each happened in
+  std::vector<const Record*> outputs;
+  std::vector<int32_t> output_spans;
+  std::vector<int32_t> ids;  // ordinal -> event id
+};
+
+struct Ends {
+  // Ends recorded apart from their span, by key, in time order.
+  std::unordered_map<uint64_t, std::vector<uint64_t>> by_key;
+  uint64_t total = 0;
+  uint64_t matched = 0;
+
+  // The first end with this key after the span began, 0 if there is none: a key is an address, so
+  // a later span may have the same.
+  uint64_t find(uint64_t key, uint64_t start) {
+    const auto found = by_key.find(key);
+    if (found == by_key.end()) return 0;
+    const auto end = std::lower_bound(found->second.begin(), found->second.end(), start);
+    if (end == found->second.end()) return 0;
+    ++matched;
+    return *end;
+  }
+};
+
+uint32_t want_of(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kOperator:
+      return kWantOperators;
+    case RecordKind::kAnnotation:
+      return kWantAnnotations;
+    case RecordKind::kPythonCall:
+    case RecordKind::kCCall:
+      return kWantPython;
+    case RecordKind::kModuleCall:
+    case RecordKind::kOptimizerCall:
+      return kWantPython | kWantModules;
+    case RecordKind::kGcPause:
+      return kWantGc;
+    default:
+      return kWantMemory;
+  }
+}
+
+class WindowDecoder {
+ public:
+  WindowDecoder(Recorder& recorder, const Window& window)
+      : recorder_(recorder), window_(window), clock_(recorder.origin(), window.stopped) {}
+
+  Columns run() {
+    out_.start_ns = clock_ns(window_.started.ticks);
+    out_.end_ns = clock_ns(window_.stopped.ticks);
+    for (const Slice& slice : window_.slices) collect(slice);
+    for (auto& [key, ticks] : ends_.by_key) std::sort(ticks.begin(), ticks.end());
+    merge();
+    write_events();
+    write_outputs();
+    write_allocations();
+    out_.unmatched_ends = ends_.total - ends_.matched;
+    return std::move(out_);
+  }
+
+ private:
+  // Ticks are converted around the window's own end, so that a wall clock stepped between two
+  // windows moves neither.
+  int64_t clock_ns(uint64_t ticks) const {
+    return window_.stopped.unix_ns - clock_.duration_ns(ticks, window_.stopped.ticks);
+  }
+
+  bool in_window(uint64_t ticks) const {
+    if (ticks < window_.started.ticks || ticks > window_.stopped.ticks) return false;
+    return std::none_of(window_.pauses.begin(), window_.pauses.end(), [&](const Pause& pause) {
+      return ticks >= pause.from_ticks && ticks < pause.to_ticks;
+    });
+  }
+
+  void collect(const Slice& slice) {
+    ThreadSpans& thread = threads_.emplace_back();
+    // For each record of the slice, the ordinal of the span it is or is inside of: a span the
+    // window does not want hands its children to its own parent.
+    std::vector<int32_t> enclosing(slice.end - std::min(slice.begin, slice.end), kNone);
+    const auto span_at = [&](uint32_t index) -> int32_t {
+      if (index == kNoParent) return kNone;
+      const uint32_t offset = index - static_cast<uint32_t>(slice.begin);
+      return offset < enclosing.size() ? enclosing[offset] : kNone;
+    };
+    for (const Chunk* chunk = slice.thread->log().head(); chunk != nullptr;
+         chunk = chunk->next.load(std::memory_order_acquire)) {
+      if (chunk->first_index >= slice.end) break;
+      const uint64_t last = std::min(chunk->first_index + Chunk::kRecords, slice.end);
+      for (uint64_t index = std::max(chunk->first_index, slice.begin); index < last; ++index) {
+        const Record& record = chunk->records[index - chunk->first_index];
+        enclosing[index - slice.begin] = add_record(thread, record, span_at(record.parent));
+      }
+    }
+    out_.dropped += slice.dropped;
+  }
+
+  // Returns the ordinal of the span that children of this record belong to.
+  int32_t add_record(ThreadSpans& thread, const Record& record, int32_t parent) {
+    if (record.kind == RecordKind::kClose) {
+      ends_.by_key[record.end].push_back(record.ticks);
+      ++ends_.total;
+      return parent;
+    }
+    if (!in_window(record.ticks)) return parent;
+    if (record.kind == RecordKind::kOutputs) {
+      if ((window_.wants & kWantOutputs) != 0 && parent != kNone) {
+        thread.outputs.push_back(&record);
+        thread.output_spans.push_back(parent);
+      }
+      return parent;
+    }
+    if ((window_.wants & want_of(record.kind)) == 0) return parent;
+    if (!is_span(record.kind)) {
+      thread.memory.push_back(&record);
+      thread.memory_spans.push_back(parent);
+      return parent;
+    }
+    thread.spans.push_back(&record);
+    thread.parents.push_back(parent);
+    return static_cast<int32_t>(thread.spans.size() - 1);
+  }
+
+  // Numbers the spans of all threads in start order.
+  void merge() {
+    size_t total = 0;
+    using Head = std::pair<uint64_t, uint32_t>;  // start of a thread's next span, thread
+    std::priority_queue<Head, std::vector<Head>, std::greater<>> heads;
+    std::vector<size_t> next(threads_.size(), 0);
+    for (uint32_t t = 0; t < threads_.size(); ++t) {
+      total += threads_[t].spans.size();
+      threads_[t].ids.resize(threads_[t].spans.size());
+      if (!threads_[t].spans.empty()) heads.emplace(threads_[t].spans[0]->ticks, t);
+    }
+    order_.reserve(total);
+    while (!heads.empty()) {
+      const uint32_t t = heads.top().second;
+      heads.pop();
+      ThreadSpans& thread = threads_[t];
+      const uint64_t others = heads.empty() ? UINT64_MAX : heads.top().first;
+      size_t& i = next[t];
+      // At least one, then as many as come before any other thread's.
+      do {
+        thread.ids[i] = static_cast<int32_t>(order_.size());
+        order_.push_back(t);
+        ++i;
+      } while (i < thread.spans.size() && thread.spans[i]->ticks <= others);
+      if (i < thread.spans.size()) heads.emplace(thread.spans[i]->ticks, t);
+    }
+  }
+
+  void reserve_events() {
+    EventColumns& e = out_.events;
+    const size_t count = order_.size();
+    for (auto* column : {&e.thread, &e.parent, &e.name, &e.overload, &e.forward_thread})
+      column->reserve(count);
+    for (auto* column : {&e.kind, &e.scope, &e.unfinished, &e.is_async}) column->reserve(count);
+    for (auto* column : {&e.start_ns, &e.duration_ns, &e.sequence_number}) column->reserve(count);
+  }
+
+  void write_events() {
+    reserve_events();
+    std::vector<size_t> next(threads_.size(), 0);
+    std::vector<ArenaCursor> cursors;
+    for (const Slice& slice : window_.slices) cursors.emplace_back(slice.thread->arena());
+    const bool inputs = (window_.wants & kWantInputs) != 0;
+    ArgumentWriter writer(out_);
+    for (const uint32_t t : order_) {
+      const size_t i = next[t]++;
+      const Record& record = *threads_[t].spans[i];
+      write_event(t, i, record, thread_row(t));
+      const bool has_payload = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
+      if (!inputs || !has_payload || record.arena == kNoArena) continue;
+      const auto event = static_cast<int32_t>(out_.events.thread.size() - 1);
+      writer.write(cursors[t].at(record.arena), event, /*output=*/false);
+    }
+  }
+
+  int32_t thread_row(uint32_t t) {
+    thread_rows_.resize(threads_.size(), kNone);
+    int32_t& row = thread_rows_[t];
+    if (row == kNone) {
+      const ThreadLog& thread = *window_.slices[t].thread;
+      row = static_cast<int32_t>(out_.threads.name.size());
+      out_.threads.system_thread_id.push_back(thread.system_thread_id);
+      out_.threads.torch_thread_id.push_back(static_cast<int64_t>(thread.torch_thread_id.load()));
+      out_.threads.name.push_back(out_.names.add(thread.name));
+    }
+    return row;
+  }
+
+  void write_event(uint32_t t, size_t i, const Record& record, int32_t thread) {
+    EventColumns& e = out_.events;
+    const int32_t local_parent = threads_[t].parents[i];
+    const int32_t parent = local_parent == kNone ? kNone : threads_[t].ids[local_parent];
+    const int64_t start_ns = clock_ns(record.ticks);
+    bool unfinished = false;
+    bool is_async = false;
+    const int64_t end_ns = end_of(record, parent, &unfinished, &is_async);
+    const bool is_torch = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
+    e.thread.push_back(thread);
+    e.parent.push_back(parent);
+    e.name.push_back(out_.names.add_global(recorder_.names(), record.name));
+    e.overload.push_back((window_.wants & kWantOverloads) != 0
+                             ? out_.names.overload_of(recorder_.names(), record.name)
+                             : kNone);
+    e.kind.push_back(static_cast<uint8_t>(record.kind));
+    e.scope.push_back(record.scope);
+    e.start_ns.push_back(start_ns);
+    e.duration_ns.push_back(std::max<int64_t>(end_ns - start_ns, 0));
+    e.sequence_number.push_back(is_torch ? record.sequence_number : kNone);
+    e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.forward_thread) : 0);
+    e.unfinished.push_back(unfinished);
+    e.is_async.push_back(is_async);
+  }
+
+  int64_t end_of(const Record& record, int32_t parent, bool* unfinished, bool* is_async) {
+    uint64_t ticks = 0;
+    if (record.load_state() == SpanState::kClosed) {
+      ticks = record.load_end();
+    } else {
+      ticks = ends_.find(record.load_end(), record.ticks);
+      *is_async = ticks != 0;
+    }
+    if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
+    // No end inside the window: it ends with what encloses it.
+    *unfinished = true;
+    if (parent == kNone || ticks != 0) return out_.end_ns;
+    return out_.events.start_ns[parent] + out_.events.duration_ns[parent];
+  }
+
+  void write_outputs() {
+    ArgumentWriter writer(out_);
+    for (size_t t = 0; t < threads_.size(); ++t) {
+      ArenaCursor cursor(window_.slices[t].thread->arena());
+      for (size_t i = 0; i < threads_[t].outputs.size(); ++i) {
+        const Record& record = *threads_[t].outputs[i];
+        if (record.arena == kNoArena) continue;
+        writer.write(cursor.at(record.arena), threads_[t].ids[threads_[t].output_spans[i]], true);
+      }
+    }
+  }
+
+  void write_allocations() {
+    struct Row {
+      uint64_t ticks;
+      uint32_t thread;
+      uint32_t index;
+    };
+    std::vector<Row> rows;
+    std::vector<ArenaCursor> cursors;
+    for (uint32_t t = 0; t < threads_.size(); ++t) {
+      cursors.emplace_back(window_.slices[t].thread->arena());
+      for (uint32_t i = 0; i < threads_[t].memory.size(); ++i) {
+        rows.push_back({threads_[t].memory[i]->ticks, t, i});
+      }
+    }
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Row& a, const Row& b) { return a.ticks < b.ticks; });
+    AllocationColumns& a = out_.allocations;
+    for (const Row& row : rows) {
+      const Record& record = *threads_[row.thread].memory[row.index];
+      const int32_t span = threads_[row.thread].memory_spans[row.index];
+      const uint64_t* reserved = record.forward_thread == kNoArena
+                                     ? nullptr
+                                     : cursors[row.thread].at(record.forward_thread);
+      a.event.push_back(span == kNone ? kNone : threads_[row.thread].ids[span]);
+      a.thread.push_back(thread_row(row.thread));
+      a.action.push_back(static_cast<uint8_t>(record.kind) - static_cast<uint8_t>(RecordKind::kAllocate));
+      a.time_ns.push_back(clock_ns(record.ticks));
+      a.address.push_back(record.end);
+      a.size_bytes.push_back(record.sequence_number);
+      a.total_allocated_bytes.push_back(
+          static_cast<int64_t>(record.name | static_cast<uint64_t>(record.arena) << 32));
+      a.total_reserved_bytes.push_back(reserved == nullptr ? 0 : static_cast<int64_t>(*reserved));
+      a.device_type.push_back(static_cast<int8_t>(record.scope));
+      a.device_index.push_back(record.device_index);
+    }
+  }
+
+  Recorder& recorder_;
+  const Window& window_;
+  TickConverter clock_;
+  std::vector<ThreadSpans> threads_;  // as window_.slices
+  std::vector<uint32_t> order_;       // thread of each event, by event id
+  std::vector<int32_t> thread_rows_;  // row in the threads table, made on first use
+  Ends ends_;
+  Columns out_;
+};
+
+}  // namespace
+
+int32_t LocalNames::add(std::string_view text) {
+  const auto [entry, is_new] = ids_.try_emplace(std::string(text), static_cast<int32_t>(ids_.size()));
+  if (is_new) {
+    blob.append(text);
+    offsets.push_back(static_cast<int64_t>(blob.size()));
+  }
+  return entry->second;
+}
+
+LocalNames::Global& LocalNames::global(NameTable& names, uint32_t id) {
+  if (id >= globals_.size()) globals_.resize(id + 1);
+  Global& entry = globals_[id];
+  if (entry.text == -2) {
+    const Name& name = names.at(id);
+    entry.text = add(name.text);
+    entry.overload = name.overload.empty() ? kNone : add(name.overload);
+  }
+  return entry;
+}
+
+int32_t LocalNames::add_global(NameTable& names, uint32_t id) {
+  return id == kNoName ? add("<name table full>") : global(names, id).text;
+}
+
+int32_t LocalNames::overload_of(NameTable& names, uint32_t id) {
+  return id == kNoName ? kNone : global(names, id).overload;
+}
+
+Columns decode_window(Recorder& recorder, const Window& window) {
+  return WindowDecoder(recorder, window).run();
+}
+
+}  // namespace opscope

@@ -1,0 +1,95 @@
+// Decoding: the records of one closed window become the columns of trace/schema.py.
+//
+// Runs once per window, without the GIL, while threads may go on recording for other windows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "recorder.h"
+
+namespace opscope {
+
+struct ListColumn {
+  std::vector<int64_t> offsets{0};
+  std::vector<int64_t> values;
+  void end_row() { offsets.push_back(static_cast<int64_t>(values.size())); }
+};
+
+struct EventColumns {
+  std::vector<int32_t> thread, parent, name, overload, forward_thread;
+  std::vector<uint8_t> kind, scope, unfinished, is_async;
+  std::vector<int64_t> start_ns, duration_ns, sequence_number;
+};
+
+struct TensorColumns {
+  std::vector<int32_t> event, element, keyword;
+  std::vector<int16_t> argument;
+  std::vector<uint8_t> role, requires_grad, is_wrapped_number;
+  std::vector<uint64_t> impl, storage, storage_impl;
+  std::vector<int64_t> storage_offset, version;
+  std::vector<int8_t> dtype, device_type, device_index, layout;
+  ListColumn sizes, strides;
+};
+
+struct ScalarColumns {
+  std::vector<int32_t> event, keyword, value;
+  std::vector<int16_t> argument;
+  std::vector<uint8_t> role, type;
+};
+
+struct AllocationColumns {
+  std::vector<int32_t> event, thread;
+  std::vector<uint8_t> action;
+  std::vector<int64_t> time_ns, size_bytes, total_allocated_bytes, total_reserved_bytes;
+  std::vector<uint64_t> address;
+  std::vector<int8_t> device_type, device_index;
+};
+
+struct ThreadColumns {
+  std::vector<int64_t> system_thread_id, torch_thread_id;
+  std::vector<int32_t> name;
+};
+
+// Text once per trace, in order of first use.
+class LocalNames {
+ public:
+  int32_t add(std::string_view text);
+  // The text of a name of the process, copied on first use; -1 for kNoName.
+  int32_t add_global(NameTable& names, uint32_t id);
+  int32_t overload_of(NameTable& names, uint32_t id);
+
+  std::string blob;
+  std::vector<int64_t> offsets{0};
+
+ private:
+  struct Global {
+    int32_t text = -2;  // -2: not looked up yet
+    int32_t overload = -1;
+  };
+  Global& global(NameTable& names, uint32_t id);
+
+  std::unordered_map<std::string, int32_t> ids_;
+  std::vector<Global> globals_;
+};
+
+struct Columns {
+  EventColumns events;
+  TensorColumns tensors;
+  ScalarColumns scalars;
+  AllocationColumns allocations;
+  ThreadColumns threads;
+  LocalNames names;
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t dropped = 0;          // no memory left for them
+  uint64_t unmatched_ends = 0;   // ends whose span this window did not see
+  uint64_t cut_payloads = 0;     // spans whose arguments could not be kept
+};
+
+Columns decode_window(Recorder& recorder, const Window& window);
+
+}  // namespace opscope

@@ -1,0 +1,55 @@
+// What the torch bridge sees of the recorder, and the recorder of the bridge.
+//
+// The bridge is compiled on the user's machine from these same headers, so it may inline
+// thread_log.h; everything with a slow path goes through these pointers. Both sides refuse a
+// version they were not built for.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "thread_log.h"
+
+namespace opscope {
+
+constexpr uint32_t kCoreApiVersion = 1;
+
+// What open windows want; the bits of CoreApi::wanted.
+enum Want : uint32_t {
+  kWantOperators = 1u << 0,
+  kWantInputs = 1u << 1,       // shapes, strides, scalars
+  kWantOutputs = 1u << 2,      // the same of results
+  kWantMemory = 1u << 3,       // allocations
+  kWantOverloads = 1u << 4,    // operator overload names
+  kWantPython = 1u << 5,       // Python and C calls
+  kWantModules = 1u << 6,      // nn.Module and optimizer calls only
+  kWantGc = 1u << 7,           // garbage collections
+  kWantAnnotations = 1u << 8,  // spans the user named
+};
+
+struct CoreApi {
+  uint32_t version;
+  const std::atomic<uint32_t>* wanted;  // union of what open windows want; 0: nothing to do
+  ThreadLog* (*this_thread)();          // made on first use; nullptr while the thread is torn down
+  uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload, bool with_overload);
+  void (*fault)(const char* what);  // something threw: stop recording, remember why
+};
+
+struct BridgeApi {
+  uint32_t version;
+  const char* torch_version;
+  // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
+  // On failure returns false and writes a message.
+  bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
+  // Makes memory and compiled regions on the calling thread reach us, while wanted.
+  void (*enter_thread)();
+  void (*leave_thread)();
+  // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
+  // callback that does nothing, which is torch's own part of the cost.
+  double (*time_spans)(bool empty_callback);
+};
+
+using AttachBridge = const BridgeApi* (*)(const CoreApi*);  // exported as opscope_attach
+
+}  // namespace opscope

@@ -1,0 +1,218 @@
+// The Python face of the recorder. src/opscope/_native.pyi is its contract.
+#include <dlfcn.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "annotation.h"
+#include "columns.h"
+#include "recorder.h"
+#include "writers/bindings.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace {
+
+// Hands a column to NumPy without copying it.
+template <typename T>
+nb::object array(std::vector<T>&& column) {
+  auto* owned = new std::vector<T>(std::move(column));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
+}
+
+nb::object bools(std::vector<uint8_t>&& column) { return array(std::move(column)).attr("view")("bool"); }
+
+nb::tuple lists(ListColumn&& column) {
+  return nb::make_tuple(array(std::move(column.offsets)), array(std::move(column.values)));
+}
+
+nb::dict events(EventColumns&& e) {
+  nb::dict table;
+  table["thread"] = array(std::move(e.thread));
+  table["parent"] = array(std::move(e.parent));
+  table["name"] = array(std::move(e.name));
+  table["overload"] = array(std::move(e.overload));
+  table["kind"] = array(std::move(e.kind));
+  table["scope"] = array(std::move(e.scope));
+  table["start_ns"] = array(std::move(e.start_ns));
+  table["duration_ns"] = array(std::move(e.duration_ns));
+  table["sequence_number"] = array(std::move(e.sequence_number));
+  table["forward_thread"] = array(std::move(e.forward_thread));
+  table["unfinished"] = bools(std::move(e.unfinished));
+  table["is_async"] = bools(std::move(e.is_async));
+  return table;
+}
+
+nb::dict tensors(TensorColumns&& t) {
+  nb::dict table;
+  table["event"] = array(std::move(t.event));
+  table["argument"] = array(std::move(t.argument));
+  table["element"] = array(std::move(t.element));
+  table["role"] = array(std::move(t.role));
+  table["keyword"] = array(std::move(t.keyword));
+  table["impl"] = array(std::move(t.impl));
+  table["storage"] = array(std::move(t.storage));
+  table["storage_impl"] = array(std::move(t.storage_impl));
+  table["storage_offset"] = array(std::move(t.storage_offset));
+  table["version"] = array(std::move(t.version));
+  table["dtype"] = array(std::move(t.dtype));
+  table["device_type"] = array(std::move(t.device_type));
+  table["device_index"] = array(std::move(t.device_index));
+  table["layout"] = array(std::move(t.layout));
+  table["requires_grad"] = bools(std::move(t.requires_grad));
+  table["is_wrapped_number"] = bools(std::move(t.is_wrapped_number));
+  table["sizes"] = lists(std::move(t.sizes));
+  table["strides"] = lists(std::move(t.strides));
+  return table;
+}
+
+nb::dict scalars(ScalarColumns&& s) {
+  nb::dict table;
+  table["event"] = array(std::move(s.event));
+  table["argument"] = array(std::move(s.argument));
+  table["role"] = array(std::move(s.role));
+  table["keyword"] = array(std::move(s.keyword));
+  table["type"] = array(std::move(s.type));
+  table["value"] = array(std::move(s.value));
+  return table;
+}
+
+nb::dict allocations(AllocationColumns&& a) {
+  nb::dict table;
+  table["event"] = array(std::move(a.event));
+  table["thread"] = array(std::move(a.thread));
+  table["action"] = array(std::move(a.action));
+  table["time_ns"] = array(std::move(a.time_ns));
+  table["address"] = array(std::move(a.address));
+  table["size_bytes"] = array(std::move(a.size_bytes));
+  table["total_allocated_bytes"] = array(std::move(a.total_allocated_bytes));
+  table["total_reserved_bytes"] = array(std::move(a.total_reserved_bytes));
+  table["device_type"] = array(std::move(a.device_type));
+  table["device_index"] = array(std::move(a.device_index));
+  return table;
+}
+
+nb::dict threads(ThreadColumns&& t) {
+  nb::dict table;
+  table["system_thread_id"] = array(std::move(t.system_thread_id));
+  table["torch_thread_id"] = array(std::move(t.torch_thread_id));
+  table["name"] = array(std::move(t.name));
+  return table;
+}
+
+nb::dict decode(uint32_t id) {
+  Recorder& recorder = Recorder::instance();
+  const auto window = recorder.window(id);
+  if (window == nullptr || window->open) throw std::invalid_argument("no closed window with this id");
+  Columns columns;
+  {
+    nb::gil_scoped_release release;
+    columns = decode_window(recorder, *window);
+  }
+  nb::dict result;
+  result["events"] = events(std::move(columns.events));
+  result["tensors"] = tensors(std::move(columns.tensors));
+  result["scalars"] = scalars(std::move(columns.scalars));
+  result["allocations"] = allocations(std::move(columns.allocations));
+  result["threads"] = threads(std::move(columns.threads));
+  result["name_offsets"] = array(std::move(columns.names.offsets));
+  result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
+  result["start_ns"] = columns.start_ns;
+  result["end_ns"] = columns.end_ns;
+  result["dropped"] = columns.dropped;
+  result["unmatched_ends"] = columns.unmatched_ends;
+  result["cut_payloads"] = columns.cut_payloads;
+  return result;
+}
+
+// The bridge has torch's libraries as dependencies; torch is imported by now, so they are found by
+// their names among those already loaded.
+std::string attach_bridge(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw std::runtime_error(dlerror());
+  const auto attach = reinterpret_cast<AttachBridge>(dlsym(library, "opscope_attach"));
+  const BridgeApi* bridge =
+      attach == nullptr ? nullptr : attach(&Recorder::instance().core_api());
+  if (bridge == nullptr || bridge->version != kCoreApiVersion) {
+    dlclose(library);
+    throw std::runtime_error("it was built for another version of opscope");
+  }
+  Recorder::instance().attach_bridge(bridge);
+  return bridge->torch_version;
+}
+
+const BridgeApi& bridge() {
+  const BridgeApi* attached = Recorder::instance().bridge();
+  if (attached == nullptr) throw std::runtime_error("the torch bridge is not loaded");
+  return *attached;
+}
+
+nb::dict statistics() {
+  const RecorderStatistics statistics = Recorder::instance().statistics();
+  nb::dict result;
+  result["threads"] = statistics.threads;
+  result["windows"] = statistics.windows;
+  result["mapped_bytes"] = statistics.mapped_bytes;
+  result["wanted"] = statistics.wanted;
+  return result;
+}
+
+constexpr uint64_t kGcKey = 1;  // no object has this address
+
+// An entry of gc.callbacks.
+void gc_callback(const nb::str& phase, const nb::dict& info) {
+  Recorder& recorder = Recorder::instance();
+  ThreadLog* log = Recorder::this_thread();
+  if (log == nullptr || (recorder.wanted() & kWantGc) == 0) return;
+  if (std::strcmp(phase.c_str(), "stop") == 0) return log->close_span(kGcKey, now_ticks());
+  static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
+  const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
+  Record* record = log->open_span(kGcKey);
+  if (record == nullptr) return;
+  fill_annotation(*record, RecordKind::kGcPause, name_id(recorder, *log, names[generation]));
+  record->ticks = now_ticks();
+  log->publish_span();
+}
+
+}  // namespace
+}  // namespace opscope
+
+NB_MODULE(_native, m) {
+  using namespace opscope;
+  m.def("open_window", [](uint32_t wants, bool all_threads) {
+    return Recorder::instance().open_window(wants, all_threads);
+  }, "wants"_a, "all_threads"_a);
+  m.def("close_window", [](uint32_t id) { Recorder::instance().close_window(id); }, "window"_a);
+  m.def("pause_window", [](uint32_t id, bool paused) { Recorder::instance().pause_window(id, paused); },
+        "window"_a, "paused"_a);
+  m.def("discard_window", [](uint32_t id) { Recorder::instance().discard_window(id); }, "window"_a);
+  m.def("decode", &decode, "window"_a);
+  m.def("attach_bridge", &attach_bridge, "path"_a);
+  m.def("enter_thread", [] { bridge().enter_thread(); });
+  m.def("leave_thread", [] { bridge().leave_thread(); });
+  m.def("time_spans", [](bool empty_callback) { return bridge().time_spans(empty_callback); },
+        "empty_callback"_a);
+  m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
+  m.def("fault", [] { return Recorder::instance().fault(); });
+  m.def("statistics", &statistics);
+  m.def("gc_callback", &gc_callback, "phase"_a, "info"_a);
+  m.attr("WANTS") = nb::dict();
+  nb::dict wants = nb::cast<nb::dict>(m.attr("WANTS"));
+  wants["OPERATORS"] = static_cast<uint32_t>(kWantOperators);
+  wants["INPUTS"] = static_cast<uint32_t>(kWantInputs);
+  wants["OUTPUTS"] = static_cast<uint32_t>(kWantOutputs);
+  wants["MEMORY"] = static_cast<uint32_t>(kWantMemory);
+  wants["OVERLOADS"] = static_cast<uint32_t>(kWantOverloads);
+  wants["PYTHON"] = static_cast<uint32_t>(kWantPython);
+  wants["MODULES"] = static_cast<uint32_t>(kWantModules);
+  wants["GC"] = static_cast<uint32_t>(kWantGc);
+  wants["ANNOTATIONS"] = static_cast<uint32_t>(kWantAnnotations);
+  bind_annotation(m);
+  bind_writers(m);
+}

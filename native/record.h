@@ -1,0 +1,74 @@
+// The one record the hot path appends. 48 bytes, trivially copyable, no pointers to free.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+namespace opscope {
+
+// The first values are EventKind of trace/schema.py; a test compares them.
+enum class RecordKind : uint8_t {
+  kOperator = 0,
+  kAnnotation = 1,
+  kPythonCall = 2,
+  kCCall = 3,
+  kModuleCall = 4,
+  kOptimizerCall = 5,
+  kGcPause = 6,
+  kLastSpan = kGcPause,
+  kClose = 32,  // the end of a span that was no longer on its thread's stack
+  kAllocate = 33,
+  kFree = 34,
+  kOutOfMemory = 35,
+  kOutputs = 36,  // what a span returned; the payload is in the arena
+};
+
+inline bool is_span(RecordKind kind) { return kind <= RecordKind::kLastSpan; }
+
+enum class SpanState : uint8_t {
+  kOpen = 0,       // `end` holds the key that will close it
+  kClosed = 1,     // `end` holds ticks; the owner never writes this record again
+  kAbandoned = 2,  // its parent ended first: `end` still holds the key, a kClose may follow
+};
+
+constexpr uint32_t kNoParent = UINT32_MAX;
+constexpr uint32_t kNoArena = UINT32_MAX;
+constexpr uint32_t kNoName = UINT32_MAX;
+
+struct Record {
+  uint64_t ticks;  // start of a span, or the moment of anything else
+
+  // Spans: the key while open, the end in ticks once closed. Closes: the key. Memory: the address.
+  uint64_t end;
+
+  // Spans: autograd sequence number, -1 none. Memory: size in bytes, negative for a free.
+  int64_t sequence_number;
+
+  uint32_t name;   // row in the process's name table. Memory: low half of the total allocated
+  uint32_t arena;  // position of the payload in this thread's arena, kNoArena if none.
+                   // Memory: high half of the total allocated
+
+  uint32_t parent;          // log index (modulo 2^32) of the span around it, kNoParent at top level
+  uint32_t forward_thread;  // backward nodes: torch's id of the forward thread.
+                            // Python calls: line of the call. Memory: arena position of the
+                            // reserved total, kNoArena where it is zero
+  RecordKind kind;
+  uint8_t scope;        // at::RecordScope. Memory: device type
+  uint8_t state;        // SpanState; written last by the owner, read by the decoder
+  int8_t device_index;  // memory only
+  uint32_t detail;      // Python calls: row in the caller table
+
+  SpanState load_state() const {
+    return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE));
+  }
+  void store_state(SpanState value) {
+    __atomic_store_n(&state, static_cast<uint8_t>(value), __ATOMIC_RELEASE);
+  }
+  uint64_t load_end() const { return __atomic_load_n(&end, __ATOMIC_RELAXED); }
+  void store_end(uint64_t value) { __atomic_store_n(&end, value, __ATOMIC_RELAXED); }
+};
+
+static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) == 48);
+
+}  // namespace opscope

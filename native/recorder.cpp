@@ -1,0 +1,262 @@
+#include "recorder.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace opscope {
+
+namespace {
+
+int64_t system_thread_id() { return static_cast<int64_t>(syscall(SYS_gettid)); }
+
+std::string system_thread_name() {
+  char name[32] = {};
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return name;
+}
+
+// Ties a log to its thread. Torch and Python run code in their own thread-local destructors, after
+// ours may have run: `torn_down` is trivially destructible, so it can be read even then.
+thread_local bool torn_down = false;
+thread_local ThreadLog* this_thread_log = nullptr;
+
+struct ThreadExit {
+  ~ThreadExit() {
+    torn_down = true;
+    ThreadLog* log = this_thread_log;
+    this_thread_log = nullptr;
+    if (log != nullptr) Recorder::instance().forget_thread(log);
+  }
+};
+thread_local ThreadExit thread_exit;
+
+bool covers(const Window& window, const ThreadLog& log) {
+  return window.only_thread == 0 || window.only_thread == log.system_thread_id;
+}
+
+}  // namespace
+
+Recorder& Recorder::instance() {
+  static auto* recorder = new Recorder;
+  return *recorder;
+}
+
+Recorder::Recorder() : origin_(read_anchor()) {
+  core_api_ = {kCoreApiVersion, &wanted_, &Recorder::this_thread,
+               [](ThreadLog* log, const char* text, const char* overload, bool with_overload) {
+                 return instance().intern(log, text, overload, with_overload);
+               },
+               [](const char* what) { instance().set_fault(what); }};
+  pthread_atfork(&Recorder::before_fork, &Recorder::after_fork_in_parent,
+                 &Recorder::after_fork_in_child);
+}
+
+ThreadLog* Recorder::this_thread() {
+  if (this_thread_log != nullptr || torn_down) return this_thread_log;
+  Recorder& self = instance();
+  auto log = std::make_shared<ThreadLog>(self.pool_, system_thread_id(), system_thread_name());
+  {
+    std::lock_guard lock(self.mutex_);
+    self.threads_.push_back(log);
+  }
+  (void)&thread_exit;  // odr-use: constructs it, so that its destructor runs
+  return this_thread_log = log.get();
+}
+
+void Recorder::forget_thread(ThreadLog* log) {
+  std::lock_guard lock(mutex_);
+  log->finished = true;
+  release_memory();
+}
+
+uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload,
+                          bool with_overload) {
+  const uint32_t id = names_.intern(text, with_overload ? overload : "");
+  if (id != kNoName) log->names.insert(text, names_.at(id), id, with_overload);
+  return id;
+}
+
+void Recorder::configure() {
+  uint32_t wanted = 0;
+  if (fault_.empty()) {
+    for (const auto& [id, window] : windows_) {
+      const bool paused = !window->pauses.empty() && window->pauses.back().to_ticks == UINT64_MAX;
+      if (window->open && !paused) wanted |= window->wants;
+    }
+  }
+  if (bridge_ != nullptr && wanted != configured_) {
+    char message[512] = {};
+    if (!bridge_->configure(wanted, message, sizeof(message))) throw std::runtime_error(message);
+  }
+  configured_ = wanted;
+  wanted_.store(wanted, std::memory_order_release);
+}
+
+uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
+  pool_.prepare();
+  std::lock_guard lock(mutex_);
+  auto window = std::make_shared<Window>();
+  window->id = next_window_++;
+  window->wants = wants;
+  window->only_thread = all_threads ? 0 : system_thread_id();
+  windows_[window->id] = window;
+  try {
+    configure();
+  } catch (...) {
+    windows_.erase(window->id);
+    throw;
+  }
+  for (const auto& thread : threads_) {
+    if (thread->finished || !covers(*window, *thread)) continue;
+    window->slices.push_back({thread, thread->log().size(), 0, thread->dropped()});
+  }
+  // Last, so that the setting up above is not part of what is measured.
+  window->started = read_anchor();
+  return window->id;
+}
+
+void Recorder::close_window(uint32_t id) {
+  const uint64_t ticks = now_ticks();
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  Window& window = *found->second;
+  window.open = false;
+  // The window ends when stop was called, not when the anchor was read.
+  const ClockAnchor now = read_anchor();
+  const int64_t late_ns = TickConverter(origin_, now).duration_ns(ticks, now.ticks);
+  window.stopped = {ticks, now.unix_ns - late_ns, now.monotonic_ns - late_ns};
+  configure();
+  if (window.in_forked_child) return;
+  for (const auto& thread : threads_) {
+    if (!covers(window, *thread)) continue;
+    const uint64_t end = thread->log().size();
+    const auto known = std::find_if(window.slices.begin(), window.slices.end(),
+                                    [&](const Slice& slice) { return slice.thread == thread; });
+    if (known != window.slices.end()) {
+      known->end = end;
+      known->dropped = thread->dropped() - known->dropped;
+    } else {
+      // Began to record while the window was open, or was idle in an earlier one: the decoder
+      // leaves out what is older than the window.
+      const Chunk* head = thread->log().head();
+      window.slices.push_back(
+          {thread, head == nullptr ? end : head->first_index, end, thread->dropped()});
+    }
+  }
+}
+
+void Recorder::pause_window(uint32_t id, bool paused) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  auto& pauses = found->second->pauses;
+  const bool is_paused = !pauses.empty() && pauses.back().to_ticks == UINT64_MAX;
+  if (paused == is_paused) return;
+  if (paused) {
+    pauses.push_back({now_ticks(), UINT64_MAX});
+  } else {
+    pauses.back().to_ticks = now_ticks();
+  }
+  configure();
+}
+
+std::shared_ptr<Window> Recorder::window(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  return found == windows_.end() ? nullptr : found->second;
+}
+
+void Recorder::discard_window(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return;
+  const bool was_open = found->second->open;
+  windows_.erase(found);
+  if (was_open) configure();
+  release_memory();
+}
+
+void Recorder::release_memory() {
+  for (const auto& thread : threads_) {
+    uint64_t first_needed = thread->log().size();
+    for (const auto& [id, window] : windows_) {
+      if (!covers(*window, *thread) || window->in_forked_child) continue;
+      bool listed = false;
+      for (const Slice& slice : window->slices) {
+        if (slice.thread != thread) continue;
+        first_needed = std::min(first_needed, slice.begin);
+        listed = true;
+      }
+      // A thread the open window has not listed yet may hold anything of it.
+      if (!listed && window->open) first_needed = 0;
+    }
+    thread->release_before(first_needed);
+  }
+  std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
+    if (!thread->finished) return false;
+    return std::none_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
+      return entry.second->open && covers(*entry.second, *thread);
+    });
+  });
+}
+
+void Recorder::attach_bridge(const BridgeApi* bridge) {
+  std::lock_guard lock(mutex_);
+  bridge_ = bridge;
+}
+
+std::string Recorder::fault() {
+  std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+void Recorder::set_fault(const char* what) {
+  // Called from a callback that failed: everything stops at once, and callbacks are removed at the
+  // next opening or closing, because torch forbids removing them from inside one.
+  wanted_.store(0, std::memory_order_release);
+  std::lock_guard lock(mutex_);
+  if (fault_.empty()) fault_ = what;
+}
+
+RecorderStatistics Recorder::statistics() {
+  std::lock_guard lock(mutex_);
+  return {threads_.size(), windows_.size(), pool_.mapped_bytes(), wanted()};
+}
+
+void Recorder::before_fork() {
+  Recorder& self = instance();
+  self.mutex_.lock();
+  self.names_.mutex().lock();
+  self.pool_.mutex().lock();
+}
+
+void Recorder::after_fork_in_parent() {
+  Recorder& self = instance();
+  self.pool_.mutex().unlock();
+  self.names_.mutex().unlock();
+  self.mutex_.unlock();
+}
+
+// The child has one thread and none of the parent's windows. Callbacks stay registered with torch
+// as in the parent, but do nothing while `wanted` is 0.
+void Recorder::after_fork_in_child() {
+  after_fork_in_parent();
+  Recorder& self = instance();
+  std::lock_guard lock(self.mutex_);
+  self.wanted_.store(0, std::memory_order_release);
+  for (const auto& [id, window] : self.windows_) {
+    if (window->open) window->in_forked_child = true;
+    window->open = false;
+  }
+  std::erase_if(self.threads_, [](const std::shared_ptr<ThreadLog>& thread) {
+    return thread.get() != this_thread_log;
+  });
+  if (this_thread_log != nullptr) this_thread_log->system_thread_id = system_thread_id();
+}
+
+}  // namespace opscope

@@ -1,0 +1,112 @@
+// The recorder: one per process. Threads append to their logs; a profile is a window over the logs.
+//
+// Opening and closing a window notes a time and one log position per thread, and moves no data.
+// Memory is given back once no window, open or undecoded, can still need it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "block_pool.h"
+#include "clock.h"
+#include "core_api.h"
+#include "name_table.h"
+#include "thread_log.h"
+
+namespace opscope {
+
+struct Pause {
+  uint64_t from_ticks;
+  uint64_t to_ticks;  // UINT64_MAX while it lasts
+};
+
+// One thread's part of a window: log indices [begin, end).
+struct Slice {
+  std::shared_ptr<ThreadLog> thread;
+  uint64_t begin;
+  uint64_t end;
+  uint64_t dropped;
+};
+
+struct Window {
+  uint32_t id = 0;
+  uint32_t wants = 0;
+  int64_t only_thread = 0;  // system thread id to narrow to, 0 for all
+  bool open = true;
+  bool in_forked_child = false;  // opened by the parent process: nothing to decode here
+  ClockAnchor started;
+  ClockAnchor stopped;
+  std::vector<Slice> slices;
+  std::vector<Pause> pauses;
+};
+
+struct RecorderStatistics {
+  uint64_t threads;
+  uint64_t windows;
+  uint64_t mapped_bytes;
+  uint32_t wanted;
+};
+
+class Recorder {
+ public:
+  // Never destroyed: threads may still be appending while the process exits.
+  static Recorder& instance();
+
+  // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened.
+  uint32_t open_window(uint32_t wants, bool all_threads);
+  // [MT] Idempotent. O(threads).
+  void close_window(uint32_t id);
+  // [MT] Collect nothing until resumed. Only for an open window; idempotent.
+  void pause_window(uint32_t id, bool paused);
+  // [MT] A closed window for decoding; it stays until discarded. nullptr if there is none.
+  std::shared_ptr<Window> window(uint32_t id);
+  // [MT] The window's memory is no longer needed.
+  void discard_window(uint32_t id);
+
+  void attach_bridge(const BridgeApi* bridge);
+  const BridgeApi* bridge() const { return bridge_; }
+  const CoreApi& core_api() const { return core_api_; }
+
+  // [MT] This thread's log, made on first use; nullptr while the thread is being torn down.
+  static ThreadLog* this_thread();
+  uint32_t intern(ThreadLog* log, const char* text, const char* overload, bool with_overload);
+  NameTable& names() { return names_; }
+  BlockPool& pool() { return pool_; }
+  uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
+  const ClockAnchor& origin() const { return origin_; }
+
+  // [MT] The first fault that stopped recording, or an empty string.
+  std::string fault();
+  void set_fault(const char* what);
+  RecorderStatistics statistics();
+
+  void forget_thread(ThreadLog* log);
+
+ private:
+  Recorder();
+  void configure();       // under mutex_
+  void release_memory();  // under mutex_
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
+  std::mutex mutex_;
+  BlockPool pool_;
+  NameTable names_;
+  std::atomic<uint32_t> wanted_{0};
+  std::vector<std::shared_ptr<ThreadLog>> threads_;
+  std::map<uint32_t, std::shared_ptr<Window>> windows_;
+  uint32_t next_window_ = 1;
+  uint32_t configured_ = 0;
+  const BridgeApi* bridge_ = nullptr;
+  CoreApi core_api_;
+  ClockAnchor origin_;
+  std::string fault_;
+};
+
+}  // namespace opscope

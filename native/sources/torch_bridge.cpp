@@ -1,0 +1,429 @@
+// The only file that includes torch's headers. It is compiled on the user's machine against the
+// torch that is installed there, loaded next to the core, and does two things: it registers
+// callbacks with at::RecordFunction that append records, and it stands in the thread-local slot
+// where torch looks for somebody to report memory to.
+#include <ATen/record_function.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "core_api.h"
+#include "payload.h"
+
+namespace opscope {
+namespace {
+
+using torch::profiler::impl::ActiveProfilerType;
+using torch::profiler::impl::ProfilerConfig;
+using torch::profiler::impl::ProfilerState;
+using torch::profiler::impl::ProfilerStateBase;
+
+const CoreApi* core = nullptr;
+at::CallbackHandle callback_handle = at::INVALID_CALLBACK_HANDLE;
+
+thread_local ThreadLog* cached_log = nullptr;
+
+ThreadLog* this_thread() {
+  if (cached_log != nullptr) [[likely]] return cached_log;
+  cached_log = core->this_thread();
+  if (cached_log != nullptr) cached_log->torch_thread_id = at::RecordFunction::currentThreadId();
+  return cached_log;
+}
+
+uint32_t wanted() { return core->wanted->load(std::memory_order_relaxed); }
+
+// ---- Arguments -----------------------------------------------------------------------------
+
+// Copies one tensor's metadata. Symbolic and nested shapes have no plain numbers to copy, and asking
+// for them may run Python, so those are recorded as present but unknown.
+bool put_tensor(Arena& arena, const at::Tensor& tensor) {
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (!tensor.defined() || impl->has_symbolic_sizes_strides() || tensor.is_nested()) {
+    uint64_t* word = arena.reserve(1);
+    if (word == nullptr) return false;
+    *word = make_tag(Tag::kUndefined);
+    arena.advance(1);
+    return true;
+  }
+  const c10::IntArrayRef sizes = impl->sizes();
+  const bool has_strides = impl->layout() == c10::kStrided;
+  const size_t dim = std::min<size_t>(sizes.size(), UINT8_MAX);
+  const size_t count = 1 + kTensorWords + dim * (has_strides ? 2 : 1);
+  uint64_t* word = arena.reserve(count);
+  if (word == nullptr) return false;
+  const c10::Device device = impl->device();
+  const uint8_t flags = (impl->requires_grad() ? kRequiresGrad : 0) |
+                        (impl->is_wrapped_number() ? kWrappedNumber : 0) |
+                        (has_strides ? kHasStrides : 0);
+  *word++ = make_tag(Tag::kTensor, pack({static_cast<int8_t>(c10::typeMetaToScalarType(impl->dtype())),
+                                         static_cast<uint8_t>(impl->layout()),
+                                         static_cast<uint8_t>(device.type()), device.index(),
+                                         static_cast<uint8_t>(dim), flags}));
+  *word++ = reinterpret_cast<uintptr_t>(impl);
+  if (impl->has_storage()) {
+    const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+    *word++ = reinterpret_cast<uintptr_t>(storage);
+    *word++ = reinterpret_cast<uintptr_t>(storage == nullptr ? nullptr : storage->data());
+    *word++ = static_cast<uint64_t>(impl->storage_offset());
+  } else {
+    *word++ = 0;
+    *word++ = 0;
+    *word++ = 0;
+  }
+  *word++ = impl->is_inference() ? UINT64_MAX
+                                 : static_cast<uint64_t>(impl->version_counter().current_version());
+  for (size_t i = 0; i < dim; ++i) *word++ = static_cast<uint64_t>(sizes[i]);
+  if (has_strides) {
+    const c10::IntArrayRef strides = impl->strides();
+    for (size_t i = 0; i < dim; ++i) *word++ = static_cast<uint64_t>(strides[i]);
+  }
+  arena.advance(count);
+  return true;
+}
+
+bool put_words(Arena& arena, uint64_t tag, const void* bytes, size_t words, size_t byte_count) {
+  uint64_t* word = arena.reserve(1 + words);
+  if (word == nullptr) return false;
+  word[0] = tag;
+  if (words != 0) {
+    word[words] = 0;  // the padding of the last word
+    std::memcpy(word + 1, bytes, byte_count);
+  }
+  arena.advance(1 + words);
+  return true;
+}
+
+bool put_tag(Arena& arena, Tag tag, uint64_t detail = 0) {
+  return put_words(arena, make_tag(tag, detail), nullptr, 0, 0);
+}
+
+template <typename T>
+bool put_list(Arena& arena, Tag tag, const T& list) {
+  const size_t full = list.size();
+  const size_t kept = std::min(full, kMaxListElements);
+  uint64_t* word = arena.reserve(1 + kept);
+  if (word == nullptr) return false;
+  *word++ = make_tag(tag, kept | static_cast<uint64_t>(full) << 24);
+  for (size_t i = 0; i < kept; ++i) {
+    const auto element = list[i];
+    uint64_t bits = 0;
+    if constexpr (std::is_same_v<std::decay_t<decltype(element)>, double>) {
+      std::memcpy(&bits, &element, sizeof(bits));
+    } else {
+      bits = static_cast<uint64_t>(static_cast<int64_t>(element));
+    }
+    *word++ = bits;
+  }
+  arena.advance(1 + kept);
+  return true;
+}
+
+template <typename List>
+bool put_tensor_list(Arena& arena, const List& list) {
+  if (!put_tag(arena, Tag::kTensorList, list.size())) return false;
+  for (const auto& item : list) {
+    if (!put_tensor(arena, item.toTensor())) return false;
+  }
+  return true;
+}
+
+bool put_generic_list(Arena& arena, const c10::IValue& value) {
+  const auto list = value.toListRef();
+  const auto is_tensor = [](const c10::IValue& item) { return item.isTensor(); };
+  const auto is_tensor_or_none = [](const c10::IValue& item) { return item.isTensor() || item.isNone(); };
+  if (!list.empty() && std::all_of(list.begin(), list.end(), is_tensor)) {
+    return put_tensor_list(arena, list);
+  }
+  if (!list.empty() && std::any_of(list.begin(), list.end(), is_tensor) &&
+      std::all_of(list.begin(), list.end(), is_tensor_or_none)) {
+    // List[Optional[Tensor]], as in index(): a None element is an undefined tensor.
+    if (!put_tag(arena, Tag::kTensorList, list.size())) return false;
+    for (const auto& item : list) {
+      if (!(item.isTensor() ? put_tensor(arena, item.toTensor()) : put_tag(arena, Tag::kUndefined)))
+        return false;
+    }
+    return true;
+  }
+  return put_tag(arena, Tag::kOtherList, list.size());
+}
+
+bool put_value(Arena& arena, const c10::IValue& value) {
+  if (value.isTensor()) return put_tensor(arena, value.toTensor());
+  if (value.isNone()) return put_tag(arena, Tag::kNone);
+  if (value.isInt()) {
+    const int64_t number = value.toInt();
+    return put_words(arena, make_tag(Tag::kInt), &number, 1, sizeof(number));
+  }
+  if (value.isBool()) return put_tag(arena, Tag::kBool, value.toBool());
+  if (value.isDouble()) {
+    const double number = value.toDouble();
+    return put_words(arena, make_tag(Tag::kDouble), &number, 1, sizeof(number));
+  }
+  if (value.isIntList()) return put_list(arena, Tag::kIntList, value.toIntVector());
+  if (value.isTensorList()) return put_tensor_list(arena, value.toListRef());
+  if (value.isDevice()) {
+    const c10::Device device = value.toDevice();
+    return put_tag(arena, Tag::kDevice, static_cast<uint8_t>(device.type()) |
+                                            static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 8);
+  }
+  if (value.isString()) {
+    const std::string_view text = value.toStringView();
+    const size_t bytes = std::min(text.size(), kMaxStringBytes);
+    return put_words(arena, make_tag(Tag::kString, bytes), text.data(), (bytes + 7) / 8, bytes);
+  }
+  if (value.isComplexDouble()) {
+    const c10::complex<double> number = value.toComplexDouble();
+    const double parts[2] = {number.real(), number.imag()};
+    return put_words(arena, make_tag(Tag::kComplex), parts, 2, sizeof(parts));
+  }
+  if (value.isDoubleList()) return put_list(arena, Tag::kDoubleList, value.toDoubleVector());
+  if (value.isBoolList()) return put_list(arena, Tag::kBoolList, value.toBoolList());
+  if (value.isList()) return put_generic_list(arena, value);
+  return put_tag(arena, Tag::kOther);
+}
+
+template <typename Values, typename Keywords>
+uint32_t put_arguments(Arena& arena, const Values& values, const Keywords& keywords) {
+  if (!arena.begin()) return kNoArena;
+  uint64_t* head = arena.reserve(1);
+  bool kept = head != nullptr;
+  if (kept) {
+    *head = make_head(values.size(), keywords.size());
+    arena.advance(1);
+    for (const c10::IValue& value : values) kept = kept && put_value(arena, value);
+    for (const auto& [name, value] : keywords) {
+      const size_t bytes = std::min(name.size(), kMaxStringBytes);
+      kept = kept && put_words(arena, make_tag(Tag::kString, bytes), name.data(), (bytes + 7) / 8, bytes);
+      kept = kept && put_value(arena, value);
+    }
+  }
+  if (!kept) {
+    arena.cancel();
+    return kNoArena;
+  }
+  return arena.commit();
+}
+
+const std::unordered_map<std::string, c10::IValue> kNoKeywords;
+
+// Keyword arguments exist only on functions called by name from Python (_RecordFunctionFast), never
+// on operators, and reading them copies a map. Operators have a schema, and its name a "::".
+uint32_t put_inputs(ThreadLog& log, const at::RecordFunction& fn) {
+  const char* name = fn.name();
+  if (std::strncmp(name, "aten::", 6) == 0) return put_arguments(log.arena(), fn.inputs(), kNoKeywords);
+  return put_arguments(log.arena(), fn.inputs(), fn.kwinputs());
+}
+
+// ---- Callbacks -----------------------------------------------------------------------------
+
+uint32_t name_of(ThreadLog& log, const at::RecordFunction& fn, bool with_overload) {
+  const char* text = fn.name();
+  const uint32_t known = log.names.find(text, with_overload);
+  if (known != kNoName) [[likely]] return known;
+  const char* overload = "";
+  if (with_overload) {
+    if constexpr (requires { fn.overload_name(); }) overload = fn.overload_name();
+  }
+  return core->intern(&log, text, overload == nullptr ? "" : overload, with_overload);
+}
+
+uint64_t key_of(const at::RecordFunction& fn) { return reinterpret_cast<uintptr_t>(&fn); }
+
+void enter_thread();
+constexpr uint32_t kEnteredThread = 1;
+
+template <bool kInputs>
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
+  const uint32_t wants = wanted();
+  ThreadLog* log = this_thread();
+  if (wants == 0 || log == nullptr) [[unlikely]] return nullptr;
+  // An outermost span is where a thread that did not start the profile is first met, and where one
+  // that swapped its thread-local state (an autograd worker) is met again.
+  if (log->depth() == 0 && ((wants & kWantMemory) != 0 || log->source_state != kEnteredThread))
+      [[unlikely]] {
+    enter_thread();
+    log->source_state = kEnteredThread;
+  }
+  Record* record = log->open_span(key_of(fn));
+  if (record == nullptr) [[unlikely]] return nullptr;
+  const at::RecordScope scope = fn.scope();
+  record->kind = scope == at::RecordScope::USER_SCOPE ? RecordKind::kAnnotation : RecordKind::kOperator;
+  record->scope = static_cast<uint8_t>(scope);
+  record->sequence_number = fn.seqNr();
+  record->forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
+  try {
+    record->name = name_of(*log, fn, (wants & kWantOverloads) != 0);
+    if constexpr (kInputs) record->arena = put_inputs(*log, fn);
+  } catch (const std::exception& error) {
+    log->arena().cancel();
+    core->fault(error.what());
+  }
+  record->ticks = now_ticks();  // last: what is recorded above is not part of the span
+  log->publish_span();
+  return nullptr;
+}
+
+template <bool kOutputs>
+void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
+  const uint64_t ticks = now_ticks();
+  ThreadLog* log = this_thread();
+  if (log == nullptr) [[unlikely]] return;
+  if constexpr (kOutputs) {
+    try {
+      if (Record* record = log->append(RecordKind::kOutputs); record != nullptr) {
+        record->ticks = ticks;
+        record->end = key_of(fn);
+        record->arena = put_arguments(log->arena(), fn.outputs(), kNoKeywords);
+        log->publish();
+      }
+    } catch (const std::exception& error) {
+      log->arena().cancel();
+      core->fault(error.what());
+    }
+  }
+  log->close_span(key_of(fn), ticks);
+}
+
+// ---- Memory and compiled regions -----------------------------------------------------------
+
+// torch reports memory only to the object in a thread's PROFILER_STATE slot, and compiled regions
+// emit spans only while that slot is filled. torch casts whatever is there to ProfilerStateBase.
+class Reporter final : public ProfilerStateBase {
+ public:
+  Reporter() : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)) {}
+
+  ActiveProfilerType profilerType() override {
+    return config_.state == ProfilerState::Disabled ? ActiveProfilerType::NONE : ActiveProfilerType::KINETO;
+  }
+  // NVTX is the state for which torch neither casts us to its own class nor expects Kineto.
+  void enable(uint32_t wants) {
+    config_.state = wants == 0 ? ProfilerState::Disabled : ProfilerState::NVTX;
+    config_.profile_memory = (wants & kWantMemory) != 0;
+  }
+  bool memoryProfilingEnabled() const override { return (wanted() & kWantMemory) != 0; }
+
+  void reportMemoryUsage(void* address, int64_t size_bytes, size_t total_allocated,
+                         size_t total_reserved, c10::Device device) override {
+    append(size_bytes >= 0 ? RecordKind::kAllocate : RecordKind::kFree, address, size_bytes,
+           total_allocated, total_reserved, device);
+  }
+  void reportOutOfMemory(int64_t size_bytes, size_t total_allocated, size_t total_reserved,
+                         c10::Device device) override {
+    append(RecordKind::kOutOfMemory, nullptr, size_bytes, total_allocated, total_reserved, device);
+  }
+
+ private:
+  static void append(RecordKind kind, void* address, int64_t size_bytes, size_t total_allocated,
+                     size_t total_reserved, c10::Device device) {
+    ThreadLog* log = this_thread();
+    if (log == nullptr || (wanted() & kWantMemory) == 0) return;
+    Record* record = log->append(kind);
+    if (record == nullptr) return;
+    record->end = reinterpret_cast<uintptr_t>(address);
+    record->sequence_number = size_bytes;
+    record->name = static_cast<uint32_t>(total_allocated);
+    record->arena = static_cast<uint32_t>(static_cast<uint64_t>(total_allocated) >> 32);
+    record->forward_thread = kNoArena;
+    if (total_reserved != 0 && log->arena().begin()) {
+      if (uint64_t* word = log->arena().reserve(1); word != nullptr) {
+        *word = total_reserved;
+        log->arena().advance(1);
+        record->forward_thread = log->arena().commit();
+      }
+    }
+    record->scope = static_cast<uint8_t>(device.type());
+    record->device_index = device.index();
+    record->ticks = now_ticks();
+    log->publish();
+  }
+};
+
+// One for the process: threads inherit the slot's content from whoever started their work.
+const std::shared_ptr<Reporter>& reporter() {
+  static const auto* instance = new std::shared_ptr<Reporter>(std::make_shared<Reporter>());
+  return *instance;
+}
+
+void enter_thread() {
+  if (ProfilerStateBase::get(/*global=*/false) != nullptr) return;  // us, or torch's own profiler
+  c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
+}
+
+// Takes us out of the slot again, if nothing was pushed on top since. Where that cannot be done (a
+// thread other than the one stopping) the object stays and answers "disabled".
+void leave_thread() {
+  if (cached_log != nullptr) cached_log->source_state = 0;
+  if (ProfilerStateBase::get(/*global=*/false) != reporter().get()) return;
+  try {
+    c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
+  } catch (const std::exception&) {
+  }
+}
+
+// ---- What the core calls -------------------------------------------------------------------
+
+void register_callbacks(uint32_t wants) {
+  const bool inputs = (wants & kWantInputs) != 0;
+  const bool outputs = (wants & kWantOutputs) != 0;
+  at::RecordFunctionCallback callback(inputs ? &on_start<true> : &on_start<false>,
+                                      outputs ? &on_end<true> : &on_end<false>);
+  callback.needsInputs(inputs).needsOutputs(outputs);
+  if ((wants & kWantOperators) == 0) callback.scopes({at::RecordScope::USER_SCOPE});
+  callback_handle = at::addGlobalCallback(callback);
+}
+
+bool configure(uint32_t wants, char* message, size_t message_bytes) {
+  try {
+    if (callback_handle != at::INVALID_CALLBACK_HANDLE) {
+      at::removeCallback(callback_handle);
+      callback_handle = at::INVALID_CALLBACK_HANDLE;
+    }
+    reporter()->enable(wants);
+    if ((wants & (kWantOperators | kWantAnnotations)) != 0) register_callbacks(wants);
+    return true;
+  } catch (const std::exception& error) {
+    std::snprintf(message, message_bytes, "torch refused opscope's callbacks: %s", error.what());
+    return false;
+  }
+}
+
+// Median over rounds, because one interrupted round would spoil a mean.
+double time_spans(bool empty_callback) {
+  constexpr int kRounds = 9;
+  constexpr int kSpans = 512;
+  at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+  if (empty_callback) {
+    handle = at::addThreadLocalCallback(at::RecordFunctionCallback(
+        [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> { return nullptr; },
+        [](const at::RecordFunction&, at::ObserverContext*) {}));
+  }
+  std::vector<int64_t> elapsed_ns;
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+    for (int i = 0; i < kSpans; ++i) {
+      at::RecordFunction guard(at::RecordScope::FUNCTION);
+      if (guard.isActive()) guard.before("opscope::calibration");
+    }
+    elapsed_ns.push_back(clock_ns(CLOCK_MONOTONIC) - start_ns);
+  }
+  if (empty_callback) at::removeCallback(handle);
+  std::nth_element(elapsed_ns.begin(), elapsed_ns.begin() + kRounds / 2, elapsed_ns.end());
+  return static_cast<double>(elapsed_ns[kRounds / 2]) / kSpans;
+}
+
+const BridgeApi bridge = {kCoreApiVersion, OPSCOPE_TORCH_VERSION, &configure,
+                          &enter_thread,   &leave_thread, &time_spans};
+
+}  // namespace
+}  // namespace opscope
+
+extern "C" __attribute__((visibility("default"))) const opscope::BridgeApi* opscope_attach(
+    const opscope::CoreApi* core_api) {
+  if (core_api->version != opscope::kCoreApiVersion) return nullptr;
+  opscope::core = core_api;
+  return &opscope::bridge;
+}

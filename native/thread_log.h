@@ -1,0 +1,130 @@
+// Everything one thread records: its log, its arena, the stack of open spans, its counters.
+//
+// Only the owning thread calls the functions marked [owner]. They take no lock, allocate nothing
+// (the open-span stack grows a few times in a thread's life) and touch no Python object.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "arena.h"
+#include "chunk_log.h"
+#include "clock.h"
+#include "name_table.h"
+#include "record.h"
+
+namespace opscope {
+
+struct OpenSpan {
+  uint64_t key;    // what the end will be called with
+  Record* record;  // where to write it
+  uint32_t index;  // its log index modulo 2^32, the parent of what runs inside
+};
+
+class ThreadLog {
+ public:
+  ThreadLog(BlockPool& pool, int64_t system_thread_id, std::string name)
+      : system_thread_id(system_thread_id), name(std::move(name)), log_(pool), arena_(pool) {
+    open_.reserve(256);
+  }
+
+  // [owner] A new open span with its parent set; the caller fills in the rest, then calls
+  // publish_span(). nullptr: dropped and counted; the matching close_span() is harmless.
+  Record* open_span(uint64_t key) {
+    Record* record = log_.next_record(arena_.current_block());
+    if (record == nullptr) [[unlikely]] {
+      count_drop();
+      return nullptr;
+    }
+    record->end = key;
+    record->parent = current_span();
+    record->state = static_cast<uint8_t>(SpanState::kOpen);
+    record->arena = kNoArena;
+    record->detail = 0;
+    const auto index = static_cast<uint32_t>(log_.size());
+    open_.push_back({key, record, index});
+    return record;
+  }
+  void publish_span() { log_.publish(); }
+
+  // [owner] Ends the span opened with `key`. The common case is the top of the stack. Spans found
+  // above it were never ended (an annotation without an exit): they leave the stack with it. One
+  // not found at all was opened on another thread, or has already left: its end is appended.
+  void close_span(uint64_t key, uint64_t ticks) {
+    if (!open_.empty() && open_.back().key == key) [[likely]] {
+      finish(open_.back().record, ticks);
+      open_.pop_back();
+      return;
+    }
+    close_out_of_order(key, ticks);
+  }
+
+  // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
+  Record* append(RecordKind kind) {
+    Record* record = log_.next_record(arena_.current_block());
+    if (record == nullptr) [[unlikely]] {
+      count_drop();
+      return nullptr;
+    }
+    record->kind = kind;
+    record->parent = current_span();
+    record->arena = kNoArena;
+    return record;
+  }
+  void publish() { log_.publish(); }
+
+  // [owner] Log index of the innermost open span, kNoParent outside all spans.
+  uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
+  size_t depth() const { return open_.size(); }
+  void count_drop() { dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+
+  ChunkLog& log() { return log_; }
+  const ChunkLog& log() const { return log_; }
+  Arena& arena() { return arena_; }
+  const Arena& arena() const { return arena_; }
+  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+
+  // [reader, holding the registry's mutex] Gives back memory that no window needs.
+  void release_before(uint64_t first_needed) {
+    arena_.release_before(log_.release_before(first_needed));
+  }
+
+  NameCache names;              // [owner]
+  uint32_t source_state = 0;    // [owner] free for the torch bridge: what it has set up here
+  int64_t system_thread_id;     // fixed but for the forking thread in a child
+  std::atomic<uint64_t> torch_thread_id{0};
+  std::atomic<bool> finished{false};  // its thread has ended
+  std::string name;
+
+ private:
+  static void finish(Record* record, uint64_t ticks) {
+    record->store_end(ticks);
+    record->store_state(SpanState::kClosed);
+  }
+
+  [[gnu::noinline]] void close_out_of_order(uint64_t key, uint64_t ticks) {
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (open_[i].key != key) continue;
+      finish(open_[i].record, ticks);
+      for (size_t above = i + 1; above < open_.size(); ++above) {
+        open_[above].record->store_state(SpanState::kAbandoned);
+      }
+      open_.resize(i);
+      return;
+    }
+    Record* record = append(RecordKind::kClose);
+    if (record == nullptr) return;
+    record->ticks = ticks;
+    record->end = key;
+    publish();
+  }
+
+  std::vector<OpenSpan> open_;
+  ChunkLog log_;
+  Arena arena_;
+  std::atomic<uint64_t> dropped_{0};
+};
+
+}  // namespace opscope

@@ -1,0 +1,54 @@
+"""opscope: an independent, low-overhead profiler for PyTorch programs, with torch.profiler's API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opscope.activities import supported_activities
+from opscope.annotate import record_function
+from opscope.errors import (
+    BridgeError,
+    LifecycleError,
+    MissingDependencyError,
+    OpscopeError,
+    TraceFormatError,
+    UsageError,
+)
+from opscope.export.tensorboard import tensorboard_trace_handler
+from opscope.profiler import profile
+from opscope.schedule import ProfilerAction, schedule
+from opscope.trace.load import load
+from opscope.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from torch.profiler import ProfilerActivity
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BridgeError",
+    "LifecycleError",
+    "MissingDependencyError",
+    "OpscopeError",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "Trace",
+    "TraceFormatError",
+    "UsageError",
+    "load",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # torch's own enum, so that its members and ours are the same; looked up late, because reading
+    # traces needs no torch.
+    if name == "ProfilerActivity":
+        from torch.profiler import ProfilerActivity
+
+        return ProfilerActivity
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

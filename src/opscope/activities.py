@@ -1,0 +1,143 @@
+"""Activities: torch's names for what can be recorded, and what they mean to the recorder."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from opscope.errors import UsageError
+from opscope.options import RecordingOptions
+
+if TYPE_CHECKING:
+    from torch.profiler import ProfilerActivity
+
+    from opscope.profiler import profile
+
+CPU_KINDS = {
+    "CPU_OP": "operators",
+    "USER_ANNOTATION": "annotations",
+    "PYTHON_FUNCTION": "stack",
+    "CPU_INSTANT_EVENT": "memory",
+}
+"""Kinds of CPU event an activity filter may name, and the option each is."""
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What this machine can record: the CPU, and CUDA where torch sees a device."""
+    import torch
+    from torch.profiler import ProfilerActivity
+
+    supported = {ProfilerActivity.CPU}
+    if torch.cuda.is_available():
+        supported.add(ProfilerActivity.CUDA)
+    return supported
+
+
+def parse_activities(
+    activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None,
+    use_cuda: bool | None,
+) -> tuple[set[ProfilerActivity], dict[ProfilerActivity, set[str]]]:
+    """Activities and the filters given with some of them.
+
+    Raises:
+        UsageError: none left, one given twice, or not an activity at all.
+    """
+    from torch.profiler import ProfilerActivity
+
+    parsed: set[ProfilerActivity] = set()
+    filters: dict[ProfilerActivity, set[str]] = {}
+    for item in supported_activities() if activities is None else activities:
+        for activity, kinds in item.items() if isinstance(item, dict) else ((item, None),):
+            if not isinstance(activity, ProfilerActivity):
+                raise UsageError(
+                    f"activities: expected ProfilerActivity members or dicts of them, got "
+                    f"{activity!r}. Use for example [ProfilerActivity.CPU]."
+                )
+            if activity in parsed:
+                raise UsageError(f"activities: {activity.name} is given more than once.")
+            parsed.add(activity)
+            if kinds is not None:
+                filters[activity] = set(kinds)
+    _apply_use_cuda(parsed, use_cuda)
+    if not parsed:
+        raise UsageError("activities: nothing left to record. Name at least ProfilerActivity.CPU.")
+    return parsed, filters
+
+
+def _apply_use_cuda(parsed: set[ProfilerActivity], use_cuda: bool | None) -> None:
+    if use_cuda is None:
+        return
+    from torch.profiler import ProfilerActivity
+
+    warnings.warn(
+        "`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=4
+    )
+    if use_cuda:
+        parsed.add(ProfilerActivity.CUDA)
+    else:
+        parsed.discard(ProfilerActivity.CUDA)
+
+
+def recording_options(settings: profile, all_threads: bool) -> RecordingOptions:
+    """The recorder's options for a profile's settings.
+
+    Raises:
+        UsageError: an activity filter names an unknown kind of event.
+    """
+    from torch.profiler import ProfilerActivity
+
+    on_cpu = ProfilerActivity.CPU in settings.activities
+    experimental = experimental_switches(settings.experimental_config)
+    chosen = {
+        "operators": on_cpu,
+        "annotations": on_cpu,
+        "memory": settings.profile_memory,
+        "stack": settings.with_stack,
+    }
+    kinds = settings.activity_filters.get(ProfilerActivity.CPU)
+    if kinds is not None:
+        unknown = {kind.upper() for kind in kinds} - set(CPU_KINDS)
+        if unknown:
+            raise UsageError(
+                f"activities: unknown kinds of CPU event {sorted(unknown)}; known are "
+                f"{', '.join(CPU_KINDS)}."
+            )
+        wanted = {CPU_KINDS[kind.upper()] for kind in kinds}
+        chosen = {option: on and option in wanted for option, on in chosen.items()}
+    return RecordingOptions(
+        **chosen,
+        shapes=settings.record_shapes or settings.with_flops,
+        modules=settings.with_modules,
+        overloads=bool(experimental.get("capture_overload_names")),
+        all_threads=all_threads,
+    )
+
+
+_EXPERIMENTAL = (
+    "profiler_metrics",
+    "profiler_measure_per_kernel",
+    "verbose",
+    "performance_events",
+    "enable_cuda_sync_events",
+    "adjust_profiler_step",
+    "disable_external_correlation",
+    "profile_all_threads",
+    "capture_overload_names",
+    "record_python_gc_info",
+    "expose_kineto_event_metadata",
+    "custom_profiler_config",
+    "adjust_timestamps",
+    "trace_only",
+)
+
+
+def experimental_switches(config: Any) -> dict[str, Any]:
+    """The switches of torch's ``_ExperimentalConfig``, by name.
+
+    torch exposes them only through pickling, in the order of its constructor; later versions
+    append to that order.
+    """
+    if config is None:
+        return {}
+    return dict(zip(_EXPERIMENTAL, config.__getstate__(), strict=False))

@@ -1,0 +1,54 @@
+"""What a recording collects: one frozen object, made once, passed down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOptions:
+    """What to collect. Each step up costs more per span; ``docs/measurements.md`` has the figures.
+
+    Attributes:
+        operators: torch operators, autograd nodes, TorchScript calls.
+        annotations: spans named with record_function.
+        shapes: arguments of operators: shapes, strides, dtypes, scalars.
+        outputs: the same of results (needed by execution traces).
+        memory: allocations and frees.
+        stack: Python and C calls.
+        modules: nn.Module and optimizer calls only.
+        overloads: operator overload names.
+        gc_pauses: garbage collections, as spans.
+        all_threads: every thread of the process; otherwise only the one that starts.
+    """
+
+    operators: bool = True
+    annotations: bool = True
+    shapes: bool = False
+    outputs: bool = False
+    memory: bool = False
+    stack: bool = False
+    modules: bool = False
+    overloads: bool = False
+    gc_pauses: bool = True
+    all_threads: bool = True
+
+    _NATIVE = {
+        "operators": "OPERATORS",
+        "annotations": "ANNOTATIONS",
+        "shapes": "INPUTS",
+        "outputs": "OUTPUTS",
+        "memory": "MEMORY",
+        "stack": "PYTHON",
+        "modules": "MODULES",
+        "overloads": "OVERLOADS",
+        "gc_pauses": "GC",
+    }
+
+    def native_wants(self, bits: dict[str, int]) -> int:
+        """These options as the recorder's bit mask; ``bits`` maps its names to values."""
+        return sum(
+            bits[self._NATIVE[field.name]]
+            for field in fields(self)
+            if field.name in self._NATIVE and getattr(self, field.name)
+        )

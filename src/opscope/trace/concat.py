@@ -1,0 +1,79 @@
+"""Putting traces one after another: cycles of one profiler, windows of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from opscope.trace.names import Names
+from opscope.trace.schema import TABLES, Column
+from opscope.trace.table import ListColumn
+from opscope.trace.trace import Trace
+
+
+def concat_traces(traces: Sequence[Trace]) -> Trace:
+    """One trace holding all rows of ``traces``, in the order given.
+
+    Rows that refer to rows (parents, names, threads) refer to the same ones afterwards. Threads of
+    different traces stay apart even where they are the same system thread. Metadata of the last
+    trace wins.
+
+    Raises:
+        ValueError: ``traces`` is empty.
+    """
+    if not traces:
+        raise ValueError("nothing to concatenate")
+    if len(traces) == 1:
+        return traces[0]
+    names, name_maps = _merge_names(traces)
+    tables: dict[str, dict[str, Any]] = {}
+    for name, schema in TABLES.items():
+        if name == "metadata":
+            continue
+        tables[name] = {
+            column.name: _concat_column(traces, name, column, name_maps)
+            for column in schema.columns
+        }
+    metadata: dict[str, Any] = {}
+    for trace in traces:
+        metadata.update(trace.metadata)
+    metadata["start_ns"] = traces[0].metadata.get("start_ns")
+    return Trace(tables, names, metadata)
+
+
+def _merge_names(traces: Sequence[Trace]) -> tuple[Names, list[np.ndarray[Any, Any]]]:
+    ids: dict[str, int] = {}
+    maps = []
+    for trace in traces:
+        mapped = [ids.setdefault(text, len(ids)) for text in trace.names]
+        maps.append(np.array([*mapped, -1], dtype=np.int32))  # the last serves index -1
+    return Names.from_strings(ids), maps
+
+
+def _concat_column(
+    traces: Sequence[Trace], table: str, column: Column, name_maps: list[np.ndarray[Any, Any]]
+) -> Any:
+    if column.dtype.startswith("list"):
+        return _concat_lists([trace.table(table).lists(column.name) for trace in traces])
+    parts = []
+    offset = 0
+    for trace, name_map in zip(traces, name_maps, strict=True):
+        part = trace.table(table)[column.name]
+        if column.refers == "names":
+            part = name_map[part]
+        elif column.refers:
+            part = np.where(part < 0, part, part + offset)
+            offset += len(trace.table(column.refers))
+        parts.append(part)
+    return np.concatenate(parts)
+
+
+def _concat_lists(parts: Sequence[ListColumn]) -> ListColumn:
+    offsets = [np.zeros(1, dtype=np.int64)]
+    total = 0
+    for part in parts:
+        offsets.append(part.offsets[1:] + total)
+        total += int(part.offsets[-1])
+    return ListColumn(np.concatenate(offsets), np.concatenate([part.values for part in parts]))
