@@ -346,10 +346,11 @@ class profile:
 
     def _user_metadata(self) -> dict[str, Any]:
         flags = ("profile_memory", "with_stack", "record_shapes", "with_modules", "with_flops")
-        user = {flag: 1 for flag in flags if getattr(self, flag)}
-        user.update(self.preset_metadata)
-        user.update(self._metadata)
-        return {"trace_id": self._trace_id, "user": user}
+        return {
+            "trace_id": self._trace_id,
+            **{flag: True for flag in flags if getattr(self, flag)},
+            "user": {**self.preset_metadata, **self._metadata},
+        }
 
 
 def _parse_json(key: str, value: str) -> Any:
