@@ -1,0 +1,91 @@
+# One command per job, the same here and in CI. Everything goes into .venv; nothing else is touched.
+# Needs python3 (3.10 or newer), a C++20 compiler and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+
+# A change to one of these means that the compiled core has to be built again. Python files are used
+# from src/ as they are (an editable install), so editing them needs nothing.
+NATIVE := $(shell find native -name '*.cpp' -o -name '*.h' | sort)
+COMPILED_FROM := pyproject.toml CMakeLists.txt $(NATIVE)
+PYTHON_CODE := src tests examples benchmarks
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint typecheck format format-check bench native-test package-test clean
+
+help: ## List these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+install: $(STAMPS)/opscope ## Set up .venv with everything that development needs
+
+demo: install ## Profile the training of a small network, and show where its time went
+	@rm -rf demo-out
+	$(BIN)/opscope run --shapes --output demo-out/train_digits.opscope \
+	  --chrome demo-out/train_digits.json examples/train_digits.py
+
+test: install ## Run the tests
+	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+
+lint: install ## Look for mistakes in the Python code
+	$(BIN)/ruff check $(PYTHON_CODE)
+
+typecheck: install ## Check the types
+	$(BIN)/mypy
+
+format: install ## Format all code
+	$(BIN)/ruff format $(PYTHON_CODE)
+	$(BIN)/ruff check --select I --fix $(PYTHON_CODE)
+	$(BIN)/clang-format -i $(NATIVE)
+
+format-check: install ## Is all code formatted?
+	$(BIN)/ruff format --check $(PYTHON_CODE)
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
+
+bench: install ## Measure opscope against torch.profiler, side by side
+	$(BIN)/python -m benchmarks
+
+native-test: $(STAMPS)/dependencies ## Test the native core under the address and thread sanitizers
+	@for sanitizers in address,undefined thread; do \
+	  folder=build/native-$${sanitizers%%,*}; \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" && \
+	  cmake -S native/tests -B $$folder -G Ninja -DSANITIZERS=$$sanitizers && \
+	  cmake --build $$folder && \
+	  ctest --test-dir $$folder --output-on-failure || exit 1; \
+	done
+
+package-test: $(STAMPS)/venv ## Does a plain `pip install .` work, with build isolation and no torch?
+	rm -rf build/package-test
+	$(BIN)/python -m venv build/package-test
+	build/package-test/bin/python -m pip install --quiet .
+	cd build/package-test && bin/python -c "import opscope, sys; assert 'torch' not in sys.modules"
+	cd build/package-test && bin/opscope --version
+
+clean: ## Remove everything that these commands made
+	rm -rf $(VENV) build demo-out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# A torch that this Python already has is used; otherwise the pinned one is installed.
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "opscope needs Python 3.10 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11" >&2; \
+	  exit 1; }
+	@if $(PYTHON) -c 'import torch' 2>/dev/null; then shared=--system-site-packages; fi; \
+	$(PYTHON) -m venv --clear $$shared $(VENV) || { \
+	  echo "No virtual environment could be made. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	  exit 1; }
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dependencies: $(STAMPS)/venv requirements/dev.txt requirements/torch.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
+	@$(BIN)/python -c 'import torch' 2>/dev/null \
+	  || $(BIN)/python -m pip install torch==2.13.0 --constraint requirements/torch.txt || { \
+	  echo "torch 2.13.0 has no build for this Python and platform that pip can find. Install one you" >&2; \
+	  echo "can get (2.6 or newer) with $(BIN)/pip install torch==VERSION, then run make again." >&2; \
+	  exit 1; }
+	@touch $@
+
+$(STAMPS)/opscope: $(STAMPS)/dependencies $(COMPILED_FROM)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@

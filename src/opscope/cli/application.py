@@ -1,0 +1,99 @@
+"""The ``opscope`` command: its list of commands, and how errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+
+from opscope.cli import build, doctor, export, run, sql, summary
+from opscope.cli.console import Messages
+from opscope.errors import OpscopeError
+
+COMMANDS: tuple[Callable[..., Any], ...] = (
+    run.run,
+    summary.summary,
+    export.export,
+    sql.sql,
+    build.build,
+    doctor.doctor,
+)
+"""In the order of ``opscope --help``; the function's name is the command's, its docstring the help."""
+
+# What the command line parser raises for a wrong option or argument. typer exports only leaves of
+# its error classes, and where the base class lives has changed between its releases.
+_UsageErrors: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"opscope {version('opscope')}")
+        raise typer.Exit
+
+
+def _application() -> typer.Typer:
+    application = typer.Typer(
+        name="opscope",
+        help="Record what a PyTorch program does, and see where its time went.",
+        epilog="Start with: opscope run train.py",
+        no_args_is_help=True,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @application.callback()
+    def options(
+        show_version: Annotated[
+            bool,
+            typer.Option(
+                "--version", callback=_show_version, is_eager=True, help="Print the version."
+            ),
+        ] = False,
+    ) -> None:
+        """Record what a PyTorch program does, and see where its time went."""
+
+    for command in COMMANDS:
+        settings = {"allow_interspersed_args": False} if command is run.run else None
+        application.command(context_settings=settings)(command)
+    return application
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line in ``arguments`` (by default the process's own), and exit.
+
+    Raises:
+        SystemExit: 0; 2 for a usage error; otherwise the error's exit code. ``opscope run`` ends
+            as the program it ran.
+    """
+    command = typer.main.get_command(_application())
+    try:
+        outcome = command.main(
+            args=None if arguments is None else list(arguments),
+            prog_name="opscope",
+            standalone_mode=False,
+        )
+    except OpscopeError as error:
+        Messages().fail(str(error))
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except _UsageErrors as error:
+        Messages().fail(_usage_message(error))
+        sys.exit(error.exit_code)
+    if callable(outcome):
+        # What is left to do runs here, below the parser's frames: a program that `opscope run`
+        # runs should find a stack nearly as deep as Python's own.
+        outcome()
+    elif outcome:
+        sys.exit(outcome)
+
+
+def _usage_message(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "opscope"
+    return f"{error.format_message()} See `{where} --help`."

@@ -1,0 +1,59 @@
+"""What opscope itself says: on standard error, so that a program's own output stays as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+
+class Messages:
+    """Writes lines to standard error as it was when this object was made.
+
+    The stream is kept because a profiled program may replace ``sys.stderr``. One that can no
+    longer be written to (closed, or a terminal that went away) is not an error: there is nobody
+    left to read it.
+    """
+
+    def __init__(self, *, animated: bool = True) -> None:
+        """``animated`` is for progress: a spinner, which needs a thread of its own to redraw it.
+
+        ``opscope run`` writes its files at interpreter shutdown, when Python no longer starts
+        threads; there, progress is one line that stands still.
+        """
+        self._console = Console(file=sys.stderr, stderr=True, highlight=False)
+        self._animated = animated
+
+    def say(self, text: str) -> None:
+        """One paragraph; lines are never wrapped, so that paths can be copied."""
+        self._print(Text.assemble(("opscope: ", "bold cyan"), text))
+
+    def fail(self, text: str) -> None:
+        """One paragraph about what went wrong and what to do."""
+        self._print(Text.assemble(("opscope: ", "bold red"), text))
+
+    def show(self, text: str) -> None:
+        """Text that is already laid out, as it is."""
+        self._print(Text(text))
+
+    @contextlib.contextmanager
+    def progress(self, what: str) -> Iterator[None]:
+        """Show that ``what`` is going on for as long as it does; nothing outside a terminal."""
+        if not self._console.is_terminal:
+            yield
+        elif self._animated:
+            with self._console.status(Text(what)):
+                yield
+        else:
+            self._print(Text(f"opscope: {what} ...", style="dim"), end="\r")
+            try:
+                yield
+            finally:
+                self._print(Text(" " * (len(what) + 13)), end="\r")
+
+    def _print(self, text: Text, end: str = "\n") -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._console.print(text, end=end, soft_wrap=True)

@@ -1,0 +1,236 @@
+"""Run somebody else's program as ``python`` itself would.
+
+What the program can see of its surroundings is what it would see without opscope: ``sys.argv``,
+``sys.path[0]``, ``__main__`` and its attributes (so classes pickle, and worker processes that are
+spawned find the file to import), its exit code, and tracebacks that hold its own frames alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.machinery
+import importlib.util
+import io
+import os
+import pkgutil
+import sys
+from dataclasses import dataclass
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+from opscope.errors import UsageError
+
+
+_replaced: list[ModuleType] = []
+"""The ``__main__`` of opscope's own start; Python 3.10 crashes at exit if it is collected before."""
+
+
+class ProgramNotFoundError(UsageError):
+    """There is no such script or module to run."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the user asked to run.
+
+    Attributes:
+        target: path of a script (or of a folder or zip file with a ``__main__.py``), or the dotted
+            name of a module.
+        arguments: what the program finds in ``sys.argv[1:]``.
+        is_module: ``target`` is a module, as after ``python -m``.
+    """
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    is_module: bool = False
+
+    @property
+    def short_name(self) -> str:
+        """A file-name-sized name for it."""
+        if self.is_module:
+            return self.target
+        return os.path.splitext(os.path.basename(os.path.abspath(self.target)))[0]
+
+
+def check(program: Program) -> None:
+    """Refuse early what cannot run, before anything is set up for it.
+
+    Raises:
+        ProgramNotFoundError: the script is not there, or the module's top-level package is not.
+    """
+    if program.is_module:
+        if not _package_exists(program.target.partition(".")[0]):
+            raise _module_not_found(program.target)
+    elif not os.path.exists(program.target):
+        raise ProgramNotFoundError(
+            f"There is no script {program.target!r} (looked in {os.getcwd()}). Check the path; to "
+            "run a module by its name, put -m before it."
+        )
+
+
+def _package_exists(name: str) -> bool:
+    # The current folder is on the program's path, not on ours.
+    if importlib.machinery.PathFinder.find_spec(name, [os.getcwd()]) is not None:
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # "" and modules of no file, such as __main__
+        return False
+
+
+def run(program: Program) -> None:
+    """Run it to its end in this process; returns or raises as the program does.
+
+    An uncaught exception goes on upwards, so that Python ends the process exactly as it would
+    have; only the frames above the program are left out of the traceback it prints.
+
+    Raises:
+        ProgramNotFoundError: a submodule does not exist, or has no code to run.
+    """
+    try:
+        code, namespace = _prepare(program)
+        exec(code, namespace)
+    except (ProgramNotFoundError, SystemExit):
+        raise
+    except BaseException:
+        _hide_frames_above_the_program()
+        raise
+
+
+def _prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
+    """Set ``sys.argv``, ``sys.path[0]`` and ``__main__``; the code to execute and where."""
+    main = ModuleType("__main__")
+    if sys.version_info < (3, 14):
+        vars(main)["__annotations__"] = {}
+    vars(main)["__builtins__"] = builtins
+    _replaced.append(sys.modules["__main__"])
+    sys.modules["__main__"] = main
+    sys.argv = ["-m" if program.is_module else program.target, *program.arguments]
+    if program.is_module:
+        _set_first_import_folder(os.getcwd())
+        code, attributes = _load_module(*_find_module(program.target))
+        sys.argv[0] = attributes["__file__"]
+    elif pkgutil.get_importer(program.target) is not None:  # a folder or a zip file
+        container = os.path.join(os.getcwd(), program.target)
+        _set_first_import_folder(container)
+        code, attributes = _load_module(*_find_main_inside(container))
+    else:
+        _set_first_import_folder(os.path.dirname(os.path.realpath(program.target)))
+        code, attributes = _load_script(os.path.join(os.getcwd(), program.target))
+    vars(main).update(attributes)
+    return code, vars(main)
+
+
+def _set_first_import_folder(folder: str) -> None:
+    # Python puts nothing in front under -P and -I; neither may we.
+    if not getattr(sys.flags, "safe_path", sys.flags.isolated):
+        sys.path[0] = folder
+
+
+def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
+    """Code and ``__main__`` attributes of a ``.py`` or ``.pyc`` file."""
+    loader: Any = importlib.machinery.SourcelessFileLoader
+    with io.open_code(path) as file:
+        code = pkgutil.read_code(file)  # type: ignore[attr-defined]
+    if code is None:
+        loader = importlib.machinery.SourceFileLoader
+        with io.open_code(path) as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+    return code, {"__file__": path, "__cached__": None, "__loader__": loader("__main__", path)}
+
+
+def _load_module(
+    spec: importlib.machinery.ModuleSpec, code: CodeType
+) -> tuple[CodeType, dict[str, Any]]:
+    """Code and ``__main__`` attributes of a module, as ``python -m`` sets them."""
+    return code, {
+        "__file__": spec.origin,
+        "__cached__": spec.cached,
+        "__loader__": spec.loader,
+        "__package__": spec.parent,
+        "__spec__": spec,
+    }
+
+
+def _find_main_inside(container: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
+    spec = importlib.machinery.PathFinder.find_spec("__main__", [container])
+    code = _code_of(spec)
+    if spec is None or code is None:
+        raise ProgramNotFoundError(
+            f"{container!r} holds no __main__.py to run. Name the script inside it instead."
+        )
+    return spec, code
+
+
+def _find_module(name: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
+    _import_package(name.rpartition(".")[0], name)
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, AttributeError, TypeError, ValueError):  # its package is no package, ...
+        raise _module_not_found(name) from None
+    if spec is not None and spec.submodule_search_locations is not None:
+        return _find_module(f"{name}.__main__")
+    code = _code_of(spec)
+    if spec is None or code is None:
+        raise _module_not_found(name)
+    return spec, code
+
+
+def _import_package(package: str, module: str) -> None:
+    """Import ``package`` (if any): this runs code of the program, so its errors are its own."""
+    if not package:
+        return
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        # Unless what cannot be imported is the package itself, or one around it.
+        if error.name is not None and f"{package}.".startswith(f"{error.name}."):
+            raise _module_not_found(module) from None
+        raise
+
+
+def _code_of(spec: importlib.machinery.ModuleSpec | None) -> CodeType | None:
+    get_code = getattr(spec.loader, "get_code", None) if spec is not None else None
+    return get_code(spec.name) if get_code is not None and spec is not None else None
+
+
+def _module_not_found(name: str) -> ProgramNotFoundError:
+    if name.endswith(".__main__"):
+        package = name.removesuffix(".__main__")
+        return ProgramNotFoundError(
+            f"{package!r} is a package without a __main__ module, so it cannot be run. Name one of "
+            "its modules."
+        )
+    hint = f" Did you mean the module {name[:-3]!r}, or the script without -m?"
+    return ProgramNotFoundError(
+        f"There is no module {name!r} that Python could run."
+        + (hint if name.endswith(".py") else " Check its name, and that it is installed here.")
+    )
+
+
+def _hide_frames_above_the_program() -> None:
+    """Let the next uncaught exception be shown by whatever hook is set, without our frames."""
+    shown_by = sys.excepthook
+
+    def excepthook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        sys.excepthook = shown_by
+        own = _program_part(traceback)
+        sys.last_traceback = own
+        shown_by(kind, error.with_traceback(own), own)
+
+    sys.excepthook = excepthook
+
+
+def _program_part(traceback: TracebackType | None) -> TracebackType | None:
+    while traceback is not None and traceback.tb_frame.f_code is not run.__code__:
+        traceback = traceback.tb_next
+    machinery = (__file__, importlib.__file__, importlib.util.__file__, pkgutil.__file__)
+    while traceback is not None and (
+        traceback.tb_frame.f_code.co_filename.startswith("<frozen importlib")
+        or traceback.tb_frame.f_code.co_filename in machinery
+    ):
+        traceback = traceback.tb_next
+    return traceback

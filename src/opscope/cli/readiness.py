@@ -1,0 +1,45 @@
+"""Before a program runs: could it be recorded?"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+
+from opscope.errors import BridgeError
+from opscope.recording import bridge
+
+
+def check() -> None:
+    """Make sure torch is there and the bridge to it is, without importing torch here.
+
+    torch is left for the program to import (see :mod:`opscope.cli.torch_import`), so a bridge that
+    may be missing is built by another process.
+
+    Raises:
+        BridgeError: no torch, or no bridge and no way to build one.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise BridgeError(
+            "torch is not installed for this Python, so there is nothing to record. Install it "
+            "(for example with `pip install torch`), or run opscope with the Python that has it."
+        )
+    if _some_bridge_is_built():
+        return
+    built = subprocess.run([sys.executable, "-m", "opscope", "build"], stdin=subprocess.DEVNULL)
+    if built.returncode != 0:
+        # It has said why on standard error, which is ours too.
+        raise SystemExit(built.returncode)
+
+
+def _some_bridge_is_built() -> bool:
+    """Whether one for this torch version is in the cache.
+
+    It may still not fit (another Python, another opscope); then it is built when recording starts.
+    """
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return any(bridge.cache_folder().glob(f"bridge-torch-{version}-*/stamp.json"))

@@ -1,0 +1,147 @@
+"""``opscope run``: record a program without changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opscope.cli import destination, program, readiness
+from opscope.cli.averages import DEFAULT_SORT, DEFAULT_ROWS, check_row_limit, check_sort_key
+from opscope.cli.console import Messages
+from opscope.cli.recording_session import RecordingSession
+from opscope.cli.run_options import RunOptions, Schedule
+from opscope.cli.termination import LastAction
+from opscope.cli.torch_import import when_torch_is_imported
+from opscope.errors import UsageError
+
+_WHAT = "What to record"
+_WHERE = "What to write and print"
+
+
+def run(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCRIPT | -m MODULE",
+            help="Script (or folder or zip file with a __main__.py), or after -m a module name.",
+        ),
+    ],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ARGS...", help="Passed to the program as they are."),
+    ] = None,
+    is_module: Annotated[
+        bool, typer.Option("-m", help="Run a module by its name, as python -m does.")
+    ] = False,
+    shapes: Annotated[
+        bool,
+        typer.Option("--shapes", help="Arguments of operators.", rich_help_panel=_WHAT),
+    ] = False,
+    memory: Annotated[
+        bool,
+        typer.Option("--memory", help="Allocations and frees.", rich_help_panel=_WHAT),
+    ] = False,
+    stack: Annotated[
+        bool,
+        typer.Option("--stack", help="Python and C function calls.", rich_help_panel=_WHAT),
+    ] = False,
+    modules: Annotated[
+        bool,
+        typer.Option("--modules", help="nn.Module calls.", rich_help_panel=_WHAT),
+    ] = False,
+    flops: Annotated[
+        bool,
+        typer.Option(
+            "--flops", help="Estimated floating-point operations.", rich_help_panel=_WHAT
+        ),
+    ] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WAIT,WARMUP,ACTIVE[,REPEAT]",
+            help="Record some steps only; a step ends when the optimizer's step() returns.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Folder for the trace; it must not exist yet. [default: NAME.opscope]",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    chrome: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a Chrome trace: .json or .json.gz.",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    sort_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help=f"Sort the table by this column. [default: {DEFAULT_SORT}]",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    row_limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=f"Rows of the table; -1 for all. [default: {DEFAULT_ROWS}]",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    no_table: Annotated[
+        bool,
+        typer.Option("--no-table", help="Print no table.", rich_help_panel=_WHERE),
+    ] = False,
+) -> Callable[[], None]:
+    """Run a program, record what torch does in it, then print where the time went.
+
+    The program needs no change and sees none: same arguments, same standard output, same exit
+    code. Everything opscope says goes to standard error. Recording begins when the program
+    imports torch.
+
+    The trace is written however the program ends: normally, by an exception, by sys.exit, by
+    Ctrl-C or by SIGTERM. Three ends cannot be noticed from inside a process and lose the
+    recording: os._exit(), os.exec*(), and being killed by SIGKILL or a crash.
+    """
+    if no_table and (sort_by is not None or row_limit is not None):
+        raise UsageError("--sort-by and --row-limit shape the table that --no-table leaves out.")
+    options = RunOptions(
+        shapes=shapes,
+        memory=memory,
+        stack=stack,
+        modules=modules,
+        flops=flops,
+        schedule=None if schedule is None else Schedule.parse(schedule),
+        sort_by=check_sort_key(sort_by or DEFAULT_SORT, memory=memory),
+        row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
+        table=not no_table,
+    )
+    asked_for = program.Program(target, tuple(arguments or ()), is_module)
+    program.check(asked_for)
+    files = destination.choose(output, chrome, asked_for.short_name)
+    files.check()
+    readiness.check()
+    return lambda: _record(asked_for, RecordingSession(options, files, Messages(animated=False)))
+
+
+def _record(asked_for: program.Program, session: RecordingSession) -> None:
+    last_action = LastAction(session.finish)
+    when_torch_is_imported(session.begin)
+    try:
+        program.run(asked_for)
+    except program.ProgramNotFoundError as error:
+        last_action.cancel()
+        Messages().fail(str(error))
+        raise SystemExit(error.exit_code) from None

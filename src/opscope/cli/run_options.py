@@ -1,0 +1,82 @@
+"""What ``opscope run`` was asked for: checked once, then passed around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Which steps to record; the meaning is that of :func:`opscope.schedule`.
+
+    Attributes:
+        wait: steps not recorded at the start of a cycle.
+        warmup: steps recorded and thrown away.
+        active: steps recorded and kept.
+        repeat: number of cycles; 0 for as many as the program has.
+    """
+
+    wait: int
+    warmup: int
+    active: int
+    repeat: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """``wait,warmup,active`` or ``wait,warmup,active,repeat``.
+
+        Raises:
+            UsageError: it is not that.
+        """
+        parts = text.split(",")
+        if not (3 <= len(parts) <= 4 and all(part.strip().isdecimal() for part in parts)):
+            raise UsageError(
+                f"--schedule {text!r} is not wait,warmup,active or wait,warmup,active,repeat. Give "
+                "three or four numbers of steps, for example --schedule 5,1,3,2."
+            )
+        wait, warmup, active, *repeat = map(int, parts)
+        if active == 0:
+            raise UsageError(
+                f"--schedule {text!r} never records a step. Make its third number at least 1."
+            )
+        return cls(wait=wait, warmup=warmup, active=active, repeat=repeat[0] if repeat else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Options of ``opscope run`` beyond the program and the places of its files.
+
+    Attributes:
+        shapes: record arguments of operators.
+        memory: record allocations.
+        stack: record Python calls.
+        modules: record nn.Module calls.
+        flops: estimate floating-point operations; needs shapes, so it records them.
+        schedule: which steps to record; None records from start to end.
+        sort_by: column of the table.
+        row_limit: rows of the table; -1 for all.
+        table: whether to print one.
+    """
+
+    shapes: bool = False
+    memory: bool = False
+    stack: bool = False
+    modules: bool = False
+    flops: bool = False
+    schedule: Schedule | None = None
+    sort_by: str = "self_cpu_time_total"
+    row_limit: int = 15
+    table: bool = True
+
+    def profile_arguments(self) -> dict[str, Any]:
+        """These options as keyword arguments of :class:`opscope.profile`."""
+        return {
+            "record_shapes": self.shapes,
+            "profile_memory": self.memory,
+            "with_stack": self.stack,
+            "with_modules": self.modules,
+            "with_flops": self.flops,
+        }

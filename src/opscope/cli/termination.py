@@ -1,0 +1,76 @@
+"""Do one last thing before the process ends, however it ends (as far as a process can know)."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+FATAL_SIGNALS = tuple(
+    number
+    for name in ("SIGTERM", "SIGHUP")
+    if (number := getattr(signal, name, None)) is not None
+)
+"""Requests to end that kill a Python program at once unless it handles them (no SIGHUP on Windows).
+
+SIGINT is not among them: Python turns it into KeyboardInterrupt, which ends a program normally.
+"""
+
+
+class LastAction:
+    """Calls ``action`` once: at exit, or before a fatal signal kills the process.
+
+    At exit means after the program's non-daemon threads ended and after its own atexit functions,
+    for they are registered later and so run earlier. A signal the program handles or ignores, now
+    or later, is the program's own. After any other the process still dies of it, so its parent
+    sees the same status. Forked children have nothing to finish: there, signals get their default
+    back, because a child must die at once even while it is busy outside Python.
+    """
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        """``action`` must not raise. Main thread only."""
+        self._action = action
+        self._process = os.getpid()
+        self._begun = False
+        self._ended = False
+        self._died_of: int | None = None
+        atexit.register(self._at_exit)
+        for number in FATAL_SIGNALS:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, self._on_signal)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._in_child)
+
+    def cancel(self) -> None:
+        """Do nothing at the end after all."""
+        self._begun = self._ended = True
+
+    def _at_exit(self) -> None:
+        self._run()
+        if self._died_of is not None:
+            self._die(self._died_of)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._begun and not self._ended:
+            self._died_of = number  # once what is going on has ended
+        else:
+            self._run()
+            self._die(number)
+
+    def _run(self) -> None:
+        if not self._begun and os.getpid() == self._process:
+            self._begun = True
+            self._action()
+            self._ended = True
+
+    def _in_child(self) -> None:
+        self.cancel()
+        for number in FATAL_SIGNALS:
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, signal.SIG_DFL)
+
+    def _die(self, number: int) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)

@@ -1,0 +1,212 @@
+"""A program sees the same surroundings, exit code and tracebacks as under ``python`` itself."""
+
+import subprocess
+import sys
+import textwrap
+import zipfile
+
+import pytest
+
+# Describes everything a program can see of how it was started.
+LOOK = """
+import json, sys
+def shown(value):
+    return value.name if type(value).__name__ == "ModuleSpec" else type(value).__name__ \\
+        if type(value).__name__.endswith(("Loader", "importer", "module")) else repr(value)
+attributes = {k: shown(v) for k, v in globals().items() if k not in ("json", "sys", "shown")}
+print(json.dumps([sys.argv, sys.path, attributes, sys.modules["__main__"].__dict__ is globals()]))
+"""
+
+# Runs its arguments through opscope.cli.program instead.
+DRIVER = """
+import sys
+from opscope.cli.program import Program, ProgramNotFoundError, check, run
+is_module = sys.argv[1] == "-m"
+target, *arguments = sys.argv[1 + is_module:]
+program = Program(target, tuple(arguments), is_module)
+try:
+    check(program)
+    run(program)
+except ProgramNotFoundError as error:
+    sys.exit(f"not found: {error}")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "package" / "sub").mkdir(parents=True)
+    for init in ("package/__init__.py", "package/sub/__init__.py"):
+        (tmp_path / init).touch()
+    for path in ("look.py", "package/__main__.py", "package/sub/module.py"):
+        (tmp_path / path).write_text(LOOK)
+    (tmp_path / "package" / "link.py").symlink_to("../look.py")
+    with zipfile.ZipFile(tmp_path / "look.zip", "w") as archive:
+        archive.writestr("__main__.py", LOOK)
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver" / "driver.py").write_text(DRIVER)
+    return tmp_path
+
+
+def python(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+def through_opscope(folder, *arguments):
+    return python(folder, "driver/driver.py", *arguments)
+
+
+def write(folder, text):
+    (folder / "script.py").write_text(textwrap.dedent(text))
+
+
+def assert_same(folder, *arguments):
+    expected, actual = python(folder, *arguments), through_opscope(folder, *arguments)
+    assert actual.stdout == expected.stdout
+    assert actual.stderr == expected.stderr
+    assert actual.returncode == expected.returncode
+    return expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "look.py one -m --two",
+        "./package/../look.py",
+        "package/link.py",
+        "package folder",
+        "look.zip archive",
+        "-m package -x",
+        "-m package.sub.module --flag -- rest",
+    ],
+)
+def test_surroundings_are_those_of_python(folder, command):
+    done = assert_same(folder, *command.split())
+    assert done.returncode == 0
+    assert done.stdout.startswith("[[")
+
+
+def test_compiled_script(folder):
+    python(folder, "-c", "import py_compile; py_compile.compile('look.py', 'look.pyc')")
+    done = assert_same(folder, "look.pyc")
+    assert "SourcelessFileLoader" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "last_words",
+    ["sys.exit()", "sys.exit(7)", "sys.exit('a message')", "sys.exit([1])", "raise SystemExit(-1)"],
+)
+def test_every_form_of_exit(folder, last_words):
+    write(folder, f"import sys\nprint('before')\n{last_words}")
+    assert_same(folder, "script.py")
+
+
+def test_traceback_holds_only_the_frames_of_the_program(folder):
+    write(
+        folder,
+        """
+        def fails():
+            try:
+                1 / 0
+            except ZeroDivisionError as error:
+                raise ValueError("no") from error
+
+        fails()
+        """,
+    )
+    done = assert_same(folder, "script.py")
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_traceback_of_a_module_leaves_out_the_import_machinery(folder):
+    (folder / "package" / "__init__.py").write_text("raise ValueError('in the package')")
+    done = through_opscope(folder, "-m", "package.sub.module")
+    assert done.returncode == 1
+    frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
+    assert len(frames) == 1 and "package/__init__.py" in frames[0]
+
+
+@pytest.mark.parametrize("text", ["def (", "raise 'nonsense'"])
+def test_a_script_that_cannot_be_compiled_or_raises_nonsense(folder, text):
+    (folder / "script.py").write_text(text)
+    done = assert_same(folder, "script.py")
+    assert done.returncode == 1
+
+
+def test_source_encoding_is_respected(folder):
+    source = "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))"
+    (folder / "script.py").write_bytes(source.encode("latin-1"))
+    assert assert_same(folder, "script.py").stdout == "'\\xe9'\n"
+
+
+def test_excepthook_of_the_program_is_used(folder):
+    write(
+        folder,
+        """
+        import sys, traceback
+
+        def hook(kind, error, trace):
+            print("hook", kind.__name__, len(traceback.extract_tb(trace)))
+
+        sys.excepthook = hook
+        raise KeyError("x")
+        """,
+    )
+    done = assert_same(folder, "script.py")
+    assert done.stdout == "hook KeyError 1\n"
+
+
+def test_keyboard_interrupt_kills_by_sigint(folder):
+    write(folder, "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nprint('not reached')")
+    done = assert_same(folder, "script.py")
+    assert done.returncode == -2
+
+
+def test_classes_of_main_pickle_and_spawned_processes_find_them(folder):
+    write(
+        folder,
+        """
+        import multiprocessing, pickle
+
+        class Point:
+            def __init__(self, x):
+                self.x = x
+
+        def double(point):
+            return Point(point.x * 2)
+
+        if __name__ == "__main__":
+            assert pickle.loads(pickle.dumps(Point(1))).x == 1
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print([p.x for p in pool.map(double, [Point(1), Point(2)])])
+        """,
+    )
+    assert assert_same(folder, "script.py").stdout == "[2, 4]\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("missing.py", "There is no script 'missing.py'"),
+        ("-m missing", "There is no module 'missing'"),
+        ("-m look.py", "Did you mean the module 'look'"),
+        ("-m package.missing", "There is no module 'package.missing'"),
+        ("-m package.sub", "'package.sub' is a package without a __main__ module"),
+        ("driver", "holds no __main__.py"),
+    ],
+)
+def test_what_cannot_be_found_is_said_in_one_paragraph(folder, command, said):
+    done = through_opscope(folder, *command.split())
+    assert done.returncode == 1
+    assert done.stderr.startswith("not found: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_package_whose_own_import_fails_is_the_programs_error(folder):
+    (folder / "package" / "__init__.py").write_text("import no_such_dependency")
+    done = through_opscope(folder, "-m", "package")
+    assert done.returncode == 1
+    assert "ModuleNotFoundError: No module named 'no_such_dependency'" in done.stderr

@@ -1,0 +1,96 @@
+"""The last action runs once, whatever ends the process, and does not change how it ends."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+START = """
+import atexit, os, signal, sys, threading
+from opscope.cli.termination import LastAction
+last = LastAction(lambda: print("last", flush=True))
+def send(number):
+    os.kill(os.getpid(), number)
+"""
+
+
+def run(program):
+    done = subprocess.run(
+        [sys.executable, "-c", START + program], capture_output=True, text=True, timeout=60
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [("print('end')", 0), ("print('end'); sys.exit(3)", 3), ("print('end'); 1 / 0", 1)],
+)
+def test_runs_at_a_normal_end(program, code):
+    assert run(program) == (code, ["end", "last"])
+
+
+def test_runs_after_threads_and_exit_functions_of_the_program():
+    program = """
+go = threading.Event()
+threading.Thread(target=lambda: (go.wait(), print("thread"))).start()
+atexit.register(print, "atexit")
+go.set()
+"""
+    assert run(program) == (0, ["thread", "atexit", "last"])
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_runs_before_a_fatal_signal_kills(name):
+    number = getattr(signal, name)
+    assert run(f"send(signal.{name}); print('not reached')") == (-number, ["last"])
+
+
+def test_a_signal_the_program_handles_is_its_own():
+    program = """
+signal.signal(signal.SIGTERM, lambda *_: print("handled"))
+send(signal.SIGTERM)
+print("goes on")
+"""
+    assert run(program) == (0, ["handled", "goes on", "last"])
+
+
+def test_a_signal_that_was_ignored_before_stays_ignored():
+    program = """
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+last.cancel()
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+LastAction(lambda: print("second"))
+send(signal.SIGHUP)
+print("goes on")
+"""
+    assert run(program) == (0, ["goes on", "second"])
+
+
+def test_a_signal_during_the_last_action_waits_for_its_end():
+    program = """
+def slow():
+    print("begin"); send(signal.SIGTERM); print("end", flush=True)
+last.cancel()
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+slow = LastAction(slow)
+"""
+    assert run(program) == (-signal.SIGTERM, ["begin", "end"])
+
+
+def test_children_have_no_last_action_and_the_default_signals():
+    program = """
+ends = os.fork()
+if ends == 0:
+    sys.exit(5)
+killed = os.fork()
+if killed == 0:
+    send(signal.SIGTERM)
+    os._exit(0)
+print(os.waitpid(ends, 0)[1] >> 8, os.WTERMSIG(os.waitpid(killed, 0)[1]) == signal.SIGTERM)
+"""
+    assert run(program) == (0, ["5 True", "last"])
+
+
+def test_cancelled():
+    assert run("last.cancel()") == (0, [])
