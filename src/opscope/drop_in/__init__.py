@@ -1,0 +1,1 @@
+"""torch.profiler's own objects, as thin views over a Trace."""

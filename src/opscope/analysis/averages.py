@@ -1,0 +1,148 @@
+"""Events averaged by name: the table everybody looks at first, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.argument_lists import plain_shapes
+from opscope.analysis.flops import FlopCounts
+from opscope.analysis.listed_rows import ListedRows, Quantities, RowSource, list_rows
+from opscope.analysis.listing import Listing
+from opscope.analysis.signatures import Signature, first_of_each, mix, shape_signatures
+from opscope.analysis.stacks import Stacks
+from opscope.trace.trace import Trace
+from opscope.tree.arguments import Arguments
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Averages:
+    """One row per group of events with the same key, in order of first appearance.
+
+    Arrays have shape (groups,); times are nanoseconds, memory is bytes.
+
+    Attributes:
+        names: what the events are called, ``ProfilerStep#N`` as ``ProfilerStep*``.
+        count: events in the group.
+        quantities: sums over the group; see :class:`Quantities`.
+        first: position of the group's first event in ``rows``.
+        rows: the listed rows the groups were made from.
+        overload_names: per group; None unless grouped by it.
+        input_shapes: as lists of lists, per group; None unless grouped by it.
+        stacks: innermost frames, per group; None unless grouped by them.
+    """
+
+    names: list[str]
+    count: Values
+    quantities: Quantities
+    first: Values
+    rows: ListedRows
+    overload_names: list[str] | None = None
+    input_shapes: list[list[list[int]]] | None = None
+    stacks: list[list[str]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def key_averages(
+    trace: Trace,
+    group_by_input_shape: bool = False,
+    group_by_stack_n: int = 0,
+    group_by_overload_name: bool = False,
+    flops: FlopCounts | None = None,
+    listing: Listing | None = None,
+    rows: ListedRows | None = None,
+) -> Averages:
+    """Sum times, memory and operations of all events of a name.
+
+    Args:
+        trace: the recording.
+        group_by_input_shape: events with other argument shapes are another group.
+        group_by_stack_n: events with another stack, as far as its innermost ``n`` frames, are
+            another group.
+        group_by_overload_name: events of another operator overload are another group.
+        flops: operations per event, where they are wanted.
+        listing: the listing of ``trace``, where it has been made already.
+        rows: its rows, where they have been made already.
+    """
+    listing = listing or Listing(trace)
+    rows = rows or list_rows(listing, flops)
+    stacks = Stacks(listing) if group_by_stack_n > 0 else None
+    extra = _extra_keys(listing, group_by_input_shape, group_by_overload_name)
+    if stacks is not None:
+        extra.append(stacks.signatures(group_by_stack_n))
+    group, first = _group(rows, extra)
+    event = np.where(rows.source[first] == RowSource.EVENT, rows.row[first], -1)
+    return Averages(
+        names=[rows.texts[label] for label in rows.label[first]],
+        count=np.bincount(group, minlength=len(first)),
+        quantities=_sums(rows.quantities, group, len(first)),
+        first=first,
+        rows=rows,
+        overload_names=_overloads(trace, event) if group_by_overload_name else None,
+        input_shapes=_shapes(trace, event) if group_by_input_shape else None,
+        stacks=None if stacks is None else _stacks(stacks, event, group_by_stack_n),
+    )
+
+
+def _extra_keys(listing: Listing, by_shape: bool, by_overload: bool) -> list[Signature]:
+    extra = []
+    if by_shape:
+        extra.append(shape_signatures(listing.trace))
+    if by_overload:
+        extra.append(mix(listing.trace.events["overload"]))
+    return extra
+
+
+def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Values, Values]:
+    """Group of every row, and the first row of every group."""
+    if not extra:
+        return _group_small(rows.key)
+    key = mix(rows.key)
+    is_event = rows.source == RowSource.EVENT
+    event = np.where(is_event, rows.row, 0)
+    for signature in extra:
+        key = mix(key ^ mix(np.where(is_event, signature[event], np.uint64(0))))
+    return first_of_each(key)
+
+
+def _group_small(key: Values) -> tuple[Values, Values]:
+    """As ``first_of_each`` for keys that are small numbers, without hashing."""
+    size = int(key.max()) + 1 if len(key) else 0
+    first = np.full(size, -1, dtype=np.int64)
+    first[key[::-1]] = np.arange(len(key))[::-1]  # of repeated targets the last write stays
+    used = np.flatnonzero(first >= 0)
+    used = used[np.argsort(first[used])]
+    number = np.zeros(size, dtype=np.int64)
+    number[used] = np.arange(len(used))
+    return number[key], first[used]
+
+
+def _sums(quantities: Quantities, group: Values, groups: int) -> Quantities:
+    columns = {field.name: getattr(quantities, field.name) for field in fields(Quantities)}
+    return Quantities(**{name: _sum(values, group, groups) for name, values in columns.items()})
+
+
+def _sum(values: Values | None, group: Values, groups: int) -> Values:
+    if values is None:
+        return np.zeros(groups, dtype=np.int64)
+    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+
+
+def _overloads(trace: Trace, event: Values) -> list[str]:
+    overload = trace.events["overload"]
+    return [trace.names[overload[e]] if e >= 0 else "" for e in event]
+
+
+def _shapes(trace: Trace, event: Values) -> list[list[list[int]]]:
+    arguments = Arguments(trace)
+    return [plain_shapes(arguments.inputs(int(e))) if e >= 0 else [] for e in event]
+
+
+def _stacks(stacks: Stacks, event: Values, limit: int) -> list[list[str]]:
+    return [stacks.of(int(e), limit) if e >= 0 else [] for e in event]

@@ -1,0 +1,55 @@
+"""Device time: what the GPU did for each event, and what it did at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.listing import Listing
+from opscope.tree.ancestry import subtree_sums
+
+Values = npt.NDArray[np.int64]
+
+KERNEL, COPY, SET, SYNCHRONISATION, ANNOTATION = range(5)
+"""Values of ``gpu.kind``."""
+
+WORK_KINDS = (KERNEL, COPY, SET)
+"""Kinds during which the device computes or moves data."""
+
+
+@dataclass(frozen=True)
+class DeviceTime:
+    """Device nanoseconds per event, shape (events,).
+
+    Attributes:
+        total_ns: of work launched during the event.
+        self_ns: of work the event launched itself, outside its listed children.
+        launched: for every row of ``gpu`` the event it counts for, -1 none. Shape (gpu rows,).
+    """
+
+    total_ns: Values
+    self_ns: Values
+    launched: Values
+
+
+def measure_device_time(listing: Listing) -> DeviceTime:
+    """Attribute device work to the events that launched it."""
+    gpu = listing.trace.table("gpu")
+    events = len(listing.trace.events)
+    launch = gpu["launch"]
+    launched = np.full(len(gpu), -1, dtype=np.int64)
+    known = (launch >= 0) & np.isin(gpu["kind"], WORK_KINDS)
+    launched[known] = listing.holder[launch[known]]
+    own = np.zeros(events, dtype=np.int64)
+    counted = launched >= 0
+    np.add.at(own, launched[counted], gpu["duration_ns"][counted])
+    if not counted.any():
+        return DeviceTime(own, own, launched)
+    return DeviceTime(subtree_sums(listing.listed_parent, own), own, launched)
+
+
+def listed_gpu_rows(listing: Listing) -> Values:
+    """Rows of ``gpu`` that torch lists as events of their own: all but synchronisations."""
+    return np.flatnonzero(listing.trace.table("gpu")["kind"] != SYNCHRONISATION)

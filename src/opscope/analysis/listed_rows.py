@@ -1,0 +1,179 @@
+"""Everything torch.profiler lists, in one order: events, loose memory, device activity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.device_time import ANNOTATION as GPU_ANNOTATION
+from opscope.analysis.device_time import listed_gpu_rows, measure_device_time
+from opscope.analysis.flops import FlopCounts
+from opscope.analysis.listing import (
+    MEMORY_NAME,
+    OUT_OF_MEMORY_NAME,
+    Listing,
+    averaged_name,
+)
+from opscope.analysis.memory_use import (
+    CPU_TYPES,
+    DEVICE_TYPES,
+    allocation_bytes,
+    measure_memory,
+)
+from opscope.trace.schema import AllocationAction, EventKind
+
+Values = npt.NDArray[np.int64]
+
+
+class RowSource(IntEnum):
+    """Which table a listed row is from."""
+
+    EVENT = 0
+    ALLOCATION = 1
+    GPU = 2
+
+
+@dataclass(frozen=True)
+class Quantities:
+    """What is added up over rows. Arrays of equal length; None where all are zero.
+
+    Times are nanoseconds, memory is net bytes; "self" leaves out what listed children account for.
+    """
+
+    cpu_total_ns: Values | None = None
+    cpu_self_ns: Values | None = None
+    device_total_ns: Values | None = None
+    device_self_ns: Values | None = None
+    cpu_memory_bytes: Values | None = None
+    cpu_self_memory_bytes: Values | None = None
+    device_memory_bytes: Values | None = None
+    device_self_memory_bytes: Values | None = None
+    flops: Values | None = None
+
+
+@dataclass(frozen=True)
+class ListedRows:
+    """Rows in order of start. Arrays have shape (rows,).
+
+    Attributes:
+        source: RowSource.
+        row: row in the table it is from.
+        label: row in ``texts``.
+        key: number of the group torch averages the row in: name, device or not, annotation or not.
+        texts: names as averages show them.
+        quantities: of each row.
+    """
+
+    source: npt.NDArray[np.int8]
+    row: Values
+    label: Values
+    key: Values
+    texts: list[str]
+    quantities: Quantities
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def list_rows(listing: Listing, flops: FlopCounts | None = None) -> ListedRows:
+    """The listed rows of ``listing``, with ``flops`` where they are wanted."""
+    parts = [_events(listing, flops)]
+    start = [listing.tree.start_ns[parts[0].row]]
+    loose = listing.loose_allocations
+    if loose.size:
+        parts.append(_memory(listing, loose))
+        start.append(listing.trace.table("allocations")["time_ns"][loose])
+    on_device = listed_gpu_rows(listing)
+    if on_device.size:
+        parts.append(_device(listing, on_device))
+        start.append(listing.trace.table("gpu")["start_ns"][on_device])
+    return parts[0] if len(parts) == 1 else _merge(parts, np.concatenate(start))
+
+
+def _events(listing: Listing, flops: FlopCounts | None) -> ListedRows:
+    trace, rows = listing.trace, listing.rows
+    columns: dict[str, Values] = {
+        "cpu_total_ns": listing.duration_ns,
+        "cpu_self_ns": listing.self_ns,
+    }
+    if len(trace.table("allocations")):
+        for prefix, types in (("cpu_", CPU_TYPES), ("device_", DEVICE_TYPES)):
+            memory = measure_memory(listing, types)
+            columns[f"{prefix}memory_bytes"] = memory.total_bytes
+            columns[f"{prefix}self_memory_bytes"] = memory.self_bytes
+    if len(trace.table("gpu")):
+        device = measure_device_time(listing)
+        columns["device_total_ns"], columns["device_self_ns"] = device.total_ns, device.self_ns
+    if flops is not None:
+        columns["flops"] = flops.flops
+    annotation = trace.events["kind"] == EventKind.ANNOTATION
+    label, key = listing.group_label, listing.group_label * 4 + annotation
+    if len(rows) < len(label):
+        columns = {name: values[rows] for name, values in columns.items()}
+        label, key = label[rows], key[rows]
+    source = np.broadcast_to(np.int8(RowSource.EVENT), (len(rows),))
+    return ListedRows(source, rows, label, key, listing.group_texts, Quantities(**columns))
+
+
+def _memory(listing: Listing, rows: Values) -> ListedRows:
+    table = listing.trace.table("allocations")
+    label = (table["action"][rows] == AllocationAction.OUT_OF_MEMORY).astype(np.int64)
+    on_cpu = allocation_bytes(listing, rows, CPU_TYPES)
+    on_device = allocation_bytes(listing, rows, DEVICE_TYPES)
+    quantities = Quantities(
+        cpu_memory_bytes=on_cpu,
+        cpu_self_memory_bytes=on_cpu,
+        device_memory_bytes=on_device,
+        device_self_memory_bytes=on_device,
+    )
+    source = np.full(len(rows), RowSource.ALLOCATION, dtype=np.int8)
+    texts = [MEMORY_NAME, OUT_OF_MEMORY_NAME]
+    return ListedRows(source, rows, label, label * 4, texts, quantities)
+
+
+def _device(listing: Listing, rows: Values) -> ListedRows:
+    gpu, names = listing.trace.table("gpu"), listing.trace.names
+    used, label = np.unique(gpu["name"][rows], return_inverse=True)
+    texts = [averaged_name(names[name]) for name in used]
+    duration = gpu["duration_ns"][rows]
+    kind = gpu["kind"][rows]
+    key = label * 4 + 2 + (kind == GPU_ANNOTATION)
+    source = np.full(len(rows), RowSource.GPU, dtype=np.int8)
+    quantities = Quantities(device_total_ns=duration, device_self_ns=duration)
+    return ListedRows(source, rows, label, key, texts, quantities)
+
+
+def _merge(parts: list[ListedRows], start: Values) -> ListedRows:
+    """All parts in one order of start, with one table of texts."""
+    order = np.argsort(start, kind="stable")
+    texts: dict[str, int] = {}
+    label, key = [], []
+    for part in parts:
+        number = np.array([texts.setdefault(t, len(texts)) for t in part.texts], dtype=np.int64)
+        label.append(number[part.label])
+        key.append(label[-1] * 4 + part.key % 4)
+    columns = {
+        field.name: _joined([getattr(part.quantities, field.name) for part in parts], parts, order)
+        for field in fields(Quantities)
+    }
+    return ListedRows(
+        source=np.concatenate([part.source for part in parts])[order],
+        row=np.concatenate([part.row for part in parts])[order],
+        label=np.concatenate(label)[order],
+        key=np.concatenate(key)[order],
+        texts=list(texts),
+        quantities=Quantities(**columns),
+    )
+
+
+def _joined(columns: list[Values | None], parts: list[ListedRows], order: Values) -> Values | None:
+    if all(column is None for column in columns):
+        return None
+    filled = [
+        np.zeros(len(part), dtype=np.int64) if column is None else column
+        for column, part in zip(columns, parts, strict=True)
+    ]
+    return np.concatenate(filled)[order]

@@ -1,0 +1,139 @@
+"""Which events torch.profiler would list, and how they nest.
+
+torch leaves some events out: bookkeeping operators, garbage collections, and an event whose parent
+has the same name and no other child (``aten::sum`` calling ``aten::sum``), which is folded into
+that parent. Asynchronous events are listed, but neither have nor are children. The averages, the
+tables and the ``EventList`` are all made from this one listing.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.schema import AllocationAction, EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import Index, nearest_ancestor
+from opscope.tree.event_tree import EventTree, event_tree
+from opscope.tree.frame_text import event_texts
+from opscope.tree.self_time import minus_children
+from opscope.tree.steps import STEP_PREFIX
+
+MEMORY_NAME = "[memory]"
+OUT_OF_MEMORY_NAME = "[OutOfMemory]"
+HIDDEN_NAMES = frozenset(
+    {
+        MEMORY_NAME,
+        OUT_OF_MEMORY_NAME,
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+    }
+)
+"""Names torch keeps out of its lists: bookkeeping, and memory inside an event."""
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Listing:
+    """The listed events of a trace. Arrays have shape (events,) unless said otherwise.
+
+    Attributes:
+        trace: where the events are.
+        tree: how they nest before anything is left out.
+        label: row in ``texts`` of the name an event is shown under.
+        texts: names, each once.
+        listed: whether the event is listed.
+        nested: listed and not asynchronous: has a parent and children.
+        parent: the nearest ``nested`` ancestor of every event, listed or not; -1 none.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.tree: EventTree = event_tree(trace)
+        self.label, self.texts = event_texts(trace)
+        self.group_label, self.group_texts = self._averaged_names()
+        is_async: Flags = trace.events["is_async"]
+        shown = ~self._hidden()
+        nested = shown & ~is_async
+        self.parent = nearest_ancestor(self.tree.parent, nested)
+        folded = self._folded(nested)
+        if folded.any():
+            shown, nested = shown & ~folded, nested & ~folded
+            self.parent = nearest_ancestor(self.parent, nested)
+        self.listed: Flags = shown
+        self.nested: Flags = nested
+
+    def _averaged_names(self) -> tuple[Values, list[str]]:
+        """Names as averages group them: all ``ProfilerStep#N`` are ``ProfilerStep*``."""
+        rows: dict[str, int] = {}
+        group = [rows.setdefault(averaged_name(text), len(rows)) for text in self.texts]
+        if len(rows) == len(self.texts):
+            return self.label, list(rows)
+        return np.array(group, dtype=np.int64)[self.label], list(rows)
+
+    def _hidden(self) -> Flags:
+        by_label = np.array([text in HIDDEN_NAMES for text in self.texts], dtype=np.bool_)
+        hidden: Flags = by_label[self.label] | (self.trace.events["kind"] == EventKind.GC_PAUSE)
+        return hidden
+
+    def _folded(self, nested: Flags) -> Flags:
+        child = nested & (self.parent >= 0)
+        parent = np.where(child, self.parent, 0)
+        children = np.bincount(parent[child], minlength=len(parent))
+        same_name = self.group_label[parent] == self.group_label
+        folded: Flags = child & same_name & (children[parent] == 1)
+        return folded
+
+    @cached_property
+    def rows(self) -> Values:
+        """Events that are listed, in order of start. Shape (listed,)."""
+        return np.flatnonzero(self.listed)
+
+    @property
+    def duration_ns(self) -> Values:
+        """Duration of every event."""
+        return self.tree.duration_ns
+
+    @cached_property
+    def self_ns(self) -> Values:
+        """Duration minus that of listed children; 0 for asynchronous events."""
+        return self.minus_children(self.duration_ns)
+
+    def minus_children(self, value: Values) -> Values:
+        """A value per event minus those of its listed children; 0 for asynchronous events."""
+        own = minus_children(self.parent, value, self.nested)
+        return own if self.nested.all() else np.where(self.nested, own, 0)
+
+    @property
+    def listed_parent(self) -> Index:
+        """``parent`` of listed events as torch reports it: -1 for asynchronous ones."""
+        return np.where(self.nested, self.parent, -1)
+
+    @cached_property
+    def holder(self) -> Values:
+        """The nested event that each event's own activity counts for: itself or ``parent``."""
+        return np.where(self.nested, np.arange(len(self.nested)), self.parent)
+
+    @cached_property
+    def loose_allocations(self) -> Values:
+        """Allocations and frees outside every listed event, and all failed ones. Rows."""
+        table = self.trace.table("allocations")
+        failed = table["action"] == AllocationAction.OUT_OF_MEMORY
+        event = table["event"]
+        inside = event >= 0
+        if not self.listed.all():
+            around = nearest_ancestor(self.tree.parent, self.listed)
+            inside = inside & (self.listed[event] | (around[event] >= 0))
+        return np.flatnonzero(failed | ~inside)
+
+
+def averaged_name(name: str) -> str:
+    """The name under which averages collect an event."""
+    return "ProfilerStep*" if name.startswith(STEP_PREFIX) else name

@@ -1,0 +1,55 @@
+"""How many bytes each event allocated, net of what it freed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.listing import Listing
+from opscope.trace.schema import AllocationAction
+from opscope.tree.ancestry import subtree_sums
+
+Values = npt.NDArray[np.int64]
+
+CPU_TYPES = (0, 2, 5)
+"""c10::DeviceType of host memory: CPU, MKLDNN, IDEEP."""
+
+DEVICE_TYPES = (1, 6, 12, 20)
+"""c10::DeviceType of accelerators that torch counts: CUDA, HIP, XPU, PrivateUse1."""
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Net bytes per event, shape (events,): total with everything inside it, and its own.
+
+    Attributes:
+        total_bytes: allocated minus freed during the event.
+        self_bytes: that outside its listed children; 0 for asynchronous events.
+    """
+
+    total_bytes: Values
+    self_bytes: Values
+
+
+def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse:
+    """Memory of one group of devices, :data:`CPU_TYPES` or :data:`DEVICE_TYPES`, per event."""
+    table = listing.trace.table("allocations")
+    counted = np.isin(table["device_type"], device_types) & (table["event"] >= 0)
+    counted &= table["action"] != AllocationAction.OUT_OF_MEMORY
+    events = len(listing.trace.events)
+    if not counted.any():
+        nothing = np.zeros(events, dtype=np.int64)
+        return MemoryUse(nothing, nothing)
+    event, size = table["event"][counted], table["size_bytes"][counted]
+    own = np.bincount(event, weights=size, minlength=events).astype(np.int64)
+    total = subtree_sums(listing.tree.parent, own, listing.tree.depth)
+    return MemoryUse(total, listing.minus_children(total))
+
+
+def allocation_bytes(listing: Listing, rows: Values, device_types: tuple[int, ...]) -> Values:
+    """Size of the given allocations where they are on one group of devices, else 0."""
+    table = listing.trace.table("allocations")
+    on_device = np.isin(table["device_type"][rows], device_types)
+    return np.where(on_device, table["size_bytes"][rows], 0)

@@ -1,0 +1,102 @@
+"""One 64-bit number per event for its argument shapes, scalar values or stack.
+
+Grouping a million events by their argument shapes means comparing ragged lists; comparing mixed
+hashes instead takes a few array passes. Two different lists share a number with probability 2**-64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.schema import Role
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+
+Signature = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+
+def mix(values: npt.NDArray[np.integer[Any]]) -> Signature:
+    """Spread each value over 64 bits (the finaliser of SplitMix64). Same shape as ``values``."""
+    h = values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    result: Signature = h ^ (h >> np.uint64(31))
+    return result
+
+
+def shape_signatures(trace: Trace, wanted: Flags | None = None) -> Signature:
+    """Number of the input shapes of every event; 0 for one without arguments. Shape (events,).
+
+    Scalars, lists and zero-dim tensors count alike, as they are all shown as ``[]``. ``wanted``
+    (shape (events,)) narrows the work to some events; the others get 0.
+    """
+    tensors, scalars = trace.table("tensors"), trace.table("scalars")
+    result = np.zeros(len(trace.events), dtype=np.uint64)
+    rows = _input_rows(tensors, wanted)
+    rows = rows[tensors["element"][rows] <= 0]  # the first element stands for a list
+    argument = mix(tensors["argument"][rows])
+    _add(result, tensors["event"][rows], argument)
+    plain = tensors["element"][rows] < 0
+    _add(result, *_sizes(tensors, rows[plain], argument[plain]))
+    rows = _input_rows(scalars, wanted)
+    _add(result, scalars["event"][rows], mix(scalars["argument"][rows]))
+    return result
+
+
+def scalar_signatures(trace: Trace, wanted: Flags | None = None) -> Signature:
+    """Number of the scalar input values of every event; 0 for none. Shape (events,)."""
+    scalars = trace.table("scalars")
+    rows = _input_rows(scalars, wanted)
+    result = np.zeros(len(trace.events), dtype=np.uint64)
+    argument = mix(scalars["argument"][rows])
+    _add(result, scalars["event"][rows], mix(mix(scalars["value"][rows]) ^ argument))
+    return result
+
+
+def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number equal keys in order of first appearance.
+
+    Returns the number of every key, shape (keys,), and the position each number first appears at,
+    shape (groups,).
+    """
+    import pyarrow as pa
+
+    codes = pa.array(key).dictionary_encode().indices
+    group = np.asarray(codes).astype(np.int64)
+    first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
+    first[group[::-1]] = np.arange(len(group))[::-1]  # of repeated targets the last write stays
+    return group, first
+
+
+def _input_rows(table: Table, wanted: Flags | None) -> npt.NDArray[np.int64]:
+    chosen = table["role"] == Role.INPUT
+    return np.flatnonzero(chosen if wanted is None else chosen & wanted[table["event"]])
+
+
+def _sizes(
+    tensors: Table, rows: npt.NDArray[np.int64], argument: Signature
+) -> tuple[npt.NDArray[np.int64], Signature]:
+    """For every dimension of the given tensors: the event, and what it adds to its number."""
+    sizes = tensors.lists("sizes")
+    start, count = sizes.offsets[rows], np.diff(sizes.offsets)[rows]
+    first = np.cumsum(count) - count
+    dimension = np.arange(int(count.sum())) - np.repeat(first, count)
+    value = sizes.values[np.repeat(start, count) + dimension]
+    place = mix(dimension) ^ np.repeat(argument, count)
+    event = np.repeat(tensors["event"][rows], count)
+    return event, mix(mix(value) ^ place)
+
+
+def _add(total: Signature, event: npt.NDArray[np.integer[Any]], value: Signature) -> None:
+    """Add each value to its event's number, wrapping around."""
+    if not len(event):
+        return
+    if (event[1:] >= event[:-1]).all():
+        first = np.flatnonzero(np.diff(event, prepend=-1))
+        total[event[first]] += np.add.reduceat(value, first)
+    else:
+        np.add.at(total, event, value)

@@ -1,0 +1,117 @@
+"""The Python stack every event ran under, as pointers into the event tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.listing import Listing
+from opscope.analysis.signatures import Signature, mix
+from opscope.trace.schema import RecordScope
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.frame_text import python_events
+from opscope.tree.links import thread_numbers
+
+_HIDDEN_FRAMES = (
+    ("autograd/__init__", "_make_grads"),
+    ("autograd/__init__", "backward"),
+    ("torch/tensor", "backward"),
+    ("_internal/common_utils", "prof_callable"),
+    ("_internal/common_utils", "prof_func_call"),
+    ("_internal/common_utils", "prof_meth_call"),
+)
+"""Frames torch leaves out of stacks: file part, function part."""
+
+Rows = npt.NDArray[np.int64]
+
+
+class Stacks:
+    """Stacks of a listing's events. Arrays have shape (events,).
+
+    A backward operator has the stack of the forward operator it belongs to, as in torch; without a
+    forward in the trace it has none.
+
+    Attributes:
+        innermost: event that is the innermost frame of each event's stack; -1 for no stack.
+        caller: event that is the next frame outwards of each frame; -1 none.
+    """
+
+    def __init__(self, listing: Listing) -> None:
+        self._label, self._texts = listing.label, listing.texts
+        is_frame = python_events(listing.trace) & listing.listed
+        if is_frame.any():
+            shown = np.array([is_stack_entry(text) for text in listing.texts], dtype=np.bool_)
+            is_frame &= shown[listing.label]
+        self.caller = nearest_ancestor(listing.tree.parent, is_frame)
+        source = _stack_source(listing)
+        self.innermost: Rows = np.where(source >= 0, self.caller[source], -1)
+
+    def __bool__(self) -> bool:
+        return bool((self.innermost >= 0).any())
+
+    def of(self, event: int, limit: int | None = None) -> list[str]:
+        """Frames of one event, innermost first, at most ``limit``."""
+        frames: list[str] = []
+        row = int(self.innermost[event])
+        while row >= 0 and (limit is None or len(frames) < limit):
+            frames.append(self._texts[self._label[row]])
+            row = int(self.caller[row])
+        return frames
+
+    def signatures(self, limit: int) -> Signature:
+        """One number per event for its ``limit`` innermost frames; equal for equal texts."""
+        total = np.zeros(len(self.innermost), dtype=np.uint64)
+        frame = np.array(self.innermost)
+        for depth in range(limit):
+            rows = np.flatnonzero(frame >= 0)
+            if not rows.size:
+                break
+            place = np.uint64(mix(np.array([depth]))[0])
+            total[rows] += mix(mix(self._label[frame[rows]]) ^ place)
+            frame[rows] = self.caller[frame[rows]]
+        return total
+
+    def longest_entry(self) -> int:
+        """Length of the longest text in any stack; 0 if there is none."""
+        in_a_stack = np.concatenate([self.innermost, self.caller])
+        labels = np.unique(self._label[in_a_stack[in_a_stack >= 0]])
+        return max((len(self._texts[label]) for label in labels), default=0)
+
+
+def is_stack_entry(text: str) -> bool:
+    """Whether torch shows this frame in stacks."""
+    return not any(file in text and function in text for file, function in _HIDDEN_FRAMES)
+
+
+def _stack_source(listing: Listing) -> Rows:
+    """The event whose stack each event has: itself, or its forward operator; -1 none."""
+    itself = np.arange(len(listing.label))
+    is_backward = listing.trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
+    is_backward = is_backward & listing.nested
+    if not is_backward.any():
+        return itself
+    around = np.where(is_backward, itself, nearest_ancestor(listing.tree.parent, is_backward))
+    inside = around >= 0
+    forward = _forward_of(listing, np.flatnonzero(is_backward), listing.listed & ~inside)
+    return np.where(inside, forward[around], itself)
+
+
+def _forward_of(listing: Listing, backward: Rows, candidate: npt.NDArray[np.bool_]) -> Rows:
+    """For each backward event the first candidate with its sequence number and forward thread.
+
+    Returns an array over all events, -1 where nothing was found.
+    """
+    events = listing.trace.events
+    number, threads = events["sequence_number"], thread_numbers(listing.trace)
+    forward = np.flatnonzero(candidate & (number >= 0))
+    rows = np.concatenate([forward, backward])
+    thread = np.concatenate([threads[forward], events["forward_thread"][backward]])
+    is_target = np.arange(len(rows)) >= len(forward)
+    order = np.lexsort((rows, is_target, number[rows], thread))
+    new_group = np.ones(len(rows), dtype=np.bool_)
+    new_group[1:] = (np.diff(thread[order]) != 0) | (np.diff(number[rows][order]) != 0)
+    first = order[np.flatnonzero(new_group)[np.cumsum(new_group) - 1]]
+    found = is_target[order] & ~is_target[first]
+    result = np.full(len(candidate), -1, dtype=np.int64)
+    result[rows[order[found]]] = rows[first[found]]
+    return result

@@ -1,0 +1,57 @@
+"""What opscope adds below torch's table: how much the numbers cover, and what was lost."""
+
+from __future__ import annotations
+
+from opscope.analysis.flops import FlopCounts
+from opscope.trace.trace import Trace
+
+_DROPPED = "dropped: "
+_COST = "cost_ns: "
+
+
+def footer(trace: Trace, flops: FlopCounts | None) -> str:
+    """Lines to print below a table, each ending in a newline; empty if there is nothing to say.
+
+    ``flops``: where operations were counted, to say which share of operator time they explain.
+    """
+    lines = [] if flops is None else [_flop_line(flops)]
+    lines += _ledger_lines(trace.ledger)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _flop_line(flops: FlopCounts) -> str:
+    if not flops.covered_ns:
+        return "FLOPs: no operator with a formula and recorded shapes"
+    return f"FLOPs: formulas cover {flops.coverage:.1%} of operator time"
+
+
+def _ledger_lines(ledger: dict[str, dict[str, float]]) -> list[str]:
+    lines = []
+    events = ledger.get("events", {})
+    if "recorded" in events:
+        lines.append(f"Events recorded: {events['recorded']:,.0f}; {_dropped(ledger)}")
+    elif ledger and _losses(ledger):
+        lines.append(_dropped(ledger).capitalize())
+    costs = [
+        f"{value:.0f} ns per event ({what.removeprefix(_COST)})"
+        for counts in ledger.values()
+        for what, value in counts.items()
+        if what.startswith(_COST)
+    ]
+    if costs:
+        lines.append(f"Cost of recording: {', '.join(costs)}")
+    return lines
+
+
+def _dropped(ledger: dict[str, dict[str, float]]) -> str:
+    losses = _losses(ledger)
+    return f"dropped: {', '.join(losses)}" if losses else "none dropped"
+
+
+def _losses(ledger: dict[str, dict[str, float]]) -> list[str]:
+    return [
+        f"{value:,.0f} {source} ({what.removeprefix(_DROPPED)})"
+        for source, counts in ledger.items()
+        for what, value in counts.items()
+        if what.startswith(_DROPPED) and value
+    ]

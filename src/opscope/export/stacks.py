@@ -1,0 +1,75 @@
+"""Collapsed stacks: ``outermost;…;innermost value`` per line, for flame graph tools.
+
+The format is that of Brendan Gregg's ``flamegraph.pl``; speedscope and others read it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from opscope.analysis.device_time import measure_device_time
+from opscope.analysis.listing import Listing
+from opscope.analysis.stacks import Stacks
+from opscope.errors import UsageError
+from opscope.export.output_file import write_file
+from opscope.trace.trace import Trace
+
+METRICS = (
+    "self_cpu_time_total",
+    "self_cuda_time_total",
+    "self_xpu_time_total",
+    "self_privateuse1_time_total",
+)
+"""What a stack can be weighed by; all but the first are device time."""
+
+_FORBIDDEN = str.maketrans(" ;\t\n", "____")
+
+
+def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> None:
+    """Write one line per event that has a stack and a value of at least a microsecond.
+
+    Args:
+        trace: recorded with Python stacks.
+        path: text file to write.
+        metric: one of :data:`METRICS`, in microseconds.
+
+    Raises:
+        UsageError: unknown metric, no stacks in the trace, or the file cannot be written.
+    """
+    check_metric(metric)
+    listing = Listing(trace)
+    stacks = Stacks(listing)
+    if not stacks:
+        raise UsageError(
+            "There are no Python stacks in this trace. Record with with_stack=True to export them."
+        )
+    on_cpu = metric == METRICS[0]
+    value = listing.self_ns if on_cpu else measure_device_time(listing).self_ns
+    chosen = np.flatnonzero(listing.listed & (stacks.innermost >= 0) & (value >= 1000))
+    pairs = ((stacks.of(event), int(value[event]) // 1000) for event in chosen.tolist())
+    write_collapsed(pairs, path)
+
+
+def check_metric(metric: str) -> None:
+    """Raise UsageError unless ``metric`` is one of :data:`METRICS`."""
+    if metric not in METRICS:
+        raise UsageError(
+            f"Stacks cannot be weighed by {metric!r}. Use one of: {', '.join(METRICS)}."
+        )
+
+
+def write_collapsed(stacks: Iterable[tuple[Sequence[str], int]], path: str | Path) -> None:
+    """Write (frames from innermost to outermost, value) pairs.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    lines = (_line(frames, value).encode("utf-8", "replace") for frames, value in stacks)
+    write_file(path, lines)
+
+
+def _line(frames: Sequence[str], value: int) -> str:
+    return f"{';'.join(frame.translate(_FORBIDDEN) for frame in reversed(frames))} {value}\n"

@@ -1,0 +1,120 @@
+"""The call tree of a trace as arrays: children, roots, depths, subtree ranges, true ends."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import Index, depths, levels, subtree_sums
+
+_TREES: WeakKeyDictionary[Trace, EventTree] = WeakKeyDictionary()
+
+
+class EventTree:
+    """The structure the ``parent`` column spells out; every array is made on first use.
+
+    Row numbers are event ids. All arrays have shape (events,) unless said otherwise.
+
+    Attributes:
+        parent: the event each ran directly inside, -1 at top level.
+        start_ns: start, Unix nanoseconds.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        # The trace itself is not kept: this object lives in a cache keyed by it.
+        events = trace.events
+        self.parent: Index = events["parent"]
+        self.start_ns: npt.NDArray[np.int64] = events["start_ns"]
+        self._duration_ns: npt.NDArray[np.int64] = events["duration_ns"]
+        self._unfinished: npt.NDArray[np.bool_] = events["unfinished"]
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    @cached_property
+    def duration_ns(self) -> npt.NDArray[np.int64]:
+        """Duration, where an event that never ended closes with its parent."""
+        left_open = np.flatnonzero(self._unfinished & (self.parent >= 0))
+        if not left_open.size:
+            return self._duration_ns
+        end = self.start_ns + self._duration_ns
+        for row in left_open:  # in order of start: a parent's end is settled before its children's
+            end[row] = max(self.start_ns[row], min(end[row], end[self.parent[row]]))
+        duration: npt.NDArray[np.int64] = end - self.start_ns
+        return duration
+
+    @cached_property
+    def roots(self) -> npt.NDArray[np.int64]:
+        """Rows without a parent, in order of start. Shape (roots,)."""
+        return np.flatnonzero(self.parent < 0)
+
+    @cached_property
+    def depth(self) -> npt.NDArray[np.int32]:
+        """Number of ancestors; 0 for roots."""
+        return depths(self.parent)
+
+    @cached_property
+    def children(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Children as (offsets, rows): those of e are ``rows[offsets[e]:offsets[e + 1]]``.
+
+        Shapes (events + 1,) and (events - roots,); children are in order of start.
+        """
+        return group_by_parent(self.parent)
+
+    def children_of(self, event: int) -> npt.NDArray[np.int64]:
+        """Rows that ran directly inside ``event``, in order of start."""
+        offsets, rows = self.children
+        return rows[offsets[event] : offsets[event + 1]]
+
+    @cached_property
+    def subtree_size(self) -> npt.NDArray[np.int64]:
+        """Number of events in each subtree, the event itself included."""
+        return subtree_sums(self.parent, np.ones(len(self), dtype=np.int64), self.depth)
+
+    @cached_property
+    def preorder(self) -> npt.NDArray[np.int64]:
+        """Position of every event when each tree is listed parents first.
+
+        The subtree of e is the positions ``preorder[e]`` to ``preorder[e] + subtree_size[e]``.
+        """
+        size = self.subtree_size
+        position = np.zeros(len(self), dtype=np.int64)
+        by_level = levels(self.depth)
+        if by_level:
+            position[by_level[0]] = _before(size[by_level[0]])
+        for level in by_level[1:]:
+            parents = self.parent[level]
+            siblings = np.argsort(parents, kind="stable")
+            row, parents = level[siblings], parents[siblings]
+            before = _before(size[row])
+            first = np.flatnonzero(np.diff(parents, prepend=-1))
+            run = np.diff(first, append=len(row))
+            position[row] = position[parents] + 1 + before - np.repeat(before[first], run)
+        return position
+
+
+def event_tree(trace: Trace) -> EventTree:
+    """The tree of ``trace``; the same object for the same trace."""
+    tree = _TREES.get(trace)
+    if tree is None:
+        tree = _TREES[trace] = EventTree(trace)
+    return tree
+
+
+def group_by_parent(
+    parent: Index,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows grouped by parent: offsets of shape (rows + 1,), and the rows that have a parent."""
+    order = np.argsort(parent, kind="stable")
+    counts = np.bincount(parent + 1, minlength=len(parent) + 1)
+    return np.cumsum(counts) - counts[0], order[counts[0] :]
+
+
+def _before(size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Sum of the values before each."""
+    total: npt.NDArray[np.int64] = np.cumsum(size) - size
+    return total

@@ -1,0 +1,71 @@
+"""How events that are Python calls are written: torch's ``file(line): function``."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+
+MODULE_PREFIX = "nn.Module: "
+PYTHON_KINDS = (
+    EventKind.PYTHON_CALL,
+    EventKind.C_CALL,
+    EventKind.MODULE_CALL,
+    EventKind.OPTIMIZER_CALL,
+)
+"""Kinds that are frames of a Python stack."""
+
+
+def python_events(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Which events are frames of a Python stack. Shape (events,)."""
+    is_python = np.zeros(len(EventKind), dtype=np.bool_)
+    is_python[list(PYTHON_KINDS)] = True
+    return is_python[trace.events["kind"]]
+
+
+def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """The text each event is shown under, as (row in texts, texts).
+
+    That is its name; module calls get torch's prefix, and calls that were recorded by frame alone
+    are written from the frame. The array has shape (events,); equal texts have equal rows.
+    """
+    events, names = trace.events, trace.names
+    size = len(names) + 1  # one more for "no name"
+    key = events["name"].astype(np.int64) + 1
+    key[events["kind"] == EventKind.MODULE_CALL] += size
+    nameless = np.flatnonzero(events["name"] < 0)
+    if nameless.size:
+        key[nameless] = 2 * size + _frames(trace, nameless) + 1
+    used = np.flatnonzero(np.bincount(key, minlength=1))
+    rows: dict[str, int] = {}
+    row_of_key = np.zeros(int(used[-1]) + 1 if used.size else 0, dtype=np.int64)
+    for k in used:
+        row_of_key[k] = rows.setdefault(_text(trace, int(k), size), len(rows))
+    return row_of_key[key], list(rows)
+
+
+def frame_text(trace: Trace, frame: int) -> str:
+    """One row of ``frames``; C functions, which have no line, by name alone."""
+    frames, names = trace.table("frames"), trace.names
+    function, line = names[frames["function"][frame]], int(frames["line"][frame])
+    file = names[frames["file"][frame]]
+    return f"{file}({line}): {function}" if file and line >= 0 else function
+
+
+def _text(trace: Trace, key: int, size: int) -> str:
+    if key >= 2 * size:
+        frame = key - 2 * size - 1
+        return frame_text(trace, frame) if frame >= 0 else ""
+    if key < size:
+        return trace.names[key - 1]
+    return MODULE_PREFIX + trace.names[key - size - 1].removeprefix(MODULE_PREFIX)
+
+
+def _frames(trace: Trace, events: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Row in frames of each event, -1 where it has none."""
+    calls = trace.table("python_calls")
+    frame = np.full(len(trace.events), -1, dtype=np.int64)
+    frame[calls["event"]] = calls["frame"]
+    return frame[events]

@@ -1,0 +1,79 @@
+"""Which backward operator belongs to which forward operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.schema import EventKind, RecordScope
+from opscope.trace.trace import Trace
+
+FORWARD_BACKWARD = 0
+
+
+@dataclass(frozen=True)
+class Links:
+    """Arrows between events, in order of their targets.
+
+    Attributes:
+        source: forward operators, shape (links,).
+        target: the backward operator each caused, shape (links,).
+    """
+
+    source: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def forward_backward_links(trace: Trace) -> Links:
+    """Forward→backward arrows, from the ``links`` table if it has any, else by sequence number.
+
+    torch gives a forward operator and the backward node it creates the same sequence number.
+    Operators nested in one another share a number: the innermost, which started last, made the
+    node. A node that runs twice (``retain_graph``) is linked the first time only.
+    """
+    table = trace.table("links")
+    given = np.flatnonzero(table["kind"] == FORWARD_BACKWARD)
+    if given.size:
+        order = given[np.argsort(table["target"][given], kind="stable")]
+        return Links(_rows(table["source"][order]), _rows(table["target"][order]))
+    return _by_sequence_number(trace)
+
+
+def thread_numbers(trace: Trace) -> npt.NDArray[np.int64]:
+    """torch's thread id of every event, as ``forward_thread`` uses it. Shape (events,)."""
+    known = trace.table("threads")["torch_thread_id"]
+    thread = trace.events["thread"]
+    if not len(known):  # a foreign trace without a threads table: the row stands for itself
+        return thread.astype(np.int64)
+    numbers: npt.NDArray[np.int64] = known[thread]
+    return numbers
+
+
+def _by_sequence_number(trace: Trace) -> Links:
+    events = trace.events
+    numbered = np.flatnonzero(events["sequence_number"] >= 0)
+    scope, forward_thread = events["scope"][numbered], events["forward_thread"][numbered]
+    backward = (scope == RecordScope.BACKWARD_FUNCTION) & (forward_thread > 0)
+    forward = (scope == RecordScope.FUNCTION) & (forward_thread == 0)
+    forward &= events["kind"][numbered] == EventKind.OPERATOR
+    eligible = forward | backward
+    rows, is_backward = numbered[eligible], backward[eligible]
+    thread = np.where(is_backward, forward_thread[eligible], thread_numbers(trace)[rows])
+    number = events["sequence_number"][rows]
+    order = np.lexsort((rows, number, thread))
+    same = (np.diff(thread[order]) == 0) & (np.diff(number[order]) == 0)
+    # A backward node directly after a forward operator, in time, among those of one number.
+    hit = np.flatnonzero(same & is_backward[order][1:] & ~is_backward[order][:-1])
+    source, target = rows[order[hit]], rows[order[hit + 1]]
+    by_target = np.argsort(target)
+    return Links(_rows(source[by_target]), _rows(target[by_target]))
+
+
+def _rows(values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
+    return values.astype(np.int64)
