@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,9 +71,7 @@ class Trace:
         """What each source was asked for, recorded and dropped: ``{source: {what: value}}``."""
         table = self._tables["ledger"]
         result: dict[str, dict[str, float]] = {}
-        for source, what, value in zip(
-            table["source"], table["what"], table["value"], strict=True
-        ):
+        for source, what, value in zip(table["source"], table["what"], table["value"], strict=True):
             result.setdefault(str(source), {})[str(what)] = float(value)
         return result
 
@@ -86,3 +86,67 @@ class Trace:
             self.events["start_ns"] + self.events["duration_ns"]
         )
         return end
+
+    def save(self, path: str | os.PathLike[str], rank: int | None = None) -> Path:
+        """Write this trace as a folder of Parquet files; returns the folder of its rank.
+
+        ``path/rank=00000/events.parquet`` and its like open as they are in DuckDB, Polars, pandas
+        and Spark; ``opscope.load(path)`` gives the trace back. The rank is the recording's own,
+        unless given. An earlier opscope trace in ``path`` is replaced, anything else is refused.
+
+        Raises:
+            UsageError: ``path`` is a file, holds something else, or cannot be written.
+        """
+        from opscope.trace.store import save
+
+        return save(self, path, rank)
+
+    def sql(self, statement: str) -> Any:
+        """Run a SELECT over the tables, without copying them; returns a DuckDB relation.
+
+        Every table of ``trace.schema`` and ``names`` (id, text) is there by its name, and
+        ``named_events``: one row per event with name, kind, scope and thread as text, ``start_us``
+        since the first event, ``duration_us``, parent and step. The relation prints as a table;
+        ``.fetchall()``, ``.df()``, ``.pl()``, ``.to_arrow_table()`` give the rows.
+
+        Raises:
+            UsageError: the statement is not valid, or not a SELECT.
+        """
+        from opscope.trace.sql import query
+
+        return query(self, statement)
+
+    def to_arrow(self, table: str = "events", text: bool = True) -> Any:
+        """One table (or ``"names"``) as a ``pyarrow.Table``.
+
+        With ``text``, rows of ``names`` and codes (kinds, dtypes, ...) become dictionary-encoded
+        text, -1 becomes null; without, columns are the trace's own arrays, shared where Arrow can.
+
+        Raises:
+            UsageError: there is no such table.
+        """
+        from opscope.trace.interop import to_arrow
+
+        return to_arrow(self, table, text)
+
+    def to_pandas(self, table: str = "events", text: bool = True) -> Any:
+        """One table as a ``pandas.DataFrame``; text columns are categorical. See `to_arrow`.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+            UsageError: there is no such table.
+        """
+        from opscope.trace.interop import to_pandas
+
+        return to_pandas(self, table, text)
+
+    def to_polars(self, table: str = "events", text: bool = True) -> Any:
+        """One table as a ``polars.DataFrame``; text columns are categorical. See `to_arrow`.
+
+        Raises:
+            MissingDependencyError: polars is not installed.
+            UsageError: there is no such table.
+        """
+        from opscope.trace.interop import to_polars
+
+        return to_polars(self, table, text)

@@ -1,0 +1,156 @@
+"""Columns collected from a Chrome JSON to a :class:`Trace`: order, parents, links, launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.chrome.collect import Collector
+from opscope.trace.chrome.connections import (
+    allocations,
+    arrays,
+    device_activities,
+    links,
+    torch_thread_ids,
+)
+from opscope.trace.chrome.meaning import add_meaning
+from opscope.trace.chrome.numbers import TIME_LIMIT, integer
+from opscope.trace.chrome.python_calls import python_tables
+from opscope.trace.chrome.read_json import read_json
+from opscope.trace.names import Names
+from opscope.trace.nesting import parents_by_nesting
+from opscope.trace.table import ListColumn
+from opscope.trace.trace import Trace
+
+Int64 = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+
+_OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3])
+"""Of spans with the same times, who is around whom, by kind: Python, annotation, operator, ..."""
+
+_KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
+
+
+def load_chrome_trace(path: str | Path) -> Trace:
+    """Read a Chrome JSON (plain or gzip) written by torch.profiler, opscope or another tool.
+
+    Spans (``X``, ``B``/``E``), ``[memory]`` instants, device activities, forward-backward arrows,
+    names of threads and processes and the file's own metadata are read. Parents are rebuilt from
+    times. What was left out is counted in ``trace.ledger["import"]``.
+
+    Raises:
+        TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
+    """
+    path = Path(path)
+    collector = Collector()
+
+    def fresh() -> Collector:
+        nonlocal collector
+        collector = Collector()
+        return collector
+
+    metadata = read_json(path, fresh)
+    base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)
+    metadata["imported_from"] = path.name
+    if collector.processes:
+        names = {str(key): name for key, name in collector.processes.items()}
+        metadata["process_names"] = names
+    return _assemble(collector, base, metadata)
+
+
+def _assemble(collector: Collector, base: int, metadata: Mapping[str, Any]) -> Trace:
+    events, order = _events(collector, base)
+    new_row = np.empty(len(order), dtype=np.int64)
+    new_row[order] = np.arange(len(order))
+    nested = (events["thread"], events["start_ns"], events["end_ns"], events["parent"])
+    python = python_tables(events, collector.texts, collector.intern)
+    forward, backward = links(collector, base, nested)
+    tables = {
+        **python,
+        "tensors": _tensors(collector, new_row),
+        "scalars": _by_event(arrays(collector.arguments.scalars), new_row)[0],
+        "allocations": allocations(collector, base, nested),
+        "gpu": device_activities(collector, base, events),
+        "links": {"kind": np.zeros(len(forward)), "source": forward, "target": backward},
+        "threads": _threads(collector, events),
+        "ledger": _ledger(collector, len(order)),
+    }
+    for name in ("end_ns", "external_id", "correlation_id"):
+        events.pop(name)
+    tables["events"] = events
+    return Trace(tables, Names.from_strings(collector.texts), metadata)
+
+
+def _events(collector: Collector, base: int) -> tuple[Columns, Int64]:
+    """The columns of ``events`` in start order (and ids needed further on), and that order."""
+    spans = arrays(collector.spans)
+    last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
+    open_ended = spans["unfinished"] == 1
+    spans["duration_ns"][open_ended] = np.maximum(last - spans["start_ns"][open_ended], 0)
+    spans["start_ns"] += base
+    outer = _OUTER_FIRST[spans["kind"]]
+    order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
+    events: Columns = {name: column[order] for name, column in spans.items()}
+    events["end_ns"] = events["start_ns"] + events["duration_ns"]
+    events["parent"], events["is_async"] = parents_by_nesting(
+        events["thread"], events["start_ns"], events["end_ns"]
+    )
+    add_meaning(events, collector)
+    return events, order
+
+
+def _by_event(columns: Columns, new_row: Int64) -> tuple[Columns, Int64]:
+    """Rows that name an event in file order, renumbered and sorted like the events."""
+    event = new_row[columns["event"]]
+    order = np.argsort(event, kind="stable")
+    columns["event"] = event
+    return {name: column[order] for name, column in columns.items()}, order
+
+
+def _tensors(collector: Collector, new_row: Int64) -> Columns:
+    columns, order = _by_event(arrays(collector.arguments.tensors), new_row)
+    for name in ("sizes", "strides"):
+        columns[name] = take(collector.arguments.list_column(name), order)
+    return columns
+
+
+def take(column: ListColumn, order: Int64) -> ListColumn:
+    """The rows of a ragged column in another order."""
+    lengths = np.diff(column.offsets)[order]
+    offsets = np.zeros(len(order) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    first = column.offsets[:-1][order]
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return ListColumn(offsets, column.values[np.repeat(first, lengths) + within])
+
+
+def _threads(collector: Collector, events: Columns) -> Columns:
+    several = len({process for process, _ in collector.threads}) > 1
+    names = []
+    for key in collector.threads:
+        name = collector.thread_names.get(key, "")
+        match = _KINETO_THREAD.match(name)
+        name = match[1] if match else name
+        names.append(f"{name} (process {key[0]})" if several else name)
+    return {
+        "system_thread_id": [integer(thread) for _, thread in collector.threads],
+        "torch_thread_id": torch_thread_ids(events, len(collector.threads)),
+        "name": [collector.intern(name) if name else -1 for name in names],
+    }
+
+
+def _ledger(collector: Collector, spans: int) -> Columns:
+    rows = [
+        ("events", "recorded", spans),
+        ("allocations", "recorded", len(collector.allocations["thread"])),
+        ("gpu", "recorded", len(collector.gpu["kind"])),
+        ("import", "events in the file", collector.seen),
+    ]
+    rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]
+    source, what, value = zip(*rows, strict=True)
+    return {"source": list(source), "what": list(what), "value": list(value)}

@@ -1,0 +1,232 @@
+"""Chrome events to growing columns, one call per event, in file order.
+
+The columns hold integers only; what needs the whole file (order, parents, links, launches) is
+left to ``assemble``.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from opscope.trace.chrome.arguments import KNOWN_KEYS, Arguments
+from opscope.trace.chrome.numbers import integer, nanoseconds
+from opscope.trace.schema import AllocationAction, EventKind
+
+_RUNTIME = EventKind.RUNTIME_CALL
+SPAN_KINDS: dict[str, EventKind] = {
+    "cpu_op": EventKind.OPERATOR,
+    "operator": EventKind.OPERATOR,
+    "user_annotation": EventKind.ANNOTATION,
+    "python_function": EventKind.PYTHON_CALL,
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "runtime", "hip_runtime"), _RUNTIME),
+    **dict.fromkeys(("xpu_runtime", "mtia_runtime", "privateuse1_runtime"), _RUNTIME),
+    "privateuse1_driver": _RUNTIME,
+}
+"""By category in lower case; a span of any other category is somebody's annotation."""
+
+GPU_KINDS: dict[str, int] = {
+    **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), 0),
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), 1),
+    **dict.fromkeys(("gpu_memset", "memset"), 2),
+    "cuda_sync": 3,
+    "gpu_user_annotation": 4,
+}
+"""``gpu.kind`` by category in lower case."""
+
+_SPANS = ("thread", "name", "kind", "start_ns", "duration_ns", "unfinished")
+_SPAN_IDS = ("sequence_number", "forward_thread", "external_id", "correlation_id")
+_ALLOCATIONS = ("thread", "action", "time_ns", "address", "size_bytes", "total_allocated_bytes",
+                "total_reserved_bytes", "device_type", "device_index")  # fmt: skip
+_GPU = ("kind", "name", "start_ns", "duration_ns", "device_index", "context", "stream",
+        "correlation_id", "size_bytes", "external_id")  # fmt: skip
+_INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
+_INT8 = {"low": -128, "high": 127}
+
+
+def _columns(names: tuple[str, ...]) -> dict[str, array[int]]:
+    return {name: array("Q" if name == "address" else "q") for name in names}
+
+
+class Collector:
+    """Everything one file holds. It never raises.
+
+    Attributes:
+        texts: name to row of the name table.
+        threads: (process, thread) as in the file, to row of ``threads``.
+        skipped: how many events were left out, by reason.
+        flows: ends of forward-backward arrows: id, thread, time, 1 for the target.
+    """
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+        self.threads: dict[tuple[Any, Any], int] = {}
+        self.thread_names: dict[tuple[Any, Any], str] = {}
+        self.processes: dict[Any, str] = {}
+        self.spans = _columns(_SPANS + _SPAN_IDS)
+        self.allocations = _columns(_ALLOCATIONS)
+        self.gpu = _columns(_GPU)
+        self.gpu_grids: list[tuple[list[int], list[int]]] = []
+        self.flows = _columns(("id", "thread", "time_ns", "is_target"))
+        self.arguments = Arguments(self.intern)
+        self.skipped: Counter[str] = Counter()
+        self.seen = 0
+        self._open: dict[int, list[int]] = {}
+        self._handlers: dict[Any, Callable[[dict[str, Any]], None]] = {
+            "X": self._complete,
+            "B": self._begin,
+            "E": self._end,
+            "M": self._describe,
+            **dict.fromkeys(("i", "I", "R"), self._instant),
+            **dict.fromkeys(("s", "f"), self._flow),
+        }
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Take one event."""
+        self.seen += 1
+        phase = event["ph"]
+        handler = self._handlers.get(phase) if isinstance(phase, str) else None
+        if handler is None:
+            self.skipped[f"phase {str(phase)[:20]!r}"] += 1
+        else:
+            handler(event)
+
+    def intern(self, text: str) -> int:
+        """The row of ``text`` in the name table."""
+        return self.texts.setdefault(text, len(self.texts))
+
+    def _thread(self, event: dict[str, Any]) -> int:
+        key = _thread_key(event)
+        return self.threads.setdefault(key, len(self.threads))
+
+    def _complete(self, event: dict[str, Any]) -> None:
+        category = str(event.get("cat", "")).lower()
+        start = nanoseconds(event.get("ts"))
+        if start is None:
+            self.skipped["no usable time"] += 1
+        elif category in GPU_KINDS:
+            self._gpu(event, GPU_KINDS[category], start)
+        elif category == "trace":
+            self.skipped["the profiler's own span"] += 1
+        elif event.get("name") in ("[memory]", "[OutOfMemory]"):
+            self._allocation(event, start)
+        else:
+            self._span(event, category, start, nanoseconds(event.get("dur")))
+
+    def _span(self, event: dict[str, Any], category: str, start: int, duration: int | None) -> None:
+        args = event.get("args")
+        if not isinstance(args, dict):
+            args = {}
+        row = len(self.spans["thread"])
+        kind = SPAN_KINDS.get(category, EventKind.ANNOTATION)
+        spans = self.spans
+        spans["thread"].append(self._thread(event))
+        spans["name"].append(self.intern(str(event.get("name", ""))))
+        spans["kind"].append(kind)
+        spans["start_ns"].append(start)
+        spans["duration_ns"].append(max(duration or 0, 0))
+        spans["unfinished"].append(0)
+        spans["sequence_number"].append(integer(args.get("Sequence number"), -1))
+        spans["forward_thread"].append(integer(args.get("Fwd thread id"), 0, **_INT32))
+        spans["external_id"].append(integer(args.get("External id"), -1))
+        spans["correlation_id"].append(integer(args.get("correlation"), -1))
+        if kind == EventKind.OPERATOR or kind == EventKind.ANNOTATION:
+            self.arguments.add(row, args)
+            if kind == EventKind.OPERATOR and not KNOWN_KEYS.issuperset(args):
+                self.arguments.add_keywords(row, args)
+
+    def _begin(self, event: dict[str, Any]) -> None:
+        start = nanoseconds(event.get("ts"))
+        if start is None:
+            self.skipped["no usable time"] += 1
+            return
+        self._open.setdefault(self._thread(event), []).append(len(self.spans["thread"]))
+        self._span(event, str(event.get("cat", "")).lower(), start, 0)
+        self.spans["unfinished"][-1] = 1
+
+    def _end(self, event: dict[str, Any]) -> None:
+        end = nanoseconds(event.get("ts"))
+        rows = self._open.get(self._thread(event))
+        if end is None or not rows:
+            self.skipped["an end without a beginning"] += 1
+            return
+        row = rows.pop()
+        self.spans["unfinished"][row] = 0
+        self.spans["duration_ns"][row] = max(end - self.spans["start_ns"][row], 0)
+
+    def _instant(self, event: dict[str, Any]) -> None:
+        time = nanoseconds(event.get("ts"))
+        if time is not None and event.get("name") in ("[memory]", "[OutOfMemory]"):
+            self._allocation(event, time)
+        else:
+            self.skipped["instants that are not allocations"] += 1
+
+    def _allocation(self, event: dict[str, Any], time: int) -> None:
+        args = event.get("args")
+        if not isinstance(args, dict):
+            args = {}
+        size = integer(args.get("Bytes"))
+        action = AllocationAction.FREE if size < 0 else AllocationAction.ALLOCATE
+        if event["name"] == "[OutOfMemory]":
+            action = AllocationAction.OUT_OF_MEMORY
+        columns = self.allocations
+        columns["thread"].append(self._thread(event))
+        columns["action"].append(action)
+        columns["time_ns"].append(time)
+        columns["address"].append(integer(args.get("Addr"), 0, 0, (1 << 64) - 1))
+        columns["size_bytes"].append(size)
+        columns["total_allocated_bytes"].append(integer(args.get("Total Allocated")))
+        columns["total_reserved_bytes"].append(integer(args.get("Total Reserved")))
+        columns["device_type"].append(integer(args.get("Device Type"), 0, **_INT8))
+        columns["device_index"].append(integer(args.get("Device Id"), -1, **_INT8))
+
+    def _gpu(self, event: dict[str, Any], kind: int, start: int) -> None:
+        args = event.get("args")
+        if not isinstance(args, dict):
+            args = {}
+        columns = self.gpu
+        columns["kind"].append(kind)
+        columns["name"].append(self.intern(str(event.get("name", ""))))
+        columns["start_ns"].append(start)
+        columns["duration_ns"].append(max(nanoseconds(event.get("dur")) or 0, 0))
+        columns["device_index"].append(integer(args.get("device", event.get("pid")), 0, **_INT8))
+        columns["context"].append(integer(args.get("context"), 0, **_INT32))
+        columns["stream"].append(integer(args.get("stream", event.get("tid")), 0, **_INT32))
+        columns["correlation_id"].append(integer(args.get("correlation")))
+        columns["size_bytes"].append(integer(args.get("bytes")))
+        columns["external_id"].append(integer(args.get("External id"), -1))
+        self.gpu_grids.append((_three(args.get("grid")), _three(args.get("block"))))
+
+    def _flow(self, event: dict[str, Any]) -> None:
+        time = nanoseconds(event.get("ts"))
+        if event.get("cat") != "fwdbwd" or time is None:
+            self.skipped[f"flow {str(event.get('cat'))[:20]!r}"] += 1
+            return
+        self.flows["id"].append(integer(event.get("id"), -1))
+        self.flows["thread"].append(self._thread(event))
+        self.flows["time_ns"].append(time)
+        self.flows["is_target"].append(event["ph"] == "f")
+
+    def _describe(self, event: dict[str, Any]) -> None:
+        args = event.get("args")
+        name = args.get("name") if isinstance(args, dict) else None
+        if isinstance(name, str) and event.get("name") == "thread_name":
+            self.thread_names[_thread_key(event)] = name
+        elif isinstance(name, str) and event.get("name") == "process_name":
+            self.processes[_thread_key(event)[0]] = name
+
+
+def _thread_key(event: dict[str, Any]) -> tuple[Any, Any]:
+    process, thread = event.get("pid"), event.get("tid")
+    if isinstance(process, list | dict) or isinstance(thread, list | dict):
+        return (str(process), str(thread))
+    return (process, thread)
+
+
+def _three(value: Any) -> list[int]:
+    """A launch size; empty where there is none."""
+    if not isinstance(value, list):
+        return []
+    return [integer(item, 0, 0) for item in value[:3]]

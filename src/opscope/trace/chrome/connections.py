@@ -1,0 +1,117 @@
+"""Rows that belong together: a launch and its kernel, forward and backward, block and free."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.chrome.collect import Collector
+from opscope.trace.nesting import enclosing
+from opscope.trace.schema import AllocationAction, EventKind
+from opscope.trace.table import ListColumn
+
+Int64 = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+
+
+def arrays(columns: Mapping[str, array[int]]) -> Columns:
+    """Grown columns as NumPy arrays: addresses unsigned, all others ``int64``."""
+    return {
+        name: np.array(column, dtype=np.uint64 if column.typecode == "Q" else np.int64)
+        for name, column in columns.items()
+    }
+
+
+def allocations(collector: Collector, base: int, nested: Any) -> Columns:
+    """The ``allocations`` table in time order, each in the span it happened in."""
+    columns = arrays(collector.allocations)
+    columns["time_ns"] += base
+    order = np.argsort(columns["time_ns"], kind="stable")
+    columns = {name: column[order] for name, column in columns.items()}
+    columns["event"] = enclosing(nested, columns["thread"], columns["time_ns"])
+    columns["allocation_id"] = _pair_allocations(columns)
+    return columns
+
+
+def _pair_allocations(columns: Columns) -> Int64:
+    """Number allocations in time order; a free has the number of the block that was there."""
+    names = ("action", "device_type", "device_index", "address")
+    live: dict[tuple[int, int, int], int] = {}
+    result = np.full(len(columns["action"]), -1, dtype=np.int64)
+    number = 0
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    for row, (action, device_type, device_index, address) in enumerate(rows):
+        key = (device_type, device_index, address)
+        if action == AllocationAction.ALLOCATE:
+            live[key] = result[row] = number
+            number += 1
+        elif action == AllocationAction.FREE:
+            result[row] = live.pop(key, -1)
+    return result
+
+
+def device_activities(collector: Collector, base: int, events: Columns) -> Columns:
+    """The ``gpu`` table in time order, with the event that launched each activity."""
+    columns = arrays(collector.gpu)
+    columns["start_ns"] += base
+    order = np.argsort(columns["start_ns"], kind="stable")
+    columns = {name: column[order] for name, column in columns.items()}
+    external = columns.pop("external_id")
+    is_runtime = events["kind"] == EventKind.RUNTIME_CALL
+    launch = _row_with(events["correlation_id"], is_runtime, columns["correlation_id"])
+    by_operator = _row_with(events["external_id"], ~is_runtime, external)
+    columns["launch"] = np.where(launch >= 0, launch, by_operator)
+    columns["device_type"] = np.ones(len(order), dtype=np.int8)
+    for axis, name in enumerate(("grid", "block")):
+        lists = [collector.gpu_grids[row][axis] for row in order.tolist()]
+        offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        values = np.array([v for row in lists for v in row], dtype=np.int64)
+        columns[name] = ListColumn(offsets, values)
+    return columns
+
+
+def _row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
+    """For every id looked up (0 and below: none), the first wanted row that has it, or -1."""
+    rows = np.flatnonzero(wanted & (ids > 0))
+    if not len(rows):
+        return np.full(len(looked_up), -1, dtype=np.int64)
+    order = np.argsort(ids[rows], kind="stable")
+    sorted_ids = ids[rows][order]
+    place = np.minimum(np.searchsorted(sorted_ids, looked_up), len(rows) - 1)
+    return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
+
+
+def links(collector: Collector, base: int, nested: Any) -> tuple[Int64, Int64]:
+    """Rows of forward and backward events joined by an arrow of the file."""
+    flows = arrays(collector.flows)
+    event = enclosing(nested, flows["thread"], flows["time_ns"] + base)
+    is_target = flows["is_target"] == 1
+    target = _row_with(flows["id"] + 1, is_target & (event >= 0), flows["id"] + 1)
+    rows = np.flatnonzero(~is_target & (event >= 0) & (target >= 0))
+    return event[rows].astype(np.int64), event[target[rows]].astype(np.int64)
+
+
+def torch_thread_ids(events: Columns, threads: int) -> Int64:
+    """Kineto names the forward's thread in backward nodes: read its number back from the pairs.
+
+    A backward node and its forward operator have the same sequence number, so the thread on which
+    most forward operators with the sequence numbers of thread k's backward nodes ran, is thread k.
+    """
+    numbered = events["sequence_number"] >= 0
+    forward = np.flatnonzero(numbered & (events["forward_thread"] == 0))
+    backward = np.flatnonzero(numbered & (events["forward_thread"] > 0))
+    is_forward = np.zeros(len(numbered), dtype=np.bool_)
+    is_forward[forward] = True
+    match = _row_with(events["sequence_number"] + 1, is_forward,
+                      events["sequence_number"][backward] + 1)  # fmt: skip
+    pairs = np.stack([events["thread"][match], events["forward_thread"][backward]])[:, match >= 0]
+    result = np.zeros(threads, dtype=np.int64)
+    unique, count = np.unique(pairs, axis=1, return_counts=True)
+    for column in np.argsort(count, kind="stable"):  # the most frequent pair of a thread wins
+        thread, number = unique[:, column]
+        result[thread] = number
+    return result

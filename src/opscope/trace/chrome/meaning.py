@@ -1,0 +1,66 @@
+"""What names say about events: scope, overload, step."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.chrome.collect import Collector
+from opscope.trace.schema import EventKind, RecordScope
+
+Columns = dict[str, Any]
+
+_STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
+_OVERLOADED = re.compile(r"(\w+::\w+)\.(\w+)$")
+_EVALUATE = "autograd::engine::evaluate_function"
+
+
+def add_meaning(events: Columns, collector: Collector) -> None:
+    """Columns that follow from names: scope, overload, step."""
+    is_operator = events["kind"] == EventKind.OPERATOR
+    backward = [text.startswith(_EVALUATE) for text in collector.texts]
+    is_backward = np.array(backward, dtype=np.bool_)[events["name"]]
+    is_backward |= events["forward_thread"] > 0
+    scope = np.zeros(len(is_operator), dtype=np.uint8)
+    scope[is_operator & is_backward] = RecordScope.BACKWARD_FUNCTION
+    scope[events["kind"] == EventKind.ANNOTATION] = RecordScope.USER_SCOPE
+    events["scope"] = scope
+    events["step"] = _steps(events, list(collector.texts))
+    events["overload"] = _split_overloads(events, is_operator, collector)
+
+
+def _steps(events: Columns, texts: list[str]) -> npt.NDArray[np.int32]:
+    """N of the ``ProfilerStep#N`` each event started in."""
+    numbers = np.full(len(texts), -1, dtype=np.int32)
+    for row, text in enumerate(texts):
+        match = _STEP.match(text)
+        if match:
+            numbers[row] = int(match[1])
+    number = numbers[events["name"]]
+    rows = np.flatnonzero(number >= 0)
+    step = np.full(len(number), -1, dtype=np.int32)
+    if len(rows):
+        last = np.searchsorted(events["start_ns"][rows], events["start_ns"], side="right") - 1
+        current = rows[last]
+        inside = (last >= 0) & (events["start_ns"] < events["end_ns"][current])
+        step[inside] = number[current[inside]]
+        step[rows] = number[rows]
+    return step
+
+
+def _split_overloads(
+    events: Columns, is_operator: npt.NDArray[np.bool_], collector: Collector
+) -> npt.NDArray[np.int32]:
+    """Move ``Tensor`` of ``aten::add.Tensor`` to its own column; returns that column."""
+    base_name = np.arange(len(collector.texts))
+    overload = np.full(len(base_name), -1, dtype=np.int32)
+    for row, text in enumerate(list(collector.texts)):
+        match = _OVERLOADED.match(text)
+        if match:
+            base_name[row], overload[row] = map(collector.intern, match.groups())
+    column = np.where(is_operator, overload[events["name"]], -1)
+    events["name"] = np.where(is_operator, base_name[events["name"]], events["name"])
+    return column.astype(np.int32)

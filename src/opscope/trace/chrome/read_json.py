@@ -1,0 +1,129 @@
+"""A Chrome JSON file, event by event.
+
+``json`` reads the whole text, but every event is handed over the moment it is parsed and dropped
+right after, so memory holds the text and our columns, never a Python object per event.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from gzip import BadGzipFile
+from gzip import decompress as gunzip
+from pathlib import Path
+from typing import Any
+
+from opscope.errors import TraceFormatError
+from opscope.trace.chrome.numbers import NumberText, plain
+
+OnEvent = Callable[[dict[str, Any]], None]
+
+
+def read_json(path: Path, new_reader: Callable[[], OnEvent]) -> dict[str, Any]:
+    """Hand every event of a Chrome JSON (plain or gzip) to a reader; return the other keys.
+
+    ``new_reader`` is called for every attempt at the text: an array that lacks its closing
+    bracket, which the format allows, is read again with one.
+
+    Raises:
+        TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
+    """
+    text = _read_text(path)
+    try:
+        return _parse(text, new_reader(), path)
+    except json.JSONDecodeError as error:
+        if text.lstrip().startswith("["):
+            try:
+                return _parse(text.rstrip().rstrip(",") + "]", new_reader(), path)
+            except json.JSONDecodeError:
+                pass
+        raise TraceFormatError(_what_is_wrong(path, text, error)) from error
+
+
+def _read_text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+        if raw[:2] == b"\x1f\x8b":
+            raw = gunzip(raw)
+    except FileNotFoundError as error:
+        raise TraceFormatError(f"There is no file {path}. Check the path.") from error
+    except (BadGzipFile, EOFError, zlib.error) as error:
+        raise TraceFormatError(
+            f"{path} is not a whole gzip file ({error}): it is damaged, or its writer was "
+            "interrupted. Export it again."
+        ) from error
+    except OSError as error:
+        raise TraceFormatError(
+            f"{path} cannot be read: {error.strerror}. Check the path and its permissions."
+        ) from error
+    return raw.decode(json.detect_encoding(raw), "replace")
+
+
+def _parse(text: str, on_event: OnEvent, path: Path) -> dict[str, Any]:
+    found = False
+
+    def hook(value: dict[str, Any]) -> dict[str, Any] | None:
+        nonlocal found
+        # Every event has a phase, and all but a few metadata events a time; an ``args`` that
+        # happens to hold "ph" has neither a process nor a time.
+        if "ph" in value and ("ts" in value or "pid" in value):
+            found = True
+            on_event(value)
+            return None
+        return value
+
+    with _no_garbage_collection():
+        try:
+            top = json.loads(text, object_hook=hook, parse_float=NumberText, strict=False)
+            others = _without_events(top)
+        except RecursionError as error:
+            raise TraceFormatError(
+                f"{path} nests JSON values too deeply to be a Chrome trace. Check the path."
+            ) from error
+        except json.JSONDecodeError:
+            raise
+        except ValueError as error:  # an integer of thousands of digits
+            raise TraceFormatError(
+                f"{path} holds a number no trace can hold ({error}). Check the path."
+            ) from error
+    if not found and not (isinstance(top, dict) and isinstance(top.get("traceEvents"), list)):
+        raise TraceFormatError(
+            f"{path} is JSON but not a Chrome trace: it has no traceEvents. opscope.load() takes "
+            "trace folders written by opscope and Chrome JSON written by export_chrome_trace()."
+        )
+    return others
+
+
+def _without_events(top: Any) -> dict[str, Any]:
+    if not isinstance(top, dict):
+        return {}
+    return {key: plain(value) for key, value in top.items() if key != "traceEvents"}
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Parsing makes millions of objects and no cycles; collecting among them doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _what_is_wrong(path: Path, text: str, error: json.JSONDecodeError) -> str:
+    if not text.strip():
+        return f"{path} is empty. Its writer was probably interrupted: export the trace again."
+    if error.pos >= len(text.rstrip()) - 1 or "Unterminated" in error.msg:
+        return (
+            f"{path} stops in the middle of the JSON, at character {error.pos} of {len(text)}: "
+            "its writer was interrupted or the disk was full. Export the trace again."
+        )
+    return (
+        f"{path} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+        "opscope.load() takes trace folders written by opscope and Chrome JSON (.json, .json.gz)."
+    )

@@ -1,0 +1,191 @@
+"""Tables of a trace as Arrow, pandas and Polars, and Arrow back to tables.
+
+Flat columns become Arrow columns without a copy. ``id`` (the row number) is added where other
+tables refer to rows. A column whose meaning says "row in names" holds text once it is decoded;
+columns of codes (kinds, dtypes, ...) hold their labels.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from opscope.errors import MissingDependencyError, UsageError
+from opscope.trace.labels import LABELS
+from opscope.trace.names import Names
+from opscope.trace.schema import TABLES, Column, TableSchema
+from opscope.trace.table import ListColumn, Table
+
+if TYPE_CHECKING:
+    from opscope.trace.trace import Trace
+
+_REFERENCE = re.compile(r"\brow in (\w+)")
+
+
+def referred_table(column: Column) -> str | None:
+    """The table whose rows ``column`` holds: its meaning says "row in <table>"."""
+    match = _REFERENCE.search(column.meaning)
+    return match[1] if match else None
+
+
+def has_id(table: str) -> bool:
+    """Whether other tables refer to rows of ``table``, so that it is shown with an ``id``."""
+    return table in _REFERRED
+
+
+_REFERRED = {referred_table(column) for schema in TABLES.values() for column in schema.columns} - {
+    None
+}
+
+_WIDEST_RANGE = 1 << 24
+"""Distinct codes are found by marking them in an array of this size at most, else by sorting."""
+
+
+def to_arrow(trace: Trace, table: str, text: bool = True) -> pa.Table:
+    """One table as Arrow; see :meth:`Trace.to_arrow`."""
+    schema = _schema(table)
+    if table == "names":
+        return pa.table({"id": _row_numbers(len(trace.names)), "text": names_array(trace.names)})
+    source = trace.table(table)
+    columns = {"id": _row_numbers(len(source))} if has_id(table) else {}
+    for column in schema.columns:
+        columns[column.name] = _arrow_column(source, column)
+        labels = LABELS.get((table, column.name))
+        if text and referred_table(column) == "names":
+            columns[column.name] = _names_column(source[column.name], trace.names)
+        elif text and labels:
+            columns[column.name] = _labels_column(source[column.name], labels)
+    return pa.table(columns)
+
+
+def to_pandas(trace: Trace, table: str, text: bool = True) -> Any:
+    """One table as a pandas DataFrame; see :meth:`Trace.to_pandas`."""
+    try:
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise _missing("pandas", "to_pandas") from error
+    return to_arrow(trace, table, text).to_pandas()
+
+
+def to_polars(trace: Trace, table: str, text: bool = True) -> Any:
+    """One table as a Polars DataFrame; see :meth:`Trace.to_polars`."""
+    try:
+        import polars
+    except ImportError as error:
+        raise _missing("polars", "to_polars") from error
+    return polars.from_arrow(to_arrow(trace, table, text))
+
+
+def _missing(package: str, method: str) -> MissingDependencyError:
+    return MissingDependencyError(
+        f"trace.{method}() needs {package}, which is not installed. "
+        f"Run: pip install {package} (or use trace.to_arrow(), which needs nothing more)."
+    )
+
+
+def _schema(table: str) -> TableSchema:
+    if table != "names" and table not in TABLES:
+        raise UsageError(
+            f"A trace has no table {table!r}. Use one of: {', '.join([*TABLES, 'names'])}."
+        )
+    return TABLES.get(table, TableSchema("names", "one string", ()))
+
+
+def _row_numbers(rows: int) -> pa.Array:
+    return pa.array(np.arange(rows, dtype=np.int32))
+
+
+def _arrow_column(source: Table, column: Column) -> pa.Array:
+    if column.dtype.startswith("list"):
+        ragged = source.lists(column.name)
+        return pa.LargeListArray.from_arrays(pa.array(ragged.offsets), pa.array(ragged.values))
+    if column.dtype == "string":
+        return pa.array([str(text) for text in source[column.name]], pa.string())
+    return pa.array(np.ascontiguousarray(source[column.name]))
+
+
+def names_array(names: Names) -> pa.Array:
+    """The name table as an Arrow string column; bytes that are not UTF-8 are replaced."""
+    blob = bytes(names.blob)
+    try:
+        blob.decode("utf-8")
+    except UnicodeDecodeError:
+        return pa.array([text.encode("utf-8", "replace").decode() for text in names], pa.string())
+    offsets = pa.py_buffer(np.ascontiguousarray(names.offsets, dtype=np.int64))
+    large = pa.LargeStringArray.from_buffers(len(names), offsets, pa.py_buffer(blob))
+    return large.cast(pa.string()) if len(blob) < 1 << 31 else large
+
+
+def _names_column(rows: npt.NDArray[Any], names: Names) -> pa.Array:
+    """Rows of ``names`` as dictionary-encoded text: each text once, -1 as null."""
+    used, codes = _compact(rows)
+    texts = [names[row] for row in used.tolist()]
+    return _dictionary(codes, rows >= 0, [t.encode("utf-8", "replace").decode() for t in texts])
+
+
+def _labels_column(codes: npt.NDArray[Any], labels: dict[int, str]) -> pa.Array:
+    """Codes as dictionary-encoded labels; codes without a label as their number, -1 as null."""
+    used, compact = _compact(codes)
+    texts = [labels.get(code, str(code)) for code in used.tolist()]
+    known = (codes >= 0) | np.isin(codes, list(labels))
+    return _dictionary(compact, known, texts)
+
+
+def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Distinct codes, -1 aside, and for each row the place of its code among them."""
+    if not len(codes):
+        return codes, codes
+    if codes.strides == (0,):  # a column filled with its default
+        return codes[:1], np.zeros(len(codes), dtype=np.int32)
+    low, high = int(codes.min()), int(codes.max())
+    if high - low > _WIDEST_RANGE:
+        used, places = np.unique(codes, return_inverse=True)
+        return used, places
+    shifted = codes.astype(np.int64) - low
+    seen = np.zeros(high - low + 1, dtype=np.bool_)
+    seen[shifted] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[shifted]
+
+
+def _dictionary(codes: npt.NDArray[Any], known: npt.NDArray[Any], texts: list[str]) -> pa.Array:
+    # A name can be in the table twice (two addresses, one text); a dictionary must not.
+    distinct = list(dict.fromkeys(texts))
+    place = {text: i for i, text in enumerate(distinct)}
+    renumbered = np.array([place[text] for text in texts], dtype=np.int32)
+    indices = renumbered[codes] if len(codes) else np.zeros(0, dtype=np.int32)
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int32(), mask=~np.asarray(known)), pa.array(distinct, pa.string())
+    )
+
+
+def table_from_arrow(schema: TableSchema, data: pa.Table) -> Table:
+    """A table of a trace from Arrow columns; ``id`` and columns unknown here are left out.
+
+    Raises:
+        pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
+    """
+    columns: dict[str, Any] = {}
+    for column in schema.columns:
+        if column.name in data.column_names:
+            columns[column.name] = _from_arrow(column, data[column.name].combine_chunks())
+    return Table(schema, columns)
+
+
+def _from_arrow(column: Column, array: pa.Array) -> Any:
+    if isinstance(array, pa.ChunkedArray):  # of no chunks, or too long for one
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if column.dtype == "string":
+        return np.array(array.cast(pa.string()).to_pylist(), dtype=object)
+    if column.dtype.startswith("list"):
+        array = array.cast(pa.large_list(pa.int64()))
+        offsets = array.offsets.to_numpy().astype(np.int64)
+        values = array.values.to_numpy()[offsets[0] : offsets[-1]]
+        return ListColumn(offsets - offsets[0], values)
+    dtype = np.dtype(column.dtype)
+    if array.null_count:  # not from us, but harmless
+        array = array.fill_null(column.default)
+    return array.cast(pa.from_numpy_dtype(dtype)).to_numpy(zero_copy_only=False)

@@ -1,0 +1,37 @@
+"""One function that reads whatever holds a trace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from opscope.errors import TraceFormatError, UsageError
+from opscope.trace.chrome import load_chrome_trace
+from opscope.trace.store import load_folder
+from opscope.trace.trace import Trace
+
+
+def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
+    """Read a trace from disk.
+
+    Args:
+        path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
+            it, or a Chrome JSON (``.json``, ``.json.gz``) from opscope, torch.profiler or another
+            tool.
+        rank: which rank of a folder that holds several.
+
+    Raises:
+        TraceFormatError: nothing is there, or it is damaged, foreign, or newer than this opscope.
+        UsageError: the folder holds several ranks and ``rank`` does not say which.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return load_folder(path, rank)
+    if not path.exists():
+        raise TraceFormatError(
+            f"There is no trace at {path}. Check the path; a trace is a folder written by "
+            "trace.save() or opscope run, or a Chrome JSON file."
+        )
+    if rank is not None:
+        raise UsageError(f"{path} is a single file, so rank={rank} means nothing. Leave rank out.")
+    return load_chrome_trace(path)

@@ -1,0 +1,134 @@
+"""The folder of a trace: one sub-folder per rank, and the manifest that makes a rank complete.
+
+    trace/
+      rank=00000/
+        manifest.json      schema and opscope version, tables with their rows and bytes
+        names.parquet      all text
+        events.parquet     ... one file per table that has rows
+
+A rank is written under a hidden name beside its final one and renamed when it is whole, so a
+folder called ``rank=N`` always holds all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from opscope.errors import TraceFormatError
+from opscope.trace.schema import SCHEMA_VERSION
+
+FORMAT = "opscope-trace"
+MANIFEST = "manifest.json"
+_RANK_FOLDER = re.compile(r"rank=(\d{1,9})$")
+
+
+def opscope_version() -> str:
+    """The installed version; "unknown" when opscope runs without being installed."""
+    try:
+        return metadata.version("opscope")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a rank's folder says about itself.
+
+    Attributes:
+        tables: rows and bytes of every file, by table name.
+        rank: which process of the job it is.
+        schema_version: ``trace.schema.SCHEMA_VERSION`` of the writer.
+        opscope_version: of the writer.
+        created: when it was written, UTC, ISO 8601.
+        format: always "opscope-trace".
+    """
+
+    tables: Mapping[str, Mapping[str, int]]
+    rank: int
+    schema_version: int = SCHEMA_VERSION
+    opscope_version: str = field(default_factory=opscope_version)
+    created: str = field(default_factory=_now)
+    format: str = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Write ``manifest.json`` into ``folder``."""
+        text = json.dumps(asdict(self), indent=1, sort_keys=True)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def rank_folder(path: Path, rank: int) -> Path:
+    """Where the files of ``rank`` are."""
+    return path / f"rank={rank:05d}"
+
+
+def rank_folders(path: Path) -> dict[int, Path]:
+    """The folders named ``rank=N`` in ``path``, by N; empty if there are none."""
+    if not path.is_dir():
+        return {}
+    found = {}
+    for entry in sorted(path.iterdir()):
+        match = _RANK_FOLDER.match(entry.name)
+        if match and entry.is_dir():
+            found[int(match[1])] = entry
+    return found
+
+
+def is_opscope_rank(folder: Path) -> bool:
+    """Whether ``folder`` holds one rank that opscope (of any version) wrote."""
+    try:
+        return bool(_parse(folder)["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _parse(folder: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+    return parsed
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check the manifest of one rank.
+
+    Raises:
+        TraceFormatError: it is missing, damaged, not opscope's, or of a newer schema.
+    """
+    file = folder / MANIFEST
+    try:
+        parsed = _parse(folder)
+        version = parsed["schema_version"]
+        if parsed["format"] != FORMAT or type(version) is not int:
+            raise ValueError("it does not describe an opscope trace")
+        tables = {
+            str(name): {"rows": int(table["rows"]), "bytes": int(table["bytes"])}
+            for name, table in parsed["tables"].items()
+        }
+        rank = int(parsed["rank"])
+    except FileNotFoundError as error:
+        raise TraceFormatError(
+            f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
+            "one by one, copy the whole folder again."
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise TraceFormatError(
+            f"{file} cannot be read as a trace's manifest ({error}). The folder is damaged or was "
+            "not written by opscope: copy it again or record again."
+        ) from error
+    if version > SCHEMA_VERSION:
+        raise TraceFormatError(
+            f"{folder} was written by opscope {parsed.get('opscope_version', '?')} with schema "
+            f"version {version}; this opscope reads versions up to {SCHEMA_VERSION}. Upgrade with: "
+            "pip install -U opscope."
+        )
+    created, writer = str(parsed.get("created", "")), str(parsed.get("opscope_version", ""))
+    return Manifest(tables, rank, version, writer, created)

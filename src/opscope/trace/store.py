@@ -1,0 +1,217 @@
+"""A trace on disk: a folder of Parquet files per rank. See ``manifest`` for the layout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opscope.errors import TraceFormatError, UsageError
+from opscope.trace.encoding import writer_options
+from opscope.trace.interop import table_from_arrow, to_arrow
+from opscope.trace.manifest import (
+    Manifest,
+    is_opscope_rank,
+    rank_folder,
+    rank_folders,
+    read_manifest,
+)
+from opscope.trace.names import Names
+from opscope.trace.schema import TABLES
+from opscope.trace.trace import Trace
+from opscope.trace.validate import check_references
+
+
+def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) -> Path:
+    """Write ``trace`` as one rank of the trace folder ``path``; returns that rank's folder.
+
+    The rank appears whole or not at all. An earlier trace of opscope's in ``path`` is replaced:
+    the same rank, and ranks beyond this run's world size. The rank and world size are those of
+    the recording (``distributedInfo`` of its metadata; 0 of 1 without); an explicit ``rank``
+    replaces only that rank, so that several traces can be put side by side.
+
+    Raises:
+        UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
+    """
+    folder = Path(path)
+    own_rank, world_size = _place_in_job(trace, rank)
+    _refuse_foreign(folder)
+    final = rank_folder(folder, own_rank)
+    with _writing(folder), _hidden_folder(final) as unfinished:
+        tables = [name for name in TABLES if len(trace.table(name))]
+        # Parquet encoding releases the GIL, and two tables make up most of a trace.
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            sizes = pool.map(lambda name: _write_table(trace, name, unfinished), [*tables, "names"])
+            Manifest(dict(sizes), own_rank).write(unfinished)
+        _replace(final, unfinished)
+        for other, stale in rank_folders(folder).items():
+            if world_size is not None and other >= world_size:
+                shutil.rmtree(stale, ignore_errors=True)
+    return final
+
+
+def _place_in_job(trace: Trace, rank: int | None) -> tuple[int, int | None]:
+    """Rank and world size; no world size if the caller chose the rank."""
+    if rank is not None:
+        if not 0 <= rank <= 99_999:
+            raise UsageError(f"rank is {rank}. Use a number from 0 to 99999.")
+        return rank, None
+    info = trace.metadata.get("distributedInfo")
+    if not isinstance(info, dict):
+        return 0, 1
+    own, size = info.get("rank"), info.get("world_size")
+    if type(own) is not int or type(size) is not int or not 0 <= own < size <= 100_000:
+        return 0, 1
+    return own, size
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Only a folder that is new, empty or a trace of ours is written to."""
+    if folder.suffix in (".json", ".gz"):
+        raise UsageError(
+            f"save() writes a folder, and {folder.name} is the name of a file. Choose a name "
+            "without a suffix, or use export_chrome_trace() for a Chrome JSON."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file, and a trace is a folder. Choose another path.")
+    try:
+        entries = list(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    ranks = set(rank_folders(folder).values())
+    for entry in entries:
+        ours = entry in ranks and is_opscope_rank(entry)
+        if not ours and not entry.name.startswith("."):
+            raise UsageError(
+                f"{folder} is not empty and holds {entry.name}, which is no part of a trace, so "
+                "nothing was written. Choose a new folder, or the folder of an earlier trace."
+            )
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"The trace cannot be written to {folder}: {error.strerror or error}. Choose a folder "
+        "you can write to with enough space; the recording is still in memory, so save it again."
+    )
+
+
+@contextmanager
+def _hidden_folder(final: Path) -> Iterator[Path]:
+    """A new folder beside ``final``, gone afterwards unless it was renamed."""
+    unfinished = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
+    unfinished.mkdir()
+    try:
+        yield unfinished
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _replace(final: Path, unfinished: Path) -> None:
+    with _hidden_folder(final) as old:
+        if final.exists():
+            final.rename(old / final.name)
+        unfinished.rename(final)
+
+
+def _write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, int]]:
+    data = to_arrow(trace, name, text=False)
+    file = folder / f"{name}.parquet"
+    pq.write_table(data, file, **writer_options(name, data))
+    return name, {"rows": data.num_rows, "bytes": file.stat().st_size}
+
+
+def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
+    """Read one rank of a trace folder; ``path`` may also be the rank's own folder.
+
+    Raises:
+        TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
+        UsageError: there are several ranks and ``rank`` does not say which.
+    """
+    folder = _choose_rank(Path(path), rank)
+    manifest = read_manifest(folder)
+    tables = {}
+    for name, schema in TABLES.items():
+        if name in manifest.tables:
+            data = _read_table(folder, name, manifest.tables[name])
+            try:
+                tables[name] = table_from_arrow(schema, data)
+            except (pa.ArrowException, ValueError, TypeError) as error:
+                raise _damaged(folder / f"{name}.parquet", str(error)) from error
+    names = _names(_read_table(folder, "names", manifest.tables.get("names", {})), folder)
+    check_references(tables, names, str(folder))
+    return Trace(tables, names)
+
+
+def ranks(path: str | os.PathLike[str]) -> list[int]:
+    """The ranks that a trace folder holds, ascending."""
+    return sorted(rank_folders(Path(path)))
+
+
+def _choose_rank(path: Path, rank: int | None) -> Path:
+    folders = rank_folders(path)
+    if not folders:
+        return path
+    if rank is None and len(folders) == 1:
+        return next(iter(folders.values()))
+    known = ", ".join(map(str, sorted(folders)))
+    if rank is None:
+        raise UsageError(f"{path} holds several ranks ({known}). Say which: load(path, rank=0).")
+    if rank not in folders:
+        raise UsageError(f"{path} has no rank {rank}. It holds: {known}.")
+    return folders[rank]
+
+
+def _read_table(folder: Path, name: str, expected: Any) -> pa.Table:
+    file = folder / f"{name}.parquet"
+    try:
+        size = file.stat().st_size
+        if size != expected.get("bytes"):
+            raise _damaged(file, f"it has {size} bytes, the manifest says {expected.get('bytes')}")
+        data = pq.ParquetFile(file, page_checksum_verification=True).read()
+    except FileNotFoundError as error:
+        raise _damaged(file, "it is missing") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, TraceFormatError):
+            raise
+        raise _damaged(file, str(error).splitlines()[0] if str(error) else "unreadable") from error
+    if data.num_rows != expected.get("rows"):
+        raise _damaged(file, f"it has {data.num_rows} rows, not {expected.get('rows')}")
+    return data
+
+
+def _names(data: pa.Table, folder: Path) -> Names:
+    try:
+        text = data["text"].combine_chunks()
+        if isinstance(text, pa.ChunkedArray):
+            text = pa.concat_arrays(text.chunks) if text.num_chunks else pa.array([], pa.string())
+        text = text.cast(pa.large_string())
+    except (KeyError, pa.ArrowException) as error:
+        raise _damaged(folder / "names.parquet", "it has no column of text") from error
+    _, offsets, blob = text.buffers()
+    count = len(text) + 1
+    positions = np.frombuffer(offsets, np.int64, count) if offsets else np.zeros(count, np.int64)
+    return Names(positions, blob.to_pybytes() if blob is not None else b"")
+
+
+def _damaged(file: Path, what: str) -> TraceFormatError:
+    return TraceFormatError(
+        f"{file} is damaged: {what}. Copy the whole trace folder again, or record again."
+    )
