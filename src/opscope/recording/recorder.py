@@ -68,6 +68,8 @@ class Recording:
             self._running = True
             _set_torch_flag(True)
             self._discard = weakref.finalize(self, _native.discard_window, self._window)
+            # At exit memory is given back anyway, and an exit function may still want the trace.
+            self._discard.atexit = False
 
     def stop(self) -> None:
         """Close the window. Takes time for the number of threads, not for what was recorded."""
