@@ -6,7 +6,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opscope.errors import TraceFormatError, UsageError
+from opscope.thread_pool import ThreadPool
 from opscope.trace.encoding import writer_options
 from opscope.trace.interop import table_from_arrow, to_arrow
 from opscope.trace.manifest import (
@@ -49,7 +49,7 @@ def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) ->
     with _writing(folder), _hidden_folder(final) as unfinished:
         tables = [name for name in TABLES if len(trace.table(name))]
         # Parquet encoding releases the GIL, and two tables make up most of a trace.
-        with ThreadPoolExecutor(max_workers=4) as pool:
+        with ThreadPool(max_workers=4) as pool:
             sizes = pool.map(lambda name: _write_table(trace, name, unfinished), [*tables, "names"])
             Manifest(dict(sizes), own_rank).write(unfinished)
         _replace(final, unfinished)
