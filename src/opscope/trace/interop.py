@@ -122,17 +122,16 @@ def names_array(names: Names) -> pa.Array:
 
 def _names_column(rows: npt.NDArray[Any], names: Names) -> pa.Array:
     """Rows of ``names`` as dictionary-encoded text: each text once, -1 as null."""
-    used, codes = _compact(rows)
-    texts = [names[row] for row in used.tolist()]
-    return _dictionary(codes, rows >= 0, [t.encode("utf-8", "replace").decode() for t in texts])
+    used, places = _compact(rows)
+    texts = [names[row] if row >= 0 else None for row in used.tolist()]
+    return _dictionary(places, [t and t.encode("utf-8", "replace").decode() for t in texts])
 
 
 def _labels_column(codes: npt.NDArray[Any], labels: dict[int, str]) -> pa.Array:
     """Codes as dictionary-encoded labels; codes without a label as their number, -1 as null."""
-    used, compact = _compact(codes)
-    texts = [labels.get(code, str(code)) for code in used.tolist()]
-    known = (codes >= 0) | np.isin(codes, list(labels))
-    return _dictionary(compact, known, texts)
+    used, places = _compact(codes)
+    texts = [labels.get(code, str(code) if code >= 0 else None) for code in used.tolist()]
+    return _dictionary(places, texts)
 
 
 def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -151,14 +150,15 @@ def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any
     return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[shifted]
 
 
-def _dictionary(codes: npt.NDArray[Any], known: npt.NDArray[Any], texts: list[str]) -> pa.Array:
+def _dictionary(places: npt.NDArray[Any], texts: list[str | None]) -> pa.Array:
+    """Text i of ``texts`` in every row whose place is i; null where that is None."""
     # A name can be in the table twice (two addresses, one text); a dictionary must not.
-    distinct = list(dict.fromkeys(texts))
-    place = {text: i for i, text in enumerate(distinct)}
-    renumbered = np.array([place[text] for text in texts], dtype=np.int32)
-    indices = renumbered[codes] if len(codes) else np.zeros(0, dtype=np.int32)
+    distinct = list(dict.fromkeys(text for text in texts if text is not None))
+    number = {text: i for i, text in enumerate(distinct)}
+    numbers = np.array([-1 if t is None else number[t] for t in texts], dtype=np.int32)
+    indices = numbers[places] if len(places) else np.zeros(0, dtype=np.int32)
     return pa.DictionaryArray.from_arrays(
-        pa.array(indices, pa.int32(), mask=~np.asarray(known)), pa.array(distinct, pa.string())
+        pa.array(indices, pa.int32(), mask=indices < 0), pa.array(distinct, pa.string())
     )
 
 

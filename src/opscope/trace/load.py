@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 
 from opscope.errors import TraceFormatError, UsageError
-from opscope.trace.chrome import load_chrome_trace
-from opscope.trace.store import load_folder
 from opscope.trace.trace import Trace
 
 
@@ -26,6 +24,9 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
     """
     path = Path(path)
     if path.is_dir():
+        # Arrow takes longer to import than all of opscope: only who reads a folder pays for it.
+        from opscope.trace.store import load_folder
+
         return load_folder(path, rank)
     if not path.exists():
         raise TraceFormatError(
@@ -34,4 +35,6 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
         )
     if rank is not None:
         raise UsageError(f"{path} is a single file, so rank={rank} means nothing. Leave rank out.")
+    from opscope.trace.chrome import load_chrome_trace
+
     return load_chrome_trace(path)

@@ -20,7 +20,7 @@ def parents_by_nesting(
 
     Returns:
         ``parent``, shape (spans,), -1 for none; and ``outlasts``, shape (spans,): True where a
-        span began inside another of its thread and ended after it, so that the two overlap.
+        span began inside one that began after its parent, and ended after it: the two overlap.
     """
     parent = np.full(len(thread), -1, dtype=np.int32)
     outlasts = np.zeros(len(thread), dtype=np.bool_)

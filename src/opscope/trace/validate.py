@@ -27,14 +27,15 @@ def check_references(tables: Mapping[str, Table], names: Names, source: str) -> 
             target = referred_table(column)
             if target is not None and len(table):
                 values = table[column.name]
-                if values.min() < -1 or values.max() >= rows[target]:
+                # A column left out is filled with 0, so 0 may point into an empty table.
+                if values.min() < -1 or values.max() >= max(rows.get(target, 0), 1):
                     raise _damaged(source, f"{name}.{column.name} points outside {target}")
     events = tables.get("events")
     if events is not None and len(events):
-        ids = np.arange(len(events))
-        if (events["parent"] < -1).any() or (events["parent"] >= ids).any():
+        parent, start = events["parent"], events["start_ns"]
+        if (parent < -1).any() or (parent >= np.arange(len(events))).any():
             raise _damaged(source, "events.parent points to a later event")
-        if (np.diff(events["start_ns"]) < 0).any():
+        if (start[1:] < start[:-1]).any():
             raise _damaged(source, "events are not in order of start_ns")
 
 

@@ -1,0 +1,123 @@
+"""Tables as Arrow, pandas and Polars: text for people, our own memory for programs."""
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opscope.errors import MissingDependencyError, UsageError
+from opscope.trace.interop import has_id, referred_table, table_from_arrow
+from opscope.trace.labels import LABELS
+from opscope.trace.names import Names
+from opscope.trace.schema import TABLES, EventKind
+from opscope.trace.trace import Trace
+from support.build_trace import allocation, build_trace, kernel, span, tensor
+from support.random_trace import assert_same_table, random_trace
+
+
+@pytest.fixture
+def trace():
+    return build_trace(
+        [
+            span("ProfilerStep#0", 0, 100),
+            span("aten::add", 10, 30, inputs=[tensor(2, 3), 1.5], overload="Tensor"),
+            span("aten::add", 40, None, "worker", inputs=[tensor(4, dtype="int64"), True]),
+        ],
+        allocations=[allocation(12, 64), allocation(13, -64)],
+        gpu=[kernel("gemm", 1, 2)],
+    )
+
+
+def test_names_and_codes_are_text(trace):
+    events = trace.to_arrow("events")
+    assert events["name"].to_pylist() == ["ProfilerStep#0", "aten::add", "aten::add"]
+    assert events["overload"].to_pylist() == [None, "Tensor", None]
+    assert events["kind"].to_pylist() == ["annotation", "operator", "operator"]
+    assert events["id"].to_pylist() == [0, 1, 2]
+    assert pa.types.is_dictionary(events["name"].type)
+    assert trace.to_arrow("tensors")["dtype"].to_pylist() == ["float32", "int64"]
+    assert trace.to_arrow("tensors")["sizes"].to_pylist() == [[2, 3], [4]]
+    assert trace.to_arrow("scalars")["type"].to_pylist() == ["float", "bool"]
+    assert trace.to_arrow("allocations")["action"].to_pylist() == ["allocate", "free"]
+    assert trace.to_arrow("gpu")["device_type"].to_pylist() == ["cuda"]
+
+
+def test_without_text_the_columns_are_the_traces_own_memory(trace):
+    tensors = trace.to_arrow("tensors", text=False)
+    assert tensors["dtype"].to_pylist() == [6, 4]
+    address = tensors["event"].chunk(0).buffers()[1].address
+    assert address == trace.table("tensors")["event"].ctypes.data
+    values = tensors["sizes"].chunk(0).values.buffers()[1].address
+    assert values == trace.table("tensors").lists("sizes").values.ctypes.data
+
+
+def test_codes_without_a_label_are_numbers():
+    trace = Trace({"tensors": {"dtype": np.array([6, 120, -1])}}, Names.from_strings([]))
+    assert trace.to_arrow("tensors")["dtype"].to_pylist() == ["float32", "120", None]
+
+
+def test_a_text_that_is_in_the_name_table_twice_is_one_category():
+    names = Names.from_strings(["aten::add", "aten::add"])
+    trace = Trace({"events": {"name": [0, 1, -1]}}, names)
+    frame = trace.to_pandas()
+    assert frame["name"].value_counts().to_dict() == {"aten::add": 2}
+
+
+def test_pandas(trace):
+    frame = trace.to_pandas()
+    assert frame.groupby("name", observed=True)["duration_ns"].sum().to_dict() == {
+        "ProfilerStep#0": 100_000,
+        "aten::add": 80_000,
+    }
+    assert str(frame["start_ns"].dtype) == "int64"
+
+
+def test_polars(trace):
+    frame = trace.to_polars("scalars")
+    assert frame["value"].to_list() == ["1.5", "True"]
+    assert trace.to_polars("names")["text"].to_list() == list(trace.names)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_a_missing_package_is_asked_for_by_name(trace, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingDependencyError, match=f"pip install {package}"):
+        getattr(trace, f"to_{package}")()
+
+
+def test_an_unknown_table_is_refused(trace):
+    with pytest.raises(UsageError, match=r"no table 'event'.*events, tensors"):
+        trace.to_arrow("event")
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), text=st.booleans())
+def test_every_table_converts_and_comes_back(seed, text):
+    trace = random_trace(seed)
+    for name, schema in TABLES.items():
+        arrow = trace.to_arrow(name, text)
+        assert arrow.num_rows == len(trace.table(name))
+        if not text:
+            assert_same_table(table_from_arrow(schema, arrow), trace.table(name))
+
+
+def test_nulls_of_foreign_files_become_defaults():
+    data = pa.table({"parent": pa.array([None, 0], pa.int64()), "kind": pa.array([2, None])})
+    table = table_from_arrow(TABLES["events"], data)
+    assert table["parent"].tolist() == [-1, 0]
+    assert table["kind"].tolist() == [EventKind.PYTHON_CALL, 0]
+
+
+def test_every_reference_names_a_table():
+    targets = {referred_table(c) for t in TABLES.values() for c in t.columns} - {None}
+    assert targets <= {*TABLES, "names"}
+    assert {"names", "threads", "events", "frames", "modules"} <= targets
+    assert has_id("events") and has_id("threads") and not has_id("tensors")
+
+
+def test_every_label_belongs_to_a_column():
+    for table, column in LABELS:
+        assert TABLES[table].column(column).dtype in ("uint8", "int8")
