@@ -48,9 +48,7 @@ def digits(batch_size: int) -> tuple[DataLoader, DataLoader]:
     return DataLoader(training, batch_size, shuffle=True), DataLoader(test, len(test))
 
 
-def train_epoch(
-    model: nn.Module, batches: DataLoader, optimizer: torch.optim.Optimizer
-) -> float:
+def train_epoch(model: nn.Module, batches: DataLoader, optimizer: torch.optim.Optimizer) -> float:
     """Go through the training data once; the mean loss."""
     model.train()
     total = 0.0

@@ -9,19 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from opscope.cli import build, doctor, export, run, sql, summary
+from opscope.cli.build import build
 from opscope.cli.console import Messages
+from opscope.cli.doctor import doctor
+from opscope.cli.export import export
+from opscope.cli.run import run
+from opscope.cli.sql import sql
+from opscope.cli.summary import summary
 from opscope.errors import OpscopeError
 
-COMMANDS: tuple[Callable[..., Any], ...] = (
-    run.run,
-    summary.summary,
-    export.export,
-    sql.sql,
-    build.build,
-    doctor.doctor,
-)
-"""In the order of ``opscope --help``; the function's name is the command's, its docstring the help."""
+COMMANDS: tuple[Callable[..., Any], ...] = (run, summary, export, sql, build, doctor)
+"""In the order of ``opscope --help``. The function gives a command its name and its help."""
 
 # What the command line parser raises for a wrong option or argument. typer exports only leaves of
 # its error classes, and where the base class lives has changed between its releases.
@@ -41,13 +39,14 @@ def _application() -> typer.Typer:
         name="opscope",
         help="Record what a PyTorch program does, and see where its time went.",
         epilog="Start with: opscope run train.py",
-        no_args_is_help=True,
         add_completion=False,
+        rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    @application.callback()
+    @application.callback(invoke_without_command=True)
     def options(
+        context: typer.Context,
         show_version: Annotated[
             bool,
             typer.Option(
@@ -56,9 +55,11 @@ def _application() -> typer.Typer:
         ] = False,
     ) -> None:
         """Record what a PyTorch program does, and see where its time went."""
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
 
     for command in COMMANDS:
-        settings = {"allow_interspersed_args": False} if command is run.run else None
+        settings = {"allow_interspersed_args": False} if command is run else None
         application.command(context_settings=settings)(command)
     return application
 

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
+
+WIDTH_OF_FILES = 160
+"""Columns of a table that goes to a pipe or file, unless COLUMNS says otherwise."""
+
+
+def console_for(stream: TextIO) -> Console:
+    """A console that writes to ``stream`` and to no other, as wide as whatever reads it."""
+    is_terminal = stream is not None and stream.isatty()
+    width = None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
+    # Without ``stderr`` a stream of None, which Python has when there is none, would mean stdout.
+    return Console(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
 
 
 class Messages:
@@ -24,7 +37,7 @@ class Messages:
         ``opscope run`` writes its files at interpreter shutdown, when Python no longer starts
         threads; there, progress is one line that stands still.
         """
-        self._console = Console(file=sys.stderr, stderr=True, highlight=False)
+        self._console = console_for(sys.stderr)
         self._animated = animated
 
     def say(self, text: str) -> None:
@@ -35,9 +48,10 @@ class Messages:
         """One paragraph about what went wrong and what to do."""
         self._print(Text.assemble(("opscope: ", "bold red"), text))
 
-    def show(self, text: str) -> None:
-        """Text that is already laid out, as it is."""
-        self._print(Text(text))
+    def show(self, what: RenderableType) -> None:
+        """Something rich lays out, such as a table."""
+        with contextlib.suppress(OSError, ValueError):
+            self._console.print(what)
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[None]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from opscope.errors import UsageError
+from opscope.errors import OpscopeError, UsageError
+
+_PART_OF_A_TRACE = re.compile(r"(\..*|rank=\d+|cycle-\d+)")
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,8 @@ class Destination:
     def of_cycle(self, number: int) -> Destination:
         """Where the files of the ``number``-th recorded cycle go."""
         name = f"cycle-{number}"
-        if self.chrome is None:
-            return Destination(self.trace / name)
-        stem, suffix = split_suffix(self.chrome)
-        return Destination(self.trace / name, self.chrome.with_name(f"{stem}-{name}{suffix}"))
+        chrome = None if self.chrome is None else with_part(self.chrome, name)
+        return Destination(self.trace / name, chrome)
 
     def check(self) -> None:
         """Create the folders above, and make sure that files can be written into them.
@@ -39,22 +40,62 @@ class Destination:
             UsageError: they cannot, or something is in the way.
         """
         if self.trace.exists():
-            raise UsageError(
-                f"{str(self.trace)!r} already exists, and may hold a recording worth keeping. "
-                "Choose another folder with --output, or remove this one first."
-            )
+            _check_replaceable(self.trace)
         if self.chrome is not None and self.chrome.is_dir():
-            raise UsageError(f"{str(self.chrome)!r} is a folder. Give --chrome a file name.")
-        for path in filter(None, (self.trace, self.chrome)):
-            check_writable_folder(path.parent)
+            raise UsageError(f"{self.chrome} is a folder. Give --chrome the name of a file.")
+        _check_writable(self.trace if self.trace.exists() else self.trace.parent)
+        if self.chrome is not None:
+            _check_writable(self.chrome.parent)
 
 
 def choose(output: Path | None, chrome: Path | None, program_name: str) -> Destination:
-    """The paths asked for; without ``output`` a new folder in the current one."""
+    """The paths asked for; without ``output`` a new folder in the current one.
+
+    Processes of a distributed job share the trace folder, where each has a place of its own; into
+    the Chrome file's name goes the rank.
+    """
+    if chrome is not None and not chrome.name.endswith((".json", ".json.gz")):
+        raise UsageError(f"--chrome {str(chrome)!r} should end in .json or .json.gz.")
+    rank = rank_in_job()
+    if chrome is not None and rank is not None:
+        chrome = with_part(chrome, f"rank-{rank}")
     trace = output if output is not None else _free_folder(program_name)
-    # abspath rather than resolve: keep the name the user knows, symbolic links included.
+    # abspath rather than resolve: it keeps the name the user knows, symbolic links included.
     absolute = Path(os.path.abspath(trace))
     return Destination(absolute, None if chrome is None else Path(os.path.abspath(chrome)))
+
+
+def rank_in_job() -> str | None:
+    """This process's rank as launchers such as torchrun tell it; None outside of such a job."""
+    is_job = os.environ.get("WORLD_SIZE", "1") not in ("", "1")
+    return os.environ.get("RANK") if is_job else None
+
+
+def with_part(path: Path, part: str) -> Path:
+    """``trace.json.gz`` with ``part`` becomes ``trace-part.json.gz``."""
+    stem, dot, suffix = path.name.partition(".json")
+    return path.with_name(f"{stem}-{part}{dot}{suffix}")
+
+
+def write_or_rescue(
+    write: Callable[[Path], object], path: Path
+) -> tuple[Path, OpscopeError | OSError | None]:
+    """Call ``write(path)``; if that is refused, write to a new temporary folder instead.
+
+    Returns:
+        Where it was written, and what was wrong with the place asked for, if anything.
+
+    Raises:
+        OpscopeError, OSError: the temporary folder is no better.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+        return path, None
+    except (OpscopeError, OSError) as refused:
+        rescued = Path(tempfile.mkdtemp(prefix="opscope-")) / path.name
+        write(rescued)
+        return rescued, refused
 
 
 def _free_folder(program_name: str) -> Path:
@@ -64,46 +105,26 @@ def _free_folder(program_name: str) -> Path:
     return path
 
 
-def check_writable_folder(folder: Path) -> None:
-    """Create ``folder`` if need be, and write a file into it to see that it works.
+def _check_replaceable(folder: Path) -> None:
+    """An earlier trace may be replaced; anything else stays as it is."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is a file, and a trace is a folder. Change --output.")
+    for entry in folder.iterdir():
+        if not _PART_OF_A_TRACE.fullmatch(entry.name):
+            raise UsageError(
+                f"{folder} holds {entry.name}, which is no part of a trace, so nothing was run. "
+                "Give --output a new folder, or that of an earlier trace to replace it."
+            )
 
-    Raises:
-        UsageError: it does not work; the message has the system's reason.
-    """
+
+def _check_writable(folder: Path) -> None:
+    """Write a file into ``folder`` to see that it works; permissions alone do not tell."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise UsageError(
-            f"Nothing can be written to {str(folder)!r} ({error.strerror or error}). Choose a "
-            "place you can write to; nothing was run."
+            f"Nothing can be written to {folder} ({error.strerror or error}), so nothing was run. "
+            "Choose a place you may write to."
         ) from error
-
-
-def write_or_rescue(write: Callable[[Path], object], path: Path) -> tuple[Path, OSError | None]:
-    """Call ``write(path)``; if the file system refuses, write to a new temporary folder instead.
-
-    Returns:
-        Where it was written, and what was wrong with the place asked for, if anything.
-
-    Raises:
-        OSError: the temporary folder is no better.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path)
-        return path, None
-    except OSError as refused:
-        rescued = Path(tempfile.mkdtemp(prefix="opscope-")) / path.name
-        write(rescued)
-        return rescued, refused
-
-
-def split_suffix(path: Path) -> tuple[str, str]:
-    """Stem and suffix of a file name; ``.json.gz`` is one suffix."""
-    name = path.name
-    for suffix in (".json.gz", ".json"):
-        if name.endswith(suffix):
-            return name.removesuffix(suffix), suffix
-    return path.stem, path.suffix

@@ -21,9 +21,8 @@ from typing import Any
 
 from opscope.errors import UsageError
 
-
 _replaced: list[ModuleType] = []
-"""The ``__main__`` of opscope's own start; Python 3.10 crashes at exit if it is collected before."""
+"""The ``__main__`` opscope itself started as; Python 3.10 crashes at exit if it is gone by then."""
 
 
 class ProgramNotFoundError(UsageError):
@@ -132,7 +131,7 @@ def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
     """Code and ``__main__`` attributes of a ``.py`` or ``.pyc`` file."""
     loader: Any = importlib.machinery.SourcelessFileLoader
     with io.open_code(path) as file:
-        code = pkgutil.read_code(file)  # type: ignore[attr-defined]
+        code = pkgutil.read_code(file)
     if code is None:
         loader = importlib.machinery.SourceFileLoader
         with io.open_code(path) as file:

@@ -2,122 +2,131 @@
 
 from __future__ import annotations
 
-import time
+import functools
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import opscope
+from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
-from opscope.cli.destination import Destination, write_or_rescue
+from opscope.cli.destination import Destination, rank_in_job, write_or_rescue
+from opscope.cli.optimizer_steps import after_each_optimizer_step
 from opscope.cli.run_options import RunOptions
-from opscope.drop_in.event_list import make_event_list
-from opscope.errors import OpscopeError
+from opscope.cli.summary_formats import as_table
+from opscope.cli.top_operators import find_top_operators
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.trace.trace import Trace
 
-if TYPE_CHECKING:
-    from opscope.profiler import profile
-
 
 class RecordingSession:
-    """Records, writes and reports; never lets a fault of its own reach the program.
+    """Records, writes and reports; a fault of its own never reaches the program.
 
-    Everything it needs is imported with it, before the program runs: at the end the program may
-    have changed ``sys.path``, or the interpreter be shutting down.
+    Whatever this needs is imported here, before the program runs: at its end ``sys.path`` may have
+    changed, and the interpreter may be shutting down.
     """
 
     def __init__(self, options: RunOptions, destination: Destination, messages: Messages) -> None:
         self._options = options
         self._destination = destination
         self._messages = messages
-        self._profile: profile | None = None
+        self._profile: opscope.profile | None = None
         self._failed = False
         self._cycles = 0
 
     def begin(self) -> None:
-        """Start recording; torch has to be imported. Says so, and goes on, if it cannot."""
+        """Start recording; torch is imported. If that fails, say so and let the program run."""
         try:
-            self._profile = self._start()
+            self._profile = opscope.profile(**self._profile_arguments())
+            self._profile.start()
+            if self._options.schedule is not None:
+                after_each_optimizer_step(self._profile.step)
         except Exception as error:
             self._failed = True
-            self._messages.fail(f"{_reason(error)} The program runs on without being recorded.")
+            self._messages.fail(f"{error} The program runs on without being recorded.")
 
     def finish(self) -> None:
         """Stop, write the files, print the table and the names of the files."""
         try:
-            self._finish()
+            if self._profile is not None:
+                self._profile.stop()
+            self._report()
         except KeyboardInterrupt:
-            self._messages.fail("Interrupted while writing; what was recorded last is lost.")
+            self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
         except Exception as error:
-            self._messages.fail(f"The recording could not be written: {_reason(error)}")
+            self._messages.fail(f"The recording could not be written: {error}")
 
-    def _start(self) -> profile:
-        import opscope
-
-        arguments = self._options.profile_arguments()
-        schedule = self._options.schedule
+    def _profile_arguments(self) -> dict[str, Any]:
+        options, schedule = self._options, self._options.schedule
+        arguments: dict[str, Any] = {
+            "record_shapes": options.shapes,
+            "profile_memory": options.memory,
+            "with_stack": options.stack,
+            "with_modules": options.modules,
+            "with_flops": options.flops,
+        }
         if schedule is not None:
-            arguments |= {
-                "schedule": opscope.schedule(
-                    wait=schedule.wait,
-                    warmup=schedule.warmup,
-                    active=schedule.active,
-                    repeat=schedule.repeat,
-                ),
-                "on_trace_ready": self._keep_cycle,
-            }
-        started = opscope.profile(**arguments)
-        started.start()
-        if schedule is not None:
-            _step_with_the_optimizer(started)
-        return started
+            arguments["schedule"] = opscope.schedule(
+                wait=schedule.wait,
+                warmup=schedule.warmup,
+                active=schedule.active,
+                repeat=schedule.repeat,
+            )
+            arguments["on_trace_ready"] = self._keep_cycle
+        return arguments
 
-    def _finish(self) -> None:
-        if self._profile is None:
-            if not self._failed:
-                self._messages.fail(
-                    "The program never imported torch, so there was nothing to record and no file "
-                    "was written."
-                )
+    def _report(self) -> None:
+        """Keep what was recorded, or say why there is nothing to keep."""
+        if self._failed:
             return
-        self._profile.stop()
-        if self._options.schedule is None:
+        if self._profile is None:
+            self._messages.fail(
+                "The program never imported torch, so nothing was recorded and no file written."
+            )
+        elif self._options.schedule is None:
             self._keep(self._profile.trace, self._destination)
         elif self._cycles == 0:
             self._messages.fail(
-                "No cycle of the schedule began to record, so no file was written. A step is one "
-                "call of the optimizer's step(); ask for fewer with --schedule, or record "
-                "everything without it."
+                "The schedule never came to an active step, so nothing was recorded and no file "
+                "written. A step ends when the optimizer's step() returns; wait for fewer of them, "
+                "or record everything by leaving out --schedule."
             )
 
-    def _keep_cycle(self, profiled: profile) -> None:
+    def _keep_cycle(self, profile: opscope.profile) -> None:
         self._cycles += 1
         try:
-            self._keep(profiled.trace, self._destination.of_cycle(self._cycles))
+            self._keep(profile.trace, self._destination.of_cycle(self._cycles))
         except Exception as error:
-            self._messages.fail(f"Cycle {self._cycles} could not be written: {_reason(error)}")
+            self._messages.fail(f"Cycle {self._cycles} could not be written: {error}")
 
     def _keep(self, trace: Trace, destination: Destination) -> None:
-        """Write one trace to its files, then show it."""
-        with self._messages.progress("writing the trace"):
-            written = [("trace", *write_or_rescue(trace.save, destination.trace))]
-            if destination.chrome is not None:
-                chrome = write_or_rescue(lambda path: _write_chrome(trace, path), destination.chrome)
-                written.append(("chrome", *chrome))
-        self._show_table(trace)
-        self._messages.say(f"recorded {len(trace.events):,} events")
-        for what, path, refused in written:
-            self._messages.say(f"{what:<7}{path}")
-            if refused is not None:
-                self._messages.fail(f"The place asked for could not be written to ({refused}).")
-        self._messages.say(f"look at it again with: opscope summary {written[0][1]}")
+        """Write one trace to its files, and show it."""
+        self._show(trace)
+        saved = self._write("trace", trace.save, destination.trace)
+        if destination.chrome is not None:
+            write_chrome = functools.partial(write_chrome_trace, trace)
+            self._write("Chrome trace", write_chrome, destination.chrome)
+        if saved is not None:
+            self._messages.say(f"to see it again: opscope summary {saved}")
 
-    def _show_table(self, trace: Trace) -> None:
-        if not self._options.table:
-            return
+    def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
+        """Write one file, say where it is, and return that; one that fails leaves the others be."""
+        try:
+            with self._messages.progress(f"writing the {what}"):
+                written, refused = write_or_rescue(write, path)
+        except Exception as error:
+            self._messages.fail(f"The {what} could not be written: {error}")
+            return None
+        if refused is not None:
+            self._messages.fail(f"{refused} It was written elsewhere instead:")
+        self._messages.say(f"{what}: {written}")
+        return written
+
+    def _show(self, trace: Trace) -> None:
+        options = self._options
         if len(trace.events) == 0:
-            self._messages.fail("Nothing was recorded: the program ran no torch operator.")
-            return
-        averages = make_event_list(trace).key_averages()
-        self._messages.show(
-            averages.table(sort_by=self._options.sort_by, row_limit=self._options.row_limit)
-        )
+            self._messages.fail("The program ran no torch operator while it was recorded.")
+        elif options.table and rank_in_job() in (None, "0"):
+            top = find_top_operators(trace, sort_by=options.sort_by, row_limit=options.row_limit)
+            self._messages.show(as_table(top))
+        self._messages.say(describe_completeness(trace))

@@ -9,11 +9,16 @@ from typing import Annotated
 import typer
 
 from opscope.cli import destination, program, readiness
-from opscope.cli.averages import DEFAULT_SORT, DEFAULT_ROWS, check_row_limit, check_sort_key
 from opscope.cli.console import Messages
 from opscope.cli.recording_session import RecordingSession
 from opscope.cli.run_options import RunOptions, Schedule
 from opscope.cli.termination import LastAction
+from opscope.cli.top_operators import (
+    DEFAULT_ROWS,
+    DEFAULT_SORT,
+    check_row_limit,
+    check_sort_key,
+)
 from opscope.cli.torch_import import when_torch_is_imported
 from opscope.errors import UsageError
 
@@ -26,7 +31,7 @@ def run(
         str,
         typer.Argument(
             metavar="SCRIPT | -m MODULE",
-            help="Script (or folder or zip file with a __main__.py), or after -m a module name.",
+            help="Script (or folder or zip file with a `__main__.py`), or after -m a module name.",
         ),
     ],
     arguments: Annotated[
@@ -54,9 +59,7 @@ def run(
     ] = False,
     flops: Annotated[
         bool,
-        typer.Option(
-            "--flops", help="Estimated floating-point operations.", rich_help_panel=_WHAT
-        ),
+        typer.Option("--flops", help="Estimated floating-point operations.", rich_help_panel=_WHAT),
     ] = False,
     schedule: Annotated[
         str | None,
@@ -72,7 +75,8 @@ def run(
             "--output",
             "-o",
             metavar="DIR",
-            help="Folder for the trace; it must not exist yet. [default: NAME.opscope]",
+            help="Folder of the trace; an earlier trace is replaced.",
+            show_default="NAME.opscope",
             rich_help_panel=_WHERE,
         ),
     ] = None,
@@ -88,7 +92,8 @@ def run(
         str | None,
         typer.Option(
             metavar="KEY",
-            help=f"Sort the table by this column. [default: {DEFAULT_SORT}]",
+            help="Sort the table by this column.",
+            show_default=DEFAULT_SORT,
             rich_help_panel=_WHERE,
         ),
     ] = None,
@@ -96,7 +101,8 @@ def run(
         int | None,
         typer.Option(
             metavar="N",
-            help=f"Rows of the table; -1 for all. [default: {DEFAULT_ROWS}]",
+            help="Rows of the table; -1 for all.",
+            show_default=str(DEFAULT_ROWS),
             rich_help_panel=_WHERE,
         ),
     ] = None,
@@ -116,7 +122,14 @@ def run(
     recording: os._exit(), os.exec*(), and being killed by SIGKILL or a crash.
     """
     if no_table and (sort_by is not None or row_limit is not None):
-        raise UsageError("--sort-by and --row-limit shape the table that --no-table leaves out.")
+        raise UsageError(
+            "--sort-by and --row-limit shape the table that --no-table leaves out. Drop one or "
+            "the other."
+        )
+    if "memory" in (sort_by or "") and not memory:
+        raise UsageError(f"--sort-by {sort_by} needs memory to be recorded. Add --memory.")
+    if sort_by == "flops" and not flops:
+        raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
     options = RunOptions(
         shapes=shapes,
         memory=memory,
@@ -124,7 +137,7 @@ def run(
         modules=modules,
         flops=flops,
         schedule=None if schedule is None else Schedule.parse(schedule),
-        sort_by=check_sort_key(sort_by or DEFAULT_SORT, memory=memory),
+        sort_by=check_sort_key(sort_by or DEFAULT_SORT),
         row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
         table=not no_table,
     )

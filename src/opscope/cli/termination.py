@@ -9,9 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 
 FATAL_SIGNALS = tuple(
-    number
-    for name in ("SIGTERM", "SIGHUP")
-    if (number := getattr(signal, name, None)) is not None
+    number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
 )
 """Requests to end that kill a Python program at once unless it handles them (no SIGHUP on Windows).
 

@@ -1,0 +1,94 @@
+"""``opscope sql``: ask a trace anything."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Annotated, Any
+
+import duckdb
+import pyarrow
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from opscope.cli.console import Messages, console_for
+from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.errors import UsageError
+
+TABLE_ROWS = 1000
+"""More than anybody reads on a terminal, few enough to lay out at once."""
+
+
+class Format(str, Enum):
+    """How to print the rows."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def sql(
+    trace: TraceArgument,
+    query: Annotated[str, typer.Argument(help="One SELECT (or `describe TABLE`).")],
+    format: Annotated[
+        Format | None,
+        typer.Option(help="How to print the rows.", show_default="table on a terminal, else csv"),
+    ] = None,
+    rank: RankOption = None,
+) -> None:
+    """Run an SQL query over a trace.
+
+    The tables are those of the trace; named_events is events as a person reads it. For example:
+
+    select name, count(*), sum(duration_us) from named_events group by name order by 3 desc
+    """
+    chosen = format or (Format.TABLE if sys.stdout.isatty() else Format.CSV)
+    relation = open_trace(trace, rank).sql(query)
+    columns = list(relation.columns)
+    try:
+        if chosen is Format.TABLE:
+            _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))
+        elif chosen is Format.CSV:
+            _print_csv(columns, _rows(relation))
+        else:
+            _print_json(columns, _rows(relation))
+    except (duckdb.Error, pyarrow.ArrowException) as error:
+        # Only what depends on the rows fails as late as this; mistakes in the query do before.
+        raise UsageError(f"The query failed on a row: {error}") from error
+
+
+def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows as they are computed: a result may be much larger than what anybody reads of it."""
+    for batch in pyarrow.RecordBatchReader.from_stream(relation):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _print_table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        is_number = bool(rows) and isinstance(rows[0][index], int | float)
+        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+    for row in rows[:TABLE_ROWS]:
+        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+    console_for(sys.stdout).print(table)
+    if len(rows) > TABLE_ROWS:
+        Messages().say(f"only the first {TABLE_ROWS} rows; --format csv prints all")
+    elif not rows:
+        Messages().say("no rows match")
+
+
+def _print_csv(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+def _print_json(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    for row in rows:
+        # One object a line, so that a reader can begin before the last row is there.
+        sys.stdout.write(json.dumps(dict(zip(columns, row, strict=True)), default=str) + "\n")

@@ -1,0 +1,85 @@
+"""``opscope summary``: the operators that took the time."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from opscope.cli.completeness import describe_completeness
+from opscope.cli.console import Messages, console_for
+from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
+from opscope.cli.top_operators import (
+    DEFAULT_ROWS,
+    DEFAULT_SORT,
+    TopOperators,
+    check_row_limit,
+    check_sort_key,
+    find_top_operators,
+)
+from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.errors import TraceFormatError
+from opscope.trace.trace import Trace
+
+
+class Format(str, Enum):
+    """How to print the summary."""
+
+    TABLE = "table"
+    MARKDOWN = "md"
+    JSON = "json"
+    CSV = "csv"
+
+
+def summary(
+    trace: TraceArgument,
+    sort_by: Annotated[
+        str, typer.Option(metavar="KEY", help="Column that decides what comes first.")
+    ] = DEFAULT_SORT,
+    row_limit: Annotated[
+        int, typer.Option(metavar="N", help="Rows to show; -1 for all.")
+    ] = DEFAULT_ROWS,
+    group_by_shape: Annotated[
+        bool, typer.Option(help="Calls with other argument shapes are another row.")
+    ] = False,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
+    rank: RankOption = None,
+) -> None:
+    """Show which operators took the time.
+
+    In JSON and CSV, times are nanoseconds and sizes bytes, under keys that stay the same.
+    """
+    sort_by, row_limit = check_sort_key(sort_by), check_row_limit(row_limit)
+    loaded = open_trace(trace, rank)
+    if len(loaded.events) == 0:
+        raise TraceFormatError(
+            f"{trace} holds no event, so there is nothing to summarise. Record a program that "
+            "runs torch operators."
+        )
+    top = find_top_operators(loaded, sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape)
+    _print(top, format, loaded)
+
+
+def _print(top: TopOperators, format: Format, trace: Trace) -> None:
+    if format is Format.JSON:
+        typer.echo(as_json(top, _about(trace)), nl=False)
+    elif format is Format.CSV:
+        typer.echo(as_csv(top), nl=False)
+    elif format is Format.MARKDOWN:
+        typer.echo(as_markdown(top), nl=False)
+    else:
+        console_for(sys.stdout).print(as_table(top))
+        messages = Messages()
+        if top.left_out:
+            messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")
+        messages.say(describe_completeness(trace))
+
+
+def _about(trace: Trace) -> dict[str, Any]:
+    counts = {
+        source: {what: int(value) if value.is_integer() else value for what, value in row.items()}
+        for source, row in trace.ledger.items()
+    }
+    return {"events": len(trace.events), "ledger": counts}

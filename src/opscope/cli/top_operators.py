@@ -1,0 +1,144 @@
+"""The operators that took the time: which rows and columns a summary has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.averages import Averages, key_averages
+from opscope.analysis.flops import count_flops
+from opscope.errors import UsageError
+from opscope.trace.trace import Trace
+
+DEFAULT_SORT = "self_cpu_time_total"
+DEFAULT_ROWS = 15
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a summary.
+
+    Attributes:
+        key: in JSON and as CSV header; stays the same from release to release.
+        sort_key: for ``--sort-by``; what torch.profiler's tables call it.
+        heading: in tables.
+        unit: "count", "ns", "bytes" or "flops".
+    """
+
+    key: str
+    sort_key: str
+    heading: str
+    unit: str
+
+
+COLUMNS = (
+    Column("calls", "count", "Calls", "count"),
+    Column("cpu_self_ns", "self_cpu_time_total", "Self CPU", "ns"),
+    Column("cpu_total_ns", "cpu_time_total", "CPU total", "ns"),
+    Column("cpu_mean_ns", "cpu_time", "CPU mean", "ns"),
+    Column("device_self_ns", "self_device_time_total", "Self device", "ns"),
+    Column("device_total_ns", "device_time_total", "Device total", "ns"),
+    Column("cpu_self_memory_bytes", "self_cpu_memory_usage", "Self CPU mem", "bytes"),
+    Column("cpu_memory_bytes", "cpu_memory_usage", "CPU mem", "bytes"),
+    Column("device_self_memory_bytes", "self_device_memory_usage", "Self device mem", "bytes"),
+    Column("device_memory_bytes", "device_memory_usage", "Device mem", "bytes"),
+    Column("flops", "flops", "FLOPs", "flops"),
+)
+
+SORT_KEYS = {column.sort_key: column.key for column in COLUMNS}
+
+
+@dataclass(frozen=True)
+class TopOperators:
+    """The rows of a summary, the largest first.
+
+    Attributes:
+        rows: values by column key, besides ``name`` and (grouped by shape) ``input_shapes``.
+        left_out: groups that come after the last row.
+        total_cpu_ns: self CPU time of all groups together.
+        used: columns in which any group has anything but zero.
+    """
+
+    rows: list[dict[str, Any]]
+    left_out: int
+    total_cpu_ns: int
+    used: tuple[Column, ...]
+
+
+def check_sort_key(key: str) -> str:
+    """The sort key meant by ``key``; as in torch, a kind of device may stand for "device".
+
+    Raises:
+        UsageError: a summary cannot be sorted by it.
+    """
+    for device in ("cuda", "xpu"):
+        key = key.replace(device, "device")
+    if key not in SORT_KEYS:
+        raise UsageError(
+            f"A summary cannot be sorted by {key!r}. Choose one of: {', '.join(SORT_KEYS)}."
+        )
+    return key
+
+
+def check_row_limit(limit: int) -> int:
+    """``limit``, if it is a number of rows, or -1 for all.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if limit < 1 and limit != -1:
+        raise UsageError(f"A summary of {limit} rows shows nothing. Give 1 or more, or -1 for all.")
+    return limit
+
+
+def find_top_operators(
+    trace: Trace, *, sort_by: str, row_limit: int, by_shape: bool = False
+) -> TopOperators:
+    """Average the events of a trace by name, sort, and keep the first ``row_limit`` (-1: all).
+
+    Raises:
+        UsageError: grouping by shape, and the trace has none.
+    """
+    has_shapes = len(trace.table("tensors")) > 0
+    if by_shape and not has_shapes:
+        raise UsageError(
+            "This trace holds no shapes to group by. Record with --shapes, or leave out "
+            "--group-by-shape."
+        )
+    flops = count_flops(trace) if has_shapes else None
+    averages = key_averages(trace, group_by_input_shape=by_shape, flops=flops)
+    values = _values(averages)
+    order = np.argsort(-values[SORT_KEYS[sort_by]], kind="stable")
+    shown = order if row_limit == -1 else order[:row_limit]
+    return TopOperators(
+        rows=[_row(averages, values, int(group)) for group in shown],
+        left_out=len(order) - len(shown),
+        total_cpu_ns=int(values["cpu_self_ns"].sum()),
+        used=tuple(column for column in COLUMNS if values[column.key].any()),
+    )
+
+
+def _values(averages: Averages) -> dict[str, Values]:
+    """Every column, for every group."""
+    quantities = averages.quantities
+    values: dict[str, Values] = {}
+    for column in COLUMNS:
+        if column.key == "calls":
+            values[column.key] = averages.count
+        elif column.key == "cpu_mean_ns":
+            values[column.key] = values["cpu_total_ns"] // np.maximum(averages.count, 1)
+        else:
+            values[column.key] = getattr(quantities, column.key)
+    return values
+
+
+def _row(averages: Averages, values: dict[str, Values], group: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": averages.names[group]}
+    if averages.input_shapes is not None:
+        row["input_shapes"] = averages.input_shapes[group]
+    return row | {key: int(column[group]) for key, column in values.items()}

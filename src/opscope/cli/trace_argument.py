@@ -1,0 +1,35 @@
+"""The trace that most commands read: the same argument, options and progress everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from opscope.cli.console import Messages
+from opscope.trace.load import load
+from opscope.trace.trace import Trace
+
+TraceArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE",
+        help="Folder of a trace, or a Chrome trace (.json, .json.gz) of any profiler.",
+    ),
+]
+
+RankOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Which process of a distributed job, where there are several."),
+]
+
+
+def open_trace(path: Path, rank: int | None) -> Trace:
+    """Load it, showing that this is going on.
+
+    Raises:
+        TraceFormatError, UsageError: as :func:`opscope.load`.
+    """
+    with Messages().progress(f"reading {path}"):
+        return load(path, rank)
