@@ -1,0 +1,185 @@
+// What Python sees of the writers, but for Perfetto's: that is in perfetto_binding.cpp.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "chrome_json.h"
+#include "lanes.h"
+#include "python_columns.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace writers {
+
+ChromeTensors read_tensors(const PythonColumns& columns) {
+  const size_t n = columns.any<int16_t>("tensors.argument").size;
+  return {
+      .rows = columns.rows("tensors.rows"),
+      .argument = columns.get<int16_t>("tensors.argument", n),
+      .element = columns.get<int32_t>("tensors.element", n),
+      .role = columns.get<uint8_t>("tensors.role", n),
+      .dtype = columns.get<int8_t>("tensors.dtype", n),
+      .sizes = columns.list("tensors.sizes"),
+      .strides = columns.list("tensors.strides"),
+  };
+}
+
+ChromeScalars read_scalars(const PythonColumns& columns) {
+  const size_t n = columns.any<int16_t>("scalars.argument").size;
+  return {
+      .rows = columns.rows("scalars.rows"),
+      .argument = columns.get<int16_t>("scalars.argument", n),
+      .role = columns.get<uint8_t>("scalars.role", n),
+      .type = columns.get<uint8_t>("scalars.type", n),
+      .value = columns.get<int32_t>("scalars.value", n),
+  };
+}
+
+Block to_array(TextBuffer&& text) {
+  const size_t size = text.size();
+  char* const data = text.release().release();
+  nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<char*>(p); });
+  return Block(data, {size}, owner);
+}
+
+namespace {
+
+ChromeEvents read_events(const PythonColumns& columns) {
+  const size_t n = columns.any<int64_t>("events.start_ns").size;
+  return {
+      .order = columns.any<int32_t>("events.order"),
+      .track = columns.get<int32_t>("events.track", n),
+      .name = columns.get<int32_t>("events.name", n),
+      .overload = columns.get<int32_t>("events.overload", n),
+      .parent = columns.get<int32_t>("events.parent", n),
+      .kind = columns.get<uint8_t>("events.kind", n),
+      .start_ns = columns.get<int64_t>("events.start_ns", n),
+      .duration_ns = columns.get<int64_t>("events.duration_ns", n),
+      .sequence_number = columns.get<int64_t>("events.sequence_number", n),
+      .forward_thread = columns.get<int32_t>("events.forward_thread", n),
+      .unfinished = columns.get<bool>("events.unfinished", n),
+  };
+}
+
+ChromeAllocations read_allocations(const PythonColumns& columns) {
+  const size_t n = columns.any<int64_t>("allocations.time_ns").size;
+  return {
+      .track = columns.get<int32_t>("allocations.track", n),
+      .action = columns.get<uint8_t>("allocations.action", n),
+      .time_ns = columns.get<int64_t>("allocations.time_ns", n),
+      .address = columns.get<uint64_t>("allocations.address", n),
+      .size_bytes = columns.get<int64_t>("allocations.size_bytes", n),
+      .total_allocated_bytes = columns.get<int64_t>("allocations.total_allocated_bytes", n),
+      .total_reserved_bytes = columns.get<int64_t>("allocations.total_reserved_bytes", n),
+      .device_type = columns.get<int8_t>("allocations.device_type", n),
+      .device_index = columns.get<int8_t>("allocations.device_index", n),
+  };
+}
+
+ChromeGpu read_gpu(const PythonColumns& columns) {
+  const size_t n = columns.any<int64_t>("gpu.start_ns").size;
+  return {
+      .track = columns.get<int32_t>("gpu.track", n),
+      .kind = columns.get<uint8_t>("gpu.kind", n),
+      .name = columns.get<int32_t>("gpu.name", n),
+      .start_ns = columns.get<int64_t>("gpu.start_ns", n),
+      .duration_ns = columns.get<int64_t>("gpu.duration_ns", n),
+      .device_index = columns.get<int8_t>("gpu.device_index", n),
+      .context = columns.get<int32_t>("gpu.context", n),
+      .stream = columns.get<int32_t>("gpu.stream", n),
+      .correlation_id = columns.get<int64_t>("gpu.correlation_id", n),
+      .launch = columns.get<int32_t>("gpu.launch", n),
+      .size_bytes = columns.get<int64_t>("gpu.size_bytes", n),
+      .grid = columns.list("gpu.grid"),
+      .block = columns.list("gpu.block"),
+  };
+}
+
+ChromeTrace read_trace(const PythonColumns& columns) {
+  ChromeTrace trace;
+  trace.name_offsets = columns.any<int64_t>("names.offsets");
+  trace.name_bytes = columns.any<uint8_t>("names.bytes");
+  trace.events = read_events(columns);
+  trace.tensors = read_tensors(columns);
+  trace.scalars = read_scalars(columns);
+  trace.extras = {columns.rows("extras.rows"), columns.any<int32_t>("extras.fragment")};
+  trace.flows = {columns.rows("flows.rows"), columns.any<int64_t>("flows.id"),
+                 columns.any<uint8_t>("flows.end")};
+  trace.allocations = read_allocations(columns);
+  trace.gpu = read_gpu(columns);
+  return trace;
+}
+
+// A ChromeWriter and the arrays it reads.
+class PyChromeWriter {
+ public:
+  PyChromeWriter(nb::dict arrays, std::vector<std::string> tracks,
+                 std::vector<std::string> fragments, std::vector<std::string> dtype_names,
+                 std::string header, std::string footer, int64_t base_ns)
+      : columns_(std::move(arrays)) {
+    ChromeTrace trace = read_trace(columns_);
+    trace.tracks = std::move(tracks);
+    trace.fragments = std::move(fragments);
+    trace.dtype_names = std::move(dtype_names);
+    trace.header = std::move(header);
+    trace.footer = std::move(footer);
+    trace.base_ns = base_ns;
+    writer_ = std::make_unique<ChromeWriter>(std::move(trace));
+  }
+
+  nb::object next_block(size_t bytes) { return next_block_of(*writer_, bytes); }
+
+ private:
+  PythonColumns columns_;
+  std::unique_ptr<ChromeWriter> writer_;
+};
+
+nb::object place_on_lanes(nb::dict arrays) {
+  const PythonColumns columns(std::move(arrays));
+  const size_t n = columns.any<int64_t>("start_ns").size;
+  const LaneInput input{
+      .track = columns.get<int32_t>("track", n),
+      .start_ns = columns.get<int64_t>("start_ns", n),
+      .duration_ns = columns.get<int64_t>("duration_ns", n),
+      .yields = columns.get<uint8_t>("yields", n),
+      .order = columns.any<int32_t>("order"),
+  };
+  auto lanes = std::make_unique<std::vector<int32_t>>();
+  {
+    nb::gil_scoped_release release;
+    *lanes = assign_lanes(input);
+  }
+  if (lanes->empty()) return nb::none();
+  auto* const data = lanes->data();
+  const size_t size = lanes->size();
+  nb::capsule owner(lanes.release(), [](void* p) noexcept {
+    delete static_cast<std::vector<int32_t>*>(p);
+  });
+  return nb::cast(nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>(data, {size}, owner));
+}
+
+}  // namespace
+}  // namespace writers
+
+void bind_writers(nb::module_& m) {
+  using writers::PyChromeWriter;
+  using Texts = std::vector<std::string>;
+  nb::class_<PyChromeWriter>(m, "ChromeWriter")
+      .def(nb::init<nb::dict, Texts, Texts, Texts, std::string, std::string, int64_t>(),
+           "columns"_a, nb::kw_only(), "tracks"_a, "fragments"_a, "dtype_names"_a, "header"_a,
+           "footer"_a, "base_ns"_a)
+      .def("next_block", &PyChromeWriter::next_block, "size"_a);
+  bind_perfetto(m);
+  m.def("assign_lanes", &writers::place_on_lanes, "columns"_a);
+}
+
+}  // namespace opscope

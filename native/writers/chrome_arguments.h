@@ -1,0 +1,69 @@
+// What an operator was called with: the four parallel lists of a Chrome trace.
+//
+//     "Concrete Inputs": ["", "1"], "Input type": ["float", "Scalar"],
+//     "Input Strides": [[4, 1], []], "Input Dims": [[2, 4], []]
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "column.h"
+#include "json_escape.h"
+#include "text_buffer.h"
+
+namespace opscope::writers {
+
+// Columns of trace/schema.py. `rows` says which rows are an event's; those are in order of
+// argument, then element.
+struct ChromeTensors {
+  Rows rows;
+  Column<int16_t> argument;
+  Column<int32_t> element;
+  Column<uint8_t> role;
+  Column<int8_t> dtype;
+  ListColumn sizes;
+  ListColumn strides;
+};
+
+struct ChromeScalars {
+  Rows rows;
+  Column<int16_t> argument;
+  Column<uint8_t> role;
+  Column<uint8_t> type;
+  Column<int32_t> value;
+};
+
+class ArgumentWriter {
+ public:
+  // All must outlive this. dtype_names: what to call each c10::ScalarType, by its number.
+  ArgumentWriter(const ChromeTensors& tensors, const ChromeScalars& scalars,
+                 const std::vector<std::string>& dtype_names, const EscapedNames& names)
+      : tensors_(tensors), scalars_(scalars), dtype_names_(dtype_names), names_(names) {}
+
+  // Appends the lists, each with a leading comma; nothing if the event has no inputs on record.
+  void write(TextBuffer& out, size_t event);
+
+ private:
+  struct Argument {
+    enum Kind : uint8_t { kMissing, kTensor, kTensorList, kScalar };
+    Kind kind = kMissing;
+    size_t begin = 0;  // rows of tensors, or one row of scalars
+    size_t end = 0;
+  };
+
+  void collect(size_t event);
+  void place(int16_t position, Argument argument);
+  void write_value(TextBuffer& out, const Argument& argument) const;
+  void write_type(TextBuffer& out, const Argument& argument) const;
+  void write_lists(TextBuffer& out, const Argument& argument, const ListColumn& lists) const;
+
+  const ChromeTensors& tensors_;
+  const ChromeScalars& scalars_;
+  const std::vector<std::string>& dtype_names_;
+  const EscapedNames& names_;
+  std::vector<Argument> arguments_;  // of the event being written
+};
+
+}  // namespace opscope::writers

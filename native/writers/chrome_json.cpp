@@ -1,0 +1,293 @@
+#include "chrome_json.h"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+namespace opscope::writers {
+namespace {
+
+enum EventKind : uint8_t {
+  kOperator = 0,
+  kAnnotation = 1,
+  kPythonCall = 2,
+  kOptimizerCall = 5,
+  kGcPause = 6,
+  kRuntimeCall = 7,
+};
+
+// The kind of a row of gpu.
+constexpr uint8_t kKernel = 0;
+constexpr uint8_t kCopy = 1;
+constexpr uint8_t kSet = 2;
+constexpr uint8_t kSync = 3;
+
+constexpr uint8_t kOutOfMemory = 2;  // AllocationAction
+
+constexpr std::array<std::string_view, 5> kGpuCategories = {
+    "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation"};
+
+bool is_python(uint8_t kind) { return kind >= kPythonCall && kind <= kOptimizerCall; }
+
+}  // namespace
+
+bool ChromeWriter::write(TextBuffer& out, size_t bytes) {
+  if (part_ == Part::kDone) return false;
+  if (part_ == Part::kHeader) {
+    names_ = EscapedNames(trace_.name_offsets, trace_.name_bytes);
+    out.put(trace_.header);
+    part_ = Part::kEvents;
+  }
+  while (out.size() < bytes && part_ != Part::kFooter) {
+    if (next_ < rows_of_part()) {
+      write_row(out);
+      ++next_;
+    } else {
+      part_ = static_cast<Part>(static_cast<int>(part_) + 1);
+      next_ = 0;
+    }
+  }
+  if (part_ == Part::kFooter) {
+    out.put(trace_.footer);
+    part_ = Part::kDone;
+  }
+  return true;
+}
+
+size_t ChromeWriter::rows_of_part() const {
+  switch (part_) {
+    case Part::kEvents: return trace_.events.order.size;
+    case Part::kAllocations: return trace_.allocations.time_ns.size;
+    case Part::kGpu: return trace_.gpu.start_ns.size;
+    default: return 0;
+  }
+}
+
+void ChromeWriter::write_row(TextBuffer& out) {
+  switch (part_) {
+    case Part::kEvents: write_event(out, static_cast<size_t>(trace_.events.order[next_])); break;
+    case Part::kAllocations: write_allocation(out, next_); break;
+    case Part::kGpu: write_gpu(out, next_); break;
+    default: break;
+  }
+}
+
+void ChromeWriter::write_event(TextBuffer& out, size_t row) {
+  const ChromeEvents& events = trace_.events;
+  const uint8_t kind = events.kind[row];
+  switch (kind) {
+    case kOperator: out.put("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\""); break;
+    case kAnnotation: out.put("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\""); break;
+    case kRuntimeCall: out.put("{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\""); break;
+    default: out.put("{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"");
+  }
+  out.put(names_[events.name[row]]);
+  const std::string_view overload = names_[events.overload[row]];
+  if (!overload.empty()) {
+    out.put('.');
+    out.put(overload);
+  }
+  write_span(out, events.track[row], events.start_ns[row], events.duration_ns[row]);
+  if (is_python(kind)) {
+    write_python_args(out, row);
+  } else if (kind == kRuntimeCall) {
+    write_runtime_args(out, row);
+  } else if (kind != kGcPause) {
+    write_operator_args(out, row);
+  }
+  if (events.unfinished[row]) out.put("\"finished\":false,");
+  out.put("\"Ev Idx\":");
+  out.number(row);
+  out.put("}},\n");
+  write_flows(out, row);
+}
+
+// From the end of the name to the first of the args.
+void ChromeWriter::write_span(TextBuffer& out, int32_t track, int64_t start_ns,
+                              int64_t duration_ns) const {
+  out.put("\",");
+  write_track(out, track);
+  out.put(",\"ts\":");
+  out.microseconds(start_ns - trace_.base_ns);
+  out.put(",\"dur\":");
+  out.microseconds(duration_ns);
+  out.put(",\"args\":{");
+}
+
+void ChromeWriter::write_operator_args(TextBuffer& out, size_t row) {
+  std::array<char, 20> digits;
+  const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), row + 1).ptr;
+  const std::string_view id(digits.data(), static_cast<size_t>(end - digits.data()));
+  out.put("\"External id\":");
+  out.put(id);
+  const int64_t sequence_number = trace_.events.sequence_number[row];
+  if (sequence_number >= 0) {
+    out.put(",\"Sequence number\":");
+    out.number(sequence_number);
+    out.put(",\"Fwd thread id\":");
+    out.number(trace_.events.forward_thread[row]);
+  }
+  out.put(",\"Record function id\":");
+  out.put(id);
+  arguments_.write(out, row);
+  out.put(',');
+  write_extras(out, row);
+}
+
+void ChromeWriter::write_python_args(TextBuffer& out, size_t row) const {
+  const ChromeEvents& events = trace_.events;
+  // The nearest Python call around this one; operators may lie between (__torch_dispatch__).
+  // Parents precede children, which also ends the walk on a damaged table.
+  int32_t parent = events.parent[row];
+  auto child = static_cast<int64_t>(row);
+  while (parent >= 0 && parent < child && !is_python(events.kind[static_cast<size_t>(parent)])) {
+    child = parent;
+    parent = events.parent[static_cast<size_t>(parent)];
+  }
+  out.put("\"Python parent id\":");
+  if (parent >= 0 && parent < child) {
+    out.number(parent + int64_t{1});
+  } else {
+    out.put("null");
+  }
+  out.put(",\"Python id\":");
+  out.number(row + 1);
+  out.put(',');
+  write_extras(out, row);
+}
+
+void ChromeWriter::write_runtime_args(TextBuffer& out, size_t row) const {
+  out.put("\"External id\":");
+  out.number(external_id(row));
+  const auto flows = trace_.flows.rows[row];
+  if (flows.begin < flows.end) {
+    out.put(",\"correlation\":");
+    out.number(trace_.flows.id[flows.begin]);
+  }
+  out.put(',');
+}
+
+// What readers match a launch and what it launched by: the operator that asked for it.
+int64_t ChromeWriter::external_id(size_t row) const {
+  const int32_t parent = trace_.events.parent[row];
+  const bool of_parent = trace_.events.kind[row] == kRuntimeCall && parent >= 0;
+  return (of_parent ? int64_t{parent} : static_cast<int64_t>(row)) + 1;
+}
+
+void ChromeWriter::write_extras(TextBuffer& out, size_t row) const {
+  const auto extras = trace_.extras.rows[row];
+  for (size_t i = extras.begin; i < extras.end; ++i) {
+    out.put(trace_.fragments.at(static_cast<size_t>(trace_.extras.fragment[i])));
+    out.put(',');
+  }
+}
+
+void ChromeWriter::write_flows(TextBuffer& out, size_t row) const {
+  const auto flows = trace_.flows.rows[row];
+  for (size_t i = flows.begin; i < flows.end; ++i) {
+    write_flow(out, static_cast<FlowEnd>(trace_.flows.end[i]), trace_.flows.id[i],
+               trace_.events.track[row], trace_.events.start_ns[row]);
+  }
+}
+
+void ChromeWriter::write_flow(TextBuffer& out, FlowEnd end, int64_t id, int32_t track,
+                              int64_t time_ns) const {
+  const bool source = end == FlowEnd::kForward || end == FlowEnd::kLaunch;
+  const bool device = end == FlowEnd::kLaunch || end == FlowEnd::kDevice;
+  out.put(source ? "{\"ph\":\"s\",\"id\":" : "{\"ph\":\"f\",\"id\":");
+  out.number(id);
+  out.put(',');
+  write_track(out, track);
+  out.put(",\"ts\":");
+  out.microseconds(time_ns - trace_.base_ns);
+  const std::string_view category = device ? "ac2g" : "fwdbwd";
+  out.put(",\"cat\":\"");
+  out.put(category);
+  out.put("\",\"name\":\"");
+  out.put(category);
+  out.put('"');
+  if (!source) out.put(",\"bp\":\"e\"");
+  out.put("},\n");
+}
+
+void ChromeWriter::write_allocation(TextBuffer& out, size_t row) const {
+  const ChromeAllocations& allocations = trace_.allocations;
+  const bool failed = allocations.action[row] == kOutOfMemory;
+  out.put("{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"s\":\"t\",\"name\":\"");
+  out.put(failed ? std::string_view("[OutOfMemory]") : std::string_view("[memory]"));
+  out.put("\",");
+  write_track(out, allocations.track[row]);
+  out.put(",\"ts\":");
+  out.microseconds(allocations.time_ns[row] - trace_.base_ns);
+  out.put(",\"args\":{\"Total Reserved\":");
+  out.number(allocations.total_reserved_bytes[row]);
+  out.put(",\"Total Allocated\":");
+  out.number(allocations.total_allocated_bytes[row]);
+  out.put(",\"Bytes\":");
+  out.number(allocations.size_bytes[row]);
+  out.put(",\"Device Id\":");
+  out.number(int{allocations.device_index[row]});
+  out.put(",\"Device Type\":");
+  out.number(int{allocations.device_type[row]});
+  if (!failed) {
+    out.put(",\"Addr\":");
+    out.number(allocations.address[row]);
+  }
+  out.put(",\"finished\":false,\"Ev Idx\":");
+  out.number(trace_.events.start_ns.size + row);
+  out.put("}},\n");
+}
+
+void ChromeWriter::write_gpu(TextBuffer& out, size_t row) const {
+  const ChromeGpu& gpu = trace_.gpu;
+  const uint8_t kind = gpu.kind[row];
+  out.put("{\"ph\":\"X\",\"cat\":\"");
+  out.put(kGpuCategories[kind < kGpuCategories.size() ? kind : kKernel]);
+  out.put("\",\"name\":\"");
+  out.put(names_[gpu.name[row]]);
+  write_span(out, gpu.track[row], gpu.start_ns[row], gpu.duration_ns[row]);
+  write_gpu_args(out, row);
+  out.put(",\"Ev Idx\":");
+  out.number(trace_.events.start_ns.size + trace_.allocations.time_ns.size + row);
+  out.put("}},\n");
+  if (gpu.launch[row] >= 0) {
+    write_flow(out, FlowEnd::kDevice, gpu.correlation_id[row], gpu.track[row], gpu.start_ns[row]);
+  }
+}
+
+void ChromeWriter::write_gpu_args(TextBuffer& out, size_t row) const {
+  const ChromeGpu& gpu = trace_.gpu;
+  const uint8_t kind = gpu.kind[row];
+  if (gpu.launch[row] >= 0) {
+    out.put("\"External id\":");
+    out.number(external_id(static_cast<size_t>(gpu.launch[row])));
+    out.put(',');
+  }
+  out.put("\"device\":");
+  out.number(int{gpu.device_index[row]});
+  out.put(",\"context\":");
+  out.number(gpu.context[row]);
+  out.put(",\"stream\":");
+  out.number(gpu.stream[row]);
+  out.put(",\"correlation\":");
+  out.number(gpu.correlation_id[row]);
+  if (kind == kKernel) {
+    out.put(",\"grid\":");
+    out.numbers(gpu.grid[row]);
+    out.put(",\"block\":");
+    out.numbers(gpu.block[row]);
+  } else if (kind == kCopy || kind == kSet) {
+    out.put(",\"bytes\":");
+    out.number(gpu.size_bytes[row]);
+  } else if (kind == kSync) {
+    out.put(",\"cuda_sync_kind\":\"");
+    out.put(names_[gpu.name[row]]);
+    out.put('"');
+  }
+}
+
+void ChromeWriter::write_track(TextBuffer& out, int32_t track) const {
+  out.put(trace_.tracks.at(static_cast<size_t>(track)));
+}
+
+}  // namespace opscope::writers

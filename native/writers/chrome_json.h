@@ -1,0 +1,135 @@
+// The rows of a Chrome trace, as Kineto writes them, from the columns of a trace.
+//
+// Everything in the file that is text rather than numbers of a table (the header, the rows that
+// name threads, the trailing rows) is made by the caller and passed as finished JSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "chrome_arguments.h"
+#include "column.h"
+#include "json_escape.h"
+#include "text_buffer.h"
+
+namespace opscope::writers {
+
+// Columns of trace/schema.py, beside `order`, `track` and `rows`, which are the caller's.
+struct ChromeEvents {
+  Column<int32_t> order;  // rows to write, in this order
+  Column<int32_t> track;  // in ChromeTrace::tracks
+  Column<int32_t> name;
+  Column<int32_t> overload;
+  Column<int32_t> parent;  // precedes its child
+  Column<uint8_t> kind;
+  Column<int64_t> start_ns;
+  Column<int64_t> duration_ns;
+  Column<int64_t> sequence_number;
+  Column<int32_t> forward_thread;
+  Column<bool> unfinished;
+};
+
+// Further pairs of an event: finished JSON in ChromeTrace::fragments.
+struct ChromeExtras {
+  Rows rows;
+  Column<int32_t> fragment;
+};
+
+// Which end of which arrow starts at an event.
+enum class FlowEnd : uint8_t { kForward = 0, kBackward = 1, kLaunch = 2, kDevice = 3 };
+
+struct ChromeFlows {
+  Rows rows;
+  Column<int64_t> id;
+  Column<uint8_t> end;  // FlowEnd
+};
+
+struct ChromeAllocations {
+  Column<int32_t> track;
+  Column<uint8_t> action;
+  Column<int64_t> time_ns;
+  Column<uint64_t> address;
+  Column<int64_t> size_bytes;
+  Column<int64_t> total_allocated_bytes;
+  Column<int64_t> total_reserved_bytes;
+  Column<int8_t> device_type;
+  Column<int8_t> device_index;
+};
+
+struct ChromeGpu {
+  Column<int32_t> track;
+  Column<uint8_t> kind;
+  Column<int32_t> name;
+  Column<int64_t> start_ns;
+  Column<int64_t> duration_ns;
+  Column<int8_t> device_index;
+  Column<int32_t> context;
+  Column<int32_t> stream;
+  Column<int64_t> correlation_id;
+  Column<int32_t> launch;
+  Column<int64_t> size_bytes;
+  ListColumn grid;
+  ListColumn block;
+};
+
+struct ChromeTrace {
+  Column<int64_t> name_offsets;
+  Column<uint8_t> name_bytes;
+  ChromeEvents events;
+  ChromeTensors tensors;
+  ChromeScalars scalars;
+  ChromeExtras extras;
+  ChromeFlows flows;
+  ChromeAllocations allocations;
+  ChromeGpu gpu;
+  int64_t base_ns = 0;                 // time 0 of the file; nothing starts before it
+  std::vector<std::string> tracks;     // `"pid":1,"tid":2`
+  std::vector<std::string> fragments;  // `"key":value`
+  std::vector<std::string> dtype_names;  // by c10::ScalarType
+  std::string header;                  // up to and with the rows that precede the events
+  std::string footer;                  // the rows that follow them, and the end of the file
+};
+
+// Not [MT]: one thread at a time. Needs no Python. The columns must outlive it.
+class ChromeWriter {
+ public:
+  explicit ChromeWriter(ChromeTrace trace)
+      : trace_(std::move(trace)), arguments_(trace_.tensors, trace_.scalars, trace_.dtype_names, names_) {}
+  ChromeWriter(const ChromeWriter&) = delete;
+  ChromeWriter& operator=(const ChromeWriter&) = delete;
+
+  // Appends whole rows until `out` holds at least `bytes` or the file is complete.
+  // False: there was nothing left to write.
+  bool write(TextBuffer& out, size_t bytes);
+
+ private:
+  enum class Part { kHeader, kEvents, kAllocations, kGpu, kFooter, kDone };
+
+  size_t rows_of_part() const;
+  void write_row(TextBuffer& out);
+
+  void write_event(TextBuffer& out, size_t row);
+  void write_span(TextBuffer& out, int32_t track, int64_t start_ns, int64_t duration_ns) const;
+  void write_operator_args(TextBuffer& out, size_t row);
+  void write_python_args(TextBuffer& out, size_t row) const;
+  void write_runtime_args(TextBuffer& out, size_t row) const;
+  int64_t external_id(size_t row) const;
+  void write_extras(TextBuffer& out, size_t row) const;
+  void write_flows(TextBuffer& out, size_t row) const;
+  void write_flow(TextBuffer& out, FlowEnd end, int64_t id, int32_t track, int64_t time_ns) const;
+  void write_allocation(TextBuffer& out, size_t row) const;
+  void write_gpu(TextBuffer& out, size_t row) const;
+  void write_gpu_args(TextBuffer& out, size_t row) const;
+  void write_track(TextBuffer& out, int32_t track) const;
+
+  ChromeTrace trace_;
+  EscapedNames names_;
+  ArgumentWriter arguments_;
+  Part part_ = Part::kHeader;
+  size_t next_ = 0;  // row of the current part
+};
+
+}  // namespace opscope::writers

@@ -1,0 +1,38 @@
+// Text as the inside of a JSON string, whatever its bytes are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "column.h"
+#include "text_buffer.h"
+
+namespace opscope::writers {
+
+// Appends `text` without the surrounding quotes. The result is valid UTF-8 and valid JSON:
+// bytes that are not UTF-8 become U+FFFD, as Python's bytes.decode("utf-8", "replace") does, and
+// "</" becomes "<\/" so that a trace can be pasted into a <script> element.
+void append_escaped(TextBuffer& out, std::string_view text);
+
+// A trace's names, escaped once: a million events share a few hundred of them.
+class EscapedNames {
+ public:
+  EscapedNames() = default;
+  // Name i is bytes[offsets[i], offsets[i + 1]).
+  EscapedNames(const Column<int64_t>& offsets, const Column<uint8_t>& bytes);
+
+  // Empty for -1 and for a row that does not exist.
+  std::string_view operator[](int32_t row) const {
+    const auto i = static_cast<size_t>(row);
+    if (row < 0 || i + 1 >= ends_.size()) return {};
+    return text_.view().substr(ends_[i], ends_[i + 1] - ends_[i]);
+  }
+
+ private:
+  TextBuffer text_{0};
+  std::vector<size_t> ends_;  // with a leading 0
+};
+
+}  // namespace opscope::writers

@@ -1,0 +1,97 @@
+"""Writing an output file: all of it or nothing, plain or gzip, while other threads run.
+
+A file appears under its name only when it is complete; until then it is a temporary file beside
+it. Blocks are compressed on two threads (zlib releases the GIL) and joined to one ordinary gzip
+stream: some readers stop after the first member of a concatenation.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import IO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.errors import UsageError
+from opscope.thread_pool import ThreadPool
+
+Block: TypeAlias = bytes | npt.NDArray[np.uint8]
+View: TypeAlias = bytes | memoryview
+
+COMPRESSION_LEVEL = 1
+"""A trace repeats itself so much that higher levels cost more time than they save bytes."""
+
+_THREADS = 2
+_GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
+_END_OF_DEFLATE = b"\x03\x00"  # an empty last block
+
+
+def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
+    """Write ``blocks`` to ``path``, compressed if its name ends in ``.gz``.
+
+    Raises:
+        UsageError: the file cannot be written; what was there before is untouched.
+    """
+    name = os.fspath(path)
+    views = (block if isinstance(block, bytes) else block.data for block in blocks)
+    try:
+        with _replacing(name) as file:
+            for view in _gzip(views) if name.endswith(".gz") else views:
+                file.write(view)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(
+            f"Cannot write {name}: {reason}. Nothing was left there; choose a file in a folder "
+            "that exists, that you may write to and that has room."
+        ) from error
+
+
+@contextmanager
+def _replacing(name: str) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of ``name`` once it is complete."""
+    target = os.path.realpath(name)  # replace what a link points to, not the link
+    if os.path.exists(target) and not os.path.isfile(target):
+        # A pipe or /dev/stdout is written to; replacing it would help nobody. A folder fails here.
+        with open(target, "wb") as file:
+            yield file
+        return
+    folder, base = os.path.split(target)
+    temporary = os.path.join(folder, f".{base[:100]}.{uuid.uuid4().hex}.part")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _gzip(blocks: Iterable[View]) -> Iterator[View]:
+    """``blocks`` as one gzip stream; at most a few of them are in memory."""
+    checksum, size = 0, 0
+    pending: deque[Future[bytes]] = deque()
+    yield _GZIP_HEADER
+    with ThreadPool(_THREADS, thread_name_prefix="opscope-gzip") as pool:
+        for block in blocks:
+            pending.append(pool.submit(_deflate, block))
+            checksum = zlib.crc32(block, checksum)
+            size += len(block)
+            if len(pending) > _THREADS:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    yield _END_OF_DEFLATE + checksum.to_bytes(4, "little") + (size % 2**32).to_bytes(4, "little")
+
+
+def _deflate(block: View) -> bytes:
+    """Deflated, ending on a byte boundary so that the next block can follow."""
+    deflater = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, 9)
+    return deflater.compress(block) + deflater.flush(zlib.Z_SYNC_FLUSH)
