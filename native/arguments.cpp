@@ -93,6 +93,30 @@ void ArgumentWriter::write(const uint64_t* payload, int32_t event, bool output) 
   }
 }
 
+void ArgumentWriter::write_parameters(const uint64_t* payload, int32_t module, int32_t optimizer,
+                                      int64_t time_ns) {
+  if (payload == nullptr) {
+    ++out_.cut_payloads;
+    return;
+  }
+  tensors_ = &out_.parameter_tensors;
+  event_ = argument_ = keyword_ = -1;
+  role_ = kInput;
+  const uint32_t count = head_positional(*payload++);
+  for (uint32_t i = 0; i < count; ++i) {
+    const size_t bytes = detail_of(*payload);
+    out_.parameters.name.push_back(out_.names.add({reinterpret_cast<const char*>(payload + 1), bytes}));
+    payload += 1 + (bytes + 7) / 8;
+    out_.parameters.role.push_back(static_cast<uint8_t>(payload[1]));
+    out_.parameters.parameter.push_back(static_cast<int32_t>(payload[1] >> 8));
+    out_.parameters.module.push_back(module);
+    out_.parameters.optimizer.push_back(optimizer);
+    out_.parameters.time_ns.push_back(time_ns);
+    payload = write_tensor(payload + 2, -1);
+  }
+  tensors_ = &out_.tensors;
+}
+
 const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
   const uint64_t detail = detail_of(*word);
   text_.clear();
@@ -178,7 +202,7 @@ const uint64_t* ArgumentWriter::write_tensor_list(const uint64_t* word) {
 }
 
 const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t element) {
-  TensorColumns& t = out_.tensors;
+  TensorColumns& t = *tensors_;
   const bool defined = tag_of(*word) == Tag::kTensor;
   const TensorDetail detail = defined ? unpack_tensor(detail_of(*word)) : TensorDetail{-1, 0, 0, -1, 0, 0};
   ++word;

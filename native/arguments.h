@@ -14,18 +14,21 @@ namespace opscope {
 // the blocks once.
 class ArenaCursor {
  public:
+  ArenaCursor() = default;
   explicit ArenaCursor(const Arena& arena) : block_(arena.head()) {}
   const uint64_t* at(uint32_t position);
 
  private:
-  const ArenaBlock* block_;
+  const ArenaBlock* block_ = nullptr;
 };
 
 class ArgumentWriter {
  public:
-  explicit ArgumentWriter(Columns& out) : out_(out) {}
+  explicit ArgumentWriter(Columns& out) : out_(out), tensors_(&out.tensors) {}
   // A payload that is no longer there (nullptr) is counted as cut.
   void write(const uint64_t* payload, int32_t event, bool output);
+  // The parameters of one module or optimizer.
+  void write_parameters(const uint64_t* payload, int32_t module, int32_t optimizer, int64_t time_ns);
 
  private:
   const uint64_t* write_value(const uint64_t* word);
@@ -35,6 +38,7 @@ class ArgumentWriter {
   void write_scalar(uint8_t type, std::string_view text);
 
   Columns& out_;
+  TensorColumns* tensors_;  // where tensors go
   std::string text_;
   int32_t event_ = -1;
   int16_t argument_ = -1;

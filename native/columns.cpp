@@ -1,9 +1,11 @@
 #include "columns.h"
 
 #include <algorithm>
+#include <deque>
 #include <queue>
 
 #include "arguments.h"
+#include "python_columns.h"
 
 namespace opscope {
 
@@ -13,12 +15,20 @@ constexpr int32_t kNone = -1;
 
 // One thread's spans of the window, in start order.
 struct ThreadSpans {
+  std::shared_ptr<ThreadLog> log;  // nullptr: a thread that only sat in Python all the while
+  int64_t system_thread_id = 0;
+
+  // Functions that were running when the window opened, outermost first, and when each ended.
+  std::deque<Record> initial;
+  std::vector<uint64_t> initial_ends;
+
   std::vector<const Record*> spans;
   std::vector<int32_t> parents;        // ordinal in `spans`, kNone
   std::vector<const Record*> memory;   // allocations, frees, failures
   std::vector<int32_t> memory_spans;   // the span each happened in
   std::vector<const Record*> outputs;
   std::vector<int32_t> output_spans;
+  std::vector<const Record*> parameters;
   std::vector<int32_t> ids;  // ordinal -> event id
 };
 
@@ -28,15 +38,17 @@ struct Ends {
   uint64_t total = 0;
   uint64_t matched = 0;
 
-  // The first end with this key after the span began, 0 if there is none: a key is an address, so
-  // a later span may have the same.
-  uint64_t find(uint64_t key, uint64_t start) {
+  // Takes the first end with this key after the span began, 0 if there is none: a key is an
+  // address, so a later span may have the same.
+  uint64_t take(uint64_t key, uint64_t start) {
     const auto found = by_key.find(key);
     if (found == by_key.end()) return 0;
     const auto end = std::lower_bound(found->second.begin(), found->second.end(), start);
     if (end == found->second.end()) return 0;
+    const uint64_t ticks = *end;
+    found->second.erase(end);
     ++matched;
-    return *end;
+    return ticks;
   }
 };
 
@@ -61,17 +73,24 @@ uint32_t want_of(RecordKind kind) {
 
 class WindowDecoder {
  public:
-  WindowDecoder(Recorder& recorder, const Window& window)
-      : recorder_(recorder), window_(window), clock_(recorder.origin(), window.stopped) {}
+  WindowDecoder(Recorder& recorder, const Window& window, PythonNames* python,
+                const std::vector<std::string>& prefixes)
+      : recorder_(recorder),
+        window_(window),
+        clock_(recorder.origin(), window.stopped),
+        python_(out_, python, prefixes) {}
 
   Columns run() {
     out_.start_ns = clock_ns(window_.started.ticks);
     out_.end_ns = clock_ns(window_.stopped.ticks);
-    for (const Slice& slice : window_.slices) collect(slice);
+    for (const Slice& slice : window_.slices) collect_ends(slice);
     for (auto& [key, ticks] : ends_.by_key) std::sort(ticks.begin(), ticks.end());
+    for (const Slice& slice : window_.slices) collect(slice);
+    collect_idle_threads();
     merge();
     write_events();
     write_outputs();
+    write_parameters();
     write_allocations();
     out_.unmatched_ends = ends_.total - ends_.matched;
     return std::move(out_);
@@ -91,36 +110,99 @@ class WindowDecoder {
     });
   }
 
-  void collect(const Slice& slice) {
-    ThreadSpans& thread = threads_.emplace_back();
-    // For each record of the slice, the ordinal of the span it is or is inside of: a span the
-    // window does not want hands its children to its own parent.
-    std::vector<int32_t> enclosing(slice.end - std::min(slice.begin, slice.end), kNone);
-    const auto span_at = [&](uint32_t index) -> int32_t {
-      if (index == kNoParent) return kNone;
-      const uint32_t offset = index - static_cast<uint32_t>(slice.begin);
-      return offset < enclosing.size() ? enclosing[offset] : kNone;
-    };
+  template <typename Function>
+  static void for_each_record(const Slice& slice, Function&& function) {
     for (const Chunk* chunk = slice.thread->log().head(); chunk != nullptr;
          chunk = chunk->next.load(std::memory_order_acquire)) {
       if (chunk->first_index >= slice.end) break;
       const uint64_t last = std::min(chunk->first_index + Chunk::kRecords, slice.end);
       for (uint64_t index = std::max(chunk->first_index, slice.begin); index < last; ++index) {
-        const Record& record = chunk->records[index - chunk->first_index];
-        enclosing[index - slice.begin] = add_record(thread, record, span_at(record.parent));
+        function(index, chunk->records[index - chunk->first_index]);
       }
     }
+  }
+
+  void collect_ends(const Slice& slice) {
+    for_each_record(slice, [&](uint64_t, const Record& record) {
+      if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
+      ends_.by_key[record.end].push_back(record.ticks);
+      ++ends_.total;
+    });
+  }
+
+  void collect(const Slice& slice) {
+    ThreadSpans& thread = threads_.emplace_back();
+    thread.log = slice.thread;
+    thread.system_thread_id = slice.thread->system_thread_id;
+    for (const InitialStack& stack : window_.initial_stacks) {
+      if (stack.native_thread == slice.thread->native_thread) add_initial_frames(thread, stack);
+    }
+    // For each record of the slice, the ordinal of the span it is or is inside of: a span the
+    // window does not want hands its children to its own parent.
+    std::vector<int32_t> enclosing(slice.end - std::min(slice.begin, slice.end), kNone);
+    for_each_record(slice, [&](uint64_t index, const Record& record) {
+      const uint32_t offset = record.parent - static_cast<uint32_t>(slice.begin);
+      const bool known = record.parent != kNoParent && offset < enclosing.size();
+      enclosing[index - slice.begin] = add_record(thread, record, known ? enclosing[offset] : kNone);
+    });
     out_.dropped += slice.dropped;
+  }
+
+  // Threads that recorded nothing still were somewhere in Python.
+  void collect_idle_threads() {
+    for (const InitialStack& stack : window_.initial_stacks) {
+      const bool known = std::any_of(window_.slices.begin(), window_.slices.end(), [&](const Slice& slice) {
+        return slice.thread->native_thread == stack.native_thread;
+      });
+      if (known) continue;
+      ThreadSpans& thread = threads_.emplace_back();
+      thread.system_thread_id = stack.system_thread_id;
+      add_initial_frames(thread, stack);
+    }
+  }
+
+  void add_initial_frames(ThreadSpans& thread, const InitialStack& stack) {
+    for (const InitialFrame& frame : stack.frames) {
+      Record record{};
+      record.ticks = window_.started.ticks;
+      record.end = frame.key;
+      record.name = frame.frame;
+      record.forward_thread = static_cast<uint32_t>(frame.caller_offset);
+      record.kind = RecordKind::kPythonCall;
+      thread.initial.push_back(record);
+    }
+    // Innermost first, because of two frames of one function the inner one ends first.
+    thread.initial_ends.assign(thread.initial.size(), UINT64_MAX);
+    for (size_t i = thread.initial.size(); i-- > 0;) {
+      Record& record = thread.initial[i];
+      const uint64_t end = ends_.take(record.end, window_.started.ticks);
+      if (end == 0) continue;
+      thread.initial_ends[i] = end;
+      record.store_end(end);
+      record.store_state(SpanState::kClosed);
+    }
+    for (size_t i = 0; i < thread.initial.size(); ++i) {
+      thread.spans.push_back(&thread.initial[i]);
+      thread.parents.push_back(static_cast<int32_t>(i) - 1);
+    }
+  }
+
+  // The function from before the window that something without a parent runs in.
+  static int32_t initial_parent(const ThreadSpans& thread, uint64_t ticks) {
+    for (size_t i = thread.initial_ends.size(); i-- > 0;) {
+      if (thread.initial_ends[i] > ticks) return static_cast<int32_t>(i);
+    }
+    return kNone;
   }
 
   // Returns the ordinal of the span that children of this record belong to.
   int32_t add_record(ThreadSpans& thread, const Record& record, int32_t parent) {
-    if (record.kind == RecordKind::kClose) {
-      ends_.by_key[record.end].push_back(record.ticks);
-      ++ends_.total;
+    if (record.kind == RecordKind::kClose || !in_window(record.ticks)) return parent;
+    if (parent == kNone) parent = initial_parent(thread, record.ticks);
+    if (record.kind == RecordKind::kParameters) {
+      if ((window_.wants & (kWantPython | kWantModules)) != 0) thread.parameters.push_back(&record);
       return parent;
     }
-    if (!in_window(record.ticks)) return parent;
     if (record.kind == RecordKind::kOutputs) {
       if ((window_.wants & kWantOutputs) != 0 && parent != kNone) {
         thread.outputs.push_back(&record);
@@ -180,7 +262,7 @@ class WindowDecoder {
     reserve_events();
     std::vector<size_t> next(threads_.size(), 0);
     std::vector<ArenaCursor> cursors;
-    for (const Slice& slice : window_.slices) cursors.emplace_back(slice.thread->arena());
+    for (const ThreadSpans& thread : threads_) cursors.push_back(cursor_of(thread));
     const bool inputs = (window_.wants & kWantInputs) != 0;
     ArgumentWriter writer(out_);
     for (const uint32_t t : order_) {
@@ -198,11 +280,12 @@ class WindowDecoder {
     thread_rows_.resize(threads_.size(), kNone);
     int32_t& row = thread_rows_[t];
     if (row == kNone) {
-      const ThreadLog& thread = *window_.slices[t].thread;
+      const ThreadSpans& thread = threads_[t];
       row = static_cast<int32_t>(out_.threads.name.size());
       out_.threads.system_thread_id.push_back(thread.system_thread_id);
-      out_.threads.torch_thread_id.push_back(static_cast<int64_t>(thread.torch_thread_id.load()));
-      out_.threads.name.push_back(out_.names.add(thread.name));
+      out_.threads.torch_thread_id.push_back(
+          thread.log == nullptr ? 0 : static_cast<int64_t>(thread.log->torch_thread_id.load()));
+      out_.threads.name.push_back(thread.log == nullptr ? kNone : out_.names.add(thread.log->name));
     }
     return row;
   }
@@ -218,8 +301,10 @@ class WindowDecoder {
     const bool is_torch = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
     e.thread.push_back(thread);
     e.parent.push_back(parent);
-    e.name.push_back(out_.names.add_global(recorder_.names(), record.name));
-    e.overload.push_back((window_.wants & kWantOverloads) != 0
+    const bool has_name = is_torch || record.kind == RecordKind::kGcPause;
+    e.name.push_back(has_name ? out_.names.add_global(recorder_.names(), record.name)
+                              : python_.event_name(recorder_.names(), record));
+    e.overload.push_back(is_torch && (window_.wants & kWantOverloads) != 0
                              ? out_.names.overload_of(recorder_.names(), record.name)
                              : kNone);
     e.kind.push_back(static_cast<uint8_t>(record.kind));
@@ -230,6 +315,13 @@ class WindowDecoder {
     e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.forward_thread) : 0);
     e.unfinished.push_back(unfinished);
     e.is_async.push_back(is_async);
+    if ((window_.wants & (kWantPython | kWantModules)) != 0) {
+      python_.add_event(record, static_cast<int32_t>(e.thread.size() - 1), parent);
+    }
+  }
+
+  static ArenaCursor cursor_of(const ThreadSpans& thread) {
+    return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena());
   }
 
   int64_t end_of(const Record& record, int32_t parent, bool* unfinished, bool* is_async) {
@@ -237,7 +329,7 @@ class WindowDecoder {
     if (record.load_state() == SpanState::kClosed) {
       ticks = record.load_end();
     } else {
-      ticks = ends_.find(record.load_end(), record.ticks);
+      ticks = ends_.take(record.load_end(), record.ticks);
       *is_async = ticks != 0;
     }
     if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
@@ -250,11 +342,25 @@ class WindowDecoder {
   void write_outputs() {
     ArgumentWriter writer(out_);
     for (size_t t = 0; t < threads_.size(); ++t) {
-      ArenaCursor cursor(window_.slices[t].thread->arena());
+      ArenaCursor cursor = cursor_of(threads_[t]);
       for (size_t i = 0; i < threads_[t].outputs.size(); ++i) {
         const Record& record = *threads_[t].outputs[i];
         if (record.arena == kNoArena) continue;
         writer.write(cursor.at(record.arena), threads_[t].ids[threads_[t].output_spans[i]], true);
+      }
+    }
+  }
+
+  void write_parameters() {
+    ArgumentWriter writer(out_);
+    for (const ThreadSpans& thread : threads_) {
+      ArenaCursor cursor = cursor_of(thread);
+      for (const Record* record : thread.parameters) {
+        const bool is_module = record->scope == 0;
+        const int32_t module = is_module ? python_.module_row(record->name) : kNone;
+        const int32_t optimizer = is_module ? kNone : python_.optimizer_row(record->name);
+        const uint64_t* payload = record->arena == kNoArena ? nullptr : cursor.at(record->arena);
+        writer.write_parameters(payload, module, optimizer, clock_ns(record->ticks));
       }
     }
   }
@@ -268,7 +374,7 @@ class WindowDecoder {
     std::vector<Row> rows;
     std::vector<ArenaCursor> cursors;
     for (uint32_t t = 0; t < threads_.size(); ++t) {
-      cursors.emplace_back(window_.slices[t].thread->arena());
+      cursors.push_back(cursor_of(threads_[t]));
       for (uint32_t i = 0; i < threads_[t].memory.size(); ++i) {
         rows.push_back({threads_[t].memory[i]->ticks, t, i});
       }
@@ -299,11 +405,12 @@ class WindowDecoder {
   Recorder& recorder_;
   const Window& window_;
   TickConverter clock_;
-  std::vector<ThreadSpans> threads_;  // as window_.slices
+  std::vector<ThreadSpans> threads_;
   std::vector<uint32_t> order_;       // thread of each event, by event id
   std::vector<int32_t> thread_rows_;  // row in the threads table, made on first use
   Ends ends_;
   Columns out_;
+  PythonColumnWriter python_;
 };
 
 }  // namespace
@@ -336,8 +443,9 @@ int32_t LocalNames::overload_of(NameTable& names, uint32_t id) {
   return id == kNoName ? kNone : global(names, id).overload;
 }
 
-Columns decode_window(Recorder& recorder, const Window& window) {
-  return WindowDecoder(recorder, window).run();
+Columns decode_window(Recorder& recorder, const Window& window, PythonNames* python,
+                      const std::vector<std::string>& prefixes) {
+  return WindowDecoder(recorder, window, python, prefixes).run();
 }
 
 }  // namespace opscope

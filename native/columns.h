@@ -54,6 +54,47 @@ struct ThreadColumns {
   std::vector<int32_t> name;
 };
 
+struct PythonCallColumns {
+  std::vector<int32_t> event, frame, caller, caller_line, module, optimizer;
+};
+
+struct FrameColumns {
+  std::vector<int32_t> file, function, line;
+};
+
+struct InstanceColumns {
+  std::vector<uint64_t> address, class_address;
+  std::vector<int32_t> class_name, name;
+};
+
+// `tensors` is filled like the tensors table, with no event; the other columns say whose they are.
+struct ParameterColumns {
+  std::vector<int32_t> module, optimizer, parameter, name;
+  std::vector<uint8_t> role;
+  std::vector<int64_t> time_ns;
+};
+
+// What the records of Python calls mean; the decoder itself knows no Python. [MT]
+class PythonNames {
+ public:
+  struct Function {
+    std::string file;
+    std::string function;
+    int32_t line;
+  };
+  struct Instance {
+    uint64_t address;
+    uint64_t class_address;
+    std::string class_name;
+  };
+  virtual ~PythonNames() = default;
+  virtual Function function(uint32_t frame) = 0;
+  virtual int32_t line_at(uint32_t frame, int32_t offset) = 0;
+  virtual Instance module(uint32_t row) = 0;
+  virtual Instance optimizer(uint32_t row) = 0;
+  virtual uint32_t module_frame() = 0;  // the frame behind module calls
+};
+
 // Text once per trace, in order of first use.
 class LocalNames {
  public:
@@ -61,6 +102,10 @@ class LocalNames {
   // The text of a name of the process, copied on first use; -1 for kNoName.
   int32_t add_global(NameTable& names, uint32_t id);
   int32_t overload_of(NameTable& names, uint32_t id);
+
+  std::string text(int32_t row) const {
+    return blob.substr(offsets[row], offsets[row + 1] - offsets[row]);
+  }
 
   std::string blob;
   std::vector<int64_t> offsets{0};
@@ -82,6 +127,12 @@ struct Columns {
   ScalarColumns scalars;
   AllocationColumns allocations;
   ThreadColumns threads;
+  PythonCallColumns python_calls;
+  FrameColumns frames;
+  InstanceColumns modules;
+  InstanceColumns optimizers;
+  ParameterColumns parameters;
+  TensorColumns parameter_tensors;  // row by row with `parameters`
   LocalNames names;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -90,6 +141,9 @@ struct Columns {
   uint64_t cut_payloads = 0;     // spans whose arguments could not be kept
 };
 
-Columns decode_window(Recorder& recorder, const Window& window);
+// `python` may be nullptr where no Python calls were recorded. `prefixes`: folders to leave out of
+// the names of Python functions, tried in order.
+Columns decode_window(Recorder& recorder, const Window& window, PythonNames* python,
+                      const std::vector<std::string>& prefixes);
 
 }  // namespace opscope

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "annotation.h"
 #include "columns.h"
 #include "recorder.h"
+#include "sources/python_calls.h"
 #include "writers/bindings.h"
 
 namespace nb = nanobind;
@@ -106,14 +108,124 @@ nb::dict threads(ThreadColumns&& t) {
   return table;
 }
 
-nb::dict decode(uint32_t id) {
+nb::dict python_calls(PythonCallColumns&& p) {
+  nb::dict table;
+  table["event"] = array(std::move(p.event));
+  table["frame"] = array(std::move(p.frame));
+  table["caller"] = array(std::move(p.caller));
+  table["caller_line"] = array(std::move(p.caller_line));
+  table["module"] = array(std::move(p.module));
+  table["optimizer"] = array(std::move(p.optimizer));
+  return table;
+}
+
+nb::dict frames(FrameColumns&& f) {
+  nb::dict table;
+  table["file"] = array(std::move(f.file));
+  table["function"] = array(std::move(f.function));
+  table["line"] = array(std::move(f.line));
+  return table;
+}
+
+nb::dict modules(InstanceColumns&& m) {
+  nb::dict table;
+  table["address"] = array(std::move(m.address));
+  table["class_address"] = array(std::move(m.class_address));
+  table["class_name"] = array(std::move(m.class_name));
+  table["name"] = array(std::move(m.name));
+  return table;
+}
+
+nb::dict optimizers(InstanceColumns&& o) {
+  nb::dict table;
+  table["address"] = array(std::move(o.address));
+  table["class_name"] = array(std::move(o.class_name));
+  return table;
+}
+
+nb::dict parameters(ParameterColumns&& p, TensorColumns&& t) {
+  nb::dict table;
+  table["module"] = array(std::move(p.module));
+  table["optimizer"] = array(std::move(p.optimizer));
+  table["parameter"] = array(std::move(p.parameter));
+  table["name"] = array(std::move(p.name));
+  table["role"] = array(std::move(p.role));
+  table["time_ns"] = array(std::move(p.time_ns));
+  table["impl"] = array(std::move(t.impl));
+  table["storage"] = array(std::move(t.storage));
+  table["dtype"] = array(std::move(t.dtype));
+  table["device_type"] = array(std::move(t.device_type));
+  table["device_index"] = array(std::move(t.device_index));
+  table["layout"] = array(std::move(t.layout));
+  table["sizes"] = lists(std::move(t.sizes));
+  table["strides"] = lists(std::move(t.strides));
+  return table;
+}
+
+// The decoder's view of what the call recorder has interned.
+class RecordedPython final : public PythonNames {
+ public:
+  Function function(uint32_t frame) override {
+    const FrameInfo info = calls_.frames.describe(frame);
+    return {info.file, info.function, info.line};
+  }
+  int32_t line_at(uint32_t frame, int32_t offset) override { return calls_.frames.line_of(frame, offset); }
+  Instance module(uint32_t row) override { return instance(calls_.modules, row); }
+  Instance optimizer(uint32_t row) override { return instance(calls_.optimizers, row); }
+  uint32_t module_frame() override { return calls_.frames.module_row(); }
+
+ private:
+  static Instance instance(InstanceTable& table, uint32_t row) {
+    const InstanceInfo info = table.describe(row);
+    return {info.address, info.class_address, info.class_name};
+  }
+  PythonCalls& calls_ = PythonCalls::instance();
+};
+
+uint32_t open_window(uint32_t wants, bool all_threads) {
+  Recorder& recorder = Recorder::instance();
+  PythonCalls& python = PythonCalls::instance();
+  const uint32_t id = recorder.open_window(wants, all_threads);
+  python.configure(recorder.wanted());
+  if ((wants & kWantPython) != 0) recorder.set_initial_stacks(id, python.capture_stacks());
+  return id;
+}
+
+void close_window(uint32_t id) {
+  Recorder& recorder = Recorder::instance();
+  recorder.close_window(id);
+  PythonCalls::instance().configure(recorder.wanted());
+}
+
+void pause_window(uint32_t id, bool paused) {
+  Recorder& recorder = Recorder::instance();
+  recorder.pause_window(id, paused);
+  PythonCalls::instance().configure(recorder.wanted());
+}
+
+void discard_window(uint32_t id) {
+  Recorder& recorder = Recorder::instance();
+  recorder.discard_window(id);
+  PythonCalls& python = PythonCalls::instance();
+  python.configure(recorder.wanted());
+  if (recorder.statistics().windows == 0) python.forget();
+}
+
+void set_up_python(const std::string& hidden_folder, const std::string& shown_file, nb::handle module_class,
+                   nb::handle module_code, nb::handle optimizer_code, nb::handle parameter_reader) {
+  PythonCalls::instance().set_up(hidden_folder.c_str(), shown_file.c_str(), module_class.ptr(), module_code.ptr(),
+                                 optimizer_code.ptr(), parameter_reader.ptr());
+}
+
+nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   Recorder& recorder = Recorder::instance();
   const auto window = recorder.window(id);
   if (window == nullptr || window->open) throw std::invalid_argument("no closed window with this id");
   Columns columns;
+  RecordedPython python;
   {
     nb::gil_scoped_release release;
-    columns = decode_window(recorder, *window);
+    columns = decode_window(recorder, *window, &python, prefixes);
   }
   nb::dict result;
   result["events"] = events(std::move(columns.events));
@@ -121,6 +233,11 @@ nb::dict decode(uint32_t id) {
   result["scalars"] = scalars(std::move(columns.scalars));
   result["allocations"] = allocations(std::move(columns.allocations));
   result["threads"] = threads(std::move(columns.threads));
+  result["python_calls"] = python_calls(std::move(columns.python_calls));
+  result["frames"] = frames(std::move(columns.frames));
+  result["modules"] = modules(std::move(columns.modules));
+  result["optimizers"] = optimizers(std::move(columns.optimizers));
+  result["parameters"] = parameters(std::move(columns.parameters), std::move(columns.parameter_tensors));
   result["name_offsets"] = array(std::move(columns.names.offsets));
   result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
   result["start_ns"] = columns.start_ns;
@@ -160,6 +277,7 @@ nb::dict statistics() {
   result["windows"] = statistics.windows;
   result["mapped_bytes"] = statistics.mapped_bytes;
   result["wanted"] = statistics.wanted;
+  result["occupied_threads"] = PythonCalls::instance().occupied_threads();
   return result;
 }
 
@@ -185,14 +303,13 @@ void gc_callback(const nb::str& phase, const nb::dict& info) {
 
 NB_MODULE(_native, m) {
   using namespace opscope;
-  m.def("open_window", [](uint32_t wants, bool all_threads) {
-    return Recorder::instance().open_window(wants, all_threads);
-  }, "wants"_a, "all_threads"_a);
-  m.def("close_window", [](uint32_t id) { Recorder::instance().close_window(id); }, "window"_a);
-  m.def("pause_window", [](uint32_t id, bool paused) { Recorder::instance().pause_window(id, paused); },
-        "window"_a, "paused"_a);
-  m.def("discard_window", [](uint32_t id) { Recorder::instance().discard_window(id); }, "window"_a);
-  m.def("decode", &decode, "window"_a);
+  m.def("open_window", &open_window, "wants"_a, "all_threads"_a);
+  m.def("close_window", &close_window, "window"_a);
+  m.def("pause_window", &pause_window, "window"_a, "paused"_a);
+  m.def("discard_window", &discard_window, "window"_a);
+  m.def("decode", &decode, "window"_a, "prefixes"_a);
+  m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "module_class"_a.none(), "module_code"_a.none(),
+        "optimizer_code"_a.none(), "parameter_reader"_a.none());
   m.def("attach_bridge", &attach_bridge, "path"_a);
   m.def("enter_thread", [] { bridge().enter_thread(); });
   m.def("leave_thread", [] { bridge().leave_thread(); });

@@ -21,7 +21,8 @@ enum class RecordKind : uint8_t {
   kAllocate = 33,
   kFree = 34,
   kOutOfMemory = 35,
-  kOutputs = 36,  // what a span returned; the payload is in the arena
+  kOutputs = 36,     // what a span returned; the payload is in the arena
+  kParameters = 37,  // tensors held by a module (scope 0) or optimizer (scope 1); likewise
 };
 
 inline bool is_span(RecordKind kind) { return kind <= RecordKind::kLastSpan; }
@@ -45,19 +46,21 @@ struct Record {
   // Spans: autograd sequence number, -1 none. Memory: size in bytes, negative for a free.
   int64_t sequence_number;
 
-  uint32_t name;   // row in the process's name table. Memory: low half of the total allocated
+  uint32_t name;   // row in the process's name table; of Python calls, in the frame table; of
+                   // module calls and parameters, in the module or optimizer table.
+                   // Memory: low half of the total allocated
   uint32_t arena;  // position of the payload in this thread's arena, kNoArena if none.
                    // Memory: high half of the total allocated
 
   uint32_t parent;          // log index (modulo 2^32) of the span around it, kNoParent at top level
   uint32_t forward_thread;  // backward nodes: torch's id of the forward thread.
-                            // Python calls: line of the call. Memory: arena position of the
-                            // reserved total, kNoArena where it is zero
+                            // Python calls: where the caller was, as an offset into its code.
+                            // Memory: arena position of the reserved total, kNoArena if zero
   RecordKind kind;
   uint8_t scope;        // at::RecordScope. Memory: device type
   uint8_t state;        // SpanState; written last by the owner, read by the decoder
   int8_t device_index;  // memory only
-  uint32_t detail;      // Python calls: row in the caller table
+  uint32_t detail;      // optimizer calls: row in the optimizer table
 
   SpanState load_state() const {
     return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE));

@@ -58,7 +58,8 @@ Recorder::Recorder() : origin_(read_anchor()) {
 ThreadLog* Recorder::this_thread() {
   if (this_thread_log != nullptr || torn_down) return this_thread_log;
   Recorder& self = instance();
-  auto log = std::make_shared<ThreadLog>(self.pool_, system_thread_id(), system_thread_name());
+  auto log = std::make_shared<ThreadLog>(self.pool_, system_thread_id(),
+                                         static_cast<uint64_t>(pthread_self()), system_thread_name());
   {
     std::lock_guard lock(self.mutex_);
     self.threads_.push_back(log);
@@ -169,6 +170,16 @@ std::shared_ptr<Window> Recorder::window(uint32_t id) {
   std::lock_guard lock(mutex_);
   const auto found = windows_.find(id);
   return found == windows_.end() ? nullptr : found->second;
+}
+
+void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return;
+  std::erase_if(stacks, [&](const InitialStack& stack) {
+    return found->second->only_thread != 0 && stack.system_thread_id != found->second->only_thread;
+  });
+  found->second->initial_stacks = std::move(stacks);
 }
 
 void Recorder::discard_window(uint32_t id) {

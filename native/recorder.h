@@ -33,6 +33,20 @@ struct Slice {
   uint64_t dropped;
 };
 
+// A Python function that was already running when a window opened.
+struct InitialFrame {
+  uint32_t frame;         // row of the frame table
+  uint64_t key;           // as its end will carry
+  int32_t caller_offset;  // instruction in the function outside it, -1 for the outermost
+};
+
+// The frames of one thread when a window opened, outermost first.
+struct InitialStack {
+  uint64_t native_thread;    // pthread_self() of the thread
+  int64_t system_thread_id;  // 0 where Python does not know it
+  std::vector<InitialFrame> frames;
+};
+
 struct Window {
   uint32_t id = 0;
   uint32_t wants = 0;
@@ -43,6 +57,7 @@ struct Window {
   ClockAnchor stopped;
   std::vector<Slice> slices;
   std::vector<Pause> pauses;
+  std::vector<InitialStack> initial_stacks;
 };
 
 struct RecorderStatistics {
@@ -65,6 +80,8 @@ class Recorder {
   void pause_window(uint32_t id, bool paused);
   // [MT] A closed window for decoding; it stays until discarded. nullptr if there is none.
   std::shared_ptr<Window> window(uint32_t id);
+  // [MT] What Python was running when the window opened.
+  void set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks);
   // [MT] The window's memory is no longer needed.
   void discard_window(uint32_t id);
 

@@ -25,8 +25,12 @@ struct OpenSpan {
 
 class ThreadLog {
  public:
-  ThreadLog(BlockPool& pool, int64_t system_thread_id, std::string name)
-      : system_thread_id(system_thread_id), name(std::move(name)), log_(pool), arena_(pool) {
+  ThreadLog(BlockPool& pool, int64_t system_thread_id, uint64_t native_thread, std::string name)
+      : system_thread_id(system_thread_id),
+        native_thread(native_thread),
+        name(std::move(name)),
+        log_(pool),
+        arena_(pool) {
     open_.reserve(256);
   }
 
@@ -61,6 +65,22 @@ class ThreadLog {
     close_out_of_order(key, ticks);
   }
 
+  // [owner] Ends the innermost span if `key` is its key; false otherwise.
+  bool close_top(uint64_t key, uint64_t ticks) {
+    if (open_.empty() || open_.back().key != key) return false;
+    finish(open_.back().record, ticks);
+    open_.pop_back();
+    return true;
+  }
+
+  // [owner] Ends the span opened with `key` if this thread has it open, and appends nothing if not:
+  // for ends that may well belong to something that began before recording.
+  void close_if_open(uint64_t key, uint64_t ticks) {
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (open_[i].key == key) return close_span(key, ticks);
+    }
+  }
+
   // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
   Record* append(RecordKind kind) {
     Record* record = log_.next_record(arena_.current_block());
@@ -78,6 +98,8 @@ class ThreadLog {
   // [owner] Log index of the innermost open span, kNoParent outside all spans.
   uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
   size_t depth() const { return open_.size(); }
+  // [owner] What the innermost open span is; a kind that is no span outside all of them.
+  RecordKind top_kind() const { return open_.empty() ? RecordKind::kClose : open_.back().record->kind; }
   void count_drop() { dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   ChunkLog& log() { return log_; }
@@ -94,6 +116,7 @@ class ThreadLog {
   NameCache names;              // [owner]
   uint32_t source_state = 0;    // [owner] free for the torch bridge: what it has set up here
   int64_t system_thread_id;     // fixed but for the forking thread in a child
+  const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
   std::atomic<uint64_t> torch_thread_id{0};
   std::atomic<bool> finished{false};  // its thread has ended
   std::string name;

@@ -17,6 +17,18 @@ from opscope.trace.schema import EventKind
 from opscope.trace.table import ListColumn
 from opscope.trace.trace import Trace
 
+_DECODED = (
+    "events",
+    "tensors",
+    "scalars",
+    "allocations",
+    "python_calls",
+    "frames",
+    "modules",
+    "optimizers",
+    "parameters",
+    "threads",
+)
 STEP_PREFIX = "ProfilerStep#"
 
 
@@ -36,7 +48,7 @@ def assemble_trace(
             column: ListColumn(*data) if isinstance(data, tuple) else data
             for column, data in decoded[name].items()
         }
-        for name in ("events", "tensors", "scalars", "allocations", "threads")
+        for name in _DECODED
     }
     tables["events"]["step"] = step_of_events(tables["events"], names)
     tables["ledger"] = _ledger(decoded, tables, options, cost_ns)

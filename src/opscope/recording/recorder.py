@@ -14,6 +14,7 @@ from opscope.options import RecordingOptions
 from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.python_source import path_prefixes, set_up_python_source
 from opscope.trace.trace import Trace
 
 _gc_lock = threading.Lock()
@@ -43,6 +44,7 @@ class Recording:
             BridgeError: it cannot be built or loaded.
         """
         bridge.load()
+        set_up_python_source()
 
     def start(self) -> None:
         """Open the window.
@@ -109,7 +111,7 @@ class Recording:
                         "There is no trace yet: a recording can be looked at once it has been "
                         "started and stopped."
                     )
-                decoded = _native.decode(self._window)
+                decoded = _native.decode(self._window, path_prefixes())
                 if self._discard is not None:
                     self._discard()
                 self._trace = assemble_trace(decoded, self.options, recording_cost_ns())

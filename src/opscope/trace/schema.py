@@ -273,6 +273,7 @@ PARAMETERS = TableSchema(
         Column("parameter", "int32", "number of the parameter within its owner"),
         Column("name", "int32", "parameter or state name, row in names", -1, refers="names"),
         Column("role", "uint8", "0 parameter, 1 gradient, 2 optimizer state"),
+        Column("time_ns", "int64", "when it was read: at the first call in the recording"),
         Column("tensor_id", "int64", "as in tensors", -1),
         Column("allocation_id", "int64", "as in tensors", -1),
         Column("impl", "uint64", "as in tensors"),

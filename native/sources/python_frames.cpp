@@ -1,0 +1,78 @@
+#include "sources/python_frames.h"
+
+namespace opscope {
+
+namespace {
+
+std::string text_of(PyObject* text) {
+  Py_ssize_t length = 0;
+  const char* bytes = text == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(text, &length);
+  if (bytes == nullptr) {
+    PyErr_Clear();  // a file name with lone surrogates
+    return "?";
+  }
+  return {bytes, static_cast<size_t>(length)};
+}
+
+}  // namespace
+
+uint32_t FrameTable::intern(PyCodeObject* code) {
+  const auto known = by_code_.find(code);
+  if (known != by_code_.end()) return known->second;
+  uint32_t id = 0;
+  if (code == module_code_) {
+    id = kModuleFrame;
+  } else if (code == optimizer_code_) {
+    id = kOptimizerFrame;
+  } else if (is_hidden(code)) {
+    id = kHiddenFrame;
+  } else {
+    id = row_of(code);
+  }
+  // Kept alive so that its address means the same function for as long as it is in the table.
+  Py_INCREF(reinterpret_cast<PyObject*>(code));
+  by_code_.emplace(code, id);
+  return id;
+}
+
+bool FrameTable::is_hidden(PyCodeObject* code) const {
+  const std::string file = text_of(code->co_filename);
+  return !hidden_folder_.empty() && file.starts_with(hidden_folder_) && file != shown_file_;
+}
+
+uint32_t FrameTable::row_of(PyCodeObject* code) {
+  std::string file = text_of(code->co_filename);
+  std::string function = text_of(code->co_name);
+  std::string text = file + '\0' + function + '\0' + std::to_string(code->co_firstlineno);
+  std::lock_guard lock(mutex_);
+  const auto [entry, is_new] = by_text_.try_emplace(std::move(text), static_cast<uint32_t>(frames_.size()));
+  if (is_new) frames_.push_back({std::move(file), std::move(function), code->co_firstlineno, code});
+  return entry->second;
+}
+
+void FrameTable::forget() {
+  std::unordered_map<PyCodeObject*, uint32_t> dropped;
+  dropped.swap(by_code_);
+  {
+    std::lock_guard lock(mutex_);
+    frames_.clear();
+    by_text_.clear();
+  }
+  ++epoch_;
+  // Last: destroying code objects may run Python, and so come back here.
+  for (const auto& [code, id] : dropped) Py_DECREF(reinterpret_cast<PyObject*>(code));
+}
+
+FrameInfo FrameTable::describe(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  if (id >= frames_.size()) return {"?", "?", -1, nullptr};
+  return frames_[id];
+}
+
+int32_t FrameTable::line_of(uint32_t id, int32_t offset) {
+  std::lock_guard lock(mutex_);
+  if (id >= frames_.size() || frames_[id].code == nullptr || offset < 0) return -1;
+  return PyCode_Addr2Line(frames_[id].code, offset);
+}
+
+}  // namespace opscope

@@ -1,0 +1,71 @@
+// Python functions seen by the call recorder: interned once, described when a trace is decoded.
+//
+// [GIL] Everything but describe() needs the GIL; describe() may run without it while the code
+// objects are kept, that is until forget().
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace opscope {
+
+// Ids that are not rows of the table: code that is not recorded as a plain call.
+constexpr uint32_t kHiddenFrame = UINT32_MAX;         // opscope's own
+constexpr uint32_t kModuleFrame = UINT32_MAX - 1;     // nn.Module.__call__: recorded as the module
+constexpr uint32_t kOptimizerFrame = UINT32_MAX - 2;  // where an optimizer shows itself, once a step
+constexpr uint32_t kFirstSpecialFrame = kOptimizerFrame;
+
+struct FrameInfo {
+  std::string file;
+  std::string function;
+  int32_t line = -1;
+  PyCodeObject* code = nullptr;  // strong while the pointer is in the table, else null
+};
+
+class FrameTable {
+ public:
+  // Code in this folder is never recorded, nor what it calls; but for one file that wraps the
+  // program's own functions.
+  void hide_files_under(std::string folder, std::string shown_file) {
+    hidden_folder_ = std::move(folder);
+    shown_file_ = std::move(shown_file);
+  }
+  void set_module_code(PyCodeObject* code) { module_code_ = code; }
+  void set_optimizer_code(PyCodeObject* code) { optimizer_code_ = code; }
+
+  // A row of the table, or one of the special ids.
+  uint32_t intern(PyCodeObject* code);
+  // The table rows of the code behind kModuleFrame and kOptimizerFrame.
+  uint32_t row_of(PyCodeObject* code);
+  bool is_hidden(PyCodeObject* code) const;
+  uint32_t module_row() { return module_code_ == nullptr ? kHiddenFrame : row_of(module_code_); }
+  uint32_t optimizer_row() { return optimizer_code_ == nullptr ? kHiddenFrame : row_of(optimizer_code_); }
+
+  // Empties the table and lets go of all code objects, when no window can refer to it any more.
+  // A change of `epoch` tells threads to drop their caches.
+  void forget();
+  uint64_t epoch() const { return epoch_; }
+
+  // [MT] The function with this id.
+  FrameInfo describe(uint32_t id);
+  // [MT] The line of instruction `offset` in that function; -1 if unknown.
+  int32_t line_of(uint32_t id, int32_t offset);
+
+ private:
+  std::mutex mutex_;  // of frames_, for describe() without the GIL
+  std::deque<FrameInfo> frames_;
+  std::unordered_map<PyCodeObject*, uint32_t> by_code_;
+  std::unordered_map<std::string, uint32_t> by_text_;
+  std::string hidden_folder_;
+  std::string shown_file_;
+  PyCodeObject* module_code_ = nullptr;     // borrowed: torch keeps it
+  PyCodeObject* optimizer_code_ = nullptr;  // likewise
+  uint64_t epoch_ = 1;
+};
+
+}  // namespace opscope

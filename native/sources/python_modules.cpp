@@ -1,0 +1,54 @@
+#include "sources/python_modules.h"
+
+#include <cstring>
+
+namespace opscope {
+
+bool InstanceTable::is_current(const Known& known, PyObject* instance) const {
+  if (known.reference == nullptr) return true;
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* target = nullptr;
+  PyWeakref_GetRef(known.reference, &target);
+  Py_XDECREF(target);
+  return target == instance;
+#else
+  return PyWeakref_GET_OBJECT(known.reference) == instance;
+#endif
+}
+
+uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
+  const auto known = by_address_.find(instance);
+  *is_new = known == by_address_.end() || !is_current(known->second, instance);
+  if (!*is_new) return known->second.row;
+  if (known != by_address_.end()) {
+    Py_XDECREF(known->second.reference);
+    by_address_.erase(known);
+  }
+  PyObject* reference = PyWeakref_NewRef(instance, nullptr);
+  if (reference == nullptr) PyErr_Clear();
+  PyTypeObject* type = Py_TYPE(instance);
+  const char* dot = strrchr(type->tp_name, '.');
+  std::lock_guard lock(mutex_);
+  const auto row = static_cast<uint32_t>(instances_.size());
+  instances_.push_back({reinterpret_cast<uintptr_t>(instance), reinterpret_cast<uintptr_t>(type),
+                        dot == nullptr ? type->tp_name : dot + 1});
+  by_address_.emplace(instance, Known{row, reference});
+  return row;
+}
+
+InstanceInfo InstanceTable::describe(uint32_t row) {
+  std::lock_guard lock(mutex_);
+  return row < instances_.size() ? instances_[row] : InstanceInfo{};
+}
+
+void InstanceTable::forget() {
+  std::unordered_map<PyObject*, Known> dropped;
+  dropped.swap(by_address_);
+  {
+    std::lock_guard lock(mutex_);
+    instances_.clear();
+  }
+  for (const auto& [address, known] : dropped) Py_XDECREF(known.reference);
+}
+
+}  // namespace opscope

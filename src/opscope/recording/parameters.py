@@ -1,0 +1,88 @@
+"""Reading the tensors a module or optimizer holds, when the recorder first meets it.
+
+Called by the native core once per instance, from inside the program's own call: nothing here may
+raise, keep a reference, or run an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from opscope.recording.torch_codes import device_type_code, dtype_code, layout_code
+
+Row = tuple[
+    str, int, int, int, int, int, int, int, int, int, int, int, int, tuple[int, ...], tuple[int, ...]
+]
+"""Name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type, device
+index, layout, requires grad, sizes, strides: what ``native/sources/python_parameters.cpp`` takes."""
+
+PARAMETER, GRADIENT, STATE = 0, 1, 2
+_NO_VERSION = (1 << 64) - 1
+
+
+def read_parameters(owner: Any) -> list[Row]:
+    """The parameters of ``owner`` with their gradients and, for an optimizer, its state."""
+    import torch
+
+    if isinstance(owner, torch.nn.Module):
+        return list(_module_rows(owner))
+    if isinstance(owner, torch.optim.Optimizer):
+        return list(_optimizer_rows(owner))
+    return []
+
+
+def _module_rows(module: Any) -> Iterator[Row]:
+    parameters = vars(module).get("_parameters") or {}
+    for number, (name, parameter) in enumerate(parameters.items()):
+        yield from _rows(name, PARAMETER, number, parameter)
+        yield from _rows(name, GRADIENT, number, _grad_of(parameter))
+
+
+def _optimizer_rows(optimizer: Any) -> Iterator[Row]:
+    parameters = [p for group in optimizer.param_groups for p in group.get("params", ())]
+    for number, parameter in enumerate(parameters):
+        yield from _rows("", PARAMETER, number, parameter)
+        yield from _rows("", GRADIENT, number, _grad_of(parameter))
+        state = optimizer.state.get(parameter) or {}
+        for name, value in state.items():
+            yield from _rows(str(name), STATE, number, value)
+
+
+def _grad_of(parameter: Any) -> Any:
+    # .grad of a tensor that is not a leaf warns; leaves are all that is wanted.
+    return parameter.grad if parameter is not None and parameter.is_leaf else None
+
+
+def _rows(name: str, role: int, number: int, tensor: Any) -> Iterator[Row]:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        return
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            yield (name, role, number, *_describe(tensor))
+    except (RuntimeError, NotImplementedError, TypeError):
+        return  # a tensor without storage or with symbolic sizes: nothing to point at
+
+
+def _describe(tensor: Any) -> tuple[Any, ...]:
+    import torch
+
+    strided = tensor.layout == torch.strided
+    storage = tensor.untyped_storage() if strided else None
+    index = tensor.device.index
+    return (
+        tensor._cdata,
+        storage._cdata if storage is not None else 0,
+        storage.data_ptr() if storage is not None else 0,
+        tensor.storage_offset() if strided else 0,
+        _NO_VERSION if tensor.is_inference() else tensor._version,
+        dtype_code(tensor.dtype),
+        device_type_code(tensor.device.type),
+        -1 if index is None else index,
+        layout_code(tensor.layout),
+        int(tensor.requires_grad),
+        tuple(tensor.size()),
+        tuple(tensor.stride()) if strided else (),
+    )

@@ -1,0 +1,44 @@
+"""What the call recorder must know of Python and torch: whose code to leave out, what a module is."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.recording.parameters import read_parameters
+
+_set_up = False
+
+
+def set_up_python_source() -> None:
+    """Tell the native call recorder about torch's classes, once torch is imported."""
+    global _set_up
+    if _set_up:
+        return
+    import torch
+
+    module_call: Any = torch.nn.Module.__call__
+    optimizer_step: Any = getattr(torch.optim.Optimizer, "_optimizer_step_code", None)
+    package = Path(__file__).parent.parent
+    _native.set_up_python(
+        str(package) + os.sep,
+        str(package / "annotate.py"),
+        torch.nn.Module,
+        getattr(module_call, "__code__", None),
+        getattr(optimizer_step, "__code__", None),
+        read_parameters,
+    )
+    _set_up = True
+
+
+def path_prefixes() -> list[str]:
+    """Folders modules are imported from, longest first: left out of the names of functions."""
+    folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages()]
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.__file__ is not None:
+        folders.append(str(Path(torch.__file__).parent.parent))
+    return [folder + os.sep for folder in sorted({os.path.abspath(f) for f in folders}, reverse=True)]

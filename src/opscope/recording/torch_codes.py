@@ -1,0 +1,66 @@
+"""torch's enumerations as the numbers its C++ side uses, which the recorder stores."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from opscope.trace.dtypes import TORCH_NAMES
+
+DEVICE_TYPES = (
+    "cpu",
+    "cuda",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "fpga",
+    "maia",
+    "xla",
+    "vulkan",
+    "metal",
+    "xpu",
+    "mps",
+    "meta",
+    "hpu",
+    "ve",
+    "lazy",
+    "ipu",
+    "mtia",
+    "privateuseone",
+)
+"""``c10::DeviceType`` in order (c10/core/DeviceType.h)."""
+
+LAYOUTS = (
+    "strided",
+    "sparse_coo",
+    "sparse_csr",
+    "_mkldnn",
+    "sparse_csc",
+    "sparse_bsr",
+    "sparse_bsc",
+    "jagged",
+)
+"""``c10::Layout`` in order (c10/core/Layout.h), as torch's attributes."""
+
+
+@lru_cache(maxsize=256)
+def dtype_code(dtype: Any) -> int:
+    """``c10::ScalarType`` of a ``torch.dtype``; -1 if it is newer than this table."""
+    name = str(dtype).removeprefix("torch.")
+    return next((code for code, known in TORCH_NAMES.items() if known == name), -1)
+
+
+@lru_cache(maxsize=64)
+def device_type_code(device_type: str) -> int:
+    """``c10::DeviceType`` of a device's ``type``; a renamed PrivateUse1 backend counts as that."""
+    known = device_type if device_type in DEVICE_TYPES else "privateuseone"
+    return DEVICE_TYPES.index(known)
+
+
+@lru_cache(maxsize=64)
+def layout_code(layout: Any) -> int:
+    """``c10::Layout`` of a ``torch.layout``."""
+    name = str(layout).removeprefix("torch.")
+    return LAYOUTS.index(name) if name in LAYOUTS else -1
