@@ -107,7 +107,7 @@ class RecordingSession:
             write_chrome = functools.partial(write_chrome_trace, trace)
             self._write("Chrome trace", write_chrome, destination.chrome)
         if saved is not None:
-            self._messages.say(f"to see it again: opscope summary {saved}")
+            self._messages.say(f"look again with `opscope summary {saved}`")
 
     def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
         """Write one file, say where it is, and return that; one that fails leaves the others be."""
@@ -118,8 +118,8 @@ class RecordingSession:
             self._messages.fail(f"The {what} could not be written: {error}")
             return None
         if refused is not None:
-            self._messages.fail(f"{refused} It was written elsewhere instead:")
-        self._messages.say(f"{what}: {written}")
+            self._messages.fail(f"{refused} It went elsewhere instead:")
+        self._messages.say(f"{what} written to {written}")
         return written
 
     def _show(self, trace: Trace) -> None:

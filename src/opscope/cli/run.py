@@ -154,6 +154,9 @@ def _record(asked_for: program.Program, session: RecordingSession) -> None:
     when_torch_is_imported(session.begin)
     try:
         program.run(asked_for)
+    except KeyboardInterrupt:
+        last_action.after_interrupt()
+        raise
     except program.ProgramNotFoundError as error:
         last_action.cancel()
         Messages().fail(str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import signal
 from collections.abc import Callable
@@ -33,6 +34,7 @@ class LastAction:
         self._process = os.getpid()
         self._begun = False
         self._ended = False
+        self._interrupted = False
         self._died_of: int | None = None
         atexit.register(self._at_exit)
         for number in FATAL_SIGNALS:
@@ -40,6 +42,10 @@ class LastAction:
                 signal.signal(number, self._on_signal)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._in_child)
+
+    def after_interrupt(self) -> None:
+        """Tell that the program is ending by an uncaught KeyboardInterrupt."""
+        self._interrupted = True
 
     def cancel(self) -> None:
         """Do nothing at the end after all."""
@@ -49,6 +55,8 @@ class LastAction:
         self._run()
         if self._died_of is not None:
             self._die(self._died_of)
+        if self._interrupted:
+            _interrupt_again()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._begun and not self._ended:
@@ -72,3 +80,10 @@ class LastAction:
     def _die(self, number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+def _interrupt_again() -> None:
+    # Python kills itself by SIGINT, as a shell expects, if the last source text it executed ended
+    # in KeyboardInterrupt. The action may have executed some (dataclasses are made that way).
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")

@@ -92,5 +92,20 @@ print(os.waitpid(ends, 0)[1] >> 8, os.WTERMSIG(os.waitpid(killed, 0)[1]) == sign
     assert run(program) == (0, ["5 True", "last"])
 
 
+def test_an_interrupt_still_kills_whatever_the_action_executes():
+    program = """
+last.cancel()
+def action():
+    exec("print('action', flush=True)")
+last = LastAction(action)
+try:
+    raise KeyboardInterrupt
+except KeyboardInterrupt:
+    last.after_interrupt()
+    raise
+"""
+    assert run(program) == (-signal.SIGINT, ["action"])
+
+
 def test_cancelled():
     assert run("last.cancel()") == (0, [])
