@@ -56,4 +56,22 @@ class ChromeWriter:
     ) -> None: ...
     def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
 
+class PerfettoWriter:
+    """The packets of a Perfetto trace, from columns named ``table.column``; as ChromeWriter."""
+
+    def __init__(
+        self,
+        columns: dict[str, NDArray[Any]],
+        *,
+        event_tracks: list[int],
+        gpu_tracks: list[int],
+        counter_tracks: list[int],
+        categories: list[str],
+        dtype_names: list[str],
+        header: bytes,
+        base_ns: int,
+        first_sequence: int,
+    ) -> None: ...
+    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
+
 def assign_lanes(columns: dict[str, NDArray[Any]]) -> NDArray[np.int32] | None: ...

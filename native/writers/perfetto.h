@@ -1,0 +1,134 @@
+// Writing a trace as Perfetto's native protocol buffers (.pftrace), block by block.
+//
+// Every line of the timeline (a thread, a stream, a lane beside one, a counter) is a packet sequence
+// of its own: names are sent once per sequence and referred to by small numbers, times are the
+// nanoseconds since the packet before. A span costs about 25 bytes that way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "column.h"
+#include "perfetto_inputs.h"
+#include "text_buffer.h"
+
+namespace opscope::writers {
+
+// An integer shown with a span, where it is not `absent`.
+struct PerfettoNumber {
+  std::string name;
+  Column<int64_t> value;
+  int64_t absent = 0;
+};
+
+// A list shown with a span, where it is not empty.
+struct PerfettoList {
+  std::string name;
+  ListColumn values;
+};
+
+// Rows of one table, and the lines they are drawn on.
+struct PerfettoSpans {
+  Column<int32_t> order;         // rows, line by line, by start within a line
+  std::vector<int64_t> lines;    // line i has order[lines[i], lines[i + 1])
+  std::vector<uint64_t> tracks;  // uuid of each line's track
+  Column<int32_t> name;          // row in PerfettoTrace::names
+  Column<uint8_t> category;      // row in PerfettoTrace::categories
+  Column<int64_t> start_ns;
+  Column<int64_t> duration_ns;
+  Column<bool> unfinished;  // may be empty
+  Rows flow_rows;           // may be empty
+  Column<uint64_t> flow_id;
+  Column<bool> flow_ends;  // the arrow ends here; otherwise it starts here
+  std::vector<PerfettoNumber> numbers;
+  std::vector<PerfettoList> lists;
+  const PerfettoInputs* inputs = nullptr;  // of events, where arguments were recorded
+};
+
+struct PerfettoCounter {
+  uint64_t track;
+  Column<int64_t> time_ns;  // never decreasing
+  Column<int64_t> value;
+};
+
+struct PerfettoTrace {
+  Column<int64_t> name_offsets;  // name i is name_bytes[o[i], o[i + 1]); all of it UTF-8
+  Column<uint8_t> name_bytes;
+  std::vector<std::string> categories;
+  std::vector<PerfettoSpans> spans;
+  std::vector<PerfettoCounter> counters;
+  int64_t base_ns = 0;            // nothing is earlier
+  uint32_t first_sequence = 1;    // sequences below it are those of the header
+  std::string header;             // packets that go first: clocks, descriptors of all tracks
+};
+
+// Not [MT]: one thread at a time. Needs no Python. The columns must outlive it.
+class PerfettoWriter {
+ public:
+  explicit PerfettoWriter(PerfettoTrace trace);
+  PerfettoWriter(const PerfettoWriter&) = delete;
+  PerfettoWriter& operator=(const PerfettoWriter&) = delete;
+
+  // Appends whole packets until `out` holds at least `bytes` or the file is complete.
+  // False: there was nothing left to write.
+  bool write(TextBuffer& out, size_t bytes);
+
+ private:
+  // Texts of one kind that the current sequence has been told of, numbered from 1 in that order.
+  class Interned {
+   public:
+    void forget() { ++epoch_, count_ = 0; }
+    // The number of text i, and whether it is new.
+    std::pair<uint32_t, bool> number(size_t i) {
+      if (i >= entries_.size()) entries_.resize(i + 1);
+      Entry& entry = entries_[i];
+      if (entry.epoch == epoch_) [[likely]] return {entry.number, false};
+      entry = {epoch_, ++count_};
+      return {entry.number, true};
+    }
+
+   private:
+    struct Entry {
+      uint32_t epoch = 0;
+      uint32_t number = 0;
+    };
+    std::vector<Entry> entries_;
+    uint32_t epoch_ = 1;
+    uint32_t count_ = 0;
+  };
+
+  bool next_line();
+  void write_spans(TextBuffer& out, size_t bytes);
+  void write_counter(TextBuffer& out, size_t bytes);
+  void begin_sequence(TextBuffer& out, uint64_t track);
+  void close_until(TextBuffer& out, int64_t time_ns);
+  void write_begin(TextBuffer& out, size_t row);
+  bool has_details(size_t row) const;
+  void write_flows(TextBuffer& out, size_t row) const;
+  void write_annotations(TextBuffer& out, size_t row);
+  void write_key(TextBuffer& out, size_t key, std::string_view name);
+  void write_text(TextBuffer& out, size_t key, std::string_view name, size_t text);
+  size_t text_of_list(std::span<const int64_t> values);
+  char* put_head(char* p, uint64_t time_ns);
+  std::string_view name(int32_t row) const;
+
+  PerfettoTrace trace_;
+  size_t table_ = 0;    // of trace_.spans; past them, counters
+  size_t line_ = 0;     // within the table, or number of the counter
+  size_t next_ = 0;     // position within the line
+  bool started_ = false;  // the header is written
+  bool in_line_ = false;  // the current line's sequence has begun
+  uint32_t sequence_;
+  int64_t last_ns_ = 0;  // time of the packet before, in this sequence
+  std::vector<int64_t> open_;  // ends of the spans open on this line, outermost first
+  Interned names_, categories_, keys_, texts_;
+  TextIndex text_index_;  // texts of lists and inputs, over all sequences
+  std::string interned_;  // of the packet being written: finished fields of its InternedData
+};
+
+}  // namespace opscope::writers

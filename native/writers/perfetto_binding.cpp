@@ -1,0 +1,105 @@
+// What Python sees of the Perfetto writer.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "perfetto.h"
+#include "python_columns.h"
+
+using namespace nanobind::literals;
+
+namespace opscope {
+namespace writers {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// Columns of one table, named "<table>.<column>".
+PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table,
+                         std::vector<uint64_t> tracks, const Texts& numbers, const Texts& lists) {
+  const auto at = [&](const char* column) { return table + "." + column; };
+  const size_t n = columns.any<int64_t>(at("start_ns")).size;
+  PerfettoSpans spans;
+  spans.order = columns.any<int32_t>(at("order"));
+  const auto lines = columns.get<int64_t>(at("lines"), tracks.size() + 1);
+  for (size_t i = 0; i < lines.size; ++i) spans.lines.push_back(lines[i]);
+  spans.tracks = std::move(tracks);
+  spans.name = columns.get<int32_t>(at("name"), n);
+  spans.category = columns.get<uint8_t>(at("category"), n);
+  spans.start_ns = columns.get<int64_t>(at("start_ns"), n);
+  spans.duration_ns = columns.get<int64_t>(at("duration_ns"), n);
+  spans.unfinished = columns.any<bool>(at("unfinished"));
+  spans.flow_rows = columns.rows(at("flow_rows"));
+  spans.flow_id = columns.any<uint64_t>(at("flow_id"));
+  spans.flow_ends = columns.any<bool>(at("flow_ends"));
+  for (const auto& name : numbers) {
+    spans.numbers.push_back({name, columns.get<int64_t>(table + "." + name, n), 0});
+  }
+  for (const auto& name : lists) {
+    spans.lists.push_back({name, columns.list(table + "." + name)});
+  }
+  return spans;
+}
+
+// A PerfettoWriter and the arrays it reads.
+class PyPerfettoWriter {
+ public:
+  PyPerfettoWriter(nb::dict arrays, std::vector<uint64_t> event_tracks,
+                   std::vector<uint64_t> gpu_tracks, std::vector<uint64_t> counter_tracks,
+                   Texts categories, Texts dtype_names, nb::bytes header, int64_t base_ns,
+                   uint32_t first_sequence)
+      : columns_(std::move(arrays)) {
+    PerfettoTrace trace;
+    trace.name_offsets = columns_.any<int64_t>("names.offsets");
+    trace.name_bytes = columns_.any<uint8_t>("names.bytes");
+    trace.categories = std::move(categories);
+    inputs_ = std::make_unique<PerfettoInputs>(
+        read_tensors(columns_), read_scalars(columns_), std::move(dtype_names),
+        columns_.any<int64_t>("values.offsets"), columns_.any<uint8_t>("values.bytes"));
+    trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), {}, {}));
+    trace.spans.back().inputs = inputs_.get();
+    trace.spans.push_back(read_spans(columns_, "gpu", std::move(gpu_tracks),
+                                     {"correlation", "bytes"}, {"grid", "block"}));
+    for (size_t i = 0; i < counter_tracks.size(); ++i) {
+      const std::string name = "counter" + std::to_string(i);
+      const auto time = columns_.any<int64_t>(name + ".time_ns");
+      trace.counters.push_back(
+          {counter_tracks[i], time, columns_.get<int64_t>(name + ".value", time.size)});
+    }
+    trace.header.assign(header.c_str(), header.size());
+    trace.base_ns = base_ns;
+    trace.first_sequence = first_sequence;
+    writer_ = std::make_unique<PerfettoWriter>(std::move(trace));
+  }
+
+  nb::object next_block(size_t bytes) { return next_block_of(*writer_, bytes); }
+
+ private:
+  PythonColumns columns_;
+  std::unique_ptr<PerfettoInputs> inputs_;
+  std::unique_ptr<PerfettoWriter> writer_;
+};
+
+}  // namespace
+}  // namespace writers
+
+void bind_perfetto(nanobind::module_& m) {
+  using writers::PyPerfettoWriter;
+  using writers::Texts;
+  using Uuids = std::vector<uint64_t>;
+  nanobind::class_<PyPerfettoWriter>(m, "PerfettoWriter")
+      .def(nanobind::init<nanobind::dict, Uuids, Uuids, Uuids, Texts, Texts, nanobind::bytes,
+                          int64_t, uint32_t>(),
+           "columns"_a, nanobind::kw_only(), "event_tracks"_a, "gpu_tracks"_a,
+           "counter_tracks"_a, "categories"_a, "dtype_names"_a, "header"_a, "base_ns"_a,
+           "first_sequence"_a)
+      .def("next_block", &PyPerfettoWriter::next_block, "size"_a);
+}
+
+}  // namespace opscope

@@ -1,0 +1,140 @@
+"""The lines of a timeline: one per thread and stream, with lanes beside it where spans overlap.
+
+Spans on one line nest, so viewers that draw by nesting (Perfetto, the HTML report) show all of
+them. The Chrome writer places spans by the same rule, but numbers its lines as that format needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.export.chrome_tracks import Yields, yields
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+from opscope.tree.event_tree import event_tree
+
+Indices = npt.NDArray[np.int32]
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line.
+
+    Attributes:
+        name: the thread's name, or ``stream 7``; empty if a thread has none.
+        number: of the thread in the system, or of the stream.
+        device: index of the device of a stream; -1 for a thread.
+        lane: 0 for the thread or stream itself, from 1 for lanes beside it.
+        home: row in the same list of the line this lane is beside; its own row if it is lane 0.
+    """
+
+    name: str
+    number: int
+    device: int
+    lane: int
+    home: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The rows of one table on their lines.
+
+    Attributes:
+        lines: lane 0 of every thread or stream first, then the others.
+        line: row in ``lines``, shape (rows,).
+        duration_ns: as drawn: never negative, and unfinished spans close with their parent.
+    """
+
+    lines: list[Line]
+    line: Indices
+    duration_ns: Values
+
+    def by_line(self, start_ns: Values) -> tuple[Indices, Values]:
+        """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
+        narrow = self.line.astype(np.int16) if len(self.lines) < 2**15 else self.line
+        order = _by_start(start_ns)
+        if len(self.lines) > 1:
+            sorted_lines = narrow if order is None else narrow[order]
+            by_line = np.argsort(sorted_lines, kind="stable")  # int16 sorts by radix
+            order = by_line if order is None else order[by_line]
+        if order is None:
+            order = np.arange(len(start_ns))
+        counts = np.bincount(self.line, minlength=len(self.lines))
+        return order.astype(np.int32), np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def place_events(trace: Trace) -> Placement:
+    """Every event on a line of its thread."""
+    events = trace.events
+    duration = event_tree(trace).duration_ns
+    home, line = _thread_lines(trace)
+    return _place(home, line, events, duration, yields(events))
+
+
+def place_gpu(trace: Trace) -> Placement:
+    """Every row of ``gpu`` on a line of its stream."""
+    gpu = trace.table("gpu")
+    pairs = np.stack([gpu["device_index"].astype(np.int64), gpu["stream"].astype(np.int64)], axis=1)
+    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
+    home = [
+        Line(f"stream {stream}", stream, device, 0, i)
+        for i, (device, stream) in enumerate(distinct.tolist())
+    ]
+    never = np.broadcast_to(np.uint8(0), len(gpu))
+    return _place(home, row.reshape(-1).astype(np.int32), gpu, gpu["duration_ns"], never)
+
+
+def _thread_lines(trace: Trace) -> tuple[list[Line], Indices]:
+    """Lane 0 of every thread of the system, and the line of every event."""
+    threads, thread = trace.table("threads"), trace.events["thread"]
+    if not len(threads):  # a foreign trace without a threads table
+        return [Line("", 0, -1, 0, 0)], np.zeros(len(thread), dtype=np.int32)
+    numbers, first, row = np.unique(
+        threads["system_thread_id"], return_index=True, return_inverse=True
+    )
+    names = [trace.names[threads["name"][t]] for t in first]
+    lines = [
+        Line(name, number, -1, 0, i)
+        for i, (name, number) in enumerate(zip(names, numbers.tolist(), strict=True))
+    ]
+    return lines, row.reshape(-1).astype(np.int32)[thread]
+
+
+def _place(
+    home: list[Line], line: Indices, table: Table, duration: Values, yielding: Yields
+) -> Placement:
+    start = table["start_ns"]
+    if len(duration) and duration.min() < 0:
+        duration = np.maximum(duration, 0)
+    order = _by_start(start)
+    columns = {
+        "track": line,
+        "start_ns": start,
+        "duration_ns": duration,
+        "yields": yielding,
+        "order": np.arange(len(start), dtype=np.int32) if order is None else order.astype(np.int32),
+    }
+    lanes = _native.assign_lanes(columns)
+    if lanes is None:
+        return Placement(home, line, duration)
+    moved = np.flatnonzero(lanes)
+    pairs = np.stack([line[moved], lanes[moved]], axis=1)
+    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
+    beside = [
+        Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in distinct.tolist()
+    ]
+    spread = line.copy()
+    spread[moved] = len(home) + row.reshape(-1)
+    return Placement(home + beside, spread, duration)
+
+
+def _by_start(start_ns: Values) -> npt.NDArray[np.int64] | None:
+    """Rows in order of start; None if they are in that order already."""
+    if np.all(start_ns[1:] >= start_ns[:-1]):
+        return None
+    return np.argsort(start_ns, kind="stable")

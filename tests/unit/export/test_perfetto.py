@@ -1,0 +1,247 @@
+"""Perfetto files, read back with Perfetto's own protocol buffers."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.build_trace import (
+    ORIGIN_NS,
+    allocation,
+    build_trace,
+    kernel,
+    nanoseconds,
+    span,
+    tensor,
+)
+from tests.support.read_perfetto import PerfettoFile, Slice, read_perfetto
+
+from opscope.errors import UsageError
+from opscope.export.perfetto import perfetto_blocks, write_perfetto
+from opscope.trace.names import Names
+from opscope.trace.schema import AllocationAction, EventKind, RecordScope
+from opscope.trace.trace import Trace
+
+pytest.importorskip("perfetto", reason="needs the perfetto package: pip install perfetto")
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    def write(trace: Trace) -> PerfettoFile:
+        write_perfetto(trace, tmp_path / "trace.pftrace")
+        return read_perfetto(tmp_path / "trace.pftrace")
+
+    return write
+
+
+def times(found: Slice) -> tuple[str, float, float]:
+    """Name, start and end in microseconds of the description."""
+    return found.name, (found.start - ORIGIN_NS) / 1000, (found.end - ORIGIN_NS) / 1000
+
+
+def test_spans_are_slices_on_the_tracks_of_their_threads(written):
+    file = written(
+        build_trace("""
+            ProfilerStep#0      0..100
+              aten::mm         10..30.5
+                aten::empty    11..12
+              aten::mm         40..50
+            MmBackward0        50..70   @autograd
+        """)
+    )
+    assert [(times(s), s.track) for s in file.slices] == [
+        (("ProfilerStep#0", 0, 100), "main"),
+        (("aten::mm", 10, 30.5), "main"),
+        (("aten::empty", 11, 12), "main"),
+        (("aten::mm", 40, 50), "main"),
+        (("MmBackward0", 50, 70), "autograd"),
+    ]
+    assert [s.category for s in file.slices] == ["annotation"] + ["operator"] * 4
+
+
+def test_kinds_of_events_are_categories(written):
+    spans = [span(f"k{kind}", i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
+    assert [s.category for s in written(build_trace(spans)).slices] == [
+        "operator", "annotation", "python", "python", "module", "optimizer", "gc", "runtime",
+    ]  # fmt: skip
+
+
+def test_spans_that_overlap_without_nesting_are_on_lanes_beside_their_thread(written):
+    file = written(
+        build_trace(
+            [
+                span("outer", 0, 100, parent=-1),
+                span("async", 10, 150, parent=-1, is_async=True),
+                span("crossing", 50, 120, parent=-1),
+            ]
+        )
+    )
+    assert {(*times(s), s.track) for s in file.slices} == {
+        ("outer", 0, 100, "main"),
+        ("async", 10, 150, "main/overlap 1"),
+        ("crossing", 50, 120, "main/overlap 1"),
+    }
+
+
+def test_a_span_without_length_and_one_without_an_end(written):
+    file = written(
+        build_trace([span("step", 0, 100), span("open", 10, None), span("point", 20, 20)])
+    )
+    assert [times(s) for s in file.slices] == [
+        ("step", 0, 100),
+        ("open", 10, 100),
+        ("point", 20, 20),
+    ]
+    assert file.slices[1].arguments == {"unfinished": True}
+
+
+def test_arguments_are_one_line_of_text(written):
+    file = written(
+        build_trace(
+            [
+                span("aten::add", 0, 1, inputs=[tensor(2, 3), tensor(), 1]),
+                span("aten::cat", 2, 3, inputs=[[tensor(4, dtype="int64"), tensor(5)], 0]),
+                span("aten::add", 4, 5, inputs=[tensor(2, 3), tensor(), 1]),
+                span("aten::rand", 6, 7),
+            ]
+        )
+    )
+    assert [s.arguments.get("inputs") for s in file.slices] == [
+        "float32[2,3], float32[], 1",
+        "int64[4], float32[5], 0",
+        "float32[2,3], float32[], 1",
+        None,
+    ]
+
+
+def test_overloads_are_part_of_the_name(written):
+    file = written(build_trace([span("aten::add", 0, 1, overload="Tensor"), ("aten::add", 2, 3)]))
+    assert [s.name for s in file.slices] == ["aten::add.Tensor", "aten::add"]
+
+
+def test_python_calls_without_a_name_show_their_frame(written):
+    call = span("", 0, 1, kind=EventKind.PYTHON_CALL, frame=("train.py", 7, "main"))
+    assert written(build_trace([call])).slices[0].name == "train.py(7): main"
+
+
+def test_arrows_go_from_forward_to_backward_and_from_launch_to_kernel(written):
+    file = written(
+        build_trace(
+            [
+                span("aten::mm", 0, 10, sequence_number=3),
+                span("cudaLaunchKernel", 2, 3, kind=EventKind.RUNTIME_CALL),
+                span(
+                    "MmBackward0", 20, 30, "autograd", sequence_number=3, forward_thread=1,
+                    scope=RecordScope.BACKWARD_FUNCTION,
+                ),
+            ],
+            gpu=[
+                kernel("gemm", 4, 9, launch=1, correlation_id=77, grid=[1, 2, 3], block=[64, 1, 1]),
+                kernel("lonely", 10, 11),
+                kernel("copy", 12, 13, kind=1, size_bytes=4096, stream=9),
+            ],
+        )
+    )  # fmt: skip
+    by_name = {s.name: s for s in file.slices}
+    assert by_name["aten::mm"].flows == by_name["MmBackward0"].ends_flows == [1]
+    assert by_name["cudaLaunchKernel"].flows == by_name["gemm"].ends_flows == [2]
+    assert by_name["lonely"].flows == by_name["lonely"].ends_flows == []
+    assert by_name["gemm"].track == "GPU 0/stream 7"
+    assert by_name["gemm"].arguments == {"correlation": 77, "grid": "[1,2,3]", "block": "[64,1,1]"}
+    assert (by_name["copy"].track, by_name["copy"].arguments) == ("GPU 0/stream 9", {"bytes": 4096})
+
+
+def test_memory_in_use_is_a_counter_per_device(written):
+    file = written(
+        build_trace(
+            [("aten::empty", 0, 10)],
+            allocations=[
+                allocation(1, 512),
+                allocation(2, 64, device_type=1, device_index=0, total_reserved_bytes=2048),
+                allocation(3, -512),
+                allocation(4, 4096, action=AllocationAction.OUT_OF_MEMORY),
+            ],
+        )
+    )
+    assert file.counters == {
+        "python/CPU memory allocated": [(nanoseconds(1), 512), (nanoseconds(3), 0)],
+        "python/CUDA 0 memory allocated": [(nanoseconds(2), 64)],
+        "python/CUDA 0 memory reserved": [(nanoseconds(2), 2048)],
+    }
+    assert [(s.name, s.start) for s in file.instants] == [("out of memory", nanoseconds(4))]
+
+
+def test_an_empty_trace_is_a_valid_file(written):
+    file = written(Trace({}, Names.from_strings([])))
+    assert file.slices == []
+
+
+@pytest.mark.parametrize(
+    "name", ["</script><b>", "\x00\x1b[31m", "\ud800", "名前" * 10, "x" * 2_000_000, " "]
+)
+def test_hostile_names_arrive_whole(written, name):
+    file = written(build_trace([span(name, 0, 1)]))
+    assert file.slices[0].name == name.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def test_bytes_that_are_no_text_are_replaced(written):
+    trace = build_trace([span("n", 0, 1, inputs=["text"])])
+    blob = bytearray(trace.names.blob)
+    blob[:] = b"\xff" * len(blob)
+    broken = Trace({n: trace.table(n) for n in ("events", "threads", "scalars")},
+                   Names(trace.names.offsets, bytes(blob)))  # fmt: skip
+    found = written(broken).slices[0]
+    assert (found.name, found.arguments["inputs"]) == ("\ufffd", "\ufffd" * 4)
+
+
+def test_a_file_name_in_gz_is_compressed(tmp_path):
+    trace = build_trace([("op", 0, 1)])
+    write_perfetto(trace, tmp_path / "a.pftrace")
+    write_perfetto(trace, tmp_path / "a.pftrace.gz")
+    packed = (tmp_path / "a.pftrace.gz").read_bytes()
+    assert gzip.decompress(packed) == (tmp_path / "a.pftrace").read_bytes()
+
+
+def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
+    with pytest.raises(UsageError, match="Cannot write"):
+        write_perfetto(build_trace([("op", 0, 1)]), tmp_path / "no" / "a.pftrace")
+
+
+def test_blocks_are_whole_whatever_their_size(monkeypatch, tmp_path):
+    trace = build_trace([span(f"op{i % 7}", i, i + 5, f"t{i % 3}", parent=-1) for i in range(200)])
+    whole = b"".join(bytes(block) for block in perfetto_blocks(trace))
+    monkeypatch.setattr("opscope.export.perfetto.BLOCK_BYTES", 64)
+    pieces = [bytes(block) for block in perfetto_blocks(trace)]
+    assert len(pieces) > 50
+    assert b"".join(pieces) == whole
+
+
+spans_of_any_kind = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c"]),
+        st.integers(0, 40),
+        st.integers(0, 40),
+        st.sampled_from(["main", "worker"]),
+        st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(spans_of_any_kind)
+def test_no_span_is_dropped_or_cut(tmp_path_factory, described):
+    rows = sorted(
+        (span(name, start, start + length, thread, parent=-1, is_async=is_async)
+         for name, start, length, thread, is_async in described),
+        key=lambda s: s.start,
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("perfetto") / "a.pftrace"
+    write_perfetto(build_trace(rows), path)
+    slices = read_perfetto(path).slices
+    expected = Counter((s.name, s.start, s.end, s.thread) for s in rows)
+    assert Counter((*times(s), s.track.partition("/")[0]) for s in slices) == expected
