@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "arguments.h"
+#include "identity.h"
 #include "python_columns.h"
 
 namespace opscope {
@@ -92,6 +93,7 @@ class WindowDecoder {
     write_outputs();
     write_parameters();
     write_allocations();
+    assign_identity(out_);
     out_.unmatched_ends = ends_.total - ends_.matched;
     return std::move(out_);
   }

@@ -32,6 +32,7 @@ struct TensorColumns {
   std::vector<uint64_t> impl, storage, storage_impl;
   std::vector<int64_t> storage_offset, version;
   std::vector<int8_t> dtype, device_type, device_index, layout;
+  std::vector<int64_t> tensor_id, allocation_id;  // see identity.h
   ListColumn sizes, strides;
 };
 
@@ -47,6 +48,7 @@ struct AllocationColumns {
   std::vector<int64_t> time_ns, size_bytes, total_allocated_bytes, total_reserved_bytes;
   std::vector<uint64_t> address;
   std::vector<int8_t> device_type, device_index;
+  std::vector<int64_t> tensor_id, allocation_id;  // see identity.h
 };
 
 struct ThreadColumns {

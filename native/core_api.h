@@ -48,6 +48,11 @@ struct BridgeApi {
   // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
   // callback that does nothing, which is torch's own part of the cost.
   double (*time_spans)(bool empty_callback);
+  // Lets go of the TensorImpls that were kept from being reused. Called while no window wants both
+  // inputs and memory.
+  void (*release_tensors)();
+  // How many TensorImpls could not be kept within the byte budget, so far.
+  uint64_t (*tensors_not_held)();
 };
 
 using AttachBridge = const BridgeApi* (*)(const CoreApi*);  // exported as opscope_attach

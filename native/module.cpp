@@ -67,6 +67,8 @@ nb::dict tensors(TensorColumns&& t) {
   table["device_type"] = array(std::move(t.device_type));
   table["device_index"] = array(std::move(t.device_index));
   table["layout"] = array(std::move(t.layout));
+  table["tensor_id"] = array(std::move(t.tensor_id));
+  table["allocation_id"] = array(std::move(t.allocation_id));
   table["requires_grad"] = bools(std::move(t.requires_grad));
   table["is_wrapped_number"] = bools(std::move(t.is_wrapped_number));
   table["sizes"] = lists(std::move(t.sizes));
@@ -97,6 +99,8 @@ nb::dict allocations(AllocationColumns&& a) {
   table["total_reserved_bytes"] = array(std::move(a.total_reserved_bytes));
   table["device_type"] = array(std::move(a.device_type));
   table["device_index"] = array(std::move(a.device_index));
+  table["tensor_id"] = array(std::move(a.tensor_id));
+  table["allocation_id"] = array(std::move(a.allocation_id));
   return table;
 }
 
@@ -157,6 +161,8 @@ nb::dict parameters(ParameterColumns&& p, TensorColumns&& t) {
   table["device_type"] = array(std::move(t.device_type));
   table["device_index"] = array(std::move(t.device_index));
   table["layout"] = array(std::move(t.layout));
+  table["tensor_id"] = array(std::move(t.tensor_id));
+  table["allocation_id"] = array(std::move(t.allocation_id));
   table["sizes"] = lists(std::move(t.sizes));
   table["strides"] = lists(std::move(t.strides));
   return table;

@@ -193,6 +193,13 @@ void Recorder::discard_window(uint32_t id) {
 }
 
 void Recorder::release_memory() {
+  constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
+  const bool identity = std::any_of(windows_.begin(), windows_.end(), [](const auto& entry) {
+    return entry.second->open && (entry.second->wants & kIdentity) == kIdentity;
+  });
+  if (bridge_ != nullptr && !identity && (configured_ & kIdentity) != kIdentity) {
+    bridge_->release_tensors();
+  }
   for (const auto& thread : threads_) {
     uint64_t first_needed = thread->log().size();
     for (const auto& [id, window] : windows_) {

@@ -8,7 +8,10 @@
 #include <torch/csrc/profiler/orchestration/observer.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdio>
+#include <mutex>
 #include <vector>
 
 #include "core_api.h"
@@ -36,6 +39,112 @@ ThreadLog* this_thread() {
 
 uint32_t wanted() { return core->wanted->load(std::memory_order_relaxed); }
 
+// ---- Tensor identity -----------------------------------------------------------------------
+
+// A tensor is told apart from others by the address of its TensorImpl, so while inputs and memory
+// are recorded together that address must not be reused. A weak reference ensures it: it keeps the
+// struct of some 200 bytes, never the tensor's data. The owning thread appends to its list and any
+// thread may release what was published, but only between recordings.
+class HeldTensors {
+ public:
+  static constexpr uint64_t kMaxHeld = (512u << 20) / sizeof(c10::TensorImpl);
+
+  // [owner]
+  void hold(c10::TensorImpl* impl) {
+    const uint64_t epoch = epoch_.load(std::memory_order_relaxed);
+    if (cache_epoch_ != epoch) {
+      cache_.fill(nullptr);
+      cache_epoch_ = epoch;
+    }
+    const void*& slot = cache_[(reinterpret_cast<uintptr_t>(impl) >> 6) % cache_.size()];
+    if (slot == impl) return;  // held since this recording began
+    slot = impl;
+    if (held_.fetch_add(1, std::memory_order_relaxed) >= kMaxHeld) {
+      held_.fetch_sub(1, std::memory_order_relaxed);
+      not_held_.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    c10::raw::weak_intrusive_ptr::incref(impl);
+    if (used_ == Block::kItems) add_block();
+    tail_->items[used_++] = impl;
+    published_.store(published_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  static HeldTensors& this_thread() {
+    thread_local HeldTensors* list = nullptr;
+    if (list == nullptr) {
+      std::lock_guard lock(mutex());
+      list = lists().emplace_back(new HeldTensors);
+    }
+    return *list;
+  }
+
+  static void release_all() {
+    std::lock_guard lock(mutex());
+    epoch_.fetch_add(1);  // what threads believe to be held no longer is
+    for (HeldTensors* list : lists()) list->release();
+  }
+
+  static uint64_t not_held() { return not_held_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Block {
+    static constexpr size_t kItems = 4096;
+    c10::TensorImpl* items[kItems];
+    std::atomic<Block*> next{nullptr};
+  };
+
+  HeldTensors() : tail_(new Block), head_(tail_) {}
+
+  void add_block() {
+    auto* block = new Block;
+    tail_->next.store(block, std::memory_order_release);
+    tail_ = block;
+    used_ = 0;
+  }
+
+  void release() {
+    const uint64_t published = published_.load(std::memory_order_acquire);
+    for (; released_ < published; ++released_, ++head_used_) {
+      if (head_used_ == Block::kItems) {
+        Block* next = head_->next.load(std::memory_order_acquire);
+        delete head_;
+        head_ = next;
+        head_used_ = 0;
+      }
+      c10::raw::weak_intrusive_ptr::decref(head_->items[head_used_]);
+      held_.fetch_sub(1, std::memory_order_relaxed);
+    }
+  }
+
+  static std::mutex& mutex() {
+    static auto* instance = new std::mutex;
+    return *instance;
+  }
+  static std::vector<HeldTensors*>& lists() {
+    static auto* instance = new std::vector<HeldTensors*>;
+    return *instance;
+  }
+
+  static inline std::atomic<uint64_t> epoch_{1};
+  static inline std::atomic<uint64_t> held_{0};
+  static inline std::atomic<uint64_t> not_held_{0};
+
+  // The owner's side.
+  std::array<const void*, 2048> cache_{};
+  uint64_t cache_epoch_ = 0;
+  size_t used_ = 0;  // in the tail block
+  Block* tail_;
+  std::atomic<uint64_t> published_{0};
+  // The releasing side, under the mutex.
+  Block* head_;
+  size_t head_used_ = 0;
+  uint64_t released_ = 0;
+};
+
+// Set while both inputs and memory are wanted.
+std::atomic<bool> holding{false};
+
 // ---- Arguments -----------------------------------------------------------------------------
 
 // Copies one tensor's metadata. Symbolic and nested shapes have no plain numbers to copy, and asking
@@ -49,6 +158,7 @@ bool put_tensor(Arena& arena, const at::Tensor& tensor) {
     arena.advance(1);
     return true;
   }
+  if (holding.load(std::memory_order_relaxed)) HeldTensors::this_thread().hold(impl);
   const c10::IntArrayRef sizes = impl->sizes();
   const bool has_strides = impl->layout() == c10::kStrided;
   const size_t dim = std::min<size_t>(sizes.size(), UINT8_MAX);
@@ -383,6 +493,7 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
       callback_handle = at::INVALID_CALLBACK_HANDLE;
     }
     reporter()->enable(wants);
+    holding = (wants & kWantInputs) != 0 && (wants & kWantMemory) != 0;
     if ((wants & (kWantOperators | kWantAnnotations)) != 0) register_callbacks(wants);
     return true;
   } catch (const std::exception& error) {
@@ -416,7 +527,8 @@ double time_spans(bool empty_callback) {
 }
 
 const BridgeApi bridge = {kCoreApiVersion, OPSCOPE_TORCH_VERSION, &configure,
-                          &enter_thread,   &leave_thread, &time_spans};
+                          &enter_thread,   &leave_thread, &time_spans,
+                          [] { HeldTensors::release_all(); }, &HeldTensors::not_held};
 
 }  // namespace
 }  // namespace opscope
