@@ -165,7 +165,7 @@ _MEMORY: dict[str, Reader] = {
     "time_range": _time_range("allocations", "time_ns"),
     "thread": _memory_thread,
     "fwd_thread": _memory_thread,
-    "device_resource_id": _system_thread("allocations"),
+    "device_resource_id": _memory_thread,
 }
 
 _GPU: dict[str, Reader] = {

@@ -37,7 +37,7 @@ def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> No
         metric: one of :data:`METRICS`, in microseconds.
 
     Raises:
-        UsageError: unknown metric, no stacks in the trace, or the file cannot be written.
+        UsageError: unknown metric, nothing to write, or the file cannot be written.
     """
     check_metric(metric)
     listing = Listing(trace)
@@ -49,6 +49,11 @@ def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> No
     on_cpu = metric == METRICS[0]
     value = listing.self_ns if on_cpu else measure_device_time(listing).self_ns
     chosen = np.flatnonzero(listing.listed & (stacks.innermost >= 0) & (value >= 1000))
+    if not chosen.size:
+        raise UsageError(
+            f"No event with a stack has a microsecond of {metric}. Choose another metric; device "
+            "time needs a recording with a device."
+        )
     pairs = ((stacks.of(event), int(value[event]) // 1000) for event in chosen.tolist())
     write_collapsed(pairs, path)
 

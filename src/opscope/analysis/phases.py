@@ -1,0 +1,91 @@
+"""Which part of a training step each event belongs to: loading data, forward, backward, optimizer.
+
+Read off the spans torch itself emits (``enumerate(DataLoader)#...``, ``Optimizer.step#...``, the
+autograd engine's nodes), so it works for programs that annotate nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.schema import EventKind, RecordScope
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.event_tree import event_tree
+
+
+class Phase(IntEnum):
+    """Part of a step; the order in which reports show them."""
+
+    DATA_LOADING = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    GARBAGE_COLLECTION = 4
+
+
+PHASE_NAMES = ("data loading", "forward", "backward", "optimizer", "garbage collection")
+"""By ``Phase``."""
+
+NO_PHASE = -1
+
+_PREFIXES = (
+    ("enumerate(DataLoader)#", Phase.DATA_LOADING),
+    ("Optimizer.step#", Phase.OPTIMIZER),
+    ("Optimizer.zero_grad#", Phase.OPTIMIZER),
+    ("autograd::engine::", Phase.BACKWARD),
+)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The phase of every event.
+
+    Attributes:
+        phase: ``Phase`` or ``NO_PHASE``, shape (events,).
+        outermost: where a phase is entered: no event around it is in the same phase and belongs
+            to it for the same reason. Durations of these add up. Shape (events,).
+    """
+
+    phase: npt.NDArray[np.int8]
+    outermost: npt.NDArray[np.bool_]
+
+
+def find_phases(trace: Trace) -> Phases:
+    """Mark the spans that say what they are; what runs inside them is in the same phase.
+
+    An operator inside none of them is forward work. Python calls and annotations that are inside
+    none have no phase.
+    """
+    own = _own_phase(trace)
+    parent = event_tree(trace).parent
+    marked = own >= 0
+    around = nearest_ancestor(parent, marked)
+    inherited = np.where(around >= 0, own[around], NO_PHASE)
+    free = (trace.events["kind"] == EventKind.OPERATOR) & ~marked & (around < 0)
+    phase = np.where(marked, own, inherited)
+    phase[free] = Phase.FORWARD
+    enters = marked & (inherited != own)
+    enters |= free & (nearest_ancestor(parent, free) < 0)
+    return Phases(phase.astype(np.int8), enters)
+
+
+def _own_phase(trace: Trace) -> npt.NDArray[np.int8]:
+    """The phase that events say of themselves."""
+    events, names = trace.events, trace.names
+    used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
+    of_name = np.full(len(names) + 1, NO_PHASE, dtype=np.int8)
+    for name in used.tolist():
+        text = names[name]
+        for prefix, phase in _PREFIXES:
+            if text.startswith(prefix):
+                of_name[name] = phase
+    own = of_name[events["name"]]
+    own[events["scope"] == RecordScope.BACKWARD_FUNCTION] = Phase.BACKWARD
+    own[events["kind"] == EventKind.OPTIMIZER_CALL] = Phase.OPTIMIZER
+    own[events["kind"] == EventKind.GC_PAUSE] = Phase.GARBAGE_COLLECTION
+    return own

@@ -1,0 +1,100 @@
+"""Which lines of the program its time was spent on, from the recorded Python calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.device_time import measure_device_time
+from opscope.analysis.listing import Listing
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.frame_text import python_events
+from opscope.tree.self_time import minus_children
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SourceLines:
+    """One row per line that called something, in order of first call. Shape (rows,) each.
+
+    Attributes:
+        file: as Python names it.
+        line: from 1; -1 where only the function is known.
+        function: the function the line is in.
+        calls: calls made from the line.
+        total_ns: time in them; of calls within calls of the same line only the outermost count.
+        self_ns: that outside the calls made further down.
+        device_ns: device work launched in them.
+    """
+
+    file: list[str]
+    line: Values
+    function: list[str]
+    calls: Values
+    total_ns: Values
+    self_ns: Values
+    device_ns: Values
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+
+def source_lines(trace: Trace, listing: Listing | None = None) -> SourceLines:
+    """Sum the calls made from every line; empty if no Python calls were recorded."""
+    listing = listing or Listing(trace)
+    calls = trace.table("python_calls")
+    made = np.flatnonzero(calls["caller"] >= 0)
+    event = calls["event"][made].astype(np.int64)
+    line, caller, number = _lines(calls["caller"][made], calls["caller_line"][made])
+    lines = len(caller)
+    line_of = np.full(len(trace.events), -1, dtype=np.int64)
+    line_of[event] = line
+    is_call = python_events(trace)
+    around = nearest_ancestor(listing.tree.parent, is_call)
+    own = minus_children(np.where(is_call, around, -1), listing.duration_ns)
+    outermost = ~_inside_same_line(line_of, around, event)
+    frames, names = trace.table("frames"), trace.names
+    device = measure_device_time(listing).total_ns
+    return SourceLines(
+        file=[names[frames["file"][frame]] for frame in caller],
+        line=number,
+        function=[names[frames["function"][frame]] for frame in caller],
+        calls=np.bincount(line, minlength=lines),
+        total_ns=_sum(line, np.where(outermost, listing.duration_ns[event], 0), lines),
+        self_ns=_sum(line, own[event], lines),
+        device_ns=_sum(line, np.where(outermost, device[event], 0), lines),
+    )
+
+
+def _lines(
+    caller: npt.NDArray[np.int32], number: npt.NDArray[np.int32]
+) -> tuple[Values, Values, Values]:
+    """The line of every call, and frame and number of every line."""
+    pairs = np.stack([caller, number], axis=1).astype(np.int64)
+    distinct, first, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    by_first = np.argsort(first)
+    place = np.empty_like(by_first)
+    place[by_first] = np.arange(len(by_first))
+    distinct = distinct[by_first].reshape(-1, 2)
+    return place[group.reshape(-1)], distinct[:, 0], distinct[:, 1]
+
+
+def _inside_same_line(line_of: Values, around: Values, event: Values) -> npt.NDArray[np.bool_]:
+    """Whether a call made from the same line is around each of ``event``."""
+    found = np.zeros(len(event), dtype=np.bool_)
+    above, pending = around[event].astype(np.int64), np.arange(len(event))
+    while pending.size:  # one round per level of the deepest stack
+        pending = pending[above[pending] >= 0]
+        same = line_of[above[pending]] == line_of[event[pending]]
+        found[pending[same]] = True
+        pending = pending[~same]
+        above[pending] = around[above[pending]]
+    return found
+
+
+def _sum(group: Values, values: Values, groups: int) -> Values:
+    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

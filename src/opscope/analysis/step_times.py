@@ -1,0 +1,111 @@
+"""How long every training step took, and what it spent the time on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.listing import Listing
+from opscope.analysis.phases import Phase, find_phases
+from opscope.trace.trace import Trace
+from opscope.tree.event_tree import event_tree
+from opscope.tree.steps import Steps, find_steps, step_of_events
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """One row per step, in order of start.
+
+    Attributes:
+        steps: their numbers and bounds.
+        duration_ns: shape (steps,).
+        phase_ns: time during which at least one thread was in each phase, shape (steps, phases).
+        busy_ns: time during which any was in any phase; the rest is Python, or waiting.
+        events: how many started in each.
+        labels: the operators that took most time of their own over all steps.
+        label_ns: self time of each of ``labels`` in each step, shape (steps, labels).
+    """
+
+    steps: Steps
+    duration_ns: Values
+    phase_ns: Values
+    busy_ns: Values
+    events: Values
+    labels: list[str]
+    label_ns: Values
+
+
+def step_times(trace: Trace, listing: Listing | None = None, label_limit: int = 20) -> StepTimes:
+    """Time per step and phase; empty if the program had no ``ProfilerStep#N`` spans.
+
+    Args:
+        trace: the recording.
+        listing: of ``trace``, where it has been made already.
+        label_limit: how many operators to follow from step to step.
+    """
+    steps, tree = find_steps(trace), event_tree(trace)
+    row = _row_of_step(steps, step_of_events(trace))
+    phases = find_phases(trace)
+    entered = np.flatnonzero(phases.outermost & (row >= 0))
+    start, step = tree.start_ns[entered], row[entered]
+    # What outlives its step counts up to the step's end.
+    end = np.minimum(start + tree.duration_ns[entered], steps.end_ns[step])
+    phase = phases.phase[entered].astype(np.int64)
+    by_phase = covered(start, end, step * len(Phase) + phase, len(steps) * len(Phase))
+    labels, label_ns = _labels_by_step(listing or Listing(trace), row, len(steps), label_limit)
+    return StepTimes(
+        steps=steps,
+        duration_ns=steps.end_ns - steps.start_ns,
+        phase_ns=by_phase.reshape(len(steps), len(Phase)),
+        busy_ns=covered(start, end, step, len(steps)),
+        events=np.bincount(row[row >= 0], minlength=len(steps)),
+        labels=labels,
+        label_ns=label_ns,
+    )
+
+
+def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
+    """Length of the union of the intervals of every group. Shape (groups,)."""
+    if not len(start):
+        return np.zeros(groups, dtype=np.int64)
+    order = np.lexsort((start, group))
+    group, origin = group[order], start.min()
+    # Every group gets a stretch of its own, so one running maximum serves them all.
+    stretch = end.max() - origin + 1
+    shift = (np.cumsum(np.diff(group, prepend=group[0]) != 0)) * stretch
+    begin, finish = start[order] - origin + shift, end[order] - origin + shift
+    reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
+    added = np.maximum(finish - np.maximum(begin, reached), 0)
+    return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
+
+
+def _row_of_step(steps: Steps, number: Values) -> Values:
+    """Row in ``steps`` of every event, -1 outside all."""
+    if not len(steps):
+        return np.full(len(number), -1, dtype=np.int64)
+    by_number = np.argsort(steps.number, kind="stable")
+    position = np.searchsorted(steps.number[by_number], number)
+    candidate = by_number[np.minimum(position, len(steps) - 1)]
+    return np.where(steps.number[candidate] == number, candidate, -1)
+
+
+def _labels_by_step(
+    listing: Listing, row: Values, steps: int, limit: int
+) -> tuple[list[str], Values]:
+    inside = np.flatnonzero(listing.listed & (row >= 0))
+    label, own = listing.group_label[inside], listing.self_ns[inside]
+    total = np.bincount(label, weights=own, minlength=len(listing.group_texts))
+    step_labels = [i for i, text in enumerate(listing.group_texts) if text == "ProfilerStep*"]
+    total[step_labels] = 0
+    top = np.argsort(-total, kind="stable")[:limit]
+    top = top[total[top] > 0]
+    place = np.full(len(total), -1, dtype=np.int64)
+    place[top] = np.arange(len(top))
+    known = place[label] >= 0
+    key = row[inside][known] * len(top) + place[label[known]]
+    sums = np.bincount(key, weights=own[known], minlength=steps * len(top)).astype(np.int64)
+    return [listing.group_texts[i] for i in top], sums.reshape(steps, len(top))

@@ -1,0 +1,321 @@
+"""The same recording, read by torch.profiler's own classes and by opscope's.
+
+torch.profiler records a small seeded program; its raw events become a Trace; then every list,
+relation, sum and table made from both must agree. Only times in text may differ in the last digit,
+which is rounding: torch adds up floats, opscope integers.
+"""
+
+import re
+import warnings
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils.flop_counter import FlopCounterMode
+
+from opscope.analysis.flops import count_flops
+from opscope.drop_in.event_list import make_event_list
+from support.torch_reference import trace_of
+
+SAME = (
+    "name", "trace_name", "overload_name", "thread", "fwd_thread", "count", "input_shapes",
+    "concrete_inputs", "kwinputs", "stack", "scope", "use_device", "cpu_memory_usage",
+    "device_memory_usage", "self_cpu_memory_usage", "self_device_memory_usage", "is_async",
+    "is_remote", "sequence_nr", "node_id", "device_type", "device_resource_id", "is_legacy",
+    "is_user_annotation", "is_python_function", "activity_type", "flow_id", "flow_type",
+    "flow_start", "structured_input_shapes", "structured_input_strides", "input_dtypes",
+    "linked_correlation_id", "event_metadata", "device_time_total",
+)  # fmt: skip
+
+
+def mlp():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2))
+
+
+def differentiate_mlp(model=None):
+    out = (model or mlp())(torch.randn(3, 4))
+    (out + torch.cat([out, out]).sum()).mean().backward()
+
+
+def train_mlp():
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        differentiate_mlp(model)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def train_conv():
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(2, 4, 3, padding=1, groups=2), torch.nn.BatchNorm2d(4), torch.nn.Flatten()
+    )
+    model(torch.randn(2, 2, 6, 6)).sum().backward()
+
+
+def differentiate_twice():
+    a = torch.randn(3, requires_grad=True)
+    y = (a * a).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    (gradient,) = torch.autograd.grad((a**3).sum(), a, create_graph=True)
+    gradient.sum().backward()
+
+
+def annotate():
+    with record_function("outer"):
+        with record_function("inner", "1, 2"):
+            kept = torch.arange(5)
+        torch.full((2,), 3.5)
+        torch.index_select(kept, 0, torch.tensor([0]))
+    del kept
+
+
+PROGRAMS = [train_mlp, train_conv, differentiate_twice, annotate]
+# With stacks only what has no annotation: torch nests one in the call that opened it, which ends
+# before it does, and no times can say so.
+PROGRAMS_WITH_STACK = [differentiate_mlp, train_conv]
+
+
+def record(program, with_stack=False):
+    config = torch._C._profiler._ExperimentalConfig(verbose=True, capture_overload_names=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profile(
+            activities=[ProfilerActivity.CPU],
+            record_shapes=True,
+            profile_memory=True,
+            with_flops=True,
+            with_stack=with_stack,
+            with_modules=with_stack,
+            experimental_config=config,
+        ) as prof:
+            program()
+    ours = make_event_list(
+        trace_of(prof), profile_memory=True, with_flops=True, with_stack=with_stack
+    )
+    return prof, ours
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(p, False) for p in PROGRAMS] + [(p, True) for p in PROGRAMS_WITH_STACK],
+    ids=lambda p: p[0].__name__ + ("_with_stack" if p[1] else ""),
+)
+def recorded(request):
+    return record(*request.param)
+
+
+def test_every_event_has_the_same_attributes(recorded):
+    prof, ours = recorded
+    theirs = prof.events()
+
+    assert [event.name for event in ours] == [event.name for event in theirs]
+    for name in SAME:
+        different = [
+            (a.name, getattr(a, name), getattr(b, name))
+            for a, b in zip(theirs, ours, strict=True)
+            if getattr(a, name) != getattr(b, name)
+        ]
+        assert different == [], name
+
+
+def test_times_are_the_same(recorded):
+    prof, ours = recorded
+
+    for a, b in zip(prof.events(), ours, strict=True):
+        assert b.time_range.start == pytest.approx(a.time_range.start, abs=1e-6)
+        assert b.cpu_time_total == pytest.approx(a.cpu_time_total, abs=1e-6)
+        assert b.self_cpu_time_total == pytest.approx(a.self_cpu_time_total, abs=1e-6)
+
+
+def test_parents_and_children_are_the_same(recorded):
+    prof, ours = recorded
+    theirs = prof.events()
+    place = {id(event): i for i, event in enumerate(theirs)}
+    our_place = {id(event): i for i, event in enumerate(ours)}
+
+    for a, b in zip(theirs, ours, strict=True):
+        assert [place[id(c)] for c in a.cpu_children] == [our_place[id(c)] for c in b.cpu_children]
+        assert (a.cpu_parent is None) == (b.cpu_parent is None)
+        if a.cpu_parent is not None:
+            assert place[id(a.cpu_parent)] == our_place[id(b.cpu_parent)]
+
+
+def test_operations_are_the_same_where_torch_counts_any(recorded):
+    prof, ours = recorded
+
+    for a, b in zip(prof.events(), ours, strict=True):
+        if a.flops:
+            assert b.flops == a.flops, (a.name, a.input_shapes)
+
+
+@pytest.mark.parametrize(
+    "grouping",
+    [
+        {},
+        {"group_by_input_shape": True},
+        {"group_by_overload_name": True},
+        {"group_by_stack_n": 3},
+        {"group_by_input_shape": True, "group_by_stack_n": 1, "group_by_overload_name": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"sort_by": "count", "row_limit": -1},
+        {"sort_by": "self_cpu_memory_usage", "header": "title", "max_name_column_width": 20},
+        {"top_level_events_only": True, "time_unit": "ms", "max_shapes_column_width": 20},
+        {"max_src_column_width": 30, "row_limit": 5},
+    ],
+    ids=str,
+)
+def test_tables_are_the_same(recorded, grouping, options):
+    prof, ours = recorded
+    theirs = prof.key_averages(**grouping)
+    values = list(grouping.items())
+    mine = ours.key_averages(
+        **{k.replace("input_shape", "input_shapes"): value for k, value in values}
+    )
+    # Operations have their own test; torch prints them under the wrong title beside stacks.
+    theirs._with_flops = mine._with_flops = False
+
+    assert_same_text(mine.table(**options), theirs.table(**options))
+
+
+def test_tables_of_single_events_are_the_same(recorded):
+    prof, ours = recorded
+    theirs = prof.events()
+    theirs._with_flops = ours._with_flops = False
+
+    assert_same_text(ours.table(row_limit=30), theirs.table(row_limit=30))
+    ours._with_flops = True
+
+
+def test_total_averages_are_the_same(recorded):
+    prof, ours = recorded
+    a, b = prof.key_averages().total_average(), ours.total_average()
+
+    assert (b.key, b.count, b.cpu_memory_usage) == (a.key, a.count, a.cpu_memory_usage)
+    assert b.self_cpu_time_total == pytest.approx(a.self_cpu_time_total)
+    assert ours.self_cpu_time_total == pytest.approx(prof.profiler.self_cpu_time_total)
+
+
+def test_collapsed_stacks_are_the_same(tmp_path):
+    prof, ours = record(differentiate_mlp, with_stack=True)
+
+    prof.export_stacks(str(tmp_path / "theirs.txt"), "self_cpu_time_total")
+    ours.export_stacks(tmp_path / "ours.txt", "self_cpu_time_total")
+
+    theirs = (tmp_path / "theirs.txt").read_text().splitlines()
+    mine = (tmp_path / "ours.txt").read_text().splitlines()
+    assert len(mine) > 20
+    for a, b in zip(theirs, mine, strict=True):
+        assert a.rpartition(" ")[0] == b.rpartition(" ")[0]
+        assert abs(int(a.rpartition(" ")[2]) - int(b.rpartition(" ")[2])) <= 1
+
+
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def assert_same_text(ours, theirs):
+    """Equal but for the last digit of decimal numbers, and for what opscope adds below."""
+    mine = [line for line in ours.splitlines() if not line.startswith("FLOPs: ")]
+    expected = theirs.splitlines()
+    assert [NUMBER.sub("#", line) for line in mine] == [NUMBER.sub("#", line) for line in expected]
+    for a, b in zip(expected, mine, strict=True):
+        for x, y in zip(NUMBER.findall(a), NUMBER.findall(b), strict=True):
+            assert float(x) == pytest.approx(float(y), abs=0.0101 if "%" in a else 0.00101)
+
+
+def attention(backward=False, **shape):
+    q = torch.randn(2, 3, 16, 8, requires_grad=backward)
+    out = F.scaled_dot_product_attention(q, q, q)
+    if backward:
+        out.sum().backward()
+
+
+def decomposed_attention():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH):
+        attention()
+
+
+def conv_forward_and_backward(conv, x, weight, *arguments):
+    x, weight = x.requires_grad_(), weight.requires_grad_()
+    conv(x, weight, None, *arguments).sum().backward()
+
+
+COUNTED = {
+    "mm": lambda: torch.randn(3, 4) @ torch.randn(4, 5),
+    "linear": lambda: F.linear(torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)),
+    "einsum": lambda: torch.einsum("bij,bjk->bik", torch.randn(2, 3, 4), torch.randn(2, 4, 5)),
+    "baddbmm": lambda: torch.baddbmm(
+        torch.randn(2, 3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5)
+    ),
+    "conv1d_same": lambda: F.conv1d(torch.randn(2, 4, 9), torch.randn(6, 4, 3), None, 1, "same"),
+    "conv2d_strided_grouped": lambda: F.conv2d(
+        torch.randn(2, 4, 9, 8), torch.randn(6, 2, 3, 3), None, (2, 1), 1, 1, 2
+    ),
+    "conv3d_dilated": lambda: F.conv3d(
+        torch.randn(2, 4, 5, 6, 7), torch.randn(6, 4, 3, 3, 3), None, 1, (0, 1, 0), (1, 2, 1)
+    ),
+    "conv_transpose1d_unbatched": lambda: F.conv_transpose1d(
+        torch.randn(4, 5), torch.randn(4, 6, 3)
+    ),
+    "conv_transpose2d": lambda: F.conv_transpose2d(
+        torch.randn(2, 4, 5, 6), torch.randn(4, 6, 3, 3), None, 2, 1, 1
+    ),
+    "conv_transpose3d": lambda: F.conv_transpose3d(
+        torch.randn(1, 2, 3, 4, 5), torch.randn(2, 3, 2, 2, 2), None, 2
+    ),
+    "conv2d_backward": lambda: conv_forward_and_backward(
+        F.conv2d, torch.randn(2, 4, 9, 8), torch.randn(6, 4, 3, 3)
+    ),
+    "conv_transpose2d_backward": lambda: conv_forward_and_backward(
+        F.conv_transpose2d, torch.randn(2, 4, 9, 8), torch.randn(4, 6, 3, 3), 2
+    ),
+    "attention_decomposed": decomposed_attention,
+    "mlp": train_mlp,
+}
+
+
+@pytest.mark.parametrize("program", COUNTED.values(), ids=COUNTED)
+def test_operations_agree_with_torchs_flop_counter(program):
+    with FlopCounterMode(display=False) as counter:
+        program()
+    trace = trace_of(record(program)[0])
+
+    counts = count_flops(trace).flops
+
+    elementwise = ("aten::add", "aten::add_", "aten::mul", "aten::mul_")  # torch counts no such
+    products = [
+        int(flops)
+        for event, flops in enumerate(counts)
+        if trace.event_name(event) not in elementwise
+    ]
+    assert sum(products) == counter.get_total_flops() > 0
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_fused_attention_on_the_cpu_counts_as_its_decomposed_form_does(backward):
+    # torch's own counter has no formula for the CPU kernel and says 0.
+    trace = trace_of(record(lambda: attention(backward))[0])
+
+    per_name = {
+        trace.event_name(event): int(flops)
+        for event, flops in enumerate(count_flops(trace).flops)
+        if "scaled_dot_product" in trace.event_name(event) and flops
+    }
+
+    forward = 2 * (2 * 2 * 3 * 16 * 16 * 8)
+    kernel = "aten::_scaled_dot_product_flash_attention_for_cpu"
+    expected = {kernel: forward}
+    if backward:
+        expected[f"{kernel}_backward"] = forward // 2 * 5
+    assert per_name == expected

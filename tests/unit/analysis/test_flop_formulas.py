@@ -1,0 +1,83 @@
+"""Formulas on plain shapes; the integration tests compare them with torch's own counters."""
+
+import pytest
+
+from opscope.analysis.flop_formulas import FORMULAS, Call
+
+
+def flops(name, *arguments):
+    """Tuples are shapes, everything else is a scalar argument."""
+    shapes = [a if isinstance(a, tuple) else None for a in arguments]
+    values = [None if isinstance(a, tuple) else a for a in arguments]
+    return FORMULAS[f"aten::{name}"](Call(shapes, values))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("mm", [(2, 3), (3, 4)], 48),
+        ("bmm", [(5, 2, 3), (5, 3, 4)], 240),
+        ("addmm", [(4,), (2, 3), (3, 4), 1, 1], 48),
+        ("baddbmm", [(5, 2, 4), (5, 2, 3), (5, 3, 4), 1, 1], 240),
+        ("mm", [(0, 3), (3, 4)], 0),
+        ("add", [(2, 3), (2, 3), 1], 6),
+        ("add", [(3, 1), (1, 4), 1], 12),
+        ("mul", [(2, 3), 2.0], 6),
+        ("mul_", [(3,), ()], 3),
+        ("add", [(), (), 1], 1),
+        ("add", [(1, 3), (0, 3), 1], 0),
+    ],
+)
+def test_products_and_elementwise(name, arguments, expected):
+    assert flops(name, *arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        # 5 x 8 positions, 6 outputs, 2 inputs per group, 3 x 3 filter
+        ("conv2d", [(2, 4, 9, 8), (6, 2, 3, 3), None, [2, 1], [1, 1], [1, 1], 2], 17280),
+        ("conv1d", [(2, 4, 9), (6, 4, 3), None, [1], "same", [1], 1], 2592),
+        ("conv1d", [(2, 4, 9), (6, 4, 3), None, [1], "valid", [1], 1], 2 * 2 * 7 * 72),
+        ("conv1d", [(4, 9), (6, 4, 3), None, [1], [1], [1], 1], 1296),
+        ("conv3d", [(2, 4, 5, 6, 7), (6, 4, 3, 3, 3), None, [1], [0, 1, 0], [1, 2, 1], 1], 155520),
+        ("conv_transpose2d", [(2, 4, 5, 6), (4, 6, 3, 3), None, [2, 2], [1, 1], [1, 1], 1], 25920),
+        ("convolution", [(2, 4, 5, 6), (4, 6, 3, 3), None, [2, 2], [1, 1], [1, 1], True], 25920),
+        ("mkldnn_convolution", [(2, 4, 1, 9), (6, 4, 1, 3), None, [0, 1], [1, 1], [1, 1], 1], 2592),
+    ],
+)
+def test_convolutions(name, arguments, expected):
+    assert flops(name, *arguments) == expected
+
+
+def test_a_convolution_of_unknown_padding_is_not_guessed():
+    assert flops("conv2d", (2, 4, 9, 8), (6, 4, 3, 3), None, [1, 1]) is None
+
+
+@pytest.mark.parametrize(("mask", "times"), [([True, True, True], 2), ([False, True, True], 1)])
+def test_each_gradient_of_a_convolution_costs_what_the_forward_did(mask, times):
+    call = [(2, 6, 7, 6), (2, 4, 9, 8), (6, 4, 3, 3), [0], [1, 1], [0, 0], [1, 1], False, [0, 0], 1]
+
+    assert flops("convolution_backward", *call, mask) == times * 36288
+
+
+def test_attention_is_two_products_and_its_backward_five():
+    q, k, v = (2, 3, 16, 8), (2, 3, 20, 8), (2, 3, 20, 5)
+    scores, output = 2 * 6 * 16 * 20 * 8, 2 * 6 * 16 * 20 * 5
+
+    assert flops("_scaled_dot_product_flash_attention_for_cpu", q, k, v, 0.0) == scores + output
+    gradient = (2, 3, 16, 5)
+    backward = flops("_scaled_dot_product_flash_attention_backward", gradient, q, k, v)
+    assert backward == 3 * scores + 2 * output
+
+
+def test_attention_with_fewer_key_heads_counts_query_heads():
+    assert flops(
+        "_scaled_dot_product_flash_attention", (1, 8, 4, 2), (1, 2, 4, 2), (1, 2, 4, 2)
+    ) == 2 * 8 * 4 * 4 * (2 + 2)
+
+
+def test_packed_sequences_are_not_guessed():
+    assert flops("_flash_attention_forward", (40, 3, 8), (40, 3, 8), (40, 3, 8)) is None
+    kernel = flops("_flash_attention_forward", (2, 16, 3, 8), (2, 20, 3, 8), (2, 20, 3, 8))
+    assert kernel == 2 * 2 * 3 * 16 * 20 * 16

@@ -1,0 +1,80 @@
+"""Operations of recorded calls: once per computation, and how much time they explain."""
+
+import pytest
+
+from opscope.analysis.flops import count_flops
+from opscope.trace.schema import EventKind
+from support.build_trace import build_trace, span, tensor
+
+MM = [tensor(2, 3), tensor(3, 4)]
+
+
+def test_only_the_outermost_of_nested_formulas_counts():
+    trace = build_trace([
+        span("aten::conv1d", 0, 100, inputs=[tensor(1, 2, 9), tensor(4, 2, 3), None, [1], [0], [1],
+                                             1]),
+        span("aten::convolution", 1, 90, inputs=[tensor(1, 2, 9), tensor(4, 2, 3), None, [1], [0],
+                                                 [1], False, [0], 1]),
+        span("aten::mm", 2, 80, inputs=[tensor(4, 6), tensor(6, 7)]),
+    ])  # fmt: skip
+
+    assert count_flops(trace).flops.tolist() == [2 * 7 * 4 * 2 * 3, 0, 0]
+
+
+def test_what_a_formula_cannot_read_is_left_to_what_runs_inside():
+    # GIVEN a padding that was not recorded
+    trace = build_trace([
+        span("aten::conv1d", 0, 100, inputs=[tensor(1, 2, 9), tensor(4, 2, 3), None, [1]]),
+        span("aten::convolution", 1, 90, inputs=[tensor(1, 2, 9), tensor(4, 2, 3), None, [1], [0],
+                                                 [1], False, [0], 1]),
+    ])  # fmt: skip
+
+    assert count_flops(trace).flops.tolist() == [0, 2 * 7 * 4 * 2 * 3]
+
+
+def test_a_composite_without_formula_passes_the_count_to_its_parts():
+    trace = build_trace([span("aten::linear", 0, 100), span("aten::mm", 10, 50, inputs=MM)])
+
+    assert count_flops(trace).flops.tolist() == [0, 48]
+
+
+def test_coverage_is_the_share_of_operator_time():
+    trace = build_trace([
+        span("step", 0, 1000, kind=EventKind.ANNOTATION),
+        span("aten::linear", 0, 100),
+        span("aten::mm", 10, 70, inputs=MM),
+        span("aten::relu", 200, 300),
+    ])  # fmt: skip
+
+    counts = count_flops(trace)
+
+    assert (counts.covered_ns, counts.operator_ns) == (60_000, 200_000)
+    assert counts.coverage == pytest.approx(0.3)
+
+
+def test_signatures_tell_apart_names_shapes_and_scalars():
+    x, weight = tensor(1, 1, 9), tensor(1, 1, 3)
+    trace = build_trace([
+        span("aten::conv1d", 0, 1, inputs=[x, weight, None, [1], [0], [1], 1]),
+        span("aten::conv1d", 2, 3, inputs=[x, weight, None, [2], [0], [1], 1]),
+        span("aten::conv_transpose1d", 4, 5, inputs=[x, weight, None, [1], [0], [0], 1, [1]]),
+        span("aten::conv1d", 6, 7, inputs=[x, weight, None, [1], [0], [1], 1]),
+    ])  # fmt: skip
+
+    assert count_flops(trace).flops.tolist() == [2 * 7 * 3, 2 * 4 * 3, 2 * 9 * 3, 2 * 7 * 3]
+
+
+def test_an_annotation_with_an_operators_name_is_none():
+    trace = build_trace([span("aten::mm", 0, 1, inputs=MM, kind=EventKind.ANNOTATION)])
+
+    assert count_flops(trace).flops.tolist() == [0]
+
+
+def test_without_shapes_nothing_is_covered():
+    counts = count_flops(build_trace("aten::mm 0..10"))
+
+    assert counts.flops.tolist() == [0] and counts.coverage == 0
+
+
+def test_no_events():
+    assert count_flops(build_trace([])).coverage == 0

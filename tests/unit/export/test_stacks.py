@@ -1,0 +1,63 @@
+"""Collapsed stacks as flame graph tools read them."""
+
+import pytest
+
+from opscope.errors import UsageError
+from opscope.export.stacks import write_collapsed, write_stacks
+from opscope.trace.schema import EventKind
+from support.build_trace import build_trace, kernel, span
+
+CALLS = [
+    span("train.py(3): step one", 0, 1000, kind=EventKind.PYTHON_CALL),
+    span("Linear_0", 100, 800, kind=EventKind.MODULE_CALL),
+    span("aten::linear", 200, 700),
+    span("aten::addmm", 300, 600),
+    span("aten::empty", 600, 600.5),
+]
+
+
+def test_one_line_per_event_with_a_stack_and_a_microsecond(tmp_path):
+    path = tmp_path / "stacks.txt"
+
+    write_stacks(build_trace(CALLS), path)
+
+    step = "train.py(3):_step_one"
+    linear = f"{step};nn.Module:_Linear_0"
+    assert path.read_text().splitlines() == [f"{step} 200", f"{linear} 199", f"{linear} 300"]
+
+
+def test_device_time(tmp_path):
+    trace = build_trace(CALLS, gpu=[kernel("gemm", 900, 950, launch=3)])
+
+    write_stacks(trace, tmp_path / "stacks.txt", "self_cuda_time_total")
+
+    assert (tmp_path / "stacks.txt").read_text() == (
+        "train.py(3):_step_one;nn.Module:_Linear_0 50\n"
+    )
+
+
+def test_separators_in_names_are_replaced(tmp_path):
+    write_collapsed([(["in;ner\n", "out er\t"], 5)], tmp_path / "stacks.txt")
+
+    assert (tmp_path / "stacks.txt").read_text() == "out_er_;in_ner_ 5\n"
+
+
+def test_unknown_metric(tmp_path):
+    with pytest.raises(UsageError, match="'time'.*self_cpu_time_total"):
+        write_stacks(build_trace(CALLS), tmp_path / "stacks.txt", "time")
+
+
+def test_a_trace_without_stacks_is_no_empty_file(tmp_path):
+    with pytest.raises(UsageError, match="with_stack=True"):
+        write_stacks(build_trace("aten::mm 0..10"), tmp_path / "stacks.txt")
+    assert not (tmp_path / "stacks.txt").exists()
+
+
+def test_a_metric_nothing_has_is_no_empty_file(tmp_path):
+    with pytest.raises(UsageError, match="self_xpu_time_total"):
+        write_stacks(build_trace(CALLS), tmp_path / "stacks.txt", "self_xpu_time_total")
+
+
+def test_unwritable(tmp_path):
+    with pytest.raises(UsageError, match="Cannot write"):
+        write_stacks(build_trace(CALLS), tmp_path / "missing" / "stacks.txt")
