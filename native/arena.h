@@ -1,16 +1,17 @@
 // The side arena of one thread: packed 64-bit words that records point into.
 //
 // Shapes, strides and scalar arguments are copied here at call time, so recording them keeps no
-// tensor alive. A payload never crosses blocks; one that outgrows its block is moved to a new one.
+// tensor alive. An entry never crosses blocks; a payload that outgrows its block (a fused optimizer
+// takes thousands of tensors) ends there with a link to where it goes on.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <new>
 
 #include "block_pool.h"
+#include "payload.h"
 #include "record.h"
 
 namespace opscope {
@@ -47,23 +48,28 @@ class Arena {
 
   // [owner] Starts a payload. False if there is no memory.
   bool begin() {
+    // Its first word is read without asking for a link.
+    if (tail_ == nullptr || used_ + 1 + kLinkWords > ArenaBlock::kWords) {
+      if (!add_block()) return false;
+    }
     start_ = used_;
-    return tail_ != nullptr || add_block();
+    start_block_ = tail_->sequence;
+    return true;
   }
 
   // [owner] Room for `count` more words of the payload begun; nullptr if it cannot be had, and
   // then the payload must be cancelled. Words are written, then kept with advance().
   uint64_t* reserve(size_t count) {
-    if (used_ + count > ArenaBlock::kWords) [[unlikely]] {
-      if (!move_payload(count)) return nullptr;
+    if (used_ + count + kLinkWords > ArenaBlock::kWords) [[unlikely]] {
+      if (!continue_payload(count)) return nullptr;
     }
     return tail_->words + used_;
   }
   void advance(size_t count) { used_ += count; }
 
   // [owner] Ends the payload and returns its position. The caller publishes it with a record.
-  uint32_t commit() const { return arena_position(tail_->sequence, start_); }
-  void cancel() { used_ = start_; }
+  uint32_t commit() const { return arena_position(start_block_, start_); }
+  void cancel() { used_ = tail_ != nullptr && tail_->sequence == start_block_ ? start_ : 0; }
 
   // [reader] The oldest block still kept, or nullptr.
   const ArenaBlock* head() const { return head_.load(std::memory_order_acquire); }
@@ -92,22 +98,24 @@ class Arena {
       tail_->next.store(block, std::memory_order_release);
     }
     tail_ = block;
-    used_ = start_ = 0;
+    used_ = 0;
     return true;
   }
 
-  bool move_payload(size_t count) {
-    const size_t length = used_ - start_;
-    if (length + count > ArenaBlock::kWords) return false;
-    const uint64_t* payload = tail_->words + start_;
+  bool continue_payload(size_t count) {
+    if (count + kLinkWords > ArenaBlock::kWords) return false;
+    uint64_t* link = tail_->words + used_;
     if (!add_block()) return false;
-    std::copy_n(payload, length, tail_->words);
-    used_ = length;
+    link[0] = make_tag(Tag::kContinued);
+    link[1] = reinterpret_cast<uintptr_t>(tail_->words);
     return true;
   }
+
+  static constexpr size_t kLinkWords = 2;  // always left free at the end of a block
 
   size_t used_ = 0;   // words used in the current block
   size_t start_ = 0;  // where the payload being written starts
+  uint64_t start_block_ = 0;  // the block it starts in
   std::atomic<ArenaBlock*> head_{nullptr};  // set by the owner once, then moved by readers only
   ArenaBlock* tail_ = nullptr;
   BlockPool& pool_;

@@ -26,7 +26,7 @@ enum ScalarType : uint8_t {
   kScalarOtherList,
   kScalarOther,
 };
-enum Role : uint8_t { kInput, kOutput, kKeyword };
+enum Role : uint8_t { kInput, kOutput, kKeyword, kInputPart, kOutputPart };
 
 void append_int(std::string& text, int64_t number) {
   char digits[24];
@@ -40,12 +40,58 @@ double as_double(uint64_t bits) {
   return number;
 }
 
+// A payload that outgrew its block goes on in another.
+const uint64_t* follow(const uint64_t* word) {
+  while (tag_of(*word) == Tag::kContinued) word = reinterpret_cast<const uint64_t*>(word[1]);
+  return word;
+}
+
+std::string_view text_at(const uint64_t* word) {
+  return {reinterpret_cast<const char*>(word + 1), detail_of(*word)};
+}
+size_t text_words(const uint64_t* word) { return 1 + (detail_of(*word) + 7) / 8; }
+
+void append_json_string(std::string& text, std::string_view value) {
+  text.push_back('"');
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text.push_back('\\');
+    if (static_cast<unsigned char>(c) >= 0x20) {
+      text.push_back(c);
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
+      text.append(escaped);
+    }
+  }
+  text.push_back('"');
+}
+
+// JSON knows neither "1." nor an infinity.
+void append_json_double(std::string& text, double number) {
+  if (!std::isfinite(number)) {
+    text.push_back('"');
+    append_double(text, number);
+    text.push_back('"');
+    return;
+  }
+  append_double(text, number);
+  if (text.back() == '.') text.push_back('0');
+}
+
 const char* device_name(uint8_t type) {
   // c10::DeviceType in order; numbers are part of torch's serialisation format and do not change.
   static const char* const names[] = {"cpu",  "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
                                       "fpga", "maia", "xla",    "vulkan", "metal",  "xpu",   "mps",
                                       "meta", "hpu",  "ve",     "lazy",   "ipu",    "mtia",  "privateuseone"};
   return type < std::size(names) ? names[type] : "unknown";
+}
+
+void append_device(std::string& text, uint64_t detail) {
+  text.append(device_name(static_cast<uint8_t>(detail)));
+  const auto index = static_cast<int8_t>(detail >> 8);
+  if (index < 0) return;
+  text.push_back(':');
+  append_int(text, index);
 }
 
 }  // namespace
@@ -82,14 +128,14 @@ void ArgumentWriter::write(const uint64_t* payload, int32_t event, bool output) 
   role_ = output ? kOutput : kInput;
   for (uint32_t i = 0; i < head_positional(head); ++i) {
     argument_ = static_cast<int16_t>(std::min<uint32_t>(i, INT16_MAX));
-    payload = write_value(payload);
+    payload = write_value(follow(payload));
   }
   role_ = kKeyword;
   argument_ = -1;
   for (uint32_t i = 0; i < head_keywords(head); ++i) {
-    const size_t bytes = detail_of(*payload);
-    keyword_ = out_.names.add({reinterpret_cast<const char*>(payload + 1), bytes});
-    payload = write_value(payload + 1 + (bytes + 7) / 8);
+    payload = follow(payload);
+    keyword_ = out_.names.add(text_at(payload));
+    payload = write_value(follow(payload + text_words(payload)));
   }
 }
 
@@ -150,14 +196,15 @@ const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
       write_scalar(kScalarBool, detail != 0 ? "True" : "False");
       return word + 1;
     case Tag::kString:
-      write_scalar(kScalarString, {reinterpret_cast<const char*>(word + 1), detail});
-      return word + 1 + (detail + 7) / 8;
+      write_scalar(kScalarString, text_at(word));
+      return word + text_words(word);
+    case Tag::kOther:
+      write_scalar(kScalarOther, text_at(word));
+      return word + text_words(word);
+    case Tag::kSequence:
+      return write_sequence(word);
     case Tag::kDevice:
-      text_ = device_name(static_cast<uint8_t>(detail));
-      if (const auto index = static_cast<int8_t>(detail >> 8); index >= 0) {
-        text_ += ":";
-        append_int(text_, index);
-      }
+      append_device(text_, detail);
       write_scalar(kScalarDevice, text_);
       return word + 1;
     case Tag::kOtherList:
@@ -166,7 +213,7 @@ const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
     case Tag::kNone:
       write_scalar(kScalarNone, "");
       return word + 1;
-    case Tag::kOther:
+    case Tag::kContinued:  // followed already
       break;
   }
   write_scalar(kScalarOther, "");
@@ -197,21 +244,124 @@ const uint64_t* ArgumentWriter::write_list(const uint64_t* word) {
 const uint64_t* ArgumentWriter::write_tensor_list(const uint64_t* word) {
   const uint64_t count = detail_of(*word++);
   if (count == 0) write_scalar(kScalarTensorList, "[]");
-  for (uint64_t i = 0; i < count; ++i) word = write_tensor(word, static_cast<int32_t>(i));
+  for (uint64_t i = 0; i < count; ++i) word = write_tensor(follow(word), static_cast<int32_t>(i));
   return word;
+}
+
+const uint64_t* ArgumentWriter::write_sequence(const uint64_t* word) {
+  const bool is_tuple = (detail_of(*word) & 1) != 0;
+  const uint8_t role = role_;
+  role_ = role == kOutput ? kOutputPart : kInputPart;
+  part_ = 0;
+  word = describe(word);
+  role_ = role;
+  write_scalar(is_tuple ? kScalarOther : kScalarOtherList, text_);
+  return word;
+}
+
+const uint64_t* ArgumentWriter::describe(const uint64_t* word) {
+  const uint64_t detail = detail_of(*word);
+  switch (tag_of(*word)) {
+    case Tag::kTensor:
+    case Tag::kUndefined:
+      text_ += "\"Tensor\"";
+      return write_tensor(word, part_++);
+    case Tag::kTensorList:
+      return describe_each(word + 1, detail, "GenericList");
+    case Tag::kSequence:
+      return describe_each(word + 1, detail >> 1, (detail & 1) != 0 ? "Tuple" : "GenericList");
+    case Tag::kIntList:
+    case Tag::kDoubleList:
+    case Tag::kBoolList:
+      return describe_list(word);
+    case Tag::kInt:
+      text_ += "{\"Int\":";
+      append_int(text_, static_cast<int64_t>(word[1]));
+      text_ += "}";
+      return word + 2;
+    case Tag::kDouble:
+      text_ += "{\"Double\":";
+      append_json_double(text_, as_double(word[1]));
+      text_ += "}";
+      return word + 2;
+    case Tag::kBool:
+      text_ += detail != 0 ? "{\"Bool\":true}" : "{\"Bool\":false}";
+      return word + 1;
+    case Tag::kString:
+      text_ += "{\"String\":";
+      append_json_string(text_, text_at(word));
+      text_ += "}";
+      return word + text_words(word);
+    case Tag::kDevice:
+      text_ += "{\"Device\":\"";
+      append_device(text_, detail);
+      text_ += "\"}";
+      return word + 1;
+    case Tag::kComplex:
+      text_ += "{\"ComplexDouble\":[";
+      append_json_double(text_, as_double(word[1]));
+      text_ += ",";
+      append_json_double(text_, as_double(word[2]));
+      text_ += "]}";
+      return word + 3;
+    case Tag::kOther:
+      text_ += "{";
+      append_json_string(text_, text_at(word));
+      text_ += ":null}";
+      return word + text_words(word);
+    case Tag::kOtherList:
+      text_ += "{\"GenericList\":[]}";
+      return word + 1;
+    case Tag::kNone:
+    case Tag::kContinued:
+      break;
+  }
+  text_ += "{\"None\":null}";
+  return word + 1;
+}
+
+const uint64_t* ArgumentWriter::describe_each(const uint64_t* word, uint64_t count, std::string_view kind) {
+  text_.append("{\"").append(kind).append("\":[");
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i != 0) text_ += ",";
+    word = describe(follow(word));
+  }
+  text_ += "]}";
+  return word;
+}
+
+const uint64_t* ArgumentWriter::describe_list(const uint64_t* word) {
+  const size_t kept = detail_of(*word) & 0xffffff;
+  const Tag tag = tag_of(*word);
+  text_ += "{\"GenericList\":[";
+  for (size_t i = 0; i < kept; ++i) {
+    const uint64_t bits = word[1 + i];
+    if (i != 0) text_ += ",";
+    text_ += tag == Tag::kIntList ? "{\"Int\":" : tag == Tag::kDoubleList ? "{\"Double\":" : "{\"Bool\":";
+    if (tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
+    if (tag == Tag::kDoubleList) append_json_double(text_, as_double(bits));
+    if (tag == Tag::kBoolList) text_ += bits != 0 ? "true" : "false";
+    text_ += "}";
+  }
+  text_ += "]}";
+  return word + 1 + kept;
 }
 
 const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t element) {
   TensorColumns& t = *tensors_;
   const bool defined = tag_of(*word) == Tag::kTensor;
-  const TensorDetail detail = defined ? unpack_tensor(detail_of(*word)) : TensorDetail{-1, 0, 0, -1, 0, 0};
+  const int8_t layout = tag_of(*word) == Tag::kNone ? -1 : 0;
+  const TensorDetail detail = defined ? unpack_tensor(detail_of(*word))
+                                      : TensorDetail{-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
+  const bool has_sizes = (detail.flags & kNoSizes) == 0;
   ++word;
   t.event.push_back(event_);
   t.argument.push_back(argument_);
   t.element.push_back(element);
   t.role.push_back(role_);
   t.keyword.push_back(keyword_);
-  t.dtype.push_back(detail.dtype);
+  t.dtype.push_back(has_sizes ? detail.dtype : -1);
+  t.unsized_dtype.push_back(has_sizes ? -1 : detail.dtype);
   t.layout.push_back(static_cast<int8_t>(detail.layout));
   t.device_type.push_back(static_cast<int8_t>(detail.device_type));
   t.device_index.push_back(detail.device_index);

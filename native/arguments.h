@@ -35,6 +35,11 @@ class ArgumentWriter {
   const uint64_t* write_tensor(const uint64_t* word, int32_t element);
   const uint64_t* write_tensor_list(const uint64_t* word);
   const uint64_t* write_list(const uint64_t* word);
+  const uint64_t* write_sequence(const uint64_t* word);
+  // Appends what is inside a sequence to text_ as JSON; its tensors get rows of their own.
+  const uint64_t* describe(const uint64_t* word);
+  const uint64_t* describe_list(const uint64_t* word);
+  const uint64_t* describe_each(const uint64_t* word, uint64_t count, std::string_view kind);
   void write_scalar(uint8_t type, std::string_view text);
 
   Columns& out_;
@@ -43,6 +48,7 @@ class ArgumentWriter {
   int32_t event_ = -1;
   int16_t argument_ = -1;
   int32_t keyword_ = -1;
+  int32_t part_ = 0;  // tensors of the current sequence so far
   uint8_t role_ = 0;
 };
 

@@ -254,7 +254,8 @@ class WindowDecoder {
   void reserve_events() {
     EventColumns& e = out_.events;
     const size_t count = order_.size();
-    for (auto* column : {&e.thread, &e.parent, &e.name, &e.overload, &e.forward_thread})
+    for (auto* column :
+         {&e.thread, &e.parent, &e.name, &e.overload, &e.forward_thread, &e.launch_thread})
       column->reserve(count);
     for (auto* column : {&e.kind, &e.scope, &e.unfinished, &e.is_async}) column->reserve(count);
     for (auto* column : {&e.start_ns, &e.duration_ns, &e.sequence_number}) column->reserve(count);
@@ -272,9 +273,11 @@ class WindowDecoder {
       const Record& record = *threads_[t].spans[i];
       write_event(t, i, record, thread_row(t));
       const bool has_payload = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
-      if (!inputs || !has_payload || record.arena == kNoArena) continue;
+      if (!has_payload || record.arena == kNoArena) continue;
+      const uint64_t* payload = cursors[t].at(record.arena);
+      if (!inputs && (payload == nullptr || !head_for_all(*payload))) continue;
       const auto event = static_cast<int32_t>(out_.events.thread.size() - 1);
-      writer.write(cursors[t].at(record.arena), event, /*output=*/false);
+      writer.write(payload, event, /*output=*/false);
     }
   }
 
@@ -315,6 +318,7 @@ class WindowDecoder {
     e.duration_ns.push_back(std::max<int64_t>(end_ns - start_ns, 0));
     e.sequence_number.push_back(is_torch ? record.sequence_number : kNone);
     e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.forward_thread) : 0);
+    e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.detail) : 0);
     e.unfinished.push_back(unfinished);
     e.is_async.push_back(is_async);
     if ((window_.wants & (kWantPython | kWantModules)) != 0) {

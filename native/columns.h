@@ -20,7 +20,7 @@ struct ListColumn {
 };
 
 struct EventColumns {
-  std::vector<int32_t> thread, parent, name, overload, forward_thread;
+  std::vector<int32_t> thread, parent, name, overload, forward_thread, launch_thread;
   std::vector<uint8_t> kind, scope, unfinished, is_async;
   std::vector<int64_t> start_ns, duration_ns, sequence_number;
 };
@@ -31,7 +31,7 @@ struct TensorColumns {
   std::vector<uint8_t> role, requires_grad, is_wrapped_number;
   std::vector<uint64_t> impl, storage, storage_impl;
   std::vector<int64_t> storage_offset, version;
-  std::vector<int8_t> dtype, device_type, device_index, layout;
+  std::vector<int8_t> dtype, unsized_dtype, device_type, device_index, layout;
   std::vector<int64_t> tensor_id, allocation_id;  // see identity.h
   ListColumn sizes, strides;
 };

@@ -41,7 +41,9 @@ std::vector<int64_t> tensor_times(const Columns& columns) {
   for (size_t i = 0; i < t.event.size(); ++i) {
     const int32_t event = t.event[i];
     constexpr uint8_t kOutput = 1;
-    times[i] = e.start_ns[event] + (t.role[i] == kOutput ? e.duration_ns[event] : 0);
+    constexpr uint8_t kOutputPart = 4;
+    const bool is_output = t.role[i] == kOutput || t.role[i] == kOutputPart;
+    times[i] = e.start_ns[event] + (is_output ? e.duration_ns[event] : 0);
   }
   return times;
 }

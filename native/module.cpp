@@ -46,6 +46,7 @@ nb::dict events(EventColumns&& e) {
   table["duration_ns"] = array(std::move(e.duration_ns));
   table["sequence_number"] = array(std::move(e.sequence_number));
   table["forward_thread"] = array(std::move(e.forward_thread));
+  table["launch_thread"] = array(std::move(e.launch_thread));
   table["unfinished"] = bools(std::move(e.unfinished));
   table["is_async"] = bools(std::move(e.is_async));
   return table;
@@ -64,6 +65,7 @@ nb::dict tensors(TensorColumns&& t) {
   table["storage_offset"] = array(std::move(t.storage_offset));
   table["version"] = array(std::move(t.version));
   table["dtype"] = array(std::move(t.dtype));
+  table["unsized_dtype"] = array(std::move(t.unsized_dtype));
   table["device_type"] = array(std::move(t.device_type));
   table["device_index"] = array(std::move(t.device_index));
   table["layout"] = array(std::move(t.layout));

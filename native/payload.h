@@ -19,13 +19,16 @@ enum class Tag : uint8_t {
   kString = 5,      // detail: length in bytes, then the bytes padded to words
   kDevice = 6,      // detail: type, index
   kTensor = 7,      // TensorDetail, kTensorWords words, sizes, strides if has_strides
-  kUndefined = 8,   // a tensor that is undefined, nested or of symbolic shape
-  kTensorList = 9,  // detail: count, then that many kTensor or kUndefined entries
+  kUndefined = 8,   // a tensor that is undefined
+  kTensorList = 9,  // detail: count, then that many kTensor, kUndefined or kNone entries
   kIntList = 10,    // detail: length kept | full length << 24, then words
   kDoubleList = 11,
   kBoolList = 12,  // one word per element
   kOtherList = 13,
-  kOther = 14,  // without a text form
+  kOther = 14,      // without a text form. detail: length of what torch calls it, then that as kString
+  kSequence = 15,   // a tuple or a list of no other kind. detail: tuple 1, list 0 | count << 1, then
+                    // that many entries
+  kContinued = 16,  // the payload goes on elsewhere: 1 word, the address
 };
 
 // The seven detail bytes of a kTensor tag.
@@ -40,12 +43,14 @@ struct TensorDetail {
 constexpr uint8_t kRequiresGrad = 1;
 constexpr uint8_t kWrappedNumber = 2;
 constexpr uint8_t kHasStrides = 4;
+constexpr uint8_t kNoSizes = 8;  // nested or of symbolic shape: no plain numbers to record
 
 // Words after a kTensor tag: impl, storage impl, storage address, storage offset, version.
 constexpr size_t kTensorWords = 5;
 // Longer lists of scalars are cut, and say so; longer strings are cut.
-constexpr size_t kMaxListElements = 1024;
-constexpr size_t kMaxStringBytes = 16384;
+constexpr size_t kMaxListElements = 4096;
+constexpr size_t kMaxStringBytes = 60000;
+constexpr int kMaxSequenceDepth = 8;
 
 inline uint64_t make_tag(Tag tag, uint64_t detail = 0) {
   return static_cast<uint64_t>(tag) | detail << 8;
@@ -65,11 +70,13 @@ inline TensorDetail unpack_tensor(uint64_t detail) {
           static_cast<uint8_t>(detail >> 32), static_cast<uint8_t>(detail >> 40)};
 }
 
-// The head word: positional and keyword argument counts.
-inline uint64_t make_head(uint64_t positional, uint64_t keywords) {
-  return positional | keywords << 32;
+// The head word: positional and keyword argument counts, and whether windows that want no arguments
+// get these all the same (what a collective did is part of what it is).
+inline uint64_t make_head(uint64_t positional, uint64_t keywords, bool for_all = false) {
+  return positional | keywords << 32 | static_cast<uint64_t>(for_all) << 63;
 }
 inline uint32_t head_positional(uint64_t head) { return static_cast<uint32_t>(head); }
-inline uint32_t head_keywords(uint64_t head) { return static_cast<uint32_t>(head >> 32); }
+inline uint32_t head_keywords(uint64_t head) { return static_cast<uint32_t>(head >> 32) & 0x7fffffff; }
+inline bool head_for_all(uint64_t head) { return head >> 63 != 0; }
 
 }  // namespace opscope

@@ -60,7 +60,8 @@ struct Record {
   uint8_t scope;        // at::RecordScope. Memory: device type
   uint8_t state;        // SpanState; written last by the owner, read by the decoder
   int8_t device_index;  // memory only
-  uint32_t detail;      // optimizer calls: row in the optimizer table
+  uint32_t detail;      // Optimizer calls: row in the optimizer table. Annotations: torch's id of
+                        // the thread that made one that runs on another, 0 if this one did
 
   SpanState load_state() const {
     return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE));

@@ -6,10 +6,12 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
+#include <torch/csrc/profiler/util.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <mutex>
 #include <vector>
@@ -147,18 +149,29 @@ std::atomic<bool> holding{false};
 
 // ---- Arguments -----------------------------------------------------------------------------
 
-// Copies one tensor's metadata. Symbolic and nested shapes have no plain numbers to copy, and asking
-// for them may run Python, so those are recorded as present but unknown.
+bool put_tag(Arena& arena, Tag tag, uint64_t detail = 0);
+
+// Symbolic and nested shapes have no plain numbers to copy, and asking for them (or for the device)
+// may run Python.
+bool put_unsized_tensor(Arena& arena, const c10::TensorImpl* impl) {
+  uint64_t* word = arena.reserve(1 + kTensorWords);
+  if (word == nullptr) return false;
+  const uint8_t flags = kNoSizes | (impl->requires_grad() ? kRequiresGrad : 0);
+  const auto dtype = static_cast<int8_t>(c10::typeMetaToScalarType(impl->dtype()));
+  word[0] = make_tag(Tag::kTensor, pack({dtype, 0, 0, -1, 0, flags}));
+  word[1] = reinterpret_cast<uintptr_t>(impl);
+  word[2] = word[3] = word[4] = 0;
+  word[5] = UINT64_MAX;
+  arena.advance(1 + kTensorWords);
+  return true;
+}
+
+// Copies one tensor's metadata.
 bool put_tensor(Arena& arena, const at::Tensor& tensor) {
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (!tensor.defined() || impl->has_symbolic_sizes_strides() || tensor.is_nested()) {
-    uint64_t* word = arena.reserve(1);
-    if (word == nullptr) return false;
-    *word = make_tag(Tag::kUndefined);
-    arena.advance(1);
-    return true;
-  }
+  if (!tensor.defined()) return put_tag(arena, Tag::kUndefined);
   if (holding.load(std::memory_order_relaxed)) HeldTensors::this_thread().hold(impl);
+  if (impl->has_symbolic_sizes_strides() || tensor.is_nested()) return put_unsized_tensor(arena, impl);
   const c10::IntArrayRef sizes = impl->sizes();
   const bool has_strides = impl->layout() == c10::kStrided;
   const size_t dim = std::min<size_t>(sizes.size(), UINT8_MAX);
@@ -207,7 +220,12 @@ bool put_words(Arena& arena, uint64_t tag, const void* bytes, size_t words, size
   return true;
 }
 
-bool put_tag(Arena& arena, Tag tag, uint64_t detail = 0) {
+bool put_text(Arena& arena, Tag tag, std::string_view text) {
+  const size_t bytes = std::min(text.size(), kMaxStringBytes);
+  return put_words(arena, make_tag(tag, bytes), text.data(), (bytes + 7) / 8, bytes);
+}
+
+bool put_tag(Arena& arena, Tag tag, uint64_t detail) {
   return put_words(arena, make_tag(tag, detail), nullptr, 0, 0);
 }
 
@@ -241,27 +259,51 @@ bool put_tensor_list(Arena& arena, const List& list) {
   return true;
 }
 
-bool put_generic_list(Arena& arena, const c10::IValue& value) {
-  const auto list = value.toListRef();
-  const auto is_tensor = [](const c10::IValue& item) { return item.isTensor(); };
-  const auto is_tensor_or_none = [](const c10::IValue& item) { return item.isTensor() || item.isNone(); };
-  if (!list.empty() && std::all_of(list.begin(), list.end(), is_tensor)) {
-    return put_tensor_list(arena, list);
+bool put_value(Arena& arena, const c10::IValue& value, int depth = 0);
+
+template <typename Values>
+bool put_sequence(Arena& arena, const Values& values, bool is_tuple, int depth) {
+  const size_t kept = std::min<size_t>(values.size(), kMaxListElements);
+  if (!put_tag(arena, Tag::kSequence, (is_tuple ? 1 : 0) | static_cast<uint64_t>(kept) << 1)) return false;
+  for (size_t i = 0; i < kept; ++i) {
+    if (!put_value(arena, values[i], depth + 1)) return false;
   }
-  if (!list.empty() && std::any_of(list.begin(), list.end(), is_tensor) &&
-      std::all_of(list.begin(), list.end(), is_tensor_or_none)) {
-    // List[Optional[Tensor]], as in index(): a None element is an undefined tensor.
-    if (!put_tag(arena, Tag::kTensorList, list.size())) return false;
-    for (const auto& item : list) {
-      if (!(item.isTensor() ? put_tensor(arena, item.toTensor()) : put_tag(arena, Tag::kUndefined)))
-        return false;
-    }
-    return true;
-  }
-  return put_tag(arena, Tag::kOtherList, list.size());
+  return true;
 }
 
-bool put_value(Arena& arena, const c10::IValue& value) {
+bool put_generic_list(Arena& arena, const c10::IValue& value, int depth) {
+  const auto list = value.toListRef();
+  if (list.empty()) return put_tag(arena, Tag::kOtherList);
+  const auto is_tensor = [](const c10::IValue& item) { return item.isTensor(); };
+  const auto is_tensor_or_none = [](const c10::IValue& item) { return item.isTensor() || item.isNone(); };
+  if (!std::any_of(list.begin(), list.end(), is_tensor) ||
+      !std::all_of(list.begin(), list.end(), is_tensor_or_none)) {
+    return put_sequence(arena, list, /*is_tuple=*/false, depth);
+  }
+  // With None: List[Optional[Tensor]], as in index().
+  if (!put_tag(arena, Tag::kTensorList, list.size())) return false;
+  for (const auto& item : list) {
+    if (!(item.isTensor() ? put_tensor(arena, item.toTensor()) : put_tag(arena, Tag::kNone))) return false;
+  }
+  return true;
+}
+
+// What has no plain value is kept as torch's name for its kind. A process group can be told from
+// another by its address, which the traces of collectives need.
+bool put_other(Arena& arena, const c10::IValue& value) {
+  if (!value.isObject()) return put_text(arena, Tag::kOther, value.tagKind());
+  const c10::ivalue::Object& object = value.toObjectRef();
+  if (object.name() != "__torch__.torch.classes.c10d.ProcessGroup" || object.slots().empty() ||
+      !object.getSlot(0).isCapsule()) {
+    return put_text(arena, Tag::kOther, "Object");
+  }
+  char text[40];
+  const void* const group = object.getSlot(0).toCapsule().get();
+  const int length = std::snprintf(text, sizeof(text), "ProcessGroup %p", group);
+  return put_text(arena, Tag::kOther, {text, static_cast<size_t>(length)});
+}
+
+bool put_value(Arena& arena, const c10::IValue& value, int depth) {
   if (value.isTensor()) return put_tensor(arena, value.toTensor());
   if (value.isNone()) return put_tag(arena, Tag::kNone);
   if (value.isInt()) {
@@ -280,11 +322,7 @@ bool put_value(Arena& arena, const c10::IValue& value) {
     return put_tag(arena, Tag::kDevice, static_cast<uint8_t>(device.type()) |
                                             static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 8);
   }
-  if (value.isString()) {
-    const std::string_view text = value.toStringView();
-    const size_t bytes = std::min(text.size(), kMaxStringBytes);
-    return put_words(arena, make_tag(Tag::kString, bytes), text.data(), (bytes + 7) / 8, bytes);
-  }
+  if (value.isString()) return put_text(arena, Tag::kString, value.toStringView());
   if (value.isComplexDouble()) {
     const c10::complex<double> number = value.toComplexDouble();
     const double parts[2] = {number.real(), number.imag()};
@@ -292,22 +330,25 @@ bool put_value(Arena& arena, const c10::IValue& value) {
   }
   if (value.isDoubleList()) return put_list(arena, Tag::kDoubleList, value.toDoubleVector());
   if (value.isBoolList()) return put_list(arena, Tag::kBoolList, value.toBoolList());
-  if (value.isList()) return put_generic_list(arena, value);
-  return put_tag(arena, Tag::kOther);
+  if (depth < kMaxSequenceDepth) {
+    if (value.isList()) return put_generic_list(arena, value, depth);
+    if (value.isTuple()) return put_sequence(arena, value.toTupleRef().elements(), /*is_tuple=*/true, depth);
+  }
+  return put_other(arena, value);
 }
 
 template <typename Values, typename Keywords>
-uint32_t put_arguments(Arena& arena, const Values& values, const Keywords& keywords) {
+uint32_t put_arguments(Arena& arena, const Values& values, const Keywords& keywords,
+                       bool for_all_windows = false) {
   if (!arena.begin()) return kNoArena;
   uint64_t* head = arena.reserve(1);
   bool kept = head != nullptr;
   if (kept) {
-    *head = make_head(values.size(), keywords.size());
+    *head = make_head(values.size(), keywords.size(), for_all_windows);
     arena.advance(1);
     for (const c10::IValue& value : values) kept = kept && put_value(arena, value);
     for (const auto& [name, value] : keywords) {
-      const size_t bytes = std::min(name.size(), kMaxStringBytes);
-      kept = kept && put_words(arena, make_tag(Tag::kString, bytes), name.data(), (bytes + 7) / 8, bytes);
+      kept = kept && put_text(arena, Tag::kString, name);
       kept = kept && put_value(arena, value);
     }
   }
@@ -318,7 +359,31 @@ uint32_t put_arguments(Arena& arena, const Values& values, const Keywords& keywo
   return arena.commit();
 }
 
-const std::unordered_map<std::string, c10::IValue> kNoKeywords;
+using Keywords = std::unordered_map<std::string, c10::IValue>;
+const Keywords kNoKeywords;
+
+// What torch says of a collective comes as JSON: a quoted text, a number, or a list, which stays text.
+c10::IValue plain_value(const std::string& json) {
+  if (json.size() >= 2 && json.front() == '"') return json.substr(1, json.size() - 2);
+  int64_t number = 0;
+  const auto parsed = std::from_chars(json.data(), json.data() + json.size(), number);
+  if (!json.empty() && parsed.ptr == json.data() + json.size()) return number;
+  return json;
+}
+
+// A collective's process group, message sizes and the like, under the names torch.profiler gives
+// them. Like torch.profiler, with or without the arguments of operators.
+template <bool kInputs>
+uint32_t put_collective(ThreadLog& log, const at::RecordFunction& fn) {
+  Keywords keywords = fn.kwinputs();
+  const torch::profiler::impl::SaveNcclMetaConfig config(
+      /*truncate=*/false, /*introspectMetadata=*/true, /*introspectInputs=*/false, /*introspectOutputs=*/false);
+  for (const auto& [name, json] : torch::profiler::impl::saveNcclMeta(fn, config)) {
+    keywords.emplace(name, plain_value(json));
+  }
+  const c10::ArrayRef<const c10::IValue> none;
+  return put_arguments(log.arena(), kInputs ? fn.inputs() : none, keywords, /*for_all_windows=*/true);
+}
 
 // Keyword arguments exist only on functions called by name from Python (_RecordFunctionFast), never
 // on operators, and reading them copies a map. Operators have a schema, and its name a "::".
@@ -367,7 +432,15 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   record->forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
   try {
     record->name = name_of(*log, fn, (wants & kWantOverloads) != 0);
-    if constexpr (kInputs) record->arena = put_inputs(*log, fn);
+    if (fn.isNcclMeta()) [[unlikely]] {
+      record->arena = put_collective<kInputs>(*log, fn);
+    } else if constexpr (kInputs) {
+      record->arena = put_inputs(*log, fn);
+    }
+    // Work that a collective hands to another thread belongs to the thread that asked for it.
+    if (record->kind == RecordKind::kAnnotation && fn.threadId() != log->torch_thread_id) {
+      record->detail = static_cast<uint32_t>(fn.threadId());
+    }
   } catch (const std::exception& error) {
     log->arena().cancel();
     core->fault(error.what());

@@ -59,8 +59,9 @@ class ScalarType(IntEnum):
     FLOAT_LIST = 8
     BOOL_LIST = 9
     TENSOR_LIST = 10  # only for an empty list of tensors, which has no row in ``tensors``
-    OTHER_LIST = 11
-    OTHER = 12  # something without a text form (an object, a generator); text is ""
+    OTHER_LIST = 11  # of strings, of lists, of mixed kinds; text as for OTHER, or "[]"
+    OTHER = 12  # a tuple: text is JSON, see SCALARS. Else without a text form (an object, a
+    # generator): text is torch's name for its kind
 
 
 class Role(IntEnum):
@@ -69,6 +70,8 @@ class Role(IntEnum):
     INPUT = 0
     OUTPUT = 1
     KEYWORD = 2
+    INPUT_PART = 3  # a tensor inside an argument that is a tuple or a list of lists
+    OUTPUT_PART = 4
 
 
 class AllocationAction(IntEnum):
@@ -148,6 +151,11 @@ EVENTS = TableSchema(
             "int32",
             "for backward nodes: torch_thread_id of the thread that ran the forward; 0 none",
         ),
+        Column(
+            "launch_thread",
+            "int32",
+            "for work that another thread asked for: torch_thread_id of that thread; 0 none",
+        ),
         Column("step", "int32", "N of the ProfilerStep#N this started in", -1),
         Column(
             "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"
@@ -162,7 +170,13 @@ TENSORS = TableSchema(
     (
         Column("event", "int32", "row in events", refers="events"),
         Column("argument", "int16", "position in the call; -1 for keyword arguments"),
-        Column("element", "int32", "position in a tensor list; -1 if the argument is a tensor", -1),
+        Column(
+            "element",
+            "int32",
+            "position in a tensor list; in a tuple or list of lists, position among its tensors; "
+            "-1 if the argument is a tensor",
+            -1,
+        ),
         Column("role", "uint8", "Role"),
         Column("keyword", "int32", "keyword argument's name, row in names", -1, refers="names"),
         Column("tensor_id", "int64", "follows a tensor across views, set_ and resize_", -1),
@@ -173,9 +187,15 @@ TENSORS = TableSchema(
         Column("storage_offset", "int64", "in elements"),
         Column("version", "int64", "autograd version counter; -1 where there is none", -1),
         Column("dtype", "int8", "c10::ScalarType", -1),
+        Column(
+            "unsized_dtype",
+            "int8",
+            "its c10::ScalarType where it has no plain sizes (nested, symbolic); dtype is -1 then",
+            -1,
+        ),
         Column("device_type", "int8", "c10::DeviceType"),
         Column("device_index", "int8", "-1 for the CPU", -1),
-        Column("layout", "int8", "c10::Layout"),
+        Column("layout", "int8", "c10::Layout; -1 for a None in a list of tensors"),
         Column("requires_grad", "bool", "as seen at the call"),
         Column("is_wrapped_number", "bool", "a Python scalar that torch wrapped in a tensor"),
         Column("sizes", "list[int64]", "shape; empty for a zero-dim tensor"),
@@ -185,7 +205,9 @@ TENSORS = TableSchema(
 
 SCALARS = TableSchema(
     "scalars",
-    "one argument that is not a tensor",
+    "one argument that is not a tensor. A tuple, or a list of lists, strings or mixed kinds, is "
+    'JSON: "Tensor" for a tensor, which has a row in tensors, {kind: value} for anything else, as '
+    'in {"Tuple": ["Tensor", {"Int": 2}]}',
     (
         Column("event", "int32", "row in events", refers="events"),
         Column("argument", "int16", "position in the call; -1 for keyword arguments"),
