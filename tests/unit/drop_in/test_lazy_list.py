@@ -2,6 +2,7 @@
 
 import copy
 import json
+import operator
 import pickle
 
 import pytest
@@ -54,8 +55,8 @@ WHOLE = [0, 10, 20, 30, 40]
         (lambda x: [*x], WHOLE),
         (lambda x: list(reversed(x)), WHOLE[::-1]),
         (lambda x: x[::-2], [40, 20, 0]),
-        (lambda x: x + [1], [*WHOLE, 1]),
-        (lambda x: [1] + x, [1, *WHOLE]),
+        (lambda x: operator.add(x, [1]), [*WHOLE, 1]),
+        (lambda x: operator.add([1], x), [1, *WHOLE]),
         (lambda x: x * 2, WHOLE * 2),
         (lambda x: 2 * x, WHOLE * 2),
         (lambda x: x.copy(), WHOLE),

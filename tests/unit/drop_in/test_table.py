@@ -87,7 +87,7 @@ def test_time_unit(unit, cells, total):
 
 
 def test_unknown_time_unit():
-    with pytest.raises(UsageError, match="no time unit 'ns'.*s, ms, us"):
+    with pytest.raises(UsageError, match=r"no time unit 'ns'.*s, ms, us"):
         averages().table(time_unit="ns")
 
 

@@ -43,7 +43,7 @@ def test_separators_in_names_are_replaced(tmp_path):
 
 
 def test_unknown_metric(tmp_path):
-    with pytest.raises(UsageError, match="'time'.*self_cpu_time_total"):
+    with pytest.raises(UsageError, match=r"'time'.*self_cpu_time_total"):
         write_stacks(build_trace(CALLS), tmp_path / "stacks.txt", "time")
 
 

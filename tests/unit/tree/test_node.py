@@ -139,7 +139,5 @@ def test_walking_100_000_levels():
     tree = build_tree(Trace({"events": columns}, Names.from_strings(["f"])))
 
     assert sum(1 for _ in tree.depth_first()) == depth
-    last = None
-    for last in tree.breadth_first():
-        pass
-    assert last is not None and last.row == depth - 1 and last.children == []
+    *_, last = tree.breadth_first()
+    assert last.row == depth - 1 and last.children == []
