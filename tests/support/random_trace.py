@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.interop import referred_table
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES, Column
 from opscope.trace.table import ListColumn, Table
@@ -42,10 +41,10 @@ def _column(random: np.random.Generator, column: Column, rows: int, sizes: dict[
     if column.dtype.startswith("list"):
         offsets = np.concatenate([[0], np.cumsum(random.integers(0, 5, rows))]).astype(np.int64)
         return ListColumn(offsets, _integers(random, np.dtype(np.int64), int(offsets[-1])))
-    target = referred_table(column)
-    if target is not None:
-        return random.integers(-1 if column.default == -1 or not sizes[target] else 0,
-                               max(sizes[target], 0), rows)  # fmt: skip
+    if column.refers:
+        rows_there = sizes[column.refers]
+        lowest = -1 if column.default == -1 or not rows_there else 0
+        return random.integers(lowest, rows_there, rows)
     dtype = np.dtype(column.dtype)
     if dtype == np.bool_:
         return random.random(rows) < 0.5

@@ -1,13 +1,12 @@
 """Tables of a trace as Arrow, pandas and Polars, and Arrow back to tables.
 
 Flat columns become Arrow columns without a copy. ``id`` (the row number) is added where other
-tables refer to rows. A column whose meaning says "row in names" holds text once it is decoded;
-columns of codes (kinds, dtypes, ...) hold their labels.
+tables refer to rows. Decoded, columns that refer to ``names`` hold text, and columns of codes
+(kinds, dtypes, ...) hold their labels.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,23 +22,13 @@ from opscope.trace.table import ListColumn, Table
 if TYPE_CHECKING:
     from opscope.trace.trace import Trace
 
-_REFERENCE = re.compile(r"\brow in (\w+)")
-
-
-def referred_table(column: Column) -> str | None:
-    """The table whose rows ``column`` holds: its meaning says "row in <table>"."""
-    match = _REFERENCE.search(column.meaning)
-    return match[1] if match else None
-
 
 def has_id(table: str) -> bool:
     """Whether other tables refer to rows of ``table``, so that it is shown with an ``id``."""
     return table in _REFERRED
 
 
-_REFERRED = {referred_table(column) for schema in TABLES.values() for column in schema.columns} - {
-    None
-}
+_REFERRED = {column.refers for schema in TABLES.values() for column in schema.columns}
 
 _WIDEST_RANGE = 1 << 24
 """Distinct codes are found by marking them in an array of this size at most, else by sorting."""
@@ -55,7 +44,7 @@ def to_arrow(trace: Trace, table: str, text: bool = True) -> pa.Table:
     for column in schema.columns:
         columns[column.name] = _arrow_column(source, column)
         labels = LABELS.get((table, column.name))
-        if text and referred_table(column) == "names":
+        if text and column.refers == "names":
             columns[column.name] = _names_column(source[column.name], trace.names)
         elif text and labels:
             columns[column.name] = _labels_column(source[column.name], labels)

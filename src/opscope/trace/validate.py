@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from opscope.errors import TraceFormatError
-from opscope.trace.interop import referred_table
 from opscope.trace.names import Names
 from opscope.trace.table import Table
 
@@ -24,8 +23,8 @@ def check_references(tables: Mapping[str, Table], names: Names, source: str) -> 
     rows = {"names": len(names), **{name: len(table) for name, table in tables.items()}}
     for name, table in tables.items():
         for column in table.schema.columns:
-            target = referred_table(column)
-            if target is not None and len(table):
+            target = column.refers
+            if target and len(table):
                 values = table[column.name]
                 # A column left out is filled with 0, so 0 may point into an empty table.
                 if values.min() < -1 or values.max() >= max(rows.get(target, 0), 1):
