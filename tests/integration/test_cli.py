@@ -1,0 +1,317 @@
+"""``opscope run`` around real torch programs: they end as they would alone, and are recorded."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import opscope
+
+ADDITIONS = """
+import os, signal, sys, threading
+import torch
+x = torch.zeros(2)
+for _ in range(10):
+    x = x + 1
+"""
+
+
+@dataclass
+class Outcome:
+    code: int
+    out: bytes
+    err: str
+    folder: Path
+
+    @property
+    def own_words(self):
+        return [line for line in self.err.splitlines() if line.startswith("opscope: ")]
+
+    def trace(self, name="script.opscope"):
+        return opscope.load(self.folder / name)
+
+    def names(self, name="script.opscope"):
+        return names_in(self.trace(name))
+
+
+def names_in(trace):
+    return [trace.event_name(event) for event in range(len(trace.events))]
+
+
+@pytest.fixture
+def execute(tmp_path, monkeypatch):
+    """Runs a program alone (``opscope=None``) or through ``opscope run`` with options."""
+    for variable in ("WORLD_SIZE", "RANK", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def call(program, *arguments, options=(), environment=None, alone=False):
+        (tmp_path / "script.py").write_text(textwrap.dedent(program))
+        start = [] if alone else ["-m", "opscope", "run", *options]
+        done = subprocess.run(
+            [sys.executable, *start, "script.py", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            timeout=120,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr.decode(), tmp_path)
+
+    return call
+
+
+def test_standard_output_is_the_programs_alone(execute):
+    program = f"""{ADDITIONS}
+sys.stdout.buffer.write(bytes(range(256)))
+print(sys.argv, __name__, __file__, x.tolist())
+"""
+    alone = execute(program, "a", "--shapes", "b", alone=True)
+    recorded = execute(program, "a", "--shapes", "b")
+    assert recorded.out == alone.out
+    assert (alone.code, recorded.code) == (0, 0)
+    assert recorded.names().count("aten::add") == 10
+    assert f"trace written to {recorded.folder / 'script.opscope'}" in recorded.err
+    assert "aten::add" in recorded.err  # in the table
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("sys.exit(7)", 7),
+        ("sys.exit('a message')", 1),
+        ("raise ValueError('no')", 1),
+        ("os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT),
+        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+    ],
+)
+def test_however_it_ends_it_is_recorded(execute, end, code):
+    program = f"{ADDITIONS}\nprint('before the end', flush=True)\n{end}\n"
+    alone, recorded = execute(program, alone=True), execute(program)
+    assert (alone.code, recorded.code) == (code, code)
+    assert recorded.out == alone.out == b"before the end\n"
+    assert recorded.err.startswith(alone.err)  # the traceback, with the program's frames alone
+    assert recorded.names().count("aten::add") == 10
+
+
+def test_threads_that_outlive_the_main_module(execute):
+    program = f"""{ADDITIONS}
+def late():
+    main.join()
+    torch.ones(3).sin()
+main = threading.main_thread()
+threading.Thread(target=late).start()
+"""
+    recorded = execute(program)
+    assert recorded.code == 0
+    assert "aten::sin" in recorded.names()
+
+
+def test_module(execute, tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    (tmp_path / "package" / "training.py").write_text(f"{ADDITIONS}\nprint(sys.argv[1:])\n")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "opscope", "run", "--no-table", "-o", "out"),
+            *("-m", "package.training", "-m", "--output", "x"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "['-m', '--output', 'x']\n"
+    assert names_in(opscope.load(tmp_path / "out")).count("aten::add") == 10
+    assert "Self CPU" not in done.stderr
+
+
+def test_worker_processes(execute):
+    program = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Squares(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        return torch.tensor(index) ** 2
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn"):
+        loader = DataLoader(Squares(), 4, num_workers=2, multiprocessing_context=method)
+        print([batch.tolist() for batch in loader])
+"""
+    alone, recorded = execute(program, alone=True), execute(program)
+    assert recorded.out == alone.out
+    assert recorded.code == 0
+    assert sum("trace written" in line for line in recorded.own_words) == 1
+    assert recorded.names()
+
+
+def test_a_forked_child_that_exits_writes_nothing(execute):
+    program = f"""{ADDITIONS}
+child = os.fork()
+if child == 0:
+    torch.ones(2).cos()
+    sys.exit(3)
+print(os.waitpid(child, 0)[1] >> 8)
+"""
+    recorded = execute(program)
+    assert recorded.out == b"3\n"
+    assert sum("trace written" in line for line in recorded.own_words) == 1
+    assert "aten::cos" not in recorded.names()
+
+
+def test_the_program_may_set_up_torch_before_importing_it(execute):
+    program = """
+import os
+os.environ["OMP_NUM_THREADS"] = "1"
+import torch
+print(torch.get_num_threads())
+"""
+    assert execute(program, environment={"OMP_NUM_THREADS": "2"}).out == b"1\n"
+
+
+def test_a_program_without_torch(execute):
+    recorded = execute("import sys\nprint('done')\nsys.exit(4)")
+    assert (recorded.code, recorded.out) == (4, b"done\n")
+    assert "never imported torch" in recorded.err
+    assert not (recorded.folder / "script.opscope").exists()
+
+
+def test_what_to_record(execute):
+    options = ["--shapes", "--memory", "--flops", "--chrome", "out/trace.json.gz", "-o", "out/t"]
+    recorded = execute("import torch\ntorch.ones(20, 30) @ torch.ones(30, 40)", options=options)
+    trace = recorded.trace("out/t")
+    (mm,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "aten::mm"]
+    tensors = trace.table("tensors")
+    shapes = [tensors.lists("sizes")[row] for row in (tensors["event"] == mm).nonzero()[0]]
+    assert shapes == [[20, 30], [30, 40]]
+    assert len(trace.table("allocations")) > 0
+    assert "FLOPs" in recorded.err
+    assert (recorded.folder / "out" / "trace.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert "Chrome trace written to" in recorded.err
+
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(2, 1)
+generator = torch.optim.SGD(model.parameters(), lr=0.1)
+discriminator = torch.optim.AdamW(model.parameters())
+for step in range(9):
+    model(torch.ones(4, 2)).sum().backward()
+    generator.step()
+    discriminator.step()
+"""
+
+
+def test_schedule_counts_steps_of_the_first_optimizer(execute):
+    options = ["--schedule", "1,1,2,2", "--chrome", "trace.json", "--row-limit", "3"]
+    recorded = execute(TRAINING, options=options)
+    assert recorded.code == 0, recorded.err
+    steps = [
+        sorted({name for name in recorded.names(f"script.opscope/cycle-{n}") if "Profiler" in name})
+        for n in (1, 2)
+    ]
+    assert steps == [
+        ["ProfilerStep#2", "ProfilerStep#3"],
+        ["ProfilerStep#6", "ProfilerStep#7"],
+    ]
+    with open(recorded.folder / "trace-cycle-2.json") as file:
+        assert json.load(file)["traceEvents"]
+    cycles = sorted(path.name for path in (recorded.folder / "script.opscope").iterdir())
+    assert cycles == ["cycle-1", "cycle-2"]
+
+
+def test_a_step_span_begins_and_ends_between_optimizer_spans(execute):
+    recorded = execute(TRAINING, options=["--schedule", "0,0,9"])
+    trace = recorded.trace("script.opscope/cycle-1")
+    parents = [
+        int(parent)
+        for name, parent in zip(names_in(trace), trace.events["parent"], strict=True)
+        if name.startswith("ProfilerStep#")
+    ]
+    assert parents == [-1] * 9
+
+
+def test_a_schedule_that_never_records_says_so(execute):
+    recorded = execute(TRAINING, options=["--schedule", "100,1,1"])
+    assert recorded.code == 0
+    assert "never came to an active step" in recorded.err
+    assert not (recorded.folder / "script.opscope").exists()
+
+
+def test_a_place_that_disappears_while_the_program_runs(execute):
+    program = f"""{ADDITIONS}
+os.rmdir("out")
+open("out", "w").close()
+"""
+    recorded = execute(program, options=["--output", "out/trace"])
+    assert recorded.code == 0
+    assert "went elsewhere" in recorded.err
+    (line,) = [line for line in recorded.own_words if "trace written to " in line]
+    rescued = Path(line.partition("trace written to ")[2])
+    assert recorded.folder not in rescued.parents
+    assert names_in(opscope.load(rescued)).count("aten::add") == 10
+
+
+def without_compiler(tmp_path):
+    (tmp_path / "empty").mkdir()
+    return {
+        "PATH": str(tmp_path / "empty"),
+        "CXX": "",
+        "OPSCOPE_CACHE": str(tmp_path / "cache"),
+    }
+
+
+def test_no_compiler_and_no_bridge(execute, tmp_path):
+    recorded = execute("print('must not run')", environment=without_compiler(tmp_path))
+    assert recorded.code == 1
+    assert recorded.out == b""
+    assert len(recorded.own_words) == 1 and "no C++ compiler" in recorded.err
+    assert "Traceback" not in recorded.err
+
+
+def command(*arguments, environment=None):
+    return subprocess.run(
+        [sys.executable, "-m", "opscope", *arguments],
+        env={**os.environ, **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_doctor():
+    done = command("doctor")
+    assert done.returncode == 0, done.stdout
+    lines = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()}
+    assert lines["torch"] == lines["recording"] == lines["operators"] == lines["shapes"] == "ok"
+
+
+def test_doctor_without_a_compiler(tmp_path):
+    done = command("doctor", environment=without_compiler(tmp_path))
+    assert done.returncode == 1
+    assert "no C++ compiler found" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_build_says_where_the_bridge_is():
+    first, second = command("build"), command("build")
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "is there already" in second.stderr
+    path = Path(second.stderr.split("already: ")[1].strip())
+    assert path.is_file()
+
+
+def test_build_in_a_cache_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    done = command("build", environment={"OPSCOPE_CACHE": str(tmp_path / "file")})
+    assert done.returncode == 1
+    assert "OPSCOPE_CACHE" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,91 @@
+"""Files of ``opscope run``: where they go, and what stands in their way."""
+
+from pathlib import Path
+
+import pytest
+
+from opscope.cli.destination import Destination, choose, with_part, write_or_rescue
+from opscope.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    return tmp_path
+
+
+def test_by_default_a_new_folder_in_the_current_one(current_folder):
+    assert choose(None, None, "train").trace == current_folder / "train.opscope"
+    (current_folder / "train.opscope").mkdir()
+    assert choose(None, None, "train").trace == current_folder / "train-2.opscope"
+    (current_folder / "train-2.opscope").mkdir()
+    assert choose(None, None, "train").trace == current_folder / "train-3.opscope"
+
+
+def test_paths_asked_for_are_made_absolute(current_folder):
+    chosen = choose(Path("a/b"), Path("c.json.gz"), "train")
+    assert chosen == Destination(current_folder / "a/b", current_folder / "c.json.gz")
+
+
+def test_cycles_have_places_of_their_own():
+    cycle = Destination(Path("/x/run"), Path("/y/run.json.gz")).of_cycle(3)
+    assert cycle == Destination(Path("/x/run/cycle-3"), Path("/y/run-cycle-3.json.gz"))
+
+
+def test_ranks_share_the_trace_but_not_the_chrome_file(current_folder, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("RANK", "5")
+    chosen = choose(Path("run"), Path("run.json"), "train")
+    assert chosen == Destination(current_folder / "run", current_folder / "run-rank-5.json")
+
+
+def test_with_part():
+    assert with_part(Path("a.b/c.json"), "x") == Path("a.b/c-x.json")
+
+
+def test_check_creates_what_is_missing(current_folder):
+    choose(Path("new/run"), Path("other/run.json"), "train").check()
+    assert sorted(p.name for p in current_folder.iterdir()) == ["new", "other"]
+    assert list((current_folder / "new").iterdir()) == []
+
+
+def test_an_earlier_trace_may_be_replaced(current_folder):
+    (current_folder / "run" / "rank=00000").mkdir(parents=True)
+    (current_folder / "run" / "cycle-1").mkdir()
+    choose(Path("run"), None, "train").check()
+
+
+@pytest.mark.parametrize(
+    ("output", "chrome", "said"),
+    [
+        ("file", None, "is a file"),
+        ("file/run", None, "Nothing can be written to .*/file"),
+        ("full", None, "holds notes.txt"),
+        ("run", "full", "should end in .json"),
+        ("run", "folder.json", "is a folder"),
+        ("/proc/run", None, "Nothing can be written to /proc"),
+    ],
+)
+def test_what_stands_in_the_way(current_folder, output, chrome, said):
+    (current_folder / "file").touch()
+    (current_folder / "full").mkdir()
+    (current_folder / "full" / "notes.txt").touch()
+    (current_folder / "folder.json").mkdir()
+    with pytest.raises(UsageError, match=said):
+        choose(Path(output), chrome and Path(chrome), "train").check()
+    assert (current_folder / "full" / "notes.txt").exists()
+
+
+def test_what_cannot_be_written_is_rescued(current_folder):
+    (current_folder / "file").touch()
+    path, refused = write_or_rescue(lambda p: p.write_text("kept"), current_folder / "file/out.txt")
+    assert isinstance(refused, OSError)
+    assert path.read_text() == "kept"
+    assert current_folder not in path.parents
+
+
+def test_nothing_is_rescued_without_need(current_folder):
+    wanted = current_folder / "new" / "out.txt"
+    assert write_or_rescue(lambda p: p.write_text("kept"), wanted) == (wanted, None)
+    assert wanted.read_text() == "kept"

@@ -1,0 +1,59 @@
+"""``opscope sql``: rows as CSV, JSON lines or a table."""
+
+import json
+
+import pytest
+
+QUERY = "select name, count(*) as n from named_events group by name order by n desc, name"
+
+
+def test_csv_where_there_is_no_terminal(command_line, trace_folder):
+    outcome = command_line("sql", trace_folder, QUERY)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out == "name,n\naten::mm,3\naten::add,1\nstep,1\n"
+
+
+def test_json_lines(command_line, trace_folder):
+    outcome = command_line("sql", trace_folder, QUERY, "--format", "json")
+    rows = [json.loads(line) for line in outcome.out.splitlines()]
+    assert rows[0] == {"name": "aten::mm", "n": 3}
+    assert len(rows) == 3
+
+
+def test_table(command_line, trace_folder):
+    outcome = command_line("sql", trace_folder, QUERY, "--format", "table")
+    assert [line.split() for line in outcome.out.splitlines()] == [
+        ["name", "n"],
+        ["aten::mm", "3"],
+        ["aten::add", "1"],
+        ["step", "1"],
+    ]
+
+
+def test_a_table_has_an_end(command_line, trace_folder):
+    outcome = command_line("sql", trace_folder, "select * from range(5000)", "--format=table")
+    assert len(outcome.out.splitlines()) == 1001
+    assert "only the first 1000 rows" in outcome.err
+    everything = command_line("sql", trace_folder, "select * from range(5000)")
+    assert len(everything.out.splitlines()) == 5001
+
+
+def test_no_rows_is_said(command_line, trace_folder):
+    query = "select * from events where false"
+    outcome = command_line("sql", trace_folder, query, "--format", "table")
+    assert outcome.code == 0
+    assert "no rows" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select nothing from nowhere", "nowhere"),
+        ("selec 1", "selec"),
+        ("select cast(name as int) from named_events", "failed on a row"),
+    ],
+)
+def test_mistakes(command_line, trace_folder, query, said):
+    outcome = command_line("sql", trace_folder, query)
+    assert outcome.code == 2
+    assert said in outcome.complaint

@@ -1,0 +1,123 @@
+"""``opscope summary``: the right rows, in every format, and mistakes answered in one paragraph."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from opscope.cli.top_operators import COLUMNS, SORT_KEYS
+from opscope.drop_in.table import SORT_KEYS as TABLE_SORT_KEYS
+
+# 3 mm of 10, 40 and 10 µs; add takes 5; step's 100 µs are 35 without them.
+MM = {"name": "aten::mm", "calls": 3, "cpu_self_ns": 60_000, "cpu_total_ns": 60_000}
+STEP = {"name": "step", "calls": 1, "cpu_self_ns": 35_000, "cpu_total_ns": 100_000}
+
+
+def rows_of(outcome):
+    assert outcome.code == 0
+    return json.loads(outcome.out)["rows"]
+
+
+def test_json(command_line, trace_folder):
+    outcome = command_line("summary", trace_folder, "--format", "json")
+    content = json.loads(outcome.out)
+    first, second, last = content["rows"]
+    assert first.items() >= MM.items()
+    assert second.items() >= STEP.items()
+    assert last["name"] == "aten::add"
+    assert first["cpu_mean_ns"] == 20_000
+    assert first["flops"] == 2 * (2 * 3 * 4 * 2 + 20 * 30 * 40)
+    assert first["cpu_self_memory_bytes"] == 4096
+    assert content["cpu_self_ns_of_all"] == 100_000
+    assert content["rows_left_out"] == 0
+    assert content["events"] == 5
+    assert content["ledger"] == {"events": {"recorded": 5, "dropped: memory budget": 2}}
+
+
+def test_keys_are_the_same_in_json_and_csv(command_line, trace_folder):
+    keys = ["name", *(column.key for column in COLUMNS)]
+    (row,) = rows_of(command_line("summary", trace_folder, "--format=json", "--row-limit=1"))
+    outcome = command_line("summary", trace_folder, "--format=csv", "--row-limit=1")
+    assert list(row) == keys
+    assert outcome.out.splitlines() == [",".join(keys), ",".join(map(str, row.values()))]
+
+
+@pytest.mark.parametrize(
+    ("sort_by", "names"),
+    [
+        ("cpu_time_total", ["step", "aten::mm", "aten::add"]),
+        ("count", ["aten::mm", "step", "aten::add"]),
+        ("cpu_time", ["step", "aten::mm", "aten::add"]),
+        ("self_cpu_memory_usage", ["aten::mm", "step", "aten::add"]),
+    ],
+)
+def test_sorting(command_line, trace_folder, sort_by, names):
+    outcome = command_line("summary", trace_folder, "--sort-by", sort_by, "--format=json")
+    assert [row["name"] for row in rows_of(outcome)] == names
+
+
+def test_sort_keys_are_those_of_the_tables_in_python():
+    assert set(SORT_KEYS) <= set(TABLE_SORT_KEYS)
+
+
+def test_a_kind_of_device_may_be_named(command_line, trace_folder):
+    assert command_line("summary", trace_folder, "--sort-by", "cuda_time_total").code == 0
+
+
+def test_row_limit(command_line, trace_folder):
+    outcome = command_line("summary", trace_folder, "--row-limit", "1", "--format=json")
+    content = json.loads(outcome.out)
+    assert (len(content["rows"]), content["rows_left_out"]) == (1, 2)
+
+
+def test_grouping_by_shape(command_line, trace_folder):
+    outcome = command_line("summary", trace_folder, "--group-by-shape", "--format", "csv")
+    rows = [row for row in csv.DictReader(io.StringIO(outcome.out)) if row["name"] == "aten::mm"]
+    assert [(row["input_shapes"], row["calls"]) for row in rows] == [
+        ("[[20, 30], [30, 40]]", "1"),
+        ("[[2, 3], [3, 4]]", "2"),
+    ]
+
+
+def test_table(command_line, trace_folder):
+    outcome = command_line("summary", trace_folder, "--row-limit", "2")
+    heading, first, second = (line.split() for line in outcome.out.splitlines())
+    assert heading[:4] == ["Name", "Calls", "Self", "CPU"]
+    assert first[:6] == ["aten::mm", "3", "60.00", "µs", "60.0%", "60.00"]
+    assert second[:5] == ["step", "1", "35.00", "µs", "35.0%"]
+    assert "1 more rows" in outcome.err
+    assert "5 events, 2 events DROPPED (memory budget)" in outcome.err
+
+
+def test_columns_without_a_value_are_left_out_of_tables(command_line, trace_folder):
+    outcome = command_line("summary", trace_folder)
+    assert "Self CPU mem" in outcome.out
+    assert "device" not in outcome.out
+
+
+def test_markdown(command_line, trace_folder):
+    outcome = command_line("summary", trace_folder, "--format", "md", "--row-limit", "1")
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("| Name | Calls | Self CPU | Self CPU % |")
+    assert set(lines[1]) <= set("| -:")
+    assert lines[2].startswith("| aten::mm | 3 | 60.00 µs | 60.0% |")
+    assert len({line.count("|") for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--sort-by", "speed"], 2, "cannot be sorted by 'speed'. Choose one of: count,"),
+        (["--row-limit", "0"], 2, "Give 1 or more, or -1 for all"),
+        (["--row-limit", "many"], 2, "--row-limit"),
+        (["--format", "xml"], 2, "--format"),
+        (["--rank", "3"], 2, "has no rank 3"),
+        (["--no-such-option"], 2, "--no-such-option"),
+    ],
+)
+def test_wrong_options(command_line, trace_folder, arguments, code, said):
+    outcome = command_line("summary", trace_folder, *arguments)
+    assert outcome.code == code
+    assert said in outcome.complaint
+    assert outcome.out == ""
