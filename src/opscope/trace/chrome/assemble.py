@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.chrome.collect import Collector
+from opscope.trace.chrome.collect import LOOKUP_IDS, Collector
 from opscope.trace.chrome.connections import (
     allocations,
     arrays,
@@ -80,7 +80,7 @@ def _assemble(collector: Collector, base: int, metadata: Mapping[str, Any]) -> T
         "threads": _threads(collector, events),
         "ledger": _ledger(collector, len(order)),
     }
-    for name in ("end_ns", "external_id", "correlation_id"):
+    for name in ("end_ns", *LOOKUP_IDS):
         events.pop(name)
     tables["events"] = events
     return Trace(tables, Names.from_strings(collector.texts), metadata)

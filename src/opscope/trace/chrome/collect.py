@@ -36,8 +36,11 @@ GPU_KINDS: dict[str, int] = {
 }
 """``gpu.kind`` by category in lower case."""
 
+LOOKUP_IDS = ("external_id", "correlation_id", "python_id", "python_parent_id")
+"""Numbers by which events of one file name each other."""
+
 _SPANS = ("thread", "name", "kind", "start_ns", "duration_ns", "unfinished")
-_SPAN_IDS = ("sequence_number", "forward_thread", "external_id", "correlation_id")
+_SPAN_IDS = ("sequence_number", "forward_thread", *LOOKUP_IDS)
 _ALLOCATIONS = ("thread", "action", "time_ns", "address", "size_bytes", "total_allocated_bytes",
                 "total_reserved_bytes", "device_type", "device_index")  # fmt: skip
 _GPU = ("kind", "name", "start_ns", "duration_ns", "device_index", "context", "stream",
@@ -132,6 +135,8 @@ class Collector:
         spans["forward_thread"].append(integer(args.get("Fwd thread id"), 0, **_INT32))
         spans["external_id"].append(integer(args.get("External id"), -1))
         spans["correlation_id"].append(integer(args.get("correlation"), -1))
+        spans["python_id"].append(integer(args.get("Python id"), -1))
+        spans["python_parent_id"].append(integer(args.get("Python parent id"), -1))
         if kind == EventKind.OPERATOR or kind == EventKind.ANNOTATION:
             self.arguments.add(row, args)
             if kind == EventKind.OPERATOR and not KNOWN_KEYS.issuperset(args):

@@ -62,8 +62,8 @@ def device_activities(collector: Collector, base: int, events: Columns) -> Colum
     columns = {name: column[order] for name, column in columns.items()}
     external = columns.pop("external_id")
     is_runtime = events["kind"] == EventKind.RUNTIME_CALL
-    launch = _row_with(events["correlation_id"], is_runtime, columns["correlation_id"])
-    by_operator = _row_with(events["external_id"], ~is_runtime, external)
+    launch = row_with(events["correlation_id"], is_runtime, columns["correlation_id"])
+    by_operator = row_with(events["external_id"], ~is_runtime, external)
     columns["launch"] = np.where(launch >= 0, launch, by_operator)
     columns["device_type"] = np.ones(len(order), dtype=np.int8)
     for axis, name in enumerate(("grid", "block")):
@@ -74,7 +74,7 @@ def device_activities(collector: Collector, base: int, events: Columns) -> Colum
     return columns
 
 
-def _row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
+def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
     """For every id looked up (0 and below: none), the first wanted row that has it, or -1."""
     rows = np.flatnonzero(wanted & (ids > 0))
     if not len(rows):
@@ -90,7 +90,7 @@ def links(collector: Collector, base: int, nested: Any) -> tuple[Int64, Int64]:
     flows = arrays(collector.flows)
     event = enclosing(nested, flows["thread"], flows["time_ns"] + base)
     is_target = flows["is_target"] == 1
-    target = _row_with(flows["id"] + 1, is_target & (event >= 0), flows["id"] + 1)
+    target = row_with(flows["id"] + 1, is_target & (event >= 0), flows["id"] + 1)
     rows = np.flatnonzero(~is_target & (event >= 0) & (target >= 0))
     return event[rows].astype(np.int64), event[target[rows]].astype(np.int64)
 
@@ -106,7 +106,7 @@ def torch_thread_ids(events: Columns, threads: int) -> Int64:
     backward = np.flatnonzero(numbered & (events["forward_thread"] > 0))
     is_forward = np.zeros(len(numbered), dtype=np.bool_)
     is_forward[forward] = True
-    match = _row_with(events["sequence_number"] + 1, is_forward,
+    match = row_with(events["sequence_number"] + 1, is_forward,
                       events["sequence_number"][backward] + 1)  # fmt: skip
     pairs = np.stack([events["thread"][match], events["forward_thread"][backward]])[:, match >= 0]
     result = np.zeros(threads, dtype=np.int64)

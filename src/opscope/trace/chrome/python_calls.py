@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.trace.chrome.connections import row_with
 from opscope.trace.schema import EventKind
 
 _FUNCTION = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.DOTALL)
@@ -75,14 +76,23 @@ def python_tables(
 def _callers(
     events: dict[str, Any], rows: npt.NDArray[np.int64], frame: npt.NDArray[np.int32]
 ) -> npt.NDArray[np.int32]:
-    """The frame of the nearest function around each call; -1 where there is none."""
-    parent = events["parent"]
-    frame_of = np.full(len(parent), -1, dtype=np.int32)
+    """The frame of the function that called each call; -1 where none is known.
+
+    Kineto says which Python span called which. Where a file does not, and for modules, which are
+    no functions, it is the nearest function around.
+    """
+    frame_of = np.full(len(events["parent"]), -1, dtype=np.int32)
     frame_of[rows] = frame
-    around = parent[rows]
-    searching = np.flatnonzero(around >= 0)
+    is_python = np.zeros(len(frame_of), dtype=np.bool_)
+    is_python[rows] = True
+    called_by = events["parent"].astype(np.int64)
+    named = row_with(events["python_id"], is_python, events["python_parent_id"])
+    earlier = (named >= 0) & (named < np.arange(len(named)))  # else climbing might not end
+    called_by[earlier] = named[earlier]
+    caller = called_by[rows]
+    searching = np.flatnonzero(caller >= 0)
     while len(searching):
-        searching = searching[frame_of[around[searching]] < 0]
-        around[searching] = parent[around[searching]]
-        searching = searching[around[searching] >= 0]
-    return np.where(around >= 0, frame_of[around], -1).astype(np.int32)
+        searching = searching[frame_of[caller[searching]] < 0]
+        caller[searching] = called_by[caller[searching]]
+        searching = searching[caller[searching] >= 0]
+    return np.where(caller >= 0, frame_of[caller], -1).astype(np.int32)
