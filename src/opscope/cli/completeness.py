@@ -22,7 +22,7 @@ def describe_completeness(trace: Trace) -> str:
 
 def _dropped(ledger: dict[str, dict[str, float]]) -> str:
     reasons = [
-        f"{value:,.0f} {source} DROPPED ({what.removeprefix('dropped: ')})"
+        f"{source}: {value:,.0f} DROPPED ({what.removeprefix('dropped: ')})"
         for source, counts in ledger.items()
         for what, value in counts.items()
         if what.startswith("dropped") and value

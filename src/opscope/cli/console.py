@@ -40,6 +40,11 @@ class Messages:
         self._console = console_for(sys.stderr)
         self._animated = animated
 
+    @property
+    def width(self) -> int:
+        """Characters in a line."""
+        return self._console.width
+
     def say(self, text: str) -> None:
         """One paragraph; lines are never wrapped, so that paths can be copied."""
         self._print(Text.assemble(("opscope: ", "bold cyan"), text))

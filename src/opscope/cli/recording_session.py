@@ -128,5 +128,5 @@ class RecordingSession:
             self._messages.fail("The program ran no torch operator while it was recorded.")
         elif options.table and rank_in_job() in (None, "0"):
             top = find_top_operators(trace, sort_by=options.sort_by, row_limit=options.row_limit)
-            self._messages.show(as_table(top))
+            self._messages.show(as_table(top, self._messages.width)[0])
         self._messages.say(describe_completeness(trace))

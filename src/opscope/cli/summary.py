@@ -70,8 +70,11 @@ def _print(top: TopOperators, format: Format, trace: Trace) -> None:
     elif format is Format.MARKDOWN:
         typer.echo(as_markdown(top), nl=False)
     else:
-        console_for(sys.stdout).print(as_table(top))
-        messages = Messages()
+        console, messages = console_for(sys.stdout), Messages()
+        table, left_out = as_table(top, console.width)
+        console.print(table)
+        if left_out:
+            messages.say(f"left out for want of width: {', '.join(left_out)}")
         if top.left_out:
             messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")
         messages.say(describe_completeness(trace))

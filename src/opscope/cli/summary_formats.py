@@ -16,18 +16,51 @@ _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FLOPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
+_GAP = 2
+_NARROWEST = 24
+_LEFT_OUT_FIRST = (
+    "CPU mean",
+    "Device mem",
+    "CPU mem",
+    "Device total",
+    "FLOPs",
+    "Self device mem",
+    "Self CPU mem",
+    "CPU total",
+    "Self device",
+)
 
-def as_table(top: TopOperators) -> Table:
-    """A table for the terminal; names are cut before numbers are."""
+
+def as_table(top: TopOperators, width: int) -> tuple[Table, list[str]]:
+    """A table at most ``width`` characters wide, and the headings of columns left out for that.
+
+    Numbers are never cut: names are, and columns are left out.
+    """
+    titles = ["Name", *(["Input shapes"] if _has_shapes(top) else [])]
+    rows = [_cells(top, row) for row in top.rows]
+    columns = list(zip(titles + _headings(top), zip(*rows, strict=True), strict=True))
+    left, numbers = columns[: len(titles)], columns[len(titles) :]
+    needed = _width([(title, tuple(c[:_NARROWEST] for c in cells)) for title, cells in left])
+    left_out = []
+    for heading in _LEFT_OUT_FIRST:
+        if needed + _width(numbers) <= width:
+            break
+        if heading != top.sorted_by.heading and heading in dict(numbers):
+            numbers = [column for column in numbers if column[0] != heading]
+            left_out.append(heading)
+    room = max((width - _width(numbers)) // len(left) - _GAP, _NARROWEST)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Name", overflow="ellipsis", no_wrap=True, min_width=20, max_width=60)
-    if _has_shapes(top):
-        table.add_column("Input shapes", overflow="fold", max_width=60)
-    for heading in _headings(top):
+    for title, _ in left:
+        table.add_column(title, overflow="ellipsis", no_wrap=True, max_width=min(room, 60))
+    for heading, _ in numbers:
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in top.rows:
-        table.add_row(*(Text(cell) for cell in _cells(top, row)))
-    return table
+    for cells in zip(*(cells for _, cells in left + numbers), strict=True):
+        table.add_row(*map(Text, cells))
+    return table, left_out
+
+
+def _width(columns: list[tuple[str, tuple[str, ...]]]) -> int:
+    return sum(max(map(len, (heading, *cells))) + _GAP for heading, cells in columns)
 
 
 def as_markdown(top: TopOperators) -> str:

@@ -50,7 +50,7 @@ COLUMNS = (
     Column("flops", "flops", "FLOPs", "flops"),
 )
 
-SORT_KEYS = {column.sort_key: column.key for column in COLUMNS}
+SORT_KEYS = {column.sort_key: column for column in COLUMNS}
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,14 @@ class TopOperators:
         left_out: groups that come after the last row.
         total_cpu_ns: self CPU time of all groups together.
         used: columns in which any group has anything but zero.
+        sorted_by: what decided the order.
     """
 
     rows: list[dict[str, Any]]
     left_out: int
     total_cpu_ns: int
     used: tuple[Column, ...]
+    sorted_by: Column
 
 
 def check_sort_key(key: str) -> str:
@@ -113,13 +115,14 @@ def find_top_operators(
     flops = count_flops(trace) if has_shapes else None
     averages = key_averages(trace, group_by_input_shape=by_shape, flops=flops)
     values = _values(averages)
-    order = np.argsort(-values[SORT_KEYS[sort_by]], kind="stable")
+    order = np.argsort(-values[SORT_KEYS[sort_by].key], kind="stable")
     shown = order if row_limit == -1 else order[:row_limit]
     return TopOperators(
         rows=[_row(averages, values, int(group)) for group in shown],
         left_out=len(order) - len(shown),
         total_cpu_ns=int(values["cpu_self_ns"].sum()),
         used=tuple(column for column in COLUMNS if values[column.key].any()),
+        sorted_by=SORT_KEYS[sort_by],
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from opscope.cli.top_operators import COLUMNS, SORT_KEYS
 from opscope.drop_in.table import SORT_KEYS as TABLE_SORT_KEYS
+from support.build_trace import build_trace
 
 # 3 mm of 10, 40 and 10 µs; add takes 5; step's 100 µs are 35 without them.
 MM = {"name": "aten::mm", "calls": 3, "cpu_self_ns": 60_000, "cpu_total_ns": 60_000}
@@ -87,13 +88,33 @@ def test_table(command_line, trace_folder):
     assert first[:6] == ["aten::mm", "3", "60.00", "µs", "60.0%", "60.00"]
     assert second[:5] == ["step", "1", "35.00", "µs", "35.0%"]
     assert "1 more rows" in outcome.err
-    assert "5 events, 2 events DROPPED (memory budget)" in outcome.err
+    assert "5 events, events: 2 DROPPED (memory budget)" in outcome.err
 
 
 def test_columns_without_a_value_are_left_out_of_tables(command_line, trace_folder):
     outcome = command_line("summary", trace_folder)
     assert "Self CPU mem" in outcome.out
     assert "device" not in outcome.out
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_numbers_are_never_cut(command_line, trace_folder, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    outcome = command_line("summary", trace_folder, "--sort-by", "flops")
+    lines = outcome.out.splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= width
+    assert "…" not in outcome.out
+    assert {"Calls", "FLOPs"} <= set(lines[0].split())  # a column sorted by stays
+    assert ("left out" in outcome.err) == (width < 100)
+
+
+def test_long_names_are_cut_in_tables(command_line, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    build_trace([("x" * 500, 0, 10)]).save(tmp_path / "long.opscope")
+    _heading, row = command_line("summary", tmp_path / "long.opscope").out.splitlines()
+    assert row.startswith("xxx") and "…" in row
+    assert len(row) <= 80
+    assert row.split()[1:4] == ["1", "10.00", "µs"]
 
 
 def test_markdown(command_line, trace_folder):
