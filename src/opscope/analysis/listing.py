@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.annotations_by_time import nest_annotations
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
@@ -46,7 +47,9 @@ class Listing:
 
     Attributes:
         trace: where the events are.
-        tree: how they nest before anything is left out.
+        tree: how they were recorded to nest.
+        caller: how they nest before anything is left out, annotations by time.
+        is_async: events that overlap others: they have no self time, parent or children.
         label: row in ``texts`` of the name an event is shown under.
         texts: names, each once.
         listed: whether the event is listed.
@@ -59,10 +62,10 @@ class Listing:
         self.tree: EventTree = event_tree(trace)
         self.label, self.texts = event_texts(trace)
         self.group_label, self.group_texts = self._averaged_names()
-        is_async: Flags = trace.events["is_async"]
+        self.caller, self.is_async = nest_annotations(trace, self.tree)
         shown = ~self._hidden()
-        nested = shown & ~is_async
-        self.parent = nearest_ancestor(self.tree.parent, nested)
+        nested = shown & ~self.is_async
+        self.parent = nearest_ancestor(self.caller, nested)
         folded = self._folded(nested)
         if folded.any():
             shown, nested = shown & ~folded, nested & ~folded
@@ -129,7 +132,7 @@ class Listing:
         event = table["event"]
         inside = event >= 0
         if not self.listed.all():
-            around = nearest_ancestor(self.tree.parent, self.listed)
+            around = nearest_ancestor(self.caller, self.listed)
             inside = inside & (self.listed[event] | (around[event] >= 0))
         return np.flatnonzero(failed | ~inside)
 

@@ -44,7 +44,7 @@ def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse
         return MemoryUse(nothing, nothing)
     event, size = table["event"][counted], table["size_bytes"][counted]
     own = np.bincount(event, weights=size, minlength=events).astype(np.int64)
-    total = subtree_sums(listing.tree.parent, own, listing.tree.depth)
+    total = subtree_sums(listing.caller, own)
     return MemoryUse(total, listing.minus_children(total))
 
 

@@ -140,7 +140,7 @@ _EVENT: dict[str, Reader] = {
     "kwinputs": lambda source, row: keyword_values(source.arguments.keywords(row)),
     "stack": _stack,
     "scope": _column("events", "scope"),
-    "is_async": _column("events", "is_async", bool),
+    "is_async": lambda source, row: bool(source.listing.is_async[row]),
     "sequence_nr": _column("events", "sequence_number"),
     "device_index": lambda source, row: source.process_id,
     "device_resource_id": _system_thread("events"),

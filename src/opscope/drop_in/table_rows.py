@@ -154,7 +154,7 @@ def rows_of_source(source: EventSource) -> TableRows:
         overloads=_overloads(source, event),
         shapes=_shapes(source, event),
         stacks=_SourceStacks(source, event) if source.stacks else None,
-        is_async=is_event & source.trace.events["is_async"][event],
+        is_async=is_event & source.listing.is_async[event],
         has_parent=is_event & (source.parent[event] >= 0),
         on_device=(rows.source == RowSource.GPU) & (rows.key % 2 == 0),
         use_device=source.use_device,
