@@ -19,7 +19,10 @@ namespace {
 
 class Annotation {
  public:
-  Annotation(nb::str name, std::optional<std::string> args) : name(std::move(name)), args(std::move(args)) {}
+  Annotation(nb::str given_name, std::optional<std::string> args)
+      : name(std::move(given_name)), args(std::move(args)) {
+    if (name.c_str() == nullptr) throw nb::python_error();  // half a surrogate pair is no text
+  }
 
   void enter() {
     Recorder& recorder = Recorder::instance();
@@ -52,7 +55,7 @@ class Annotation {
     const size_t bytes = std::min(args->size(), kMaxStringBytes);
     const size_t words = (bytes + 7) / 8;
     uint64_t* word = arena.begin() ? arena.reserve(2 + words) : nullptr;
-    if (word == nullptr) return kNoArena;
+    if (word == nullptr) return kCutArena;
     word[0] = make_head(1, 0);
     word[1] = make_tag(Tag::kString, bytes);
     if (words != 0) word[1 + words] = 0;

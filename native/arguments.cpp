@@ -109,6 +109,7 @@ void append_double(std::string& text, double number) {
 }
 
 const uint64_t* ArenaCursor::at(uint32_t position) {
+  if (position == kCutArena) return nullptr;
   const uint32_t sequence = position >> kArenaWordBits;
   const uint32_t mask = (1u << (32 - kArenaWordBits)) - 1;
   while (block_ != nullptr && (block_->sequence & mask) != sequence) {

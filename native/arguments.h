@@ -16,6 +16,7 @@ class ArenaCursor {
  public:
   ArenaCursor() = default;
   explicit ArenaCursor(const Arena& arena) : block_(arena.head()) {}
+  // nullptr for a payload that could not be kept.
   const uint64_t* at(uint32_t position);
 
  private:

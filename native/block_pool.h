@@ -18,6 +18,9 @@ constexpr size_t kBlockBytes = 64 * 1024;
 
 class BlockPool {
  public:
+  // Releasing then never allocates, so it can be done anywhere.
+  BlockPool() { free_.reserve(kKeptBlocks + kBatch); }
+
   // [MT] Returns nullptr when the byte budget is used up or the system has no memory.
   void* acquire() {
     std::lock_guard lock(mutex_);

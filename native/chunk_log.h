@@ -4,6 +4,7 @@
 // linked, so a record never moves and its address stays good for patching its end. Old chunks are
 // released by a reader holding the registry's mutex, and only when every span in them is closed:
 // the owner's last write to a span is the one that closes it, so nobody can still be writing there.
+// A span that is never closed (an annotation left open) keeps its own chunk and no other.
 #pragma once
 
 #include <atomic>
@@ -57,19 +58,23 @@ class ChunkLog {
   // [reader] The oldest chunk still kept, or nullptr.
   const Chunk* head() const { return head_.load(std::memory_order_acquire); }
 
-  // [reader] Frees leading chunks that hold nothing from `first_needed` on. Returns the oldest
-  // arena block that a kept record may refer to.
+  // [reader] Frees the chunks that hold nothing from `first_needed` on. Returns the oldest arena
+  // block that a record from there on may refer to.
   uint64_t release_before(uint64_t first_needed) {
     Chunk* chunk = head_.load(std::memory_order_acquire);
     if (chunk == nullptr) return 0;
-    Chunk* next = chunk->next.load(std::memory_order_acquire);
+    std::atomic<Chunk*>* link = &head_;
     // The chunk without a successor is the one the owner writes to; it always stays.
-    while (next != nullptr && next->first_index <= first_needed && !has_open_span(*chunk)) {
-      pool_.release(chunk);
-      chunk = next;
-      next = chunk->next.load(std::memory_order_acquire);
+    for (Chunk* next = chunk->next.load(std::memory_order_acquire);
+         next != nullptr && chunk->first_index + Chunk::kRecords <= first_needed;
+         chunk = next, next = chunk->next.load(std::memory_order_acquire)) {
+      if (has_open_span(*chunk)) {
+        link = &chunk->next;
+      } else {
+        link->store(next, std::memory_order_release);
+        pool_.release(chunk);
+      }
     }
-    head_.store(chunk, std::memory_order_release);
     return chunk->first_arena_block;
   }
 
@@ -101,7 +106,7 @@ class ChunkLog {
   Record* cursor_ = nullptr;
   Record* limit_ = nullptr;
   std::atomic<uint64_t> count_{0};
-  std::atomic<Chunk*> head_{nullptr};  // set by the owner once, then moved by readers only
+  std::atomic<Chunk*> head_{nullptr};  // set by the owner once, then by readers only
   Chunk* tail_ = nullptr;
   BlockPool& pool_;
 };

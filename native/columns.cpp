@@ -33,23 +33,47 @@ struct ThreadSpans {
   std::vector<int32_t> ids;  // ordinal -> event id
 };
 
+// Ends that were recorded apart from their span: it had left the stack, or ended on another thread.
 struct Ends {
-  // Ends recorded apart from their span, by key, in time order.
-  std::unordered_map<uint64_t, std::vector<uint64_t>> by_key;
+  std::unordered_map<uint64_t, std::vector<uint64_t>> by_key;           // in time order
+  std::unordered_map<uint64_t, std::vector<const Record*>> open_spans;  // spans in search of one
+  std::unordered_map<const Record*, uint64_t> found;
   uint64_t total = 0;
   uint64_t matched = 0;
 
-  // Takes the first end with this key after the span began, 0 if there is none: a key is an
-  // address, so a later span may have the same.
+  // Takes the first end with this key after `start`, 0 if there is none.
   uint64_t take(uint64_t key, uint64_t start) {
-    const auto found = by_key.find(key);
-    if (found == by_key.end()) return 0;
-    const auto end = std::lower_bound(found->second.begin(), found->second.end(), start);
-    if (end == found->second.end()) return 0;
+    const auto entry = by_key.find(key);
+    if (entry == by_key.end()) return 0;
+    const auto end = std::lower_bound(entry->second.begin(), entry->second.end(), start);
+    if (end == entry->second.end()) return 0;
     const uint64_t ticks = *end;
-    found->second.erase(end);
+    entry->second.erase(end);
     ++matched;
     return ticks;
+  }
+
+  // Gives each end to the last span with its key that began before it. A key is an address: when
+  // two spans have the same, the earlier one is over, or around the later one.
+  void match() {
+    for (auto& [key, spans] : open_spans) {
+      const auto entry = by_key.find(key);
+      if (entry == by_key.end()) continue;
+      const auto earlier = [](const Record* a, const Record* b) { return a->ticks < b->ticks; };
+      std::sort(spans.begin(), spans.end(), earlier);
+      for (const uint64_t end : entry->second) {
+        const auto after = std::find_if(spans.begin(), spans.end(), [&](auto* span) { return span->ticks > end; });
+        if (after == spans.begin()) continue;
+        found[*std::prev(after)] = end;
+        spans.erase(std::prev(after));
+        ++matched;
+      }
+    }
+  }
+
+  uint64_t find(const Record& record) const {
+    const auto entry = found.find(&record);
+    return entry == found.end() ? 0 : entry->second;
   }
 };
 
@@ -88,6 +112,8 @@ class WindowDecoder {
     for (auto& [key, ticks] : ends_.by_key) std::sort(ticks.begin(), ticks.end());
     for (const Slice& slice : window_.slices) collect(slice);
     collect_idle_threads();
+    ends_.match();
+    for (ThreadSpans& thread : threads_) leave_ended_parents(thread);
     merge();
     write_events();
     write_outputs();
@@ -218,9 +244,25 @@ class WindowDecoder {
       thread.memory_spans.push_back(parent);
       return parent;
     }
+    if (record.load_state() != SpanState::kClosed) ends_.open_spans[record.load_end()].push_back(&record);
     thread.spans.push_back(&record);
     thread.parents.push_back(parent);
     return static_cast<int32_t>(thread.spans.size() - 1);
+  }
+
+  // A span that another thread ended was still on its own thread's stack, so what came after looks
+  // as if it ran inside.
+  void leave_ended_parents(ThreadSpans& thread) const {
+    if (ends_.found.empty()) return;
+    const auto leave = [&](int32_t& parent, uint64_t ticks) {
+      while (parent != kNone && thread.spans[parent]->load_state() != SpanState::kClosed) {
+        const uint64_t end = ends_.find(*thread.spans[parent]);
+        if (end == 0 || end > ticks) return;
+        parent = thread.parents[parent];
+      }
+    };
+    for (size_t i = 0; i < thread.spans.size(); ++i) leave(thread.parents[i], thread.spans[i]->ticks);
+    for (size_t i = 0; i < thread.memory.size(); ++i) leave(thread.memory_spans[i], thread.memory[i]->ticks);
   }
 
   // Numbers the spans of all threads in start order.
@@ -335,7 +377,7 @@ class WindowDecoder {
     if (record.load_state() == SpanState::kClosed) {
       ticks = record.load_end();
     } else {
-      ticks = ends_.take(record.load_end(), record.ticks);
+      ticks = ends_.find(record);
       *is_async = ticks != 0;
     }
     if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
@@ -365,8 +407,7 @@ class WindowDecoder {
         const bool is_module = record->scope == 0;
         const int32_t module = is_module ? python_.module_row(record->name) : kNone;
         const int32_t optimizer = is_module ? kNone : python_.optimizer_row(record->name);
-        const uint64_t* payload = record->arena == kNoArena ? nullptr : cursor.at(record->arena);
-        writer.write_parameters(payload, module, optimizer, clock_ns(record->ticks));
+        writer.write_parameters(cursor.at(record->arena), module, optimizer, clock_ns(record->ticks));
       }
     }
   }

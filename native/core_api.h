@@ -13,7 +13,7 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 1;
+constexpr uint32_t kCoreApiVersion = 2;
 
 // What open windows want; the bits of CoreApi::wanted.
 enum Want : uint32_t {
@@ -45,6 +45,8 @@ struct BridgeApi {
   // Makes memory and compiled regions on the calling thread reach us, while wanted.
   void (*enter_thread)();
   void (*leave_thread)();
+  // The calling thread is ending, and its log with it.
+  void (*forget_thread)();
   // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
   // callback that does nothing, which is torch's own part of the cost.
   double (*time_spans)(bool empty_callback);

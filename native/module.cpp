@@ -227,6 +227,7 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
 
 nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   Recorder& recorder = Recorder::instance();
+  const ReadLock lock(recorder);
   const auto window = recorder.window(id);
   if (window == nullptr || window->open) throw std::invalid_argument("no closed window with this id");
   Columns columns;
@@ -253,6 +254,7 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["dropped"] = columns.dropped;
   result["unmatched_ends"] = columns.unmatched_ends;
   result["cut_payloads"] = columns.cut_payloads;
+  result["fault"] = window->fault;
   return result;
 }
 
@@ -293,13 +295,20 @@ constexpr uint64_t kGcKey = 1;  // no object has this address
 
 // An entry of gc.callbacks.
 void gc_callback(const nb::str& phase, const nb::dict& info) {
+  thread_local bool is_open = false;  // a window may open or close in the middle of a collection
   Recorder& recorder = Recorder::instance();
   ThreadLog* log = Recorder::this_thread();
-  if (log == nullptr || (recorder.wanted() & kWantGc) == 0) return;
-  if (std::strcmp(phase.c_str(), "stop") == 0) return log->close_span(kGcKey, now_ticks());
+  if (log == nullptr) return;
+  if (std::strcmp(phase.c_str(), "stop") == 0) {
+    if (is_open) log->close_span(kGcKey, now_ticks());
+    is_open = false;
+    return;
+  }
+  if ((recorder.wanted() & kWantGc) == 0) return;
   static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
   const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
   Record* record = log->open_span(kGcKey);
+  is_open = true;
   if (record == nullptr) return;
   fill_annotation(*record, RecordKind::kGcPause, name_id(recorder, *log, names[generation]));
   record->ticks = now_ticks();

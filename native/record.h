@@ -35,6 +35,7 @@ enum class SpanState : uint8_t {
 
 constexpr uint32_t kNoParent = UINT32_MAX;
 constexpr uint32_t kNoArena = UINT32_MAX;
+constexpr uint32_t kCutArena = UINT32_MAX - 1;  // there was a payload, but it could not be kept
 constexpr uint32_t kNoName = UINT32_MAX;
 
 struct Record {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <unordered_map>
 
 namespace opscope {
 
@@ -62,6 +63,7 @@ ThreadLog* Recorder::this_thread() {
                                          static_cast<uint64_t>(pthread_self()), system_thread_name());
   {
     std::lock_guard lock(self.mutex_);
+    log->number = self.next_thread_++;
     self.threads_.push_back(log);
   }
   (void)&thread_exit;  // odr-use: constructs it, so that its destructor runs
@@ -70,8 +72,12 @@ ThreadLog* Recorder::this_thread() {
 
 void Recorder::forget_thread(ThreadLog* log) {
   std::lock_guard lock(mutex_);
+  if (bridge_ != nullptr) bridge_->forget_thread();
   log->finished = true;
-  release_memory();
+  const bool needed = std::any_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
+    return entry.second->open && covers(*entry.second, *log);
+  });
+  if (!needed) std::erase_if(threads_, [&](const auto& thread) { return thread.get() == log; });
 }
 
 uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload,
@@ -81,7 +87,7 @@ uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload
   return id;
 }
 
-void Recorder::configure() {
+std::string Recorder::configure() {
   uint32_t wanted = 0;
   if (fault_.empty()) {
     for (const auto& [id, window] : windows_) {
@@ -89,12 +95,12 @@ void Recorder::configure() {
       if (window->open && !paused) wanted |= window->wants;
     }
   }
+  char message[512] = {};
   if (bridge_ != nullptr && wanted != configured_) {
-    char message[512] = {};
-    if (!bridge_->configure(wanted, message, sizeof(message))) throw std::runtime_error(message);
+    configured_ = bridge_->configure(wanted, message, sizeof(message)) ? wanted : 0;
   }
-  configured_ = wanted;
   wanted_.store(wanted, std::memory_order_release);
+  return message;
 }
 
 uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
@@ -104,12 +110,15 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
   window->id = next_window_++;
   window->wants = wants;
   window->only_thread = all_threads ? 0 : system_thread_id();
+  window->first_new_thread = next_thread_;
+  const bool alone = std::none_of(windows_.begin(), windows_.end(),
+                                  [](const auto& entry) { return entry.second->open; });
+  if (alone) fault_.clear();
   windows_[window->id] = window;
-  try {
-    configure();
-  } catch (...) {
+  if (const std::string refused = configure(); !refused.empty()) {
     windows_.erase(window->id);
-    throw;
+    configure();  // for the windows that are open
+    throw std::runtime_error(refused);
   }
   for (const auto& thread : threads_) {
     if (thread->finished || !covers(*window, *thread)) continue;
@@ -131,23 +140,15 @@ void Recorder::close_window(uint32_t id) {
   const ClockAnchor now = read_anchor();
   const int64_t late_ns = TickConverter(origin_, now).duration_ns(ticks, now.ticks);
   window.stopped = {ticks, now.unix_ns - late_ns, now.monotonic_ns - late_ns};
+  window.fault = fault_;
   configure();
-  if (window.in_forked_child) return;
+  for (Slice& slice : window.slices) {
+    slice.end = slice.thread->log().size();
+    slice.dropped = slice.thread->dropped() - slice.dropped;
+  }
   for (const auto& thread : threads_) {
-    if (!covers(window, *thread)) continue;
-    const uint64_t end = thread->log().size();
-    const auto known = std::find_if(window.slices.begin(), window.slices.end(),
-                                    [&](const Slice& slice) { return slice.thread == thread; });
-    if (known != window.slices.end()) {
-      known->end = end;
-      known->dropped = thread->dropped() - known->dropped;
-    } else {
-      // Began to record while the window was open, or was idle in an earlier one: the decoder
-      // leaves out what is older than the window.
-      const Chunk* head = thread->log().head();
-      window.slices.push_back(
-          {thread, head == nullptr ? end : head->first_index, end, thread->dropped()});
-    }
+    if (thread->number < window.first_new_thread || !covers(window, *thread)) continue;
+    window.slices.push_back({thread, 0, thread->log().size(), thread->dropped()});
   }
 }
 
@@ -193,6 +194,7 @@ void Recorder::discard_window(uint32_t id) {
 }
 
 void Recorder::release_memory() {
+  if (readers_ != 0) return;  // the last of them does it
   constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
   const bool identity = std::any_of(windows_.begin(), windows_.end(), [](const auto& entry) {
     return entry.second->open && (entry.second->wants & kIdentity) == kIdentity;
@@ -200,32 +202,32 @@ void Recorder::release_memory() {
   if (bridge_ != nullptr && !identity && (configured_ & kIdentity) != kIdentity) {
     bridge_->release_tensors();
   }
-  for (const auto& thread : threads_) {
-    uint64_t first_needed = thread->log().size();
-    for (const auto& [id, window] : windows_) {
-      if (!covers(*window, *thread) || window->in_forked_child) continue;
-      bool listed = false;
-      for (const Slice& slice : window->slices) {
-        if (slice.thread != thread) continue;
-        first_needed = std::min(first_needed, slice.begin);
-        listed = true;
-      }
-      // A thread the open window has not listed yet may hold anything of it.
-      if (!listed && window->open) first_needed = 0;
+  std::unordered_map<const ThreadLog*, uint64_t> first_needed;
+  for (const auto& [id, window] : windows_) {
+    for (const Slice& slice : window->slices) {
+      uint64_t& first = first_needed.try_emplace(slice.thread.get(), slice.begin).first->second;
+      first = std::min(first, slice.begin);
     }
-    thread->release_before(first_needed);
   }
-  std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
-    if (!thread->finished) return false;
-    return std::none_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
-      return entry.second->open && covers(*entry.second, *thread);
+  const auto is_new_to_a_window = [&](const ThreadLog& thread) {
+    return std::any_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
+      const Window& window = *entry.second;
+      return window.open && thread.number >= window.first_new_thread && covers(window, thread);
     });
+  };
+  std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
+    // An open window lists the threads that began after it only when it closes.
+    if (is_new_to_a_window(*thread)) return false;
+    const auto found = first_needed.find(thread.get());
+    thread->release_before(found == first_needed.end() ? thread->log().size() : found->second);
+    return thread->finished && found == first_needed.end();
   });
 }
 
 void Recorder::attach_bridge(const BridgeApi* bridge) {
   std::lock_guard lock(mutex_);
   bridge_ = bridge;
+  configure();
 }
 
 std::string Recorder::fault() {
@@ -236,14 +238,15 @@ std::string Recorder::fault() {
 void Recorder::set_fault(const char* what) {
   // Called from a callback that failed: everything stops at once, and callbacks are removed at the
   // next opening or closing, because torch forbids removing them from inside one.
-  wanted_.store(0, std::memory_order_release);
   std::lock_guard lock(mutex_);
+  wanted_.store(0, std::memory_order_release);
   if (fault_.empty()) fault_ = what;
 }
 
 RecorderStatistics Recorder::statistics() {
   std::lock_guard lock(mutex_);
-  return {threads_.size(), windows_.size(), pool_.mapped_bytes(), wanted()};
+  // A window that is still being read counts, even if it was let go of meanwhile.
+  return {threads_.size(), std::max<uint64_t>(windows_.size(), readers_), pool_.mapped_bytes(), wanted()};
 }
 
 void Recorder::before_fork() {
@@ -267,14 +270,30 @@ void Recorder::after_fork_in_child() {
   Recorder& self = instance();
   std::lock_guard lock(self.mutex_);
   self.wanted_.store(0, std::memory_order_release);
+  self.readers_ = 0;
   for (const auto& [id, window] : self.windows_) {
-    if (window->open) window->in_forked_child = true;
+    if (!window->open) continue;
+    // What it recorded is the parent's to tell.
     window->open = false;
+    window->stopped = window->started;
+    window->slices.clear();
+    window->initial_stacks.clear();
   }
   std::erase_if(self.threads_, [](const std::shared_ptr<ThreadLog>& thread) {
     return thread.get() != this_thread_log;
   });
   if (this_thread_log != nullptr) this_thread_log->system_thread_id = system_thread_id();
+}
+
+ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {
+  std::lock_guard lock(recorder_.mutex_);
+  ++recorder_.readers_;
+}
+
+ReadLock::~ReadLock() {
+  std::lock_guard lock(recorder_.mutex_);
+  // A child forked meanwhile has none.
+  if (recorder_.readers_ != 0 && --recorder_.readers_ == 0) recorder_.release_memory();
 }
 
 }  // namespace opscope

@@ -52,7 +52,8 @@ struct Window {
   uint32_t wants = 0;
   int64_t only_thread = 0;  // system thread id to narrow to, 0 for all
   bool open = true;
-  bool in_forked_child = false;  // opened by the parent process: nothing to decode here
+  uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
+  std::string fault;              // why recording ended before the window did, or empty
   ClockAnchor started;
   ClockAnchor stopped;
   std::vector<Slice> slices;
@@ -72,7 +73,8 @@ class Recorder {
   // Never destroyed: threads may still be appending while the process exits.
   static Recorder& instance();
 
-  // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened.
+  // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is
+  // forgotten once no window is open that it stopped.
   uint32_t open_window(uint32_t wants, bool all_threads);
   // [MT] Idempotent. O(threads).
   void close_window(uint32_t id);
@@ -97,7 +99,7 @@ class Recorder {
   uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
   const ClockAnchor& origin() const { return origin_; }
 
-  // [MT] The first fault that stopped recording, or an empty string.
+  // [MT] The first fault that stopped what is being recorded, or an empty string.
   std::string fault();
   void set_fault(const char* what);
   RecorderStatistics statistics();
@@ -105,9 +107,11 @@ class Recorder {
   void forget_thread(ThreadLog* log);
 
  private:
+  friend class ReadLock;
+
   Recorder();
-  void configure();       // under mutex_
-  void release_memory();  // under mutex_
+  std::string configure();  // under mutex_; why torch refused, or an empty string
+  void release_memory();    // under mutex_
   static void before_fork();
   static void after_fork_in_parent();
   static void after_fork_in_child();
@@ -119,11 +123,26 @@ class Recorder {
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   std::map<uint32_t, std::shared_ptr<Window>> windows_;
   uint32_t next_window_ = 1;
+  uint64_t next_thread_ = 0;
+  uint32_t readers_ = 0;
   uint32_t configured_ = 0;
   const BridgeApi* bridge_ = nullptr;
   CoreApi core_api_;
   ClockAnchor origin_;
   std::string fault_;
+};
+
+// While one exists no recorded memory is given back: a decoder walks logs without holding the
+// mutex, past records that other windows may let go of meanwhile.
+class ReadLock {
+ public:
+  explicit ReadLock(Recorder& recorder);
+  ReadLock(const ReadLock&) = delete;
+  ReadLock& operator=(const ReadLock&) = delete;
+  ~ReadLock();
+
+ private:
+  Recorder& recorder_;
 };
 
 }  // namespace opscope

@@ -40,6 +40,8 @@ class ThreadLog {
     Record* record = log_.next_record(arena_.current_block());
     if (record == nullptr) [[unlikely]] {
       count_drop();
+      // It keeps its place on the stack, so that its end finds it and is no second loss.
+      open_.push_back({key, &dropped_span_, current_span()});
       return nullptr;
     }
     record->end = key;
@@ -57,7 +59,7 @@ class ThreadLog {
   // above it were never ended (an annotation without an exit): they leave the stack with it. One
   // not found at all was opened on another thread, or has already left: its end is appended.
   void close_span(uint64_t key, uint64_t ticks) {
-    if (!open_.empty() && open_.back().key == key) [[likely]] {
+    if (is_top(key)) [[likely]] {
       finish(open_.back().record, ticks);
       open_.pop_back();
       return;
@@ -67,7 +69,7 @@ class ThreadLog {
 
   // [owner] Ends the innermost span if `key` is its key; false otherwise.
   bool close_top(uint64_t key, uint64_t ticks) {
-    if (open_.empty() || open_.back().key != key) return false;
+    if (!is_top(key)) return false;
     finish(open_.back().record, ticks);
     open_.pop_back();
     return true;
@@ -98,6 +100,8 @@ class ThreadLog {
   // [owner] Log index of the innermost open span, kNoParent outside all spans.
   uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
   size_t depth() const { return open_.size(); }
+  // [owner] Is the innermost open span the one opened with `key`?
+  bool is_top(uint64_t key) const { return !open_.empty() && open_.back().key == key; }
   // [owner] What the innermost open span is; a kind that is no span outside all of them.
   RecordKind top_kind() const { return open_.empty() ? RecordKind::kClose : open_.back().record->kind; }
   void count_drop() { dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
@@ -116,6 +120,7 @@ class ThreadLog {
   NameCache names;              // [owner]
   uint32_t source_state = 0;    // [owner] free for the torch bridge: what it has set up here
   int64_t system_thread_id;     // fixed but for the forking thread in a child
+  uint64_t number = 0;          // in order of creation; set by the registry
   const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
   std::atomic<uint64_t> torch_thread_id{0};
   std::atomic<bool> finished{false};  // its thread has ended
@@ -145,6 +150,7 @@ class ThreadLog {
   }
 
   std::vector<OpenSpan> open_;
+  Record dropped_span_{.kind = RecordKind::kClose};  // where the ends of dropped spans go
   ChunkLog log_;
   Arena arena_;
   std::atomic<uint64_t> dropped_{0};

@@ -73,7 +73,7 @@ bool put_row(Arena& arena, PyObject* row) {
 }
 
 uint32_t put_rows(Arena& arena, PyObject* rows) {
-  if (!arena.begin()) return kNoArena;
+  if (!arena.begin()) return kCutArena;
   const uint64_t head = make_head(PyList_GET_SIZE(rows), 0);
   bool kept = put(arena, &head, 1);
   for (Py_ssize_t i = 0; kept && i < PyList_GET_SIZE(rows); ++i) {
@@ -81,7 +81,7 @@ uint32_t put_rows(Arena& arena, PyObject* rows) {
   }
   if (kept) return arena.commit();
   arena.cancel();
-  return kNoArena;
+  return kCutArena;
 }
 
 }  // namespace

@@ -73,18 +73,29 @@ class HeldTensors {
   }
 
   static HeldTensors& this_thread() {
-    thread_local HeldTensors* list = nullptr;
-    if (list == nullptr) {
+    if (this_list_ == nullptr) {
       std::lock_guard lock(mutex());
-      list = lists().emplace_back(new HeldTensors);
+      this_list_ = lists().emplace_back(new HeldTensors);
     }
-    return *list;
+    return *this_list_;
   }
 
   static void release_all() {
     std::lock_guard lock(mutex());
     epoch_.fetch_add(1);  // what threads believe to be held no longer is
-    for (HeldTensors* list : lists()) list->release();
+    std::erase_if(lists(), [](HeldTensors* list) {
+      list->release();
+      if (!list->finished_) return false;
+      delete list;
+      return true;
+    });
+  }
+
+  // [owner] Its thread ends: the list goes with the next release.
+  static void forget_thread() {
+    std::lock_guard lock(mutex());
+    if (this_list_ != nullptr) this_list_->finished_ = true;
+    this_list_ = nullptr;
   }
 
   static uint64_t not_held() { return not_held_.load(std::memory_order_relaxed); }
@@ -97,6 +108,7 @@ class HeldTensors {
   };
 
   HeldTensors() : tail_(new Block), head_(tail_) {}
+  ~HeldTensors() { delete tail_; }  // everything else was released
 
   void add_block() {
     auto* block = new Block;
@@ -128,6 +140,7 @@ class HeldTensors {
     return *instance;
   }
 
+  static inline thread_local HeldTensors* this_list_ = nullptr;
   static inline std::atomic<uint64_t> epoch_{1};
   static inline std::atomic<uint64_t> held_{0};
   static inline std::atomic<uint64_t> not_held_{0};
@@ -142,12 +155,22 @@ class HeldTensors {
   Block* head_;
   size_t head_used_ = 0;
   uint64_t released_ = 0;
+  bool finished_ = false;
 };
 
 // Set while both inputs and memory are wanted.
 std::atomic<bool> holding{false};
 
 // ---- Arguments -----------------------------------------------------------------------------
+
+// A subclass written in Python may compute its sizes and device by running code, and that would run
+// operators in the middle of recording one. What its TensorImpl itself says is asked instead.
+struct PlainImpl : c10::TensorImpl {
+  static bool has_sizes(const c10::TensorImpl& impl) {
+    return !impl.is_python_dispatch() || !(impl.*&PlainImpl::matches_python_custom)(SizesStridesPolicy::CustomStrides);
+  }
+  static c10::Device device(const c10::TensorImpl& impl) { return (impl.*&PlainImpl::device_default)(); }
+};
 
 bool put_tag(Arena& arena, Tag tag, uint64_t detail = 0);
 
@@ -171,14 +194,16 @@ bool put_tensor(Arena& arena, const at::Tensor& tensor) {
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if (!tensor.defined()) return put_tag(arena, Tag::kUndefined);
   if (holding.load(std::memory_order_relaxed)) HeldTensors::this_thread().hold(impl);
-  if (impl->has_symbolic_sizes_strides() || tensor.is_nested()) return put_unsized_tensor(arena, impl);
+  if (impl->has_symbolic_sizes_strides() || tensor.is_nested() || !PlainImpl::has_sizes(*impl)) {
+    return put_unsized_tensor(arena, impl);
+  }
   const c10::IntArrayRef sizes = impl->sizes();
   const bool has_strides = impl->layout() == c10::kStrided;
   const size_t dim = std::min<size_t>(sizes.size(), UINT8_MAX);
   const size_t count = 1 + kTensorWords + dim * (has_strides ? 2 : 1);
   uint64_t* word = arena.reserve(count);
   if (word == nullptr) return false;
-  const c10::Device device = impl->device();
+  const c10::Device device = PlainImpl::device(*impl);
   const uint8_t flags = (impl->requires_grad() ? kRequiresGrad : 0) |
                         (impl->is_wrapped_number() ? kWrappedNumber : 0) |
                         (has_strides ? kHasStrides : 0);
@@ -188,17 +213,20 @@ bool put_tensor(Arena& arena, const at::Tensor& tensor) {
                                          static_cast<uint8_t>(dim), flags}));
   *word++ = reinterpret_cast<uintptr_t>(impl);
   if (impl->has_storage()) {
-    const c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+    c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
     *word++ = reinterpret_cast<uintptr_t>(storage);
-    *word++ = reinterpret_cast<uintptr_t>(storage == nullptr ? nullptr : storage->data());
+    // Without the checks, because those throw for a storage that has no memory (a fake tensor's).
+    *word++ = reinterpret_cast<uintptr_t>(
+        storage == nullptr ? nullptr : storage->_mutable_data_ptr_no_checks().get());
     *word++ = static_cast<uint64_t>(impl->storage_offset());
   } else {
     *word++ = 0;
     *word++ = 0;
     *word++ = 0;
   }
-  *word++ = impl->is_inference() ? UINT64_MAX
-                                 : static_cast<uint64_t>(impl->version_counter().current_version());
+  *word++ = impl->version_counter().enabled()
+                ? static_cast<uint64_t>(impl->version_counter().current_version())
+                : UINT64_MAX;
   for (size_t i = 0; i < dim; ++i) *word++ = static_cast<uint64_t>(sizes[i]);
   if (has_strides) {
     const c10::IntArrayRef strides = impl->strides();
@@ -338,25 +366,32 @@ bool put_value(Arena& arena, const c10::IValue& value, int depth) {
 }
 
 template <typename Values, typename Keywords>
+bool put_payload(Arena& arena, const Values& values, const Keywords& keywords, bool for_all_windows) {
+  uint64_t* head = arena.reserve(1);
+  if (head == nullptr) return false;
+  *head = make_head(values.size(), keywords.size(), for_all_windows);
+  arena.advance(1);
+  for (const c10::IValue& value : values) {
+    if (!put_value(arena, value)) return false;
+  }
+  for (const auto& [name, value] : keywords) {
+    if (!put_text(arena, Tag::kString, name) || !put_value(arena, value)) return false;
+  }
+  return true;
+}
+
+// Without memory for them, or with a tensor that refuses to say its shape, arguments are left out
+// and counted.
+template <typename Values, typename Keywords>
 uint32_t put_arguments(Arena& arena, const Values& values, const Keywords& keywords,
                        bool for_all_windows = false) {
-  if (!arena.begin()) return kNoArena;
-  uint64_t* head = arena.reserve(1);
-  bool kept = head != nullptr;
-  if (kept) {
-    *head = make_head(values.size(), keywords.size(), for_all_windows);
-    arena.advance(1);
-    for (const c10::IValue& value : values) kept = kept && put_value(arena, value);
-    for (const auto& [name, value] : keywords) {
-      kept = kept && put_text(arena, Tag::kString, name);
-      kept = kept && put_value(arena, value);
-    }
+  if (!arena.begin()) return kCutArena;
+  try {
+    if (put_payload(arena, values, keywords, for_all_windows)) return arena.commit();
+  } catch (const std::exception&) {
   }
-  if (!kept) {
-    arena.cancel();
-    return kNoArena;
-  }
-  return arena.commit();
+  arena.cancel();
+  return kCutArena;
 }
 
 using Keywords = std::unordered_map<std::string, c10::IValue>;
@@ -430,6 +465,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   record->scope = static_cast<uint8_t>(scope);
   record->sequence_number = fn.seqNr();
   record->forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
+  record->name = kNoName;
   try {
     record->name = name_of(*log, fn, (wants & kWantOverloads) != 0);
     if (fn.isNcclMeta()) [[unlikely]] {
@@ -442,7 +478,6 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
       record->detail = static_cast<uint32_t>(fn.threadId());
     }
   } catch (const std::exception& error) {
-    log->arena().cancel();
     core->fault(error.what());
   }
   record->ticks = now_ticks();  // last: what is recorded above is not part of the span
@@ -456,16 +491,13 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   ThreadLog* log = this_thread();
   if (log == nullptr) [[unlikely]] return;
   if constexpr (kOutputs) {
-    try {
-      if (Record* record = log->append(RecordKind::kOutputs); record != nullptr) {
-        record->ticks = ticks;
-        record->end = key_of(fn);
-        record->arena = put_arguments(log->arena(), fn.outputs(), kNoKeywords);
-        log->publish();
-      }
-    } catch (const std::exception& error) {
-      log->arena().cancel();
-      core->fault(error.what());
+    // They belong to the innermost span, so one that ends out of order has none.
+    Record* record = log->is_top(key_of(fn)) ? log->append(RecordKind::kOutputs) : nullptr;
+    if (record != nullptr) {
+      record->ticks = ticks;
+      record->end = key_of(fn);
+      record->arena = put_arguments(log->arena(), fn.outputs(), kNoKeywords);
+      log->publish();
     }
   }
   log->close_span(key_of(fn), ticks);
@@ -547,6 +579,11 @@ void leave_thread() {
   }
 }
 
+void forget_thread() {
+  cached_log = nullptr;
+  HeldTensors::forget_thread();
+}
+
 // ---- What the core calls -------------------------------------------------------------------
 
 void register_callbacks(uint32_t wants) {
@@ -600,8 +637,8 @@ double time_spans(bool empty_callback) {
 }
 
 const BridgeApi bridge = {kCoreApiVersion, OPSCOPE_TORCH_VERSION, &configure,
-                          &enter_thread,   &leave_thread, &time_spans,
-                          [] { HeldTensors::release_all(); }, &HeldTensors::not_held};
+                          &enter_thread,   &leave_thread, &forget_thread,
+                          &time_spans,     [] { HeldTensors::release_all(); }, &HeldTensors::not_held};
 
 }  // namespace
 }  // namespace opscope
