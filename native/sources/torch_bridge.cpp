@@ -518,6 +518,7 @@ class Reporter final : public ProfilerStateBase {
   void enable(uint32_t wants) {
     config_.state = wants == 0 ? ProfilerState::Disabled : ProfilerState::NVTX;
     config_.profile_memory = (wants & kWantMemory) != 0;
+    config_.report_input_shapes = (wants & kWantInputs) != 0;  // _RecordFunctionFast asks
   }
   bool memoryProfilingEnabled() const override { return (wanted() & kWantMemory) != 0; }
 
