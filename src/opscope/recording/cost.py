@@ -25,4 +25,5 @@ def recording_cost_ns() -> dict[str, float]:
                 _measured["span"] = round(_native.time_spans(empty_callback=False), 1)
             finally:
                 _native.discard_window(window)
+                _native.leave_thread()  # its spans made torch take this thread for profiled
         return dict(_measured)
