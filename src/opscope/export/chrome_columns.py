@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.export.chrome_backward import backward_numbers
 from opscope.export.chrome_keywords import keyword_fragment
 from opscope.trace.schema import EventKind, Role
 from opscope.trace.table import ListColumn, Table
@@ -72,18 +73,10 @@ def is_python(events: Table) -> npt.NDArray[np.bool_]:
 
 def event_columns(trace: Trace) -> Columns:
     """``events.*`` except ``order`` and ``track``."""
-    names = (
-        "name",
-        "overload",
-        "parent",
-        "kind",
-        "start_ns",
-        "duration_ns",
-        "sequence_number",
-        "forward_thread",
-        "unfinished",
-    )
-    return _flat("events", trace.events, names)
+    names = ("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished")
+    number, thread = backward_numbers(trace)
+    columns = _flat("events", trace.events, names)
+    return columns | {"events.sequence_number": number, "events.forward_thread": thread}
 
 
 def argument_columns(trace: Trace) -> Columns:

@@ -1,8 +1,9 @@
 """What stands before and after the events of a Chrome trace, as Kineto writes it.
 
 From the metadata of a recording: ``process_id``, ``process_name``, ``host_name``, ``trace_id``,
-``start_ns``, ``end_ns``, ``device_properties`` and ``user``, which the program added. A trace read
-from a Chrome JSON keeps what that file had at its top. All may be missing.
+``start_ns``, ``end_ns``, ``device_properties``, the options Kineto names (``with_stack``, ...) and
+``user``, which the program added. A trace read from a Chrome JSON keeps what that file had at its
+top. All may be missing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
     "baseTimeNanoseconds", "traceEvents", "traceName",
 })  # fmt: skip
+_FLAGS = ("with_stack", "profile_memory", "record_shapes", "with_modules", "with_flops")
 _PERIOD_NS = 7_889_238 * 10**9
 """A quarter of a year: times relative to a multiple of it are exact as JSON numbers."""
 
@@ -68,8 +70,9 @@ def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track])
     top: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": devices}
     if metadata.get("trace_id"):
         top["trace_id"] = metadata["trace_id"]
+    top |= {flag: 1 for flag in _FLAGS if metadata.get(flag)}
     for key, value in _added(metadata).items():
-        top[f"user {key}" if key in _OWN_KEYS else key] = value
+        top[f"user {key}" if key in _OWN_KEYS or key in top else key] = value
     if metadata.get("host_name"):
         top["host_name"] = metadata["host_name"]
     top |= {"displayTimeUnit": "ms", "baseTimeNanoseconds": window.base_ns}
@@ -83,7 +86,7 @@ def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     if "imported_from" not in metadata:
         user = metadata.get("user")
         return user if isinstance(user, dict) else {}
-    ours = _OWN_KEYS | {"imported_from", "process_names", "otherData"}
+    ours = _OWN_KEYS | {"imported_from", "process_names", "otherData", *_FLAGS}
     return {key: value for key, value in metadata.items() if key not in ours}
 
 

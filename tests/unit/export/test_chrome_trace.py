@@ -87,7 +87,10 @@ def test_the_top_level_is_kinetos_with_what_the_user_added(export):
         "host_name": "box",
         "trace_id": "ABC",
         "program": "train.py",
-        "user": {"with_stack": 1, "note": 'say "hi" </script>', "loss": float("nan")},
+        "record_shapes": True,
+        "with_stack": True,
+        "with_flops": False,
+        "user": {"note": 'say "hi" </script>', "loss": float("nan")},
     }
 
     document = export(build_trace("a 0..1"), "trace.json") | {}
@@ -106,6 +109,7 @@ def test_the_top_level_is_kinetos_with_what_the_user_added(export):
         "deviceProperties",
         "trace_id",
         "with_stack",
+        "record_shapes",
         "note",
         "loss",
         "host_name",
@@ -114,7 +118,7 @@ def test_the_top_level_is_kinetos_with_what_the_user_added(export):
         "traceEvents",
         "traceName",
     ]
-    assert document["schemaVersion"] == 1
+    assert document["schemaVersion"] == document["with_stack"] == 1
     assert document["displayTimeUnit"] == "ms"
     assert document["baseTimeNanoseconds"] == ORIGIN_NS // PERIOD_NS * PERIOD_NS
     assert document["note"] == 'say "hi" </script>'
@@ -409,6 +413,26 @@ def test_arrows_are_numbered_from_one_in_order_of_their_heads(export):
         ("f", 2, 1002, 6_000),
     ]
     assert [e.get("bp") for e in rows] == [None, None, "e", "e"]
+
+
+def test_evaluations_have_the_sequence_number_of_their_node(export):
+    evaluate = "autograd::engine::evaluate_function: "
+    node = {"sequence_number": 8, "forward_thread": 2}
+    trace = build_trace(
+        [
+            span(evaluate + "MmBackward0", 0, 10),
+            span("MmBackward0", 1, 8, **node),
+            span("aten::mm", 2, 3, sequence_number=70),
+            span("aten::other", 8, 9, sequence_number=71),
+            span(evaluate + "torch::autograd::AccumulateGrad", 20, 30),
+            span("torch::autograd::AccumulateGrad", 21, 29),
+        ]
+    )
+
+    args = [row["args"] for row in spans_of(export(trace))]
+
+    assert [a.get("Sequence number") for a in args] == [8, 8, 70, 71, None, None]
+    assert [a.get("Fwd thread id") for a in args] == [2, 2, 0, 0, None, None]
 
 
 def test_memory_is_written_as_instants(export):
