@@ -96,6 +96,10 @@ uint32_t want_of(RecordKind kind) {
   }
 }
 
+bool is_python(RecordKind kind) {
+  return kind >= RecordKind::kPythonCall && kind <= RecordKind::kOptimizerCall;
+}
+
 class WindowDecoder {
  public:
   WindowDecoder(Recorder& recorder, const Window& window, PythonNames* python,
@@ -239,6 +243,8 @@ class WindowDecoder {
       return parent;
     }
     if ((window_.wants & want_of(record.kind)) == 0) return parent;
+    const bool is_new_thread = thread.initial.empty() && (window_.wants & kWantPython) != 0;
+    if (is_new_thread && is_python(record.kind) && (window_.wants & kWantNewThreads) == 0) return parent;
     if (!is_span(record.kind)) {
       thread.memory.push_back(&record);
       thread.memory_spans.push_back(parent);
@@ -452,7 +458,7 @@ class WindowDecoder {
   Recorder& recorder_;
   const Window& window_;
   TickConverter clock_;
-  std::vector<ThreadSpans> threads_;
+  std::deque<ThreadSpans> threads_;  // elements never move: spans point into them
   std::vector<uint32_t> order_;       // thread of each event, by event id
   std::vector<int32_t> thread_rows_;  // row in the threads table, made on first use
   Ends ends_;

@@ -26,6 +26,7 @@ enum Want : uint32_t {
   kWantModules = 1u << 6,      // nn.Module and optimizer calls only
   kWantGc = 1u << 7,           // garbage collections
   kWantAnnotations = 1u << 8,  // spans the user named
+  kWantNewThreads = 1u << 9,   // Python calls also of threads that begin later
 };
 
 struct CoreApi {

@@ -347,6 +347,7 @@ NB_MODULE(_native, m) {
   wants["MODULES"] = static_cast<uint32_t>(kWantModules);
   wants["GC"] = static_cast<uint32_t>(kWantGc);
   wants["ANNOTATIONS"] = static_cast<uint32_t>(kWantAnnotations);
+  wants["NEW_THREADS"] = static_cast<uint32_t>(kWantNewThreads);
   bind_annotation(m);
   bind_writers(m);
 }

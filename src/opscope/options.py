@@ -20,6 +20,7 @@ class RecordingOptions:
         overloads: operator overload names.
         gc_pauses: garbage collections, as spans.
         all_threads: every thread of the process; otherwise only the one that starts.
+        new_threads: Python calls also of threads that begin during the recording.
     """
 
     operators: bool = True
@@ -32,6 +33,7 @@ class RecordingOptions:
     overloads: bool = False
     gc_pauses: bool = True
     all_threads: bool = True
+    new_threads: bool = True
 
     _NATIVE = {
         "operators": "OPERATORS",
@@ -43,6 +45,7 @@ class RecordingOptions:
         "modules": "MODULES",
         "overloads": "OVERLOADS",
         "gc_pauses": "GC",
+        "new_threads": "NEW_THREADS",
     }
 
     def native_wants(self, bits: dict[str, int]) -> int:

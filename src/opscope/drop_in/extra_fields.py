@@ -1,0 +1,130 @@
+"""What a node of torch's event tree carries: the ``_ExtraFields_*`` of ``torch._C._profiler``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PyFrameState:
+    """``_PyFrameState``: a place in Python source."""
+
+    file_name: str
+    line_number: int
+    function_name: str
+
+
+@dataclass(frozen=True)
+class TensorMetadata:
+    """``_TensorMetadata``: a tensor as it was when an event started.
+
+    Attributes:
+        impl_ptr: address of the TensorImpl; None if undefined.
+        storage_data_ptr: address of the storage's first byte; None without storage.
+        id: follows the tensor across views, ``set_`` and ``resize_``; None if unknown.
+        allocation_id: the allocation of its storage; None if unknown.
+        sizes: shape.
+        strides: in elements; empty unless strided.
+        dtype: ``torch.dtype``.
+        layout: ``torch.layout``.
+        device: ``torch.device``.
+    """
+
+    impl_ptr: int | None
+    storage_data_ptr: int | None
+    id: int | None
+    allocation_id: int | None
+    sizes: list[int]
+    strides: list[int]
+    dtype: Any
+    layout: Any
+    device: Any
+
+    @property
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return len(self.sizes)
+
+
+@dataclass(frozen=True)
+class NNModuleInfo:
+    """``_NNModuleInfo``: an nn.Module instance.
+
+    Attributes:
+        self_ptr: ``id()`` of the instance.
+        cls_ptr: ``id()`` of its class.
+        cls_name: name of its class.
+        parameters: (name, parameter, gradient or None), as at its first call.
+    """
+
+    self_ptr: int
+    cls_ptr: int
+    cls_name: str
+    parameters: list[tuple[str, TensorMetadata, TensorMetadata | None]]
+
+
+@dataclass(frozen=True)
+class OptimizerInfo:
+    """``_OptimizerInfo``: an optimizer instance.
+
+    Attributes:
+        self_ptr: ``id()`` of the instance.
+        parameters: (parameter, gradient or None, [(state name, state tensor)]), as at its first
+            step.
+    """
+
+    self_ptr: int
+    parameters: list[
+        tuple[TensorMetadata, TensorMetadata | None, list[tuple[str, TensorMetadata]]]
+    ]
+
+
+@dataclass(frozen=True)
+class ExtraFieldsTorchOp:
+    """``_ExtraFields_TorchOp``: an operator or annotation."""
+
+    inputs: list[Any]
+    scope: Any
+    sequence_number: int
+    allow_tf32_cublas: bool
+
+
+@dataclass(frozen=True)
+class ExtraFieldsAllocation:
+    """``_ExtraFields_Allocation``: an allocation, or a free with negative size. Bytes."""
+
+    ptr: int
+    alloc_size: int
+    total_allocated: int
+    total_reserved: int
+    device: Any
+    id: int | None
+    allocation_id: int | None
+
+
+@dataclass(frozen=True)
+class ExtraFieldsOutOfMemory:
+    """``_ExtraFields_OutOfMemory``: an allocation that failed."""
+
+
+@dataclass(frozen=True)
+class ExtraFieldsPyCall:
+    """``_ExtraFields_PyCall``: a Python function, nn.Module call or optimizer step."""
+
+    callsite: PyFrameState
+    caller: PyFrameState
+    module: NNModuleInfo | None
+    optimizer: OptimizerInfo | None
+
+
+@dataclass(frozen=True)
+class ExtraFieldsPyCCall:
+    """``_ExtraFields_PyCCall``: a C function called from Python."""
+
+    caller: PyFrameState
+
+
+@dataclass(frozen=True)
+class ExtraFieldsKineto:
+    """``_ExtraFields_Kineto``: anything else, such as a garbage collection."""
