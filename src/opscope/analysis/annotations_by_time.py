@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.nesting import parents_by_nesting
+from opscope.trace.nesting import enclosing, parents_by_nesting
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import Index
+from opscope.tree.ancestry import Index, nearest_ancestor
 from opscope.tree.event_tree import EventTree
 from opscope.tree.frame_text import python_events
 
@@ -41,6 +41,33 @@ def nest_annotations(trace: Trace, tree: EventTree) -> tuple[Index, Flags]:
     adopted = (inside >= 0) & moved[found]
     parent[rows[adopted]] = found[adopted]
     return parent, is_async & ~moved
+
+
+def events_of_allocations(trace: Trace, tree: EventTree, parent: Index) -> Index:
+    """The event every allocation belongs to once ``parent`` nests annotations by time.
+
+    One made directly by what contains an annotation, while that was open, is the annotation's.
+    Shape (allocations,).
+    """
+    table = trace.table("allocations")
+    event: Index = table["event"]
+    moved = parent != tree.parent
+    moved &= trace.events["is_async"]
+    rows = np.flatnonzero(moved)
+    if not rows.size or not len(table):
+        return event
+    place = np.cumsum(moved) - 1
+    outer = nearest_ancestor(parent, moved)[rows]
+    spans = (
+        trace.events["thread"][rows].astype(np.int64),
+        tree.start_ns[rows],
+        (tree.start_ns + tree.duration_ns)[rows],
+        np.where(outer >= 0, place[outer], -1).astype(np.int32),
+    )
+    inside = enclosing(spans, table["thread"].astype(np.int64), table["time_ns"])
+    annotation = rows[inside]
+    adopted = (inside >= 0) & (event < annotation)  # an event that began later is inside it
+    return np.where(adopted, annotation, event)
 
 
 def _containers(

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.annotations_by_time import nest_annotations
+from opscope.analysis.annotations_by_time import events_of_allocations, nest_annotations
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
@@ -125,11 +125,19 @@ class Listing:
         return np.where(self.nested, np.arange(len(self.nested)), self.parent)
 
     @cached_property
+    def allocation_event(self) -> Index:
+        """The event every allocation happened in, annotations by time; -1 none.
+
+        Shape (allocations,).
+        """
+        return events_of_allocations(self.trace, self.tree, self.caller)
+
+    @cached_property
     def loose_allocations(self) -> Values:
         """Allocations and frees outside every listed event, and all failed ones. Rows."""
         table = self.trace.table("allocations")
         failed = table["action"] == AllocationAction.OUT_OF_MEMORY
-        event = table["event"]
+        event = self.allocation_event
         inside = event >= 0
         if not self.listed.all():
             around = nearest_ancestor(self.caller, self.listed)

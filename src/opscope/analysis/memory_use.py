@@ -36,14 +36,15 @@ class MemoryUse:
 def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse:
     """Memory of one group of devices, :data:`CPU_TYPES` or :data:`DEVICE_TYPES`, per event."""
     table = listing.trace.table("allocations")
-    counted = np.isin(table["device_type"], device_types) & (table["event"] >= 0)
+    event = listing.allocation_event
+    counted = np.isin(table["device_type"], device_types) & (event >= 0)
     counted &= table["action"] != AllocationAction.OUT_OF_MEMORY
     events = len(listing.trace.events)
     if not counted.any():
         nothing = np.zeros(events, dtype=np.int64)
         return MemoryUse(nothing, nothing)
-    event, size = table["event"][counted], table["size_bytes"][counted]
-    own = np.bincount(event, weights=size, minlength=events).astype(np.int64)
+    size = table["size_bytes"][counted]
+    own = np.bincount(event[counted], weights=size, minlength=events).astype(np.int64)
     total = subtree_sums(listing.caller, own)
     return MemoryUse(total, listing.minus_children(total))
 

@@ -79,13 +79,18 @@ def test_the_listing_and_memory_follow():
             span("outer", 15, 500, parent=1, **OUTLIVING),
             span("a", 30, 40, parent=0),
         ],
-        allocations=[allocation(35, 64, event=3)],
+        allocations=[
+            allocation(12, 1, event=1),
+            allocation(35, 64, event=3),
+            allocation(50, 8, event=0),  # by main itself, while the annotation was open
+            allocation(600, 2, event=0),
+        ],
     )
     listing = Listing(trace)
 
     assert listing.listed_parent.tolist() == [-1, 0, 0, 2]
     assert (listing.self_ns // 1000).tolist() == [505, 10, 475, 10]
     memory = measure_memory(listing, CPU_TYPES)
-    assert memory.total_bytes.tolist() == [64, 0, 64, 64]
-    assert memory.self_bytes.tolist() == [0, 0, 0, 64]
+    assert memory.total_bytes.tolist() == [75, 1, 72, 64]
+    assert memory.self_bytes.tolist() == [2, 1, 8, 64]
     assert np.array_equal(listing.tree.parent, [-1, 0, 1, 0]), "as recorded"
