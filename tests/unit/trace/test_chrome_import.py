@@ -340,6 +340,19 @@ def test_gzip_and_arrays_and_other_encodings(tmp_path):
         assert names(load(tmp_path / name)) == ["ünïcode"], name
 
 
+def test_names_with_bare_quotes_as_kineto_writes_them_are_mended(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text(
+        '{"traceEvents": [\n  {\n    "ph": "X",\n    "cat": "python_function",\n'
+        '    "name": "monitor.py(0):     """",\n    "pid": 1,\n "tid":1,"ts":1.5,"dur":1\n  },\n'
+        '  {\n    "ph": "X",\n    "name": "C:\\data\\user \\"quoted\\" \\u0041",\n'
+        '    "pid": 1, "tid": 1, "ts": 9, "dur": 1\n  }\n]}'
+    )
+    trace = load(path)
+    assert names(trace) == ['monitor.py(0):     """', 'C:\\data\\user "quoted" A']
+    assert trace.ledger["import"]["names with bare quotes, mended"] == 2
+
+
 def test_text_that_is_not_utf8_is_shown_with_replacements(tmp_path):
     path = tmp_path / "t.json"
     path.write_bytes(

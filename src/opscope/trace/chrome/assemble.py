@@ -54,7 +54,8 @@ def load_chrome_trace(path: str | Path) -> Trace:
         collector = Collector()
         return collector
 
-    metadata = read_json(path, fresh)
+    metadata, mended = read_json(path, fresh)
+    collector.mended = mended
     base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)
     metadata["imported_from"] = path.name
     if collector.processes:
@@ -151,6 +152,8 @@ def _ledger(collector: Collector, spans: int) -> Columns:
         ("gpu", "recorded", len(collector.gpu["kind"])),
         ("import", "events in the file", collector.seen),
     ]
+    if collector.mended:
+        rows.append(("import", "names with bare quotes, mended", collector.mended))
     rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]
     source, what, value = zip(*rows, strict=True)
     return {"source": list(source), "what": list(what), "value": list(value)}

@@ -60,6 +60,7 @@ class Collector:
         texts: name to row of the name table.
         threads: (process, thread) as in the file, to row of ``threads``.
         skipped: how many events were left out, by reason.
+        mended: how many names had to be mended before the file was JSON.
         flows: ends of forward-backward arrows: id, thread, time, 1 for the target.
     """
 
@@ -76,6 +77,7 @@ class Collector:
         self.arguments = Arguments(self.intern)
         self.skipped: Counter[str] = Counter()
         self.seen = 0
+        self.mended = 0
         self._open: dict[int, list[int]] = {}
         self._handlers: dict[Any, Callable[[dict[str, Any]], None]] = {
             "X": self._complete,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,25 +23,52 @@ from opscope.trace.chrome.numbers import NumberText, plain
 OnEvent = Callable[[dict[str, Any]], None]
 
 
-def read_json(path: Path, new_reader: Callable[[], OnEvent]) -> dict[str, Any]:
-    """Hand every event of a Chrome JSON (plain or gzip) to a reader; return the other keys.
+def read_json(path: Path, new_reader: Callable[[], OnEvent]) -> tuple[dict[str, Any], int]:
+    """Hand every event of a Chrome JSON (plain or gzip) to a reader.
 
-    ``new_reader`` is called for every attempt at the text: an array that lacks its closing
-    bracket, which the format allows, is read again with one.
+    ``new_reader`` is called for every attempt at the text. Two faults are mended: an array without
+    its closing bracket, which the format allows, and names with quotes in them that Kineto did not
+    escape (``"name": "f.py(0): "x""``).
+
+    Returns:
+        The file's other keys, and how many names were mended.
 
     Raises:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
     """
     text = _read_text(path)
     try:
-        return _parse(text, new_reader(), path)
+        return _parse(text, new_reader(), path), 0
     except json.JSONDecodeError as error:
-        if text.lstrip().startswith("["):
-            try:
-                return _parse(text.rstrip().rstrip(",") + "]", new_reader(), path)
-            except json.JSONDecodeError:
-                pass
-        raise TraceFormatError(_what_is_wrong(path, text, error)) from error
+        mended, names = _mend(text)
+        if mended == text:
+            raise TraceFormatError(_what_is_wrong(path, text, error)) from error
+    try:
+        return _parse(mended, new_reader(), path), names
+    except json.JSONDecodeError as error:
+        raise TraceFormatError(_what_is_wrong(path, mended, error)) from error
+
+
+_NAME_LINE = re.compile(r'^(\s*"name"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
+_BARE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|["\\]')
+"""An escape, to be left alone, or a quote or backslash that should have been one."""
+
+
+def _mend(text: str) -> tuple[str, int]:
+    """The text with an open array closed and bare quotes in lines of names escaped."""
+    names = 0
+
+    def escape(line: re.Match[str]) -> str:
+        nonlocal names
+        name = _BARE.sub(lambda m: m[0] if len(m[0]) > 1 else "\\" + m[0], line[2])
+        names += name != line[2]
+        return line[1] + name + line[3]
+
+    mended = _NAME_LINE.sub(escape, text)
+    end = mended.rstrip()
+    if end.startswith("[") and not end.endswith("]"):
+        mended = end.rstrip(",") + "]"
+    return mended, names
 
 
 def _read_text(path: Path) -> str:
