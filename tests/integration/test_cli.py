@@ -210,6 +210,19 @@ for step in range(9):
 """
 
 
+def test_ranks_of_a_job_share_a_folder(execute):
+    for rank in ("0", "1"):
+        environment = {"WORLD_SIZE": "2", "RANK": rank}
+        options = ["--output", "job", "--chrome", "job.json"]
+        program = f"import torch\ntorch.ones({rank} + 2)"
+        recorded = execute(program, options=options, environment=environment)
+        assert ("Self CPU" in recorded.err) == (rank == "0")
+    for rank in (0, 1):
+        trace = opscope.load(recorded.folder / "job", rank=rank)
+        assert "aten::ones" in names_in(trace)
+        assert (recorded.folder / f"job-rank-{rank}.json").exists()
+
+
 def test_schedule_counts_steps_of_the_first_optimizer(execute):
     options = ["--schedule", "1,1,2,2", "--chrome", "trace.json", "--row-limit", "3"]
     recorded = execute(TRAINING, options=options)

@@ -65,10 +65,11 @@ def choose(output: Path | None, chrome: Path | None, program_name: str) -> Desti
     return Destination(absolute, None if chrome is None else Path(os.path.abspath(chrome)))
 
 
-def rank_in_job() -> str | None:
+def rank_in_job() -> int | None:
     """This process's rank as launchers such as torchrun tell it; None outside of such a job."""
-    is_job = os.environ.get("WORLD_SIZE", "1") not in ("", "1")
-    return os.environ.get("RANK") if is_job else None
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    is_job = rank.isdecimal() and size.isdecimal() and int(size) > 1
+    return int(rank) if is_job else None
 
 
 def with_part(path: Path, part: str) -> Path:

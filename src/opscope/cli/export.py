@@ -16,6 +16,7 @@ from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.output_file import write_file
+from opscope.export.perfetto import write_perfetto
 from opscope.export.stacks import METRICS, check_metric, write_stacks
 from opscope.trace.trace import Trace
 
@@ -24,6 +25,7 @@ class Format(str, Enum):
     """Formats that a trace can be written in."""
 
     CHROME = "chrome"
+    PERFETTO = "perfetto"
     STACKS = "stacks"
     CSV = "csv"
     TRACE = "trace"
@@ -31,6 +33,7 @@ class Format(str, Enum):
 
 SUFFIXES: dict[Format, tuple[str, ...]] = {
     Format.CHROME: (".json", ".json.gz"),
+    Format.PERFETTO: (".pftrace", ".perfetto-trace"),
     Format.STACKS: (".txt", ".stacks", ".folded"),
     Format.CSV: (".csv", ".csv.gz"),
     Format.TRACE: (".opscope",),
@@ -55,7 +58,8 @@ def export(
 ) -> None:
     """Write a trace in a format that other tools read.
 
-    - chrome: for Perfetto, chrome://tracing and the tools that read torch.profiler's files
+    - chrome: for chrome://tracing, Perfetto and the tools that read torch.profiler's files
+    - perfetto: Perfetto's own format, a tenth of the size
     - stacks: collapsed stacks, for flame graphs
     - csv: averages by operator, as `opscope summary --format csv --row-limit -1`
     - trace: opscope's own folder, for example from another profiler's Chrome trace
@@ -79,14 +83,16 @@ def _format_of(output: Path) -> Format:
         if output.name.endswith(suffixes):
             return format
     raise UsageError(
-        f"The name {output.name!r} does not say which format is meant. Add --format chrome, "
-        "stacks, csv or trace."
+        f"The name {output.name!r} does not say which format is meant. Add --format with one of: "
+        f"{', '.join(format.value for format in Format)}."
     )
 
 
 def _writer(format: Format, metric: str) -> Callable[[Trace, Path], object]:
     if format is Format.CHROME:
         return write_chrome_trace
+    if format is Format.PERFETTO:
+        return write_perfetto
     if format is Format.STACKS:
         return lambda trace, path: write_stacks(trace, path, metric)
     if format is Format.CSV:

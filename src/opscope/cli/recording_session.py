@@ -33,6 +33,7 @@ class RecordingSession:
         self._profile: opscope.profile | None = None
         self._failed = False
         self._cycles = 0
+        self._rank = rank_in_job()
 
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
@@ -102,12 +103,15 @@ class RecordingSession:
     def _keep(self, trace: Trace, destination: Destination) -> None:
         """Write one trace to its files, and show it."""
         self._show(trace)
-        saved = self._write("trace", trace.save, destination.trace)
+        # Each rank says which it is: a program need not have formed a process group to be one.
+        save = functools.partial(trace.save, rank=self._rank)
+        saved = self._write("trace", save, destination.trace)
         if destination.chrome is not None:
             write_chrome = functools.partial(write_chrome_trace, trace)
             self._write("Chrome trace", write_chrome, destination.chrome)
         if saved is not None:
-            self._messages.say(f"look again with `opscope summary {saved}`")
+            rank = "" if self._rank is None else f" --rank {self._rank}"
+            self._messages.say(f"look again with `opscope summary {saved}{rank}`")
 
     def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
         """Write one file, say where it is, and return that; one that fails leaves the others be."""
@@ -126,7 +130,7 @@ class RecordingSession:
         options = self._options
         if len(trace.events) == 0:
             self._messages.fail("The program ran no torch operator while it was recorded.")
-        elif options.table and rank_in_job() in (None, "0"):
+        elif options.table and self._rank in (None, 0):
             top = find_top_operators(trace, sort_by=options.sort_by, row_limit=options.row_limit)
             self._messages.show(as_table(top, self._messages.width)[0])
         self._messages.say(describe_completeness(trace))

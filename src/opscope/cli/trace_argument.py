@@ -8,7 +8,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 from opscope.cli.console import Messages
+from opscope.errors import UsageError
 from opscope.trace.load import load
+from opscope.trace.store import ranks
 from opscope.trace.trace import Trace
 
 TraceArgument: TypeAlias = Annotated[
@@ -31,5 +33,10 @@ def open_trace(path: Path, rank: int | None) -> Trace:
     Raises:
         TraceFormatError, UsageError: as :func:`opscope.load`.
     """
+    known = ranks(path)
+    if rank is None and len(known) > 1:
+        raise UsageError(
+            f"{path} holds several ranks: {', '.join(map(str, known))}. Choose one with --rank."
+        )
     with Messages().progress(f"reading {path}"):
         return load(path, rank)

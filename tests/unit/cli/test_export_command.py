@@ -21,6 +21,11 @@ def test_chrome(command_line, trace_folder, tmp_path, name):
     assert [e["name"] for e in events if e.get("cat") == "cpu_op"].count("aten::mm") == 3
 
 
+def test_perfetto(command_line, trace_folder, tmp_path):
+    assert command_line("export", trace_folder, "-o", tmp_path / "out.pftrace").code == 0
+    assert b"aten::mm" in (tmp_path / "out.pftrace").read_bytes()
+
+
 def test_csv_holds_all_rows(command_line, trace_folder, tmp_path):
     assert command_line("export", trace_folder, "-o", tmp_path / "out.csv").code == 0
     with open(tmp_path / "out.csv") as file:

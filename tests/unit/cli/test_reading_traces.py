@@ -4,13 +4,8 @@ import json
 
 import pytest
 
+import opscope
 from support.build_trace import build_trace
-
-COMMANDS = {
-    "summary": ["summary"],
-    "sql": ["sql"],
-    "export": ["export"],
-}
 
 
 def arguments_for(command, trace, tmp_path):
@@ -44,6 +39,12 @@ def test_newer_schema(read, trace_folder):
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**content, "schema_version": 999}))
     assert "newer" in read(trace_folder).complaint
+
+
+def test_several_ranks(read, trace_folder):
+    trace = opscope.load(trace_folder)
+    trace.save(trace_folder, rank=7)
+    assert "several ranks: 0, 7. Choose one with --rank." in read(trace_folder).complaint
 
 
 def test_not_json(read, tmp_path):
