@@ -22,6 +22,8 @@ MAY_IMPORT = {
     **{leaf: {"errors"} for leaf in LEAVES},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
+    # Beneath torch's own profiler it also controls the recorder.
+    "drop_in": {*LEAVES, *PIPELINE, "recording", "annotate", "activities"},
     "annotate": {*LEAVES, "recording"},
     "activities": {*LEAVES},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
