@@ -1,6 +1,6 @@
 #include "sources/python_calls.h"
 
-#include <pthread.h>
+#include <frameobject.h>
 
 #include <array>
 #include <cstring>
