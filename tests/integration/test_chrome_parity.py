@@ -35,7 +35,9 @@ class Program:
         z = torch.cat([y, y.double()], 1)[:, ::2]
         z.clamp(min=-0.5).sum().backward()
         torch.einsum("ij,ij->i", z, z).any()
-        with fast("fast_add", [self.x, [self.x, y], 2.5], {"stream": 3, "grid": "g(1,)", "ok": True}):
+        with fast(
+            "fast_add", [self.x, [self.x, y], 2.5], {"stream": 3, "grid": "g(1,)", "ok": True}
+        ):
             torch.ones(64, 32, dtype=torch.bfloat16)
 
 
@@ -115,3 +117,22 @@ def arrows_of(path: str | Path) -> list[tuple[str, str]]:
     at = {(r["tid"], r["ts"]): r["name"] for r in document if r["ph"] == "X"}
     ends = {(r["ph"], r["id"]): at[r["tid"], r["ts"]] for r in document if r.get("cat") == "fwdbwd"}
     return [(ends["s", i], ends["f", i]) for i in range(1, len(ends) // 2 + 1)]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support")
+def test_every_dtype_is_named_as_torch_names_it(tmp_path):
+    dtypes = [d for d in vars(torch).values() if isinstance(d, torch.dtype)]
+    with torch.profiler.profile(record_shapes=True) as profiler:
+        for dtype in dict.fromkeys(dtypes):
+            if not str(dtype).startswith("torch.q"):  # quantized ones cannot be made empty
+                torch.empty(3, dtype=dtype).view(3)
+    profiler.export_chrome_trace(str(tmp_path / "torch.json"))
+
+    write_chrome_trace(opscope.load(tmp_path / "torch.json"), tmp_path / "ours.json")
+
+    def types_of(name):
+        views = (row for row in rows(tmp_path / name) if row["name"] == "aten::view")
+        return [row["args"]["Input type"][0] for row in views]
+
+    assert types_of("ours.json") == types_of("torch.json")
+    assert len(set(types_of("torch.json"))) > 20

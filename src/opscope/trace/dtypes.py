@@ -33,6 +33,8 @@ TORCH_NAMES: dict[int, str] = {
     27: "uint16",
     28: "uint32",
     29: "uint64",
+    **{29 + bits: f"uint{bits}" for bits in range(1, 8)},
+    **{36 + bits: f"int{bits}" for bits in range(1, 8)},
     44: "float8_e8m0fnu",
     45: "float4_e2m1fn_x2",
 }
@@ -69,6 +71,8 @@ CPP_NAMES: dict[int, str] = {
     27: "short unsigned int",
     28: "unsigned int",
     29: "long unsigned int",
+    **{29 + bits: f"c10::dummy_uint1_7_t<{bits}>" for bits in range(1, 8)},
+    **{36 + bits: f"c10::dummy_int1_7_t<{bits}>" for bits in range(1, 8)},
     44: "c10::Float8_e8m0fnu",
     45: "c10::Float4_e2m1fn_x2",
 }
