@@ -19,6 +19,7 @@ from opscope.profiler import profile
 from opscope.schedule import ProfilerAction, schedule
 from opscope.trace.load import load
 from opscope.trace.trace import Trace
+from opscope.tree.node import build_tree as _build_tree
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
@@ -42,6 +43,8 @@ __all__ = [
     "supported_activities",
     "tensorboard_trace_handler",
 ]
+
+Trace.tree = _build_tree  # type: ignore[method-assign, assignment]
 
 
 def __getattr__(name: str) -> Any:

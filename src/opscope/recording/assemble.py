@@ -51,6 +51,7 @@ def assemble_trace(
         for name in _DECODED
     }
     tables["events"]["step"] = step_of_events(tables["events"], names)
+    _link_engine_spans(tables["events"], names)
     tables["ledger"] = _ledger(decoded, tables, options, cost_ns)
     return Trace(tables, names, _metadata(decoded, options))
 
@@ -62,12 +63,30 @@ def step_of_events(events: dict[str, Any], names: Names) -> np.ndarray[Any, np.d
     annotations = np.flatnonzero(events["kind"] == EventKind.ANNOTATION)
     used = np.unique(events["name"][annotations])
     numbers = {int(name): _step_number(names[name]) for name in used}
-    step_names = [name for name, number in numbers.items() if number is not None]
-    for event in annotations[np.isin(events["name"][annotations], step_names)]:
+    steps = {name: number for name, number in numbers.items() if number is not None}
+    for event in annotations[np.isin(events["name"][annotations], list(steps))]:
         end_ns = start_ns[event] + events["duration_ns"][event]
         last = np.searchsorted(start_ns, end_ns, side="left")
-        step[event:last] = numbers[int(events["name"][event])]
+        step[event:last] = steps[int(events["name"][event])]
     return step
+
+
+_ENGINE_PREFIX = "autograd::engine::evaluate_function: "
+
+
+def _link_engine_spans(events: dict[str, Any], names: Names) -> None:
+    """Give the autograd engine's own spans the forward link of the node they evaluate.
+
+    The engine emits its span before it knows the node's; the node is the first thing inside it.
+    torch fills these in likewise (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp).
+    """
+    engine_names = [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
+    engine = np.flatnonzero(np.isin(events["name"][:-1], engine_names))
+    engine = engine[events["parent"][engine + 1] == engine]
+    for column in ("sequence_number", "forward_thread"):
+        values = events[column].copy()
+        values[engine] = values[engine + 1]
+        events[column] = values
 
 
 def _step_number(name: str) -> int | None:

@@ -134,7 +134,7 @@ def _set_torch_flag(enabled: bool) -> None:
     """Libraries ask this flag whether emitting spans is worth it."""
     profiler = sys.modules.get("torch.autograd.profiler")
     if profiler is not None:
-        profiler._is_profiler_enabled = enabled
+        profiler.__dict__["_is_profiler_enabled"] = enabled
 
 
 def _report_fault() -> None:

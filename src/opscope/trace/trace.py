@@ -6,13 +6,16 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
+
+if TYPE_CHECKING:
+    from opscope.tree.node import Tree
 
 
 class Trace:
@@ -21,6 +24,11 @@ class Trace:
     A trace comes from opscope's recorder, from our files on disk, or from somebody else's Chrome
     JSON; every view and analysis takes any of them.
     """
+
+    if TYPE_CHECKING:
+        # Given by opscope/__init__.py, because this package knows nothing of what reads traces.
+        def tree(self) -> Tree:
+            """The events as a tree of nodes, made when they are looked at."""
 
     def __init__(
         self,
@@ -102,7 +110,7 @@ class Trace:
         return save(self, path, rank)
 
     def sql(self, statement: str) -> Any:
-        """Run a SELECT over the tables, without copying them; returns a DuckDB relation.
+        """Run a SELECT over the tables, without copying them; returns its rows as a DuckDB relation.
 
         Every table of ``trace.schema`` and ``names`` (id, text) is there by its name, and
         ``named_events``: one row per event with name, kind, scope and thread as text, ``start_us``
