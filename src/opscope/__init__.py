@@ -1,4 +1,4 @@
-"""opscope: an independent, low-overhead profiler for PyTorch programs, with torch.profiler's API."""
+"""opscope: an independent, low-overhead profiler for PyTorch, with torch.profiler's API."""
 
 from __future__ import annotations
 

@@ -75,9 +75,7 @@ class OptimizerInfo:
     """
 
     self_ptr: int
-    parameters: list[
-        tuple[TensorMetadata, TensorMetadata | None, list[tuple[str, TensorMetadata]]]
-    ]
+    parameters: list[tuple[TensorMetadata, TensorMetadata | None, list[tuple[str, TensorMetadata]]]]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _saved: list[tuple[Any, str, Any]] = []
 
 
 class Installed:
-    """What :func:`install` returns: usable in a ``with`` block that takes opscope away at its end."""
+    """What :func:`install` returns: in a ``with`` block, takes opscope away at its end."""
 
     def __enter__(self) -> Installed:
         return self

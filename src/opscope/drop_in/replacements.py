@@ -59,11 +59,14 @@ def replacements() -> Iterator[Replacement]:
     """
     import torch.autograd.profiler as autograd_profiler
     import torch.autograd.profiler_util as profiler_util
-    import torch.profiler  # noqa: F401 (so that what it imported is found)
-
+    import torch.profiler
     from torch._C import _autograd, _profiler
 
-    for home, values in ((_autograd, _BACKEND), (_profiler, _EXTRA_FIELDS), (profiler_util, _EVENTS)):
+    for home, values in (
+        (_autograd, _BACKEND),
+        (_profiler, _EXTRA_FIELDS),
+        (profiler_util, _EVENTS),
+    ):
         for name, value in values.items():
             original = getattr(home, name, None)
             if original is None:

@@ -1,8 +1,8 @@
 """The functions torch's Python profiler calls into C++ for, on opscope's recorder.
 
-torch.profiler and torch.autograd.profiler are Python over a few functions of ``torch._C._autograd``:
-prepare, enable, disable, toggle. Standing in for those few leaves every class, signature and import
-of torch.profiler as it is, also in programs that imported them earlier.
+torch.profiler and torch.autograd.profiler are Python over a few functions of
+``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
+class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
 """
 
 from __future__ import annotations
@@ -86,12 +86,16 @@ class _Session:
 _current: _Session | None = None
 
 
-def prepare_profiler(config: ProfilerConfig, activities: set[Any], activity_filter: Any = None) -> None:
+def prepare_profiler(
+    config: ProfilerConfig, activities: set[Any], activity_filter: Any = None
+) -> None:
     """Do what is slow, ahead of ``enable_profiler``."""
     Recording(config.options(activities)).prepare()
 
 
-def enable_profiler(config: ProfilerConfig, activities: set[Any], scopes: Any = frozenset()) -> None:
+def enable_profiler(
+    config: ProfilerConfig, activities: set[Any], scopes: Any = frozenset()
+) -> None:
     """Start recording.
 
     Raises:

@@ -12,10 +12,25 @@ from typing import Any
 from opscope.recording.torch_codes import device_type_code, dtype_code, layout_code
 
 Row = tuple[
-    str, int, int, int, int, int, int, int, int, int, int, int, int, tuple[int, ...], tuple[int, ...]
+    str,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    tuple[int, ...],
+    tuple[int, ...],
 ]
 """Name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type, device
-index, layout, requires grad, sizes, strides: what ``native/sources/python_parameters.cpp`` takes."""
+index, layout, requires grad, sizes, strides: what ``native/sources/python_parameters.cpp`` reads.
+"""
 
 PARAMETER, GRADIENT, STATE = 0, 1, 2
 _NO_VERSION = (1 << 64) - 1

@@ -1,4 +1,4 @@
-"""What the call recorder must know of Python and torch: whose code to leave out, what a module is."""
+"""What the call recorder must know of Python and torch: code to leave out, what a module is."""
 
 from __future__ import annotations
 
@@ -41,4 +41,6 @@ def path_prefixes() -> list[str]:
     torch = sys.modules.get("torch")
     if torch is not None and torch.__file__ is not None:
         folders.append(str(Path(torch.__file__).parent.parent))
-    return [folder + os.sep for folder in sorted({os.path.abspath(f) for f in folders}, reverse=True)]
+    return [
+        folder + os.sep for folder in sorted({os.path.abspath(f) for f in folders}, reverse=True)
+    ]
