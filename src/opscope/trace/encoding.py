@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 COMPRESSION_LEVEL = 3
-"""zstd; 9 saves 2 % and takes five times as long."""
+"""zstd; 6 saves 6 % and takes half as long again, 9 saves no more and takes twice as long."""
 
 DELTA = frozenset({
     "id", "start_ns", "time_ns", "parent", "tensors.event", "scalars.event", "python_calls.event",

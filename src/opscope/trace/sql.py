@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 
 from opscope.errors import UsageError
 from opscope.trace.interop import to_arrow
@@ -29,21 +31,52 @@ def connect(trace: Trace) -> Any:
 
 
 def query(trace: Trace, statement: str) -> Any:
-    """Run one SQL statement; see :meth:`Trace.sql`."""
+    """Run one SQL statement; see :meth:`Trace.sql`.
+
+    The result is computed here and handed over as a relation of DuckDB's default connection: one
+    of our own connection would be unusable once that is closed.
+    """
     connection = connect(trace)
     try:
         relation = connection.sql(statement)
         if relation is None:
             raise UsageError(
                 f"{statement.strip()[:60]!r} returns no rows. trace.sql() takes one SELECT; to "
-                "keep results, use its .df(), .pl(), .arrow() or .write_parquet(file)."
+                "keep its result, use .df(), .pl() or .write_parquet(file) on what it returns."
             )
-        return relation
+        result = _with_plain_integers(relation.to_arrow_table())
+        return duckdb.from_arrow(result.rename_columns(list(_distinct(result.column_names))))
     except duckdb.Error as error:
         raise UsageError(
             f"The query does not run: {str(error).strip()} The tables are named_events, names, "
             f"{', '.join(TABLES)}; trace.sql('describe events') lists a table's columns."
         ) from error
+    finally:
+        connection.close()
+
+
+def _with_plain_integers(result: pa.Table) -> pa.Table:
+    """Sums of integers are 128 bits wide in DuckDB, which Arrow can only say as decimals."""
+    for place, field in enumerate(result.schema):
+        if field.type == pa.decimal128(38, 0):
+            try:
+                column = result.column(place).cast(pa.int64())
+            except pa.ArrowInvalid:  # one that does need them
+                continue
+            result = result.set_column(place, field.name, column)
+    return result
+
+
+def _distinct(names: list[str]) -> Iterator[str]:
+    """``id, id`` as ``id, id_1``: a relation has to be able to tell its columns apart."""
+    taken: set[str] = set()
+    for name in names:
+        number, distinct = 0, name
+        while distinct.lower() in taken:
+            number += 1
+            distinct = f"{name}_{number}"
+        taken.add(distinct.lower())
+        yield distinct
 
 
 def _label(table: str, column: str, expression: str) -> str:

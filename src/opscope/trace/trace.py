@@ -110,15 +110,16 @@ class Trace:
         return save(self, path, rank)
 
     def sql(self, statement: str) -> Any:
-        """Run a SELECT over the tables, without copying them; returns its rows as a DuckDB relation.
+        """Run a SELECT over the tables, where they lie; returns its rows as a DuckDB relation.
 
         Every table of ``trace.schema`` and ``names`` (id, text) is there by its name, and
         ``named_events``: one row per event with name, kind, scope and thread as text, ``start_us``
         since the first event, ``duration_us``, parent and step. The relation prints as a table;
-        ``.fetchall()``, ``.df()``, ``.pl()``, ``.to_arrow_table()`` give the rows.
+        ``.fetchall()``, ``.df()``, ``.pl()``, ``.to_arrow_table()`` give the rows, and
+        ``.filter()``, ``.order()`` or ``duckdb.sql("... from relation")`` go on from them.
 
         Raises:
-            UsageError: the statement is not valid, or not a SELECT.
+            UsageError: the statement is not valid, fails, or is not a SELECT.
         """
         from opscope.trace.sql import query
 

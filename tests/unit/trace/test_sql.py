@@ -56,6 +56,26 @@ def test_results_convert(trace):
     assert relation.columns == ["name", "duration_us"]
 
 
+def test_results_can_be_refined_after_the_trace_is_gone(trace):
+    relation = trace.sql("select id, parent from events")
+    del trace
+    gc.collect()
+    assert relation.filter("parent >= 0").order("id").fetchall() == [(1, 0)]
+
+
+def test_sums_are_integers(trace):
+    (total,) = trace.sql("select sum(duration_ns) from events").fetchall()[0]
+    assert type(total) is int and total == 139_500
+    huge = trace.sql("select 170141183460469231731687303715884105727::hugeint // 1000")
+    assert huge.fetchall()[0][0] == (2**127 - 1) // 1000
+
+
+def test_columns_of_one_name_are_kept_apart(trace):
+    relation = trace.sql("select id, parent as ID, id from events order by id")
+    assert relation.columns == ["id", "ID_1", "id_2"]
+    assert relation.fetchall()[0] == (0, -1, 0)
+
+
 def test_several_queries_do_not_disturb_each_other(trace):
     first = trace.sql("select id from events order by id")
     second = trace.sql("select count(*) from events")
@@ -68,6 +88,7 @@ def test_several_queries_do_not_disturb_each_other(trace):
     [
         ("selec 1", "syntax error"),
         ("select nothing from events", "nothing"),
+        ("select cast('x' as int) from events", "(?i)could not convert"),
         ("select * from event", r"event.*named_events, names, events"),
         ("", "returns no rows|does not run"),
     ],
