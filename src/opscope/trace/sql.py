@@ -38,21 +38,32 @@ def query(trace: Trace, statement: str) -> Any:
     """
     connection = connect(trace)
     try:
+        result = _with_plain_integers(_compute(connection, statement))
+    finally:
+        connection.close()
+    return duckdb.from_arrow(result.rename_columns(list(_distinct(result.column_names))))
+
+
+def _compute(connection: Any, statement: str) -> pa.Table:
+    try:
         relation = connection.sql(statement)
-        if relation is None:
-            raise UsageError(
-                f"{statement.strip()[:60]!r} returns no rows. trace.sql() takes one SELECT; to "
-                "keep its result, use .df(), .pl() or .write_parquet(file) on what it returns."
-            )
-        result = _with_plain_integers(relation.to_arrow_table())
-        return duckdb.from_arrow(result.rename_columns(list(_distinct(result.column_names))))
     except duckdb.Error as error:
         raise UsageError(
             f"The query does not run: {str(error).strip()} The tables are named_events, names, "
             f"{', '.join(TABLES)}; trace.sql('describe events') lists a table's columns."
         ) from error
-    finally:
-        connection.close()
+    if relation is None:
+        raise UsageError(
+            f"{statement.strip()[:60]!r} returns no rows. trace.sql() takes one SELECT; to "
+            "keep its result, use .df(), .pl() or .write_parquet(file) on what it returns."
+        )
+    try:
+        return relation.to_arrow_table()
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise UsageError(
+            f"The query failed on a row: {str(error).strip()} Change the query; try_cast() and "
+            "nullif() help where single values do not fit."
+        ) from error
 
 
 def _with_plain_integers(result: pa.Table) -> pa.Table:
