@@ -430,15 +430,23 @@ uint32_t put_inputs(ThreadLog& log, const at::RecordFunction& fn) {
 
 // ---- Callbacks -----------------------------------------------------------------------------
 
+// Asked for once per name, so the copies that older versions of torch make do not matter.
+template <typename Function>
+std::string overload_of(const Function& fn) {
+  if constexpr (requires { fn.overload_name(); }) {
+    const char* overload = fn.overload_name();
+    return overload == nullptr ? "" : overload;
+  } else {
+    const auto name = fn.operator_name();
+    return name ? name->overload_name : "";
+  }
+}
+
 uint32_t name_of(ThreadLog& log, const at::RecordFunction& fn, bool with_overload) {
   const char* text = fn.name();
   const uint32_t known = log.names.find(text, with_overload);
   if (known != kNoName) [[likely]] return known;
-  const char* overload = "";
-  if (with_overload) {
-    if constexpr (requires { fn.overload_name(); }) overload = fn.overload_name();
-  }
-  return core->intern(&log, text, overload == nullptr ? "" : overload, with_overload);
+  return core->intern(&log, text, with_overload ? overload_of(fn).c_str() : "", with_overload);
 }
 
 uint64_t key_of(const at::RecordFunction& fn) { return reinterpret_cast<uintptr_t>(&fn); }
