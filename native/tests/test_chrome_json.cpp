@@ -64,6 +64,7 @@ void test_numbers() {
   out.put(' ');
   out.number(INT64_MIN);
   out.number(UINT64_MAX);
+  out.put(std::string_view());
   CHECK_SAME(out.view(),
              "0.000 4371430215260.761 9223372036854775.807 0.000 "
              "-922337203685477580818446744073709551615");

@@ -30,6 +30,7 @@ class TextBuffer {
   void commit(const char* end) { size_ = static_cast<size_t>(end - data_.get()); }
 
   void put(std::string_view text) {
+    if (text.empty()) return;  // it may point nowhere, which memcpy may not be given
     std::memcpy(reserve(text.size()), text.data(), text.size());
     size_ += text.size();
   }

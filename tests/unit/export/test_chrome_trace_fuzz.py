@@ -38,7 +38,7 @@ def test_names_of_any_bytes_read_as_the_trace_shows_them(raw):
 def test_user_metadata_of_any_text_survives(key, value):
     document = document_of(Trace({}, Names.from_strings([]), {"user": {key: value}}))
 
-    assert document.get(key, document.get(f"user {key}")) == value
+    assert document.get(f"user {key}", document.get(key)) == value
 
 
 def test_a_name_of_two_megabytes_and_control_characters():
