@@ -96,12 +96,22 @@ def test_kinds_scopes_and_steps(read):
         EventKind.RUNTIME_CALL, EventKind.ANNOTATION,
     ]  # fmt: skip
     assert events["scope"].tolist() == [
-        RecordScope.USER_SCOPE, 0, RecordScope.BACKWARD_FUNCTION, RecordScope.BACKWARD_FUNCTION, 0,
-        RecordScope.USER_SCOPE,
+        RecordScope.USER_SCOPE, 0, 0, RecordScope.BACKWARD_FUNCTION, 0, RecordScope.USER_SCOPE,
     ]  # fmt: skip
     assert events["step"].tolist() == [3, 3, 3, 3, 3, -1]
     assert events["sequence_number"].tolist() == [-1, -1, 7, 7, -1, -1]
     assert events["forward_thread"].tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_backward_nodes_without_a_sequence_number_are_known_by_the_engine_around_them(read):
+    trace = read([
+        op("autograd::engine::evaluate_function: AccumulateGrad", 0, 9),
+        op("AccumulateGrad", 1, 7),
+        op("AccumulateGrad", 2, 3),
+        op("AccumulateGrad", 20, 3),
+    ])  # fmt: skip
+    backward = RecordScope.BACKWARD_FUNCTION
+    assert trace.events["scope"].tolist() == [0, backward, 0, 0]
 
 
 def test_overload_names_have_their_own_column(read):
@@ -215,9 +225,10 @@ def test_python_spans_become_functions_modules_and_pauses(read):
         op("aten::linear", 20, 10),
         op("<built-in function linear>", 15, 30, cat="python_function"),
         op("Python GC", 70, 5, cat="python_function"),
+        op("gc: generation 2", 80, 5, cat="python_function"),
     ])  # fmt: skip
     kinds = [EventKind(kind).name for kind in trace.events["kind"]]
-    assert kinds == ["PYTHON_CALL", "MODULE_CALL", "C_CALL", "OPERATOR", "GC_PAUSE"]
+    assert kinds == ["PYTHON_CALL", "MODULE_CALL", "C_CALL", "OPERATOR", "GC_PAUSE", "GC_PAUSE"]
     calls = trace.table("python_calls")
     assert calls["event"].tolist() == [0, 1, 2]
     frames = [trace.names[i] for i in trace.table("frames")["function"]]

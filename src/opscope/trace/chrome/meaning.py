@@ -15,21 +15,36 @@ Columns = dict[str, Any]
 
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})$")
 _OVERLOADED = re.compile(r"(\w+::\w+)\.(\w+)$")
-_EVALUATE = "autograd::engine::evaluate_function"
+_EVALUATE = "autograd::engine::evaluate_function: "
 
 
 def add_meaning(events: Columns, collector: Collector) -> None:
     """Columns that follow from names: scope, overload, step."""
+    texts = list(collector.texts)
     is_operator = events["kind"] == EventKind.OPERATOR
-    backward = [text.startswith(_EVALUATE) for text in collector.texts]
-    is_backward = np.array(backward, dtype=np.bool_)[events["name"]]
-    is_backward |= events["forward_thread"] > 0
     scope = np.zeros(len(is_operator), dtype=np.uint8)
-    scope[is_operator & is_backward] = RecordScope.BACKWARD_FUNCTION
+    scope[is_operator & _is_backward_node(events, texts)] = RecordScope.BACKWARD_FUNCTION
     scope[events["kind"] == EventKind.ANNOTATION] = RecordScope.USER_SCOPE
     events["scope"] = scope
-    events["step"] = _steps(events, list(collector.texts))
+    events["step"] = _steps(events, texts)
     events["overload"] = _split_overloads(events, is_operator, collector)
+
+
+def _is_backward_node(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
+    """Nodes of the backward graph: what the engine evaluates, or what names a forward's thread.
+
+    The engine's own span around a node is called like it, and is no node.
+    """
+    row_of = {text: row for row, text in enumerate(texts)}
+    evaluated = np.full(len(texts) + 1, -1, dtype=np.int64)  # one more, for events without parent
+    for row, text in enumerate(texts):
+        if text.startswith(_EVALUATE):
+            evaluated[row] = row_of.get(text[len(_EVALUATE) :], len(texts))
+    name = events["name"]
+    parent_name = np.where(events["parent"] >= 0, name[events["parent"]], len(texts))
+    is_engine = evaluated[name] >= 0
+    nodes: npt.NDArray[np.bool_] = (evaluated[parent_name] == name) | (events["forward_thread"] > 0)
+    return nodes & ~is_engine
 
 
 def _steps(events: Columns, texts: list[str]) -> npt.NDArray[np.int32]:

@@ -14,6 +14,8 @@ from opscope.trace.schema import EventKind
 
 _FUNCTION = re.compile(r"(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.DOTALL)
 _MODULE = re.compile(r"nn\.Module: (?P<name>.*)$", re.DOTALL)
+_PAUSE = re.compile(r"Python GC$|gc: generation \d$")
+"""A garbage collection, as torch and as opscope call it."""
 _CLASS = re.compile(r"(?P<class_name>.*)_\d+$", re.DOTALL)
 
 
@@ -34,7 +36,7 @@ class _Functions:
             class_name = match["class_name"] if match else name
             self.modules.append((self._intern(class_name), self._intern(name)))
             return EventKind.MODULE_CALL, -1, len(self.modules) - 1
-        if text == "Python GC":
+        if _PAUSE.match(text):
             return EventKind.GC_PAUSE, -1, -1
         if function:
             file, name = self._intern(function["file"]), self._intern(function["function"])
