@@ -49,27 +49,31 @@ class Arena {
   // [owner] Starts a payload. False if there is no memory.
   bool begin() {
     // Its first word is read without asking for a link.
-    if (tail_ == nullptr || used_ + 1 + kLinkWords > ArenaBlock::kWords) {
+    if (next_ == limit_) [[unlikely]] {
       if (!add_block()) return false;
     }
-    start_ = used_;
-    start_block_ = tail_->sequence;
+    start_ = next_;
+    start_block_ = tail_;
     return true;
   }
 
   // [owner] Room for `count` more words of the payload begun; nullptr if it cannot be had, and
   // then the payload must be cancelled. Words are written, then kept with advance().
   uint64_t* reserve(size_t count) {
-    if (used_ + count + kLinkWords > ArenaBlock::kWords) [[unlikely]] {
+    if (static_cast<size_t>(limit_ - next_) < count) [[unlikely]] {
       if (!continue_payload(count)) return nullptr;
     }
-    return tail_->words + used_;
+    return next_;
   }
-  void advance(size_t count) { used_ += count; }
+  void advance(size_t count) { next_ += count; }
 
   // [owner] Ends the payload and returns its position. The caller publishes it with a record.
-  uint32_t commit() const { return arena_position(start_block_, start_); }
-  void cancel() { used_ = tail_ != nullptr && tail_->sequence == start_block_ ? start_ : 0; }
+  uint32_t commit() const {
+    return arena_position(start_block_->sequence, static_cast<size_t>(start_ - start_block_->words));
+  }
+  void cancel() {
+    if (tail_ != nullptr) next_ = tail_ == start_block_ ? start_ : tail_->words;
+  }
 
   // [reader] The oldest block still kept, or nullptr.
   const ArenaBlock* head() const { return head_.load(std::memory_order_acquire); }
@@ -98,13 +102,14 @@ class Arena {
       tail_->next.store(block, std::memory_order_release);
     }
     tail_ = block;
-    used_ = 0;
+    next_ = block->words;
+    limit_ = block->words + ArenaBlock::kWords - kLinkWords;
     return true;
   }
 
   bool continue_payload(size_t count) {
     if (count + kLinkWords > ArenaBlock::kWords) return false;
-    uint64_t* link = tail_->words + used_;
+    uint64_t* link = next_;
     if (!add_block()) return false;
     link[0] = make_tag(Tag::kContinued);
     link[1] = reinterpret_cast<uintptr_t>(tail_->words);
@@ -113,9 +118,10 @@ class Arena {
 
   static constexpr size_t kLinkWords = 2;  // always left free at the end of a block
 
-  size_t used_ = 0;   // words used in the current block
-  size_t start_ = 0;  // where the payload being written starts
-  uint64_t start_block_ = 0;  // the block it starts in
+  uint64_t* next_ = nullptr;           // the first free word of the current block
+  uint64_t* limit_ = nullptr;          // the end of its free words
+  uint64_t* start_ = nullptr;          // where the payload being written starts
+  ArenaBlock* start_block_ = nullptr;  // the block it starts in
   std::atomic<ArenaBlock*> head_{nullptr};  // set by the owner once, then moved by readers only
   ArenaBlock* tail_ = nullptr;
   BlockPool& pool_;

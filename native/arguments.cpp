@@ -51,6 +51,11 @@ std::string_view text_at(const uint64_t* word) {
 }
 size_t text_words(const uint64_t* word) { return 1 + (detail_of(*word) + 7) / 8; }
 
+int64_t int_at(const uint64_t* word) {
+  return tag_of(*word) == Tag::kInt ? short_int_of(*word) : static_cast<int64_t>(word[1]);
+}
+size_t int_words(const uint64_t* word) { return tag_of(*word) == Tag::kInt ? 1 : 2; }
+
 void append_json_string(std::string& text, std::string_view value) {
   text.push_back('"');
   for (const char c : value) {
@@ -178,9 +183,10 @@ const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
     case Tag::kBoolList:
       return write_list(word);
     case Tag::kInt:
-      append_int(text_, static_cast<int64_t>(word[1]));
+    case Tag::kLongInt:
+      append_int(text_, int_at(word));
       write_scalar(kScalarInt, text_);
-      return word + 2;
+      return word + int_words(word);
     case Tag::kDouble:
       append_double(text_, as_double(word[1]));
       write_scalar(kScalarFloat, text_);
@@ -276,10 +282,11 @@ const uint64_t* ArgumentWriter::describe(const uint64_t* word) {
     case Tag::kBoolList:
       return describe_list(word);
     case Tag::kInt:
+    case Tag::kLongInt:
       text_ += "{\"Int\":";
-      append_int(text_, static_cast<int64_t>(word[1]));
+      append_int(text_, int_at(word));
       text_ += "}";
-      return word + 2;
+      return word + int_words(word);
     case Tag::kDouble:
       text_ += "{\"Double\":";
       append_json_double(text_, as_double(word[1]));
@@ -371,16 +378,18 @@ const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t eleme
   t.impl.push_back(defined ? word[0] : 0);
   t.storage_impl.push_back(defined ? word[1] : 0);
   t.storage.push_back(defined ? word[2] : 0);
-  t.storage_offset.push_back(defined ? static_cast<int64_t>(word[3]) : 0);
-  t.version.push_back(defined ? static_cast<int64_t>(word[4]) : -1);
-  if (defined) word += kTensorWords;
-  for (int i = 0; i < detail.dim; ++i) t.sizes.values.push_back(static_cast<int64_t>(*word++));
-  t.sizes.end_row();
-  if ((detail.flags & kHasStrides) != 0) {
-    for (int i = 0; i < detail.dim; ++i) t.strides.values.push_back(static_cast<int64_t>(*word++));
+  const uint64_t* numbers = word + kTensorAddresses;
+  t.storage_offset.push_back(defined ? read_number(numbers, 0, detail.flags) : 0);
+  const bool has_version = defined && (detail.flags & kNoVersion) == 0;
+  t.version.push_back(has_version ? read_number(numbers, 1, detail.flags) : -1);
+  const size_t count = count_numbers(detail.dim, detail.flags);
+  for (size_t i = 2; i < count; ++i) {
+    ListColumn& list = i < 2u + detail.dim ? t.sizes : t.strides;
+    list.values.push_back(read_number(numbers, i, detail.flags));
   }
+  t.sizes.end_row();
   t.strides.end_row();
-  return word;
+  return defined ? numbers + words_of_numbers(count, detail.flags) : word;
 }
 
 void ArgumentWriter::write_scalar(uint8_t type, std::string_view text) {

@@ -7,18 +7,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace opscope {
 
 enum class Tag : uint8_t {
   kNone = 0,
   kBool = 1,        // detail: 0 or 1
-  kInt = 2,         // 1 word
+  kInt = 2,         // detail: the number, in 56 bits
   kDouble = 3,      // 1 word
   kComplex = 4,     // 2 words
   kString = 5,      // detail: length in bytes, then the bytes padded to words
   kDevice = 6,      // detail: type, index
-  kTensor = 7,      // TensorDetail, kTensorWords words, sizes, strides if has_strides
+  kTensor = 7,      // detail: TensorDetail, then addresses and numbers, see below
   kUndefined = 8,   // a tensor that is undefined
   kTensorList = 9,  // detail: count, then that many kTensor, kUndefined or kNone entries
   kIntList = 10,    // detail: length kept | full length << 24, then words
@@ -29,6 +30,7 @@ enum class Tag : uint8_t {
   kSequence = 15,   // a tuple or a list of no other kind. detail: tuple 1, list 0 | count << 1, then
                     // that many entries
   kContinued = 16,  // the payload goes on elsewhere: 1 word, the address
+  kLongInt = 17,    // 1 word
 };
 
 // The seven detail bytes of a kTensor tag.
@@ -43,10 +45,35 @@ struct TensorDetail {
 constexpr uint8_t kRequiresGrad = 1;
 constexpr uint8_t kWrappedNumber = 2;
 constexpr uint8_t kHasStrides = 4;
-constexpr uint8_t kNoSizes = 8;  // nested or of symbolic shape: no plain numbers to record
+constexpr uint8_t kNoSizes = 8;     // nested or of symbolic shape: no plain numbers to record
+constexpr uint8_t kNoVersion = 16;  // as of one made in inference mode
+constexpr uint8_t kWide = 32;       // some number needs more than 32 bits
 
-// Words after a kTensor tag: impl, storage impl, storage address, storage offset, version.
-constexpr size_t kTensorWords = 5;
+// After a kTensor tag come three addresses, a word each: of the impl, of the storage impl, of the
+// data. Then numbers: storage offset, version, sizes, strides if kHasStrides. Two of them share a
+// word unless the tensor is kWide, because the bytes to write are much of what shapes cost.
+constexpr size_t kTensorAddresses = 3;
+
+inline size_t count_numbers(size_t dim, uint8_t flags) {
+  return 2 + ((flags & kHasStrides) != 0 ? 2 * dim : dim);
+}
+inline size_t words_of_numbers(size_t count, uint8_t flags) {
+  return (flags & kWide) != 0 ? count : (count + 1) / 2;
+}
+
+// Number is uint32_t, or uint64_t in a kWide tensor.
+template <typename Number>
+void write_number(uint64_t* numbers, size_t index, uint64_t value) {
+  const auto number = static_cast<Number>(value);
+  std::memcpy(reinterpret_cast<char*>(numbers) + index * sizeof(number), &number, sizeof(number));
+}
+inline int64_t read_number(const uint64_t* numbers, size_t index, uint8_t flags) {
+  if ((flags & kWide) != 0) return static_cast<int64_t>(numbers[index]);
+  uint32_t number;
+  std::memcpy(&number, reinterpret_cast<const char*>(numbers) + index * sizeof(number), sizeof(number));
+  return number;
+}
+
 // Longer lists of scalars are cut, and say so; longer strings are cut.
 constexpr size_t kMaxListElements = 4096;
 constexpr size_t kMaxStringBytes = 60000;
@@ -54,6 +81,12 @@ constexpr int kMaxSequenceDepth = 8;
 
 inline uint64_t make_tag(Tag tag, uint64_t detail = 0) {
   return static_cast<uint64_t>(tag) | detail << 8;
+}
+// The detail of a kInt tag, the number of such a tag, and whether a number fits into one.
+inline uint64_t short_int(int64_t number) { return static_cast<uint64_t>(number) & ~uint64_t{0} >> 8; }
+inline int64_t short_int_of(uint64_t word) { return static_cast<int64_t>(word) >> 8; }
+inline bool is_short_int(int64_t number) {
+  return short_int_of(make_tag(Tag::kInt, short_int(number))) == number;
 }
 inline Tag tag_of(uint64_t word) { return static_cast<Tag>(word & 0xff); }
 inline uint64_t detail_of(uint64_t word) { return word >> 8; }

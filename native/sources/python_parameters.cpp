@@ -50,13 +50,13 @@ bool put_name(Arena& arena, PyObject* name) {
 // device index, layout, requires grad, sizes, strides).
 bool put_row(Arena& arena, PyObject* row) {
   if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 15) return true;
-  const uint64_t role[] = {make_tag(Tag::kInt), number(row, 1) | number(row, 2) << 8};
+  const uint64_t role[] = {make_tag(Tag::kLongInt), number(row, 1) | number(row, 2) << 8};
   PyObject* sizes = PyTuple_GET_ITEM(row, 13);
   PyObject* strides = PyTuple_GET_ITEM(row, 14);
   if (!PyTuple_Check(sizes) || !PyTuple_Check(strides)) return true;
   const size_t dim = std::min<size_t>(PyTuple_GET_SIZE(sizes), UINT8_MAX);
   const bool has_strides = static_cast<size_t>(PyTuple_GET_SIZE(strides)) == dim;
-  const uint8_t flags = (number(row, 12) != 0 ? kRequiresGrad : 0) | (has_strides ? kHasStrides : 0);
+  const uint8_t flags = kWide | (number(row, 12) != 0 ? kRequiresGrad : 0) | (has_strides ? kHasStrides : 0);
   const TensorDetail detail = {static_cast<int8_t>(number(row, 8)),  static_cast<uint8_t>(number(row, 11)),
                                static_cast<uint8_t>(number(row, 9)), static_cast<int8_t>(number(row, 10)),
                                static_cast<uint8_t>(dim),            flags};

@@ -177,17 +177,41 @@ bool put_tag(Arena& arena, Tag tag, uint64_t detail = 0);
 // Symbolic and nested shapes have no plain numbers to copy, and asking for them (or for the device)
 // may run Python.
 bool put_unsized_tensor(Arena& arena, const c10::TensorImpl* impl) {
-  uint64_t* word = arena.reserve(1 + kTensorWords);
+  constexpr size_t kWords = 1 + kTensorAddresses + 1;
+  uint64_t* word = arena.reserve(kWords);
   if (word == nullptr) return false;
-  const uint8_t flags = kNoSizes | (impl->requires_grad() ? kRequiresGrad : 0);
+  const uint8_t flags = kNoSizes | kNoVersion | (impl->requires_grad() ? kRequiresGrad : 0);
   const auto dtype = static_cast<int8_t>(c10::typeMetaToScalarType(impl->dtype()));
   word[0] = make_tag(Tag::kTensor, pack({dtype, 0, 0, -1, 0, flags}));
   word[1] = reinterpret_cast<uintptr_t>(impl);
   word[2] = word[3] = word[4] = 0;
-  word[5] = UINT64_MAX;
-  arena.advance(1 + kTensorWords);
+  arena.advance(kWords);
   return true;
 }
+
+// The numbers of one tensor, read once: their width decides how much room the tensor takes.
+struct TensorNumbers {
+  uint64_t offset;
+  uint64_t version;
+  c10::IntArrayRef sizes;
+  c10::IntArrayRef strides;
+
+  bool fit_32_bits() const {
+    uint64_t bits = offset | version;
+    for (const int64_t size : sizes) bits |= static_cast<uint64_t>(size);
+    for (const int64_t stride : strides) bits |= static_cast<uint64_t>(stride);
+    return bits <= UINT32_MAX;
+  }
+
+  template <typename Number>
+  void write(uint64_t* words) const {
+    write_number<Number>(words, 0, offset);
+    write_number<Number>(words, 1, version);
+    size_t at = 2;
+    for (const int64_t size : sizes) write_number<Number>(words, at++, static_cast<uint64_t>(size));
+    for (const int64_t stride : strides) write_number<Number>(words, at++, static_cast<uint64_t>(stride));
+  }
+};
 
 // Copies one tensor's metadata.
 bool put_tensor(Arena& arena, const at::Tensor& tensor) {
@@ -197,40 +221,38 @@ bool put_tensor(Arena& arena, const at::Tensor& tensor) {
   if (impl->has_symbolic_sizes_strides() || tensor.is_nested() || !PlainImpl::has_sizes(*impl)) {
     return put_unsized_tensor(arena, impl);
   }
-  const c10::IntArrayRef sizes = impl->sizes();
-  const bool has_strides = impl->layout() == c10::kStrided;
-  const size_t dim = std::min<size_t>(sizes.size(), UINT8_MAX);
-  const size_t count = 1 + kTensorWords + dim * (has_strides ? 2 : 1);
+  const c10::Layout layout = impl->layout();
+  const bool has_strides = layout == c10::kStrided;
+  const bool has_version = impl->version_counter().enabled();
+  c10::StorageImpl* storage =
+      impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl() : nullptr;
+  TensorNumbers numbers = {storage == nullptr ? 0 : static_cast<uint64_t>(impl->storage_offset()),
+                           has_version ? impl->version_counter().current_version() : 0, impl->sizes(),
+                           has_strides ? impl->strides() : c10::IntArrayRef()};
+  if (numbers.sizes.size() > UINT8_MAX) [[unlikely]] {
+    numbers.sizes = numbers.sizes.slice(0, UINT8_MAX);
+    if (has_strides) numbers.strides = numbers.strides.slice(0, UINT8_MAX);
+  }
+  const bool wide = !numbers.fit_32_bits();
+  const auto flags = static_cast<uint8_t>(
+      (impl->requires_grad() ? kRequiresGrad : 0) | (impl->is_wrapped_number() ? kWrappedNumber : 0) |
+      (has_strides ? kHasStrides : 0) | (has_version ? 0 : kNoVersion) | (wide ? kWide : 0));
+  const size_t dim = numbers.sizes.size();
+  const size_t count = 1 + kTensorAddresses + words_of_numbers(count_numbers(dim, flags), flags);
   uint64_t* word = arena.reserve(count);
   if (word == nullptr) return false;
   const c10::Device device = PlainImpl::device(*impl);
-  const uint8_t flags = (impl->requires_grad() ? kRequiresGrad : 0) |
-                        (impl->is_wrapped_number() ? kWrappedNumber : 0) |
-                        (has_strides ? kHasStrides : 0);
-  *word++ = make_tag(Tag::kTensor, pack({static_cast<int8_t>(c10::typeMetaToScalarType(impl->dtype())),
-                                         static_cast<uint8_t>(impl->layout()),
-                                         static_cast<uint8_t>(device.type()), device.index(),
-                                         static_cast<uint8_t>(dim), flags}));
-  *word++ = reinterpret_cast<uintptr_t>(impl);
-  if (impl->has_storage()) {
-    c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
-    *word++ = reinterpret_cast<uintptr_t>(storage);
-    // Without the checks, because those throw for a storage that has no memory (a fake tensor's).
-    *word++ = reinterpret_cast<uintptr_t>(
-        storage == nullptr ? nullptr : storage->_mutable_data_ptr_no_checks().get());
-    *word++ = static_cast<uint64_t>(impl->storage_offset());
+  word[0] = make_tag(Tag::kTensor, pack({static_cast<int8_t>(c10::typeMetaToScalarType(impl->dtype())),
+                                         static_cast<uint8_t>(layout), static_cast<uint8_t>(device.type()),
+                                         device.index(), static_cast<uint8_t>(dim), flags}));
+  word[1] = reinterpret_cast<uintptr_t>(impl);
+  word[2] = reinterpret_cast<uintptr_t>(storage);
+  // Without the checks, because those throw for a storage that has no memory (a fake tensor's).
+  word[3] = storage == nullptr ? 0 : reinterpret_cast<uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
+  if (wide) {
+    numbers.write<uint64_t>(word + 1 + kTensorAddresses);
   } else {
-    *word++ = 0;
-    *word++ = 0;
-    *word++ = 0;
-  }
-  *word++ = impl->version_counter().enabled()
-                ? static_cast<uint64_t>(impl->version_counter().current_version())
-                : UINT64_MAX;
-  for (size_t i = 0; i < dim; ++i) *word++ = static_cast<uint64_t>(sizes[i]);
-  if (has_strides) {
-    const c10::IntArrayRef strides = impl->strides();
-    for (size_t i = 0; i < dim; ++i) *word++ = static_cast<uint64_t>(strides[i]);
+    numbers.write<uint32_t>(word + 1 + kTensorAddresses);
   }
   arena.advance(count);
   return true;
@@ -257,40 +279,40 @@ bool put_tag(Arena& arena, Tag tag, uint64_t detail) {
   return put_words(arena, make_tag(tag, detail), nullptr, 0, 0);
 }
 
-template <typename T>
-bool put_list(Arena& arena, Tag tag, const T& list) {
-  const size_t full = list.size();
-  const size_t kept = std::min(full, kMaxListElements);
+uint64_t bits_of(const c10::IValue& element) {
+  if (element.isDouble()) {
+    const double number = element.toDouble();
+    uint64_t bits;
+    std::memcpy(&bits, &number, sizeof(bits));
+    return bits;
+  }
+  return element.isBool() ? element.toBool() : static_cast<uint64_t>(element.toInt());
+}
+
+using Values = c10::ArrayRef<c10::IValue>;
+
+bool put_numbers(Arena& arena, Tag tag, Values list) {
+  const size_t kept = std::min(list.size(), kMaxListElements);
   uint64_t* word = arena.reserve(1 + kept);
   if (word == nullptr) return false;
-  *word++ = make_tag(tag, kept | static_cast<uint64_t>(full) << 24);
-  for (size_t i = 0; i < kept; ++i) {
-    const auto element = list[i];
-    uint64_t bits = 0;
-    if constexpr (std::is_same_v<std::decay_t<decltype(element)>, double>) {
-      std::memcpy(&bits, &element, sizeof(bits));
-    } else {
-      bits = static_cast<uint64_t>(static_cast<int64_t>(element));
-    }
-    *word++ = bits;
-  }
+  word[0] = make_tag(tag, kept | static_cast<uint64_t>(list.size()) << 24);
+  for (size_t i = 0; i < kept; ++i) word[1 + i] = bits_of(list[i]);
   arena.advance(1 + kept);
   return true;
 }
 
-template <typename List>
-bool put_tensor_list(Arena& arena, const List& list) {
+bool put_tensor_list(Arena& arena, Values list) {
   if (!put_tag(arena, Tag::kTensorList, list.size())) return false;
-  for (const auto& item : list) {
-    if (!put_tensor(arena, item.toTensor())) return false;
+  for (const c10::IValue& item : list) {
+    // None: List[Optional[Tensor]], as in index().
+    if (!(item.isTensor() ? put_tensor(arena, item.toTensor()) : put_tag(arena, Tag::kNone))) return false;
   }
   return true;
 }
 
 bool put_value(Arena& arena, const c10::IValue& value, int depth = 0);
 
-template <typename Values>
-bool put_sequence(Arena& arena, const Values& values, bool is_tuple, int depth) {
+bool put_sequence(Arena& arena, Values values, bool is_tuple, int depth) {
   const size_t kept = std::min<size_t>(values.size(), kMaxListElements);
   if (!put_tag(arena, Tag::kSequence, (is_tuple ? 1 : 0) | static_cast<uint64_t>(kept) << 1)) return false;
   for (size_t i = 0; i < kept; ++i) {
@@ -299,21 +321,26 @@ bool put_sequence(Arena& arena, const Values& values, bool is_tuple, int depth) 
   return true;
 }
 
-bool put_generic_list(Arena& arena, const c10::IValue& value, int depth) {
-  const auto list = value.toListRef();
+// The elements are read where they are: torch's own accessors for lists of numbers copy them.
+bool put_list(Arena& arena, const c10::IValue& value, int depth) {
+  const Values list = value.toListRef();
+  if (value.isIntList()) return put_numbers(arena, Tag::kIntList, list);
+  if (value.isTensorList()) return put_tensor_list(arena, list);
+  if (value.isDoubleList()) return put_numbers(arena, Tag::kDoubleList, list);
+  if (value.isBoolList()) return put_numbers(arena, Tag::kBoolList, list);
   if (list.empty()) return put_tag(arena, Tag::kOtherList);
   const auto is_tensor = [](const c10::IValue& item) { return item.isTensor(); };
   const auto is_tensor_or_none = [](const c10::IValue& item) { return item.isTensor() || item.isNone(); };
-  if (!std::any_of(list.begin(), list.end(), is_tensor) ||
-      !std::all_of(list.begin(), list.end(), is_tensor_or_none)) {
-    return put_sequence(arena, list, /*is_tuple=*/false, depth);
+  if (std::any_of(list.begin(), list.end(), is_tensor) &&
+      std::all_of(list.begin(), list.end(), is_tensor_or_none)) {
+    return put_tensor_list(arena, list);
   }
-  // With None: List[Optional[Tensor]], as in index().
-  if (!put_tag(arena, Tag::kTensorList, list.size())) return false;
-  for (const auto& item : list) {
-    if (!(item.isTensor() ? put_tensor(arena, item.toTensor()) : put_tag(arena, Tag::kNone))) return false;
-  }
-  return true;
+  return put_sequence(arena, list, /*is_tuple=*/false, depth);
+}
+
+bool put_int(Arena& arena, int64_t number) {
+  if (is_short_int(number)) [[likely]] return put_tag(arena, Tag::kInt, short_int(number));
+  return put_words(arena, make_tag(Tag::kLongInt), &number, 1, sizeof(number));
 }
 
 // What has no plain value is kept as torch's name for its kind. A process group can be told from
@@ -334,17 +361,13 @@ bool put_other(Arena& arena, const c10::IValue& value) {
 bool put_value(Arena& arena, const c10::IValue& value, int depth) {
   if (value.isTensor()) return put_tensor(arena, value.toTensor());
   if (value.isNone()) return put_tag(arena, Tag::kNone);
-  if (value.isInt()) {
-    const int64_t number = value.toInt();
-    return put_words(arena, make_tag(Tag::kInt), &number, 1, sizeof(number));
-  }
+  if (value.isInt()) return put_int(arena, value.toInt());
   if (value.isBool()) return put_tag(arena, Tag::kBool, value.toBool());
   if (value.isDouble()) {
     const double number = value.toDouble();
     return put_words(arena, make_tag(Tag::kDouble), &number, 1, sizeof(number));
   }
-  if (value.isIntList()) return put_list(arena, Tag::kIntList, value.toIntVector());
-  if (value.isTensorList()) return put_tensor_list(arena, value.toListRef());
+  if (value.isList() && depth < kMaxSequenceDepth) return put_list(arena, value, depth);
   if (value.isDevice()) {
     const c10::Device device = value.toDevice();
     return put_tag(arena, Tag::kDevice, static_cast<uint8_t>(device.type()) |
@@ -356,17 +379,14 @@ bool put_value(Arena& arena, const c10::IValue& value, int depth) {
     const double parts[2] = {number.real(), number.imag()};
     return put_words(arena, make_tag(Tag::kComplex), parts, 2, sizeof(parts));
   }
-  if (value.isDoubleList()) return put_list(arena, Tag::kDoubleList, value.toDoubleVector());
-  if (value.isBoolList()) return put_list(arena, Tag::kBoolList, value.toBoolList());
-  if (depth < kMaxSequenceDepth) {
-    if (value.isList()) return put_generic_list(arena, value, depth);
-    if (value.isTuple()) return put_sequence(arena, value.toTupleRef().elements(), /*is_tuple=*/true, depth);
+  if (value.isTuple() && depth < kMaxSequenceDepth) {
+    return put_sequence(arena, value.toTupleRef().elements(), /*is_tuple=*/true, depth);
   }
   return put_other(arena, value);
 }
 
-template <typename Values, typename Keywords>
-bool put_payload(Arena& arena, const Values& values, const Keywords& keywords, bool for_all_windows) {
+template <typename List, typename Keywords>
+bool put_payload(Arena& arena, const List& values, const Keywords& keywords, bool for_all_windows) {
   uint64_t* head = arena.reserve(1);
   if (head == nullptr) return false;
   *head = make_head(values.size(), keywords.size(), for_all_windows);
@@ -382,8 +402,8 @@ bool put_payload(Arena& arena, const Values& values, const Keywords& keywords, b
 
 // Without memory for them, or with a tensor that refuses to say its shape, arguments are left out
 // and counted.
-template <typename Values, typename Keywords>
-uint32_t put_arguments(Arena& arena, const Values& values, const Keywords& keywords,
+template <typename List, typename Keywords>
+uint32_t put_arguments(Arena& arena, const List& values, const Keywords& keywords,
                        bool for_all_windows = false) {
   if (!arena.begin()) return kCutArena;
   try {
@@ -422,8 +442,7 @@ uint32_t put_collective(ThreadLog& log, const at::RecordFunction& fn) {
 
 // Keyword arguments exist only on functions called by name from Python (_RecordFunctionFast), never
 // on operators, and reading them copies a map. Operators have a schema, and its name a "::".
-uint32_t put_inputs(ThreadLog& log, const at::RecordFunction& fn) {
-  const char* name = fn.name();
+uint32_t put_inputs(ThreadLog& log, const at::RecordFunction& fn, const char* name) {
   if (std::strncmp(name, "aten::", 6) == 0) return put_arguments(log.arena(), fn.inputs(), kNoKeywords);
   return put_arguments(log.arena(), fn.inputs(), fn.kwinputs());
 }
@@ -442,8 +461,7 @@ std::string overload_of(const Function& fn) {
   }
 }
 
-uint32_t name_of(ThreadLog& log, const at::RecordFunction& fn, bool with_overload) {
-  const char* text = fn.name();
+uint32_t name_of(ThreadLog& log, const at::RecordFunction& fn, const char* text, bool with_overload) {
   const uint32_t known = log.names.find(text, with_overload);
   if (known != kNoName) [[likely]] return known;
   return core->intern(&log, text, with_overload ? overload_of(fn).c_str() : "", with_overload);
@@ -475,11 +493,12 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   record->forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
   record->name = kNoName;
   try {
-    record->name = name_of(*log, fn, (wants & kWantOverloads) != 0);
+    const char* name = fn.name();
+    record->name = name_of(*log, fn, name, (wants & kWantOverloads) != 0);
     if (fn.isNcclMeta()) [[unlikely]] {
       record->arena = put_collective<kInputs>(*log, fn);
     } else if constexpr (kInputs) {
-      record->arena = put_inputs(*log, fn);
+      record->arena = put_inputs(*log, fn, name);
     }
     // Work that a collective hands to another thread belongs to the thread that asked for it.
     if (record->kind == RecordKind::kAnnotation && fn.threadId() != log->torch_thread_id) {
