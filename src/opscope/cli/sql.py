@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Annotated, Any
 
-import duckdb
 import pyarrow
 import typer
 from rich.table import Table
@@ -18,7 +17,6 @@ from rich.text import Text
 
 from opscope.cli.console import Messages, console_for
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
-from opscope.errors import UsageError
 
 TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""
@@ -50,20 +48,16 @@ def sql(
     chosen = format or (Format.TABLE if sys.stdout.isatty() else Format.CSV)
     relation = open_trace(trace, rank).sql(query)
     columns = list(relation.columns)
-    try:
-        if chosen is Format.TABLE:
-            _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))
-        elif chosen is Format.CSV:
-            _print_csv(columns, _rows(relation))
-        else:
-            _print_json(columns, _rows(relation))
-    except (duckdb.Error, pyarrow.ArrowException) as error:
-        # Only what depends on the rows fails as late as this; mistakes in the query do before.
-        raise UsageError(f"The query failed on a row: {error}") from error
+    if chosen is Format.TABLE:
+        _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))
+    elif chosen is Format.CSV:
+        _print_csv(columns, _rows(relation))
+    else:
+        _print_json(columns, _rows(relation))
 
 
 def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:
-    """The rows as they are computed: a result may be much larger than what anybody reads of it."""
+    """The rows, made Python objects batch by batch: there may be many more than anybody reads."""
     for batch in pyarrow.RecordBatchReader.from_stream(relation):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

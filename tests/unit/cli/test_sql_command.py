@@ -50,7 +50,7 @@ def test_no_rows_is_said(command_line, trace_folder):
     [
         ("select nothing from nowhere", "nowhere"),
         ("selec 1", "selec"),
-        ("select cast(name as int) from named_events", "failed on a row"),
+        ("select cast(name as int) from named_events", "Could not convert"),
     ],
 )
 def test_mistakes(command_line, trace_folder, query, said):
