@@ -210,6 +210,27 @@ for step in range(9):
 """
 
 
+USES_TORCH_PROFILER = """
+import torch
+from torch.profiler import profile
+with profile() as inner:
+    torch.ones(3).sin()
+print([event.name for event in inner.events() if "sin" in event.name])
+"""
+
+
+def test_a_program_that_uses_torch_profiler(execute):
+    recorded = execute(USES_TORCH_PROFILER, environment={"OPSCOPE_DROP_IN": "1"})
+    assert (recorded.code, recorded.out) == (0, b"['aten::sin']\n"), recorded.err
+    assert "aten::sin" in recorded.names()
+
+
+def test_torch_profiler_without_the_drop_in(execute):
+    recorded = execute(USES_TORCH_PROFILER, environment={"OPSCOPE_DROP_IN": ""})
+    assert recorded.code == 1
+    assert "Set OPSCOPE_DROP_IN=1" in recorded.err
+
+
 def test_ranks_of_a_job_share_a_folder(execute):
     for rank in ("0", "1"):
         environment = {"WORLD_SIZE": "2", "RANK": rank}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from opscope.cli.optimizer_steps import after_each_optimizer_step
 from opscope.cli.run_options import RunOptions
 from opscope.cli.summary_formats import as_table
 from opscope.cli.top_operators import find_top_operators
+from opscope.drop_in.install import install
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.trace.trace import Trace
 
@@ -38,6 +40,8 @@ class RecordingSession:
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
         try:
+            if os.environ.get("OPSCOPE_DROP_IN") == "1":
+                install()
             self._profile = opscope.profile(**self._profile_arguments())
             self._profile.start()
             if self._options.schedule is not None:

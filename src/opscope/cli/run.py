@@ -25,6 +25,11 @@ from opscope.errors import UsageError
 _WHAT = "What to record"
 _WHERE = "What to write and print"
 
+_USES_TORCH_PROFILER = (
+    "The program uses torch.profiler, which cannot run while opscope records. Set OPSCOPE_DROP_IN=1"
+    " to have torch.profiler record with opscope too, or run the program without opscope run."
+)
+
 
 def run(
     target: Annotated[
@@ -117,6 +122,9 @@ def run(
     code. Everything opscope says goes to standard error. Recording begins when the program
     imports torch.
 
+    A program that uses torch.profiler itself needs OPSCOPE_DROP_IN=1 in its environment, which
+    puts opscope beneath torch.profiler.
+
     The trace is written however the program ends: normally, by an exception, by sys.exit, by
     Ctrl-C or by SIGTERM. Three ends cannot be noticed from inside a process and lose the
     recording: os._exit(), os.exec*(), and being killed by SIGKILL or a crash.
@@ -156,6 +164,10 @@ def _record(asked_for: program.Program, session: RecordingSession) -> None:
         program.run(asked_for)
     except KeyboardInterrupt:
         last_action.after_interrupt()
+        raise
+    except RuntimeError as error:
+        if "Profiler is already enabled" in str(error):
+            Messages().fail(_USES_TORCH_PROFILER)
         raise
     except program.ProgramNotFoundError as error:
         last_action.cancel()
