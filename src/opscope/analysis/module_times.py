@@ -17,7 +17,6 @@ from opscope.tree.links import forward_backward_links
 from opscope.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
-PATH_SEPARATOR = " › "
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ class Phases:
 
     Attributes:
         phase: ``Phase`` or ``NO_PHASE``, shape (events,).
-        outermost: where a phase is entered: no event around it is in the same phase and belongs
-            to it for the same reason. Durations of these add up. Shape (events,).
+        outermost: where a phase is entered: the event directly around it is in another, or in
+            none. The union of their times is the time spent in the phase. Shape (events,).
     """
 
     phase: npt.NDArray[np.int8]
@@ -58,20 +58,40 @@ class Phases:
 def find_phases(trace: Trace) -> Phases:
     """Mark the spans that say what they are; what runs inside them is in the same phase.
 
-    An operator inside none of them is forward work. Python calls and annotations that are inside
-    none have no phase.
+    Inside means by nesting, or else by time: where Python calls are recorded, an annotation begins
+    within the call that opens it and outlives that, so what follows is not nested in it. An
+    operator inside none of them is forward work. Python calls and annotations that are inside none
+    have no phase.
     """
     own = _own_phase(trace)
     parent = event_tree(trace).parent
     marked = own >= 0
     around = nearest_ancestor(parent, marked)
-    inherited = np.where(around >= 0, own[around], NO_PHASE)
-    free = (trace.events["kind"] == EventKind.OPERATOR) & ~marked & (around < 0)
+    inherited = np.where(around >= 0, own[around], _phase_by_time(trace, own))
     phase = np.where(marked, own, inherited)
+    free = (trace.events["kind"] == EventKind.OPERATOR) & (phase < 0)
     phase[free] = Phase.FORWARD
     enters = marked & (inherited != own)
     enters |= free & (nearest_ancestor(parent, free) < 0)
     return Phases(phase.astype(np.int8), enters)
+
+
+def _phase_by_time(trace: Trace, own: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """The phase of the marked span that was open on its thread when each event began, if any."""
+    thread, start = trace.events["thread"], event_tree(trace).start_ns
+    end = start + event_tree(trace).duration_ns
+    result = np.full(len(own), NO_PHASE, dtype=np.int8)
+    marks = np.flatnonzero((own >= 0) & (own != Phase.GARBAGE_COLLECTION))
+    for number in np.unique(thread[marks]):
+        spans = marks[thread[marks] == number]
+        spans = spans[np.argsort(start[spans], kind="stable")]
+        reached = np.maximum.accumulate(end[spans])
+        spans = spans[np.append(True, start[spans][1:] >= reached[:-1])]  # the outermost ones
+        rows = np.flatnonzero(thread == number)
+        latest = np.searchsorted(start[spans], start[rows], side="right") - 1
+        inside = (latest >= 0) & (start[rows] < end[spans[latest]]) & (rows != spans[latest])
+        result[rows[inside]] = own[spans[latest[inside]]]
+    return result
 
 
 def _own_phase(trace: Trace) -> npt.NDArray[np.int8]:

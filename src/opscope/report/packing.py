@@ -1,0 +1,53 @@
+"""Columns in few bytes that a browser unpacks in milliseconds: byte planes, deflate, base64.
+
+A column of integers is stored as its lowest bytes, then its second-lowest bytes, and so on; planes
+that are all zero at the top are left out. Deflate finds far more to save in planes than in rows.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+COMPRESSION_LEVEL = 4
+_PLANES = 8
+
+
+@dataclass
+class Packer:
+    """Collects columns; ``directory`` says where each is once :meth:`finish` has run.
+
+    Attributes:
+        directory: by name, how many values and how many planes; in the order they are stored.
+    """
+
+    directory: list[dict[str, Any]] = field(default_factory=list)
+    _planes: list[bytes] = field(default_factory=list)
+
+    def add(self, name: str, values: npt.NDArray[Any]) -> None:
+        """A column of whole numbers, none negative."""
+        as_bytes = np.ascontiguousarray(values, dtype="<u8").view(np.uint8).reshape(-1, _PLANES)
+        largest = int(values.max()) if len(values) else 0
+        planes = (largest.bit_length() + 7) // 8
+        self.directory.append({"name": name, "count": len(values), "planes": planes})
+        for plane in range(planes):
+            self._planes.append(np.ascontiguousarray(as_bytes[:, plane]).tobytes())
+
+    def finish(self) -> str:
+        """All columns, one after the other, as base64 text of a zlib stream."""
+        deflate = zlib.compressobj(COMPRESSION_LEVEL)
+        parts = [deflate.compress(plane) for plane in self._planes]
+        parts.append(deflate.flush())
+        return base64.b64encode(b"".join(parts)).decode("ascii")
+
+
+def differences(values: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> Any:
+    """Each value minus the one before it; values at ``starts`` (and the first) stay as they are."""
+    result = np.diff(values, prepend=0)
+    result[starts] = values[starts]
+    return result

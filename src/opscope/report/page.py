@@ -1,0 +1,102 @@
+"""One HTML file that shows a trace: opens from disk, asks the network for nothing.
+
+Everything from the trace is data in the page, never markup: it is JSON in an inert element, and
+the page's program writes it out as text. A content security policy lets only that program run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from opscope.errors import OpscopeError
+from opscope.export.output_file import write_file
+from opscope.report.findings import Finding
+from opscope.report.payload import gather
+from opscope.trace.trace import Trace
+
+_BUNDLE = Path(__file__).parent / "bundle"
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src {script_hash}; \
+style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript>This report draws itself with JavaScript, which is switched off here.</noscript>
+<div id="opscope"></div>
+<script type="application/json" id="opscope-report">{report}</script>
+<script type="text/plain" id="opscope-columns">{columns}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def write_report(
+    trace: Trace,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "",
+    findings: Iterable[Finding] = (),
+) -> None:
+    """Write the report of ``trace`` to ``path``.
+
+    Args:
+        trace: any, also an empty one or one imported from another profiler.
+        path: replaced once the new file is complete.
+        title: shown at the top; the program's name by default.
+        findings: what analyses found worth saying; without any, the page has no such panel.
+
+    Raises:
+        UsageError: ``path`` cannot be written.
+    """
+    write_file(path, [report_html(trace, title=title, findings=findings).encode("utf-8")])
+
+
+def report_html(trace: Trace, *, title: str = "", findings: Iterable[Finding] = ()) -> str:
+    """The page as text; see :func:`write_report`."""
+    report, columns = gather(trace, title, tuple(findings))
+    script, style = _bundled("report.js"), _bundled("report.css")
+    return _PAGE.format(
+        title=escape(str(report["title"])),
+        script_hash=_hash(script),
+        style_hash=_hash(style),
+        script=script,
+        style=style,
+        report=_inert(json.dumps(report, ensure_ascii=False, separators=(",", ":"))),
+        columns=columns,
+    )
+
+
+def _inert(text: str) -> str:
+    """JSON that cannot end the element it is in; the same JSON to a parser."""
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+@cache
+def _bundled(name: str) -> str:
+    try:
+        return (_BUNDLE / name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise OpscopeError(
+            f"The report's own file {name} is missing from this installation of opscope. Install "
+            "opscope again; in a checkout, run: npm --prefix web run build"
+        ) from error

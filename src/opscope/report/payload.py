@@ -1,0 +1,48 @@
+"""All the data of a page, as described in ``web/src/contract.ts``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from opscope.analysis.listing import Listing
+from opscope.export.chrome_header import window_of
+from opscope.report.findings import Finding, finding_section
+from opscope.report.memory_section import memory_section
+from opscope.report.packing import Packer
+from opscope.report.run_section import run_section
+from opscope.report.shown_text import shown
+from opscope.report.span_section import add_spans
+from opscope.report.step_section import step_section
+from opscope.report.table_sections import module_section, operator_sections, source_section
+from opscope.trace.trace import Trace
+
+CONTRACT_VERSION = 1
+
+
+def gather(trace: Trace, title: str, findings: tuple[Finding, ...]) -> tuple[dict[str, Any], str]:
+    """The report as JSON can hold it, and its packed columns."""
+    metadata, listing, packer = trace.metadata, Listing(trace), Packer()
+    window = window_of(trace, metadata)
+    spans_section, spans = add_spans(trace, listing, window.start_ns, packer)
+    operators, by_shape = operator_sections(trace, listing)
+    report = {
+        "version": CONTRACT_VERSION,
+        "title": shown(title or _program_name(metadata)),
+        "run": run_section(trace, metadata, window),
+        "spans": spans_section,
+        "operators": operators,
+        "operatorsByShape": by_shape,
+        "modules": module_section(trace, listing),
+        "sources": source_section(trace, listing),
+        "steps": step_section(trace, listing, window.start_ns),
+        "memory": memory_section(trace, listing, spans),
+        "findings": finding_section(findings, spans),
+    }
+    columns = packer.finish()
+    report["columns"] = packer.directory
+    return report, columns
+
+
+def _program_name(metadata: dict[str, Any]) -> str:
+    return os.path.basename(str(metadata.get("program") or "")) or "opscope report"

@@ -1,0 +1,65 @@
+"""What was recorded, where, how, and what is missing from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opscope.export.chrome_header import Window
+from opscope.report.shown_text import shown
+from opscope.trace.trace import Trace
+
+_MACHINE = (
+    ("host_name", "host"),
+    ("process_id", "process"),
+    ("python_version", "Python"),
+    ("torch_version", "torch"),
+    ("imported_from", "imported from"),
+)
+
+
+def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[str, Any]:
+    """The header of the page."""
+    events = len(trace.events)
+    counts = {
+        name: len(trace.table(name))
+        for name in ("events", "threads", "gpu", "allocations", "tensors", "python_calls")
+    }
+    user = metadata.get("user")
+    return {
+        "program": shown(str(metadata.get("program") or "")),
+        "startedNs": str(window.start_ns),  # more digits than a JSON number can be trusted with
+        "duration": window.end_ns - window.start_ns,
+        "machine": [
+            [label, shown(str(metadata[key]))] for key, label in _MACHINE if metadata.get(key)
+        ],
+        "options": _options(metadata.get("options")),
+        "user": [[shown(str(k)), shown(str(v))] for k, v in user.items()]
+        if isinstance(user, dict)
+        else [],
+        "counts": counts,
+        "ledger": [
+            {"source": shown(source), "what": shown(what), "value": value}
+            for source, counts in trace.ledger.items()
+            for what, value in counts.items()
+        ],
+        "dropped": sum(
+            value
+            for row in trace.ledger.values()
+            for what, value in row.items()
+            if what.startswith("dropped")
+        ),
+        "unfinished": int(trace.events["unfinished"].sum()) if events else 0,
+        "costNs": _cost(trace, events),
+    }
+
+
+def _options(options: Any) -> list[list[Any]]:
+    if not isinstance(options, dict):
+        return []
+    return [[str(name).replace("_", " "), value] for name, value in options.items()]
+
+
+def _cost(trace: Trace, events: int) -> float | None:
+    """What recording the spans cost in all, by the calibration; None where there was none."""
+    per_span = trace.ledger.get("recorder", {}).get("cost_ns: span")
+    return None if per_span is None else per_span * events

@@ -1,0 +1,138 @@
+"""Every span of the timeline: columns line by line, and what they refer to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.argument_lists import plain_shapes
+from opscope.analysis.listing import Listing
+from opscope.analysis.signatures import first_of_each, shape_signatures
+from opscope.export.timeline import Line, Placement, place_events, place_gpu
+from opscope.report.packing import Packer, differences
+from opscope.report.shown_text import shown
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.arguments import Arguments
+from opscope.tree.links import forward_backward_links
+
+Values = npt.NDArray[np.int64]
+
+_MOST_SHAPES = 20_000
+"""Distinct argument shapes that the page carries texts of; the most frequent ones."""
+
+GPU_KIND = len(EventKind)
+"""Labels of device activity have this kind plus that of the row of ``gpu``."""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """What other sections need to know of the spans.
+
+    Attributes:
+        start_ns: time 0 of the page, Unix nanoseconds.
+        position: of every event among the spans, shape (events,).
+    """
+
+    start_ns: int
+    position: Values
+
+
+def add_spans(
+    trace: Trace, listing: Listing, start_ns: int, packer: Packer
+) -> tuple[dict[str, Any], Spans]:
+    """Put the columns into ``packer``; returns the part of the report that explains them."""
+    events, gpu = trace.events, trace.table("gpu")
+    placed, placed_gpu = place_events(trace), place_gpu(trace)
+    order, begin = placed.by_line(events["start_ns"])
+    gpu_order, gpu_begin = placed_gpu.by_line(gpu["start_ns"])
+    label, labels = _labels(trace, listing)
+    starts = np.concatenate([events["start_ns"][order], gpu["start_ns"][gpu_order]]) - start_ns
+    lines = np.concatenate([begin, gpu_begin[1:] + begin[-1]])
+    first = lines[:-1][np.diff(lines) > 0]
+    packer.add("start", np.maximum(differences(np.maximum(starts, 0), first), 0))
+    durations = (placed.duration_ns[order], placed_gpu.duration_ns[gpu_order])
+    packer.add("duration", np.concatenate(durations))
+    packer.add(
+        "label", np.concatenate([label[: len(events)][order], label[len(events) :][gpu_order]])
+    )
+    position = _inverse(order)
+    _add_arrows(trace, position, _inverse(gpu_order) + len(order), packer)
+    section = {
+        "lines": [*_lines(placed), *_lines(placed_gpu)],
+        "lineStarts": lines.tolist(),
+        "labels": labels,
+        "unfinished": np.sort(position[np.flatnonzero(events["unfinished"])]).tolist(),
+        "inputs": _add_inputs(trace, order, packer),
+    }
+    return section, Spans(start_ns, position)
+
+
+def _lines(placement: Placement) -> list[dict[str, Any]]:
+    return [_line(line) for line in placement.lines]
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {**asdict(line), "name": shown(line.name)}
+
+
+def _labels(trace: Trace, listing: Listing) -> tuple[Values, dict[str, list[Any]]]:
+    """Row in labels of every event, then of every row of ``gpu``: each text and kind once."""
+    gpu = trace.table("gpu")
+    kinds = GPU_KIND + 8
+    used_names, gpu_label = np.unique(gpu["name"], return_inverse=True)
+    texts = [*listing.texts, *(trace.names[name] for name in used_names)]
+    text = np.concatenate([listing.label, gpu_label.reshape(-1) + len(listing.texts)])
+    kind = np.concatenate([trace.events["kind"], np.minimum(gpu["kind"], 7) + GPU_KIND])
+    key = text * kinds + kind
+    used = np.flatnonzero(np.bincount(key, minlength=1))
+    number = np.zeros(int(used[-1]) + 1 if used.size else 1, dtype=np.int64)
+    number[used] = np.arange(len(used))
+    pairs = [divmod(k, kinds) for k in used.tolist()]
+    return number[key], {
+        "text": [shown(texts[t]) for t, _ in pairs],
+        "kind": [k for _, k in pairs],
+    }
+
+
+def _add_arrows(trace: Trace, position: Values, gpu_position: Values, packer: Packer) -> None:
+    links = forward_backward_links(trace)
+    launch = trace.table("gpu")["launch"]
+    launched = np.flatnonzero(launch >= 0)
+    source = np.concatenate([position[links.source], position[launch[launched]]])
+    target = np.concatenate([position[links.target], gpu_position[launched]])
+    order = np.argsort(source, kind="stable")
+    packer.add("arrowSource", source[order])
+    packer.add("arrowTarget", target[order])
+
+
+def _add_inputs(trace: Trace, order: npt.NDArray[np.int32], packer: Packer) -> list[str]:
+    """Texts of argument shapes; the column has the row of a span's text plus 1, 0 for none."""
+    signature = shape_signatures(trace)
+    rows = np.flatnonzero(signature)
+    if not rows.size:
+        packer.add("inputs", np.zeros(0, dtype=np.int64))
+        return []
+    group, first = first_of_each(signature[rows])
+    frequent = np.argsort(-np.bincount(group), kind="stable")[:_MOST_SHAPES]
+    number = np.zeros(len(first), dtype=np.int64)
+    number[frequent] = np.arange(1, len(frequent) + 1)
+    column = np.zeros(len(signature), dtype=np.int64)
+    column[rows] = number[group]
+    packer.add("inputs", column[order])
+    arguments = Arguments(trace)
+    return [shapes_text(plain_shapes(arguments.inputs(int(rows[first[g]])))) for g in frequent]
+
+
+def shapes_text(shapes: list[Any]) -> str:
+    """``[64, 1, 8, 8], [16]``: one list per argument."""
+    return shown(", ".join(str(shape) for shape in shapes))
+
+
+def _inverse(order: npt.NDArray[np.int32]) -> Values:
+    position = np.empty(len(order), dtype=np.int64)
+    position[order] = np.arange(len(order))
+    return position

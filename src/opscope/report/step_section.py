@@ -1,0 +1,34 @@
+"""Training steps side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opscope.analysis.listing import Listing
+from opscope.analysis.phases import PHASE_NAMES
+from opscope.analysis.step_times import step_times
+from opscope.report.shown_text import shown
+from opscope.trace.trace import Trace
+
+MOST_STEPS = 1000
+"""Steps shown; of more, the first ones."""
+
+
+def step_section(trace: Trace, listing: Listing, start_ns: int) -> dict[str, Any] | None:
+    """Duration, phases and top operators of every step; None without steps."""
+    times = step_times(trace, listing)
+    count = min(len(times.steps), MOST_STEPS)
+    if not count:
+        return None
+    return {
+        "number": times.steps.number[:count].tolist(),
+        "start": (times.steps.start_ns[:count] - start_ns).tolist(),
+        "duration": times.duration_ns[:count].tolist(),
+        "busy": times.busy_ns[:count].tolist(),
+        "events": times.events[:count].tolist(),
+        "phases": list(PHASE_NAMES),
+        "phaseTimes": times.phase_ns[:count].tolist(),
+        "labels": [shown(label) for label in times.labels],
+        "labelTimes": times.label_ns[:count].tolist(),
+        "allSteps": len(times.steps),
+    }

@@ -1,0 +1,130 @@
+"""The tables of the page: operators, modules and source lines, as columns."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.averages import Averages, key_averages
+from opscope.analysis.flops import FlopCounts, count_flops
+from opscope.analysis.listed_rows import RowSource
+from opscope.analysis.listing import Listing
+from opscope.analysis.module_times import ModuleTimes, module_times
+from opscope.analysis.source_lines import SourceLines, source_lines
+from opscope.report.shown_text import shown
+from opscope.report.span_section import GPU_KIND, shapes_text
+from opscope.trace.trace import Trace
+
+MOST_ROWS = 3000
+"""Rows of one table; of more, those with most time of their own."""
+
+Section = dict[str, Any]
+
+
+def operator_sections(trace: Trace, listing: Listing) -> tuple[Section, Section | None]:
+    """Averages by name, and by name and argument shapes where shapes were recorded."""
+    with_shapes = len(trace.table("tensors")) > 0
+    flops = count_flops(trace) if with_shapes else None
+    by_name = _operators(trace, key_averages(trace, flops=flops, listing=listing), flops)
+    if not with_shapes:
+        return by_name, None
+    averages = key_averages(trace, group_by_input_shape=True, flops=flops, listing=listing)
+    return by_name, _operators(trace, averages, flops)
+
+
+def _operators(trace: Trace, averages: Averages, flops: FlopCounts | None) -> Section:
+    q = averages.quantities
+    rows = _top(np.maximum(_filled(q.cpu_self_ns), _filled(q.device_self_ns)))
+    columns: dict[str, Any] = {
+        "name": [shown(averages.names[row]) for row in rows],
+        "kind": _kinds(trace, averages)[rows].tolist(),
+        "calls": averages.count[rows].tolist(),
+    }
+    for name, values in (
+        ("self", q.cpu_self_ns),
+        ("total", q.cpu_total_ns),
+        ("deviceSelf", q.device_self_ns),
+        ("deviceTotal", q.device_total_ns),
+        ("memorySelf", q.cpu_self_memory_bytes),
+        ("deviceMemorySelf", q.device_self_memory_bytes),
+        ("flops", q.flops),
+    ):
+        if values is not None and values.any():
+            columns[name] = values[rows].tolist()
+    if averages.input_shapes is not None:
+        columns["shapes"] = [shapes_text(averages.input_shapes[row]) for row in rows]
+    section = _section(columns, len(averages))
+    if flops is not None:
+        section["flopsCoverage"] = flops.coverage
+    return section
+
+
+def _kinds(trace: Trace, averages: Averages) -> npt.NDArray[np.int64]:
+    """EventKind of the first event of each group; kinds of device activity follow those."""
+    source, row = averages.rows.source[averages.first], averages.rows.row[averages.first]
+    kind = np.zeros(len(row), dtype=np.int64)
+    is_event, is_gpu = source == RowSource.EVENT, source == RowSource.GPU
+    kind[is_event] = trace.events["kind"][row[is_event]]
+    kind[is_gpu] = trace.table("gpu")["kind"][row[is_gpu]].astype(np.int64) + GPU_KIND
+    return kind
+
+
+def module_section(trace: Trace, listing: Listing) -> Section | None:
+    """Modules by path; None if no module calls were recorded."""
+    times: ModuleTimes = module_times(trace, listing)
+    if not len(times):
+        return None
+    rows = _top(times.self_ns + times.backward_ns)
+    columns: dict[str, Any] = {
+        "name": [shown(times.paths[row][-1]) for row in rows],
+        "path": [[shown(name) for name in times.paths[row][:-1]] for row in rows],
+        "calls": times.calls[rows].tolist(),
+        "self": times.self_ns[rows].tolist(),
+        "total": times.total_ns[rows].tolist(),
+        "backward": times.backward_ns[rows].tolist(),
+    }
+    if times.device_ns.any():
+        columns["deviceTotal"] = times.device_ns[rows].tolist()
+    return _section(columns, len(times))
+
+
+def source_section(trace: Trace, listing: Listing) -> Section | None:
+    """Source lines; None if no Python calls were recorded."""
+    lines: SourceLines = source_lines(trace, listing)
+    if not len(lines):
+        return None
+    rows = _top(lines.total_ns)
+    columns: dict[str, Any] = {
+        "file": [shown(lines.file[row]) for row in rows],
+        "line": lines.line[rows].tolist(),
+        "function": [shown(lines.function[row]) for row in rows],
+        "library": [_is_library(lines.file[row]) for row in rows],
+        "calls": lines.calls[rows].tolist(),
+        "self": lines.self_ns[rows].tolist(),
+        "total": lines.total_ns[rows].tolist(),
+    }
+    if lines.device_ns.any():
+        columns["deviceTotal"] = lines.device_ns[rows].tolist()
+    return _section(columns, len(lines))
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is installed rather than part of the program."""
+    packaged = ("/site-packages/", "/dist-packages/", "<frozen", "/lib/python3", "\\Lib\\")
+    torch_sources = file.startswith(("torch/", sys.prefix + "/lib/python"))
+    return torch_sources or any(part in file for part in packaged)
+
+
+def _section(columns: dict[str, Any], total_rows: int) -> Section:
+    return {"columns": columns, "rows": len(next(iter(columns.values()))), "allRows": total_rows}
+
+
+def _top(weight: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.argsort(-weight, kind="stable")[:MOST_ROWS]
+
+
+def _filled(values: npt.NDArray[np.int64] | None) -> Any:
+    return 0 if values is None else values

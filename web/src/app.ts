@@ -1,0 +1,199 @@
+// The page: header, timeline above, panels below, and what connects them.
+import { element, replace } from "./dom";
+import { formatCount, formatShare, formatTime } from "./format";
+import { Help } from "./help";
+import { listenToKeys } from "./keyboard";
+import { findingsPanel } from "./panels/findings";
+import { flamePanel } from "./panels/flame";
+import { memoryPanel } from "./panels/memory";
+import { overviewPanel } from "./panels/overview";
+import { runPanel } from "./panels/run";
+import { selectionPanel } from "./panels/selection";
+import { stepsPanel } from "./panels/steps";
+import { modulesPanel, operatorsPanel, sourcesPanel } from "./panels/tables";
+import { SearchBox } from "./search_box";
+import type { State } from "./state";
+import { Timeline } from "./view/timeline";
+import { Tooltip } from "./view/tooltip";
+
+interface Tab {
+  id: string;
+  title: string;
+  badge: string;
+  make: () => HTMLElement;
+  follows: ("selection" | "search")[]; // changes after which it has to be made again
+}
+
+export class App {
+  readonly timeline: Timeline;
+  private readonly tabs: Tab[];
+  private readonly tabBar = element("nav", { class: "tabs", role: "tablist", aria: { label: "Panels" } });
+  private readonly panel = element("main", { class: "panel", role: "tabpanel" });
+  private readonly tooltip = new Tooltip();
+  private readonly help = new Help();
+  private readonly searchBox: SearchBox;
+  private themeChosen = false;
+
+  constructor(
+    private readonly state: State,
+    root: HTMLElement,
+  ) {
+    this.timeline = new Timeline(state);
+    this.searchBox = new SearchBox(state);
+    this.tabs = this.makeTabs();
+    const splitter = element("div", { class: "splitter", role: "separator", aria: { orientation: "horizontal" } });
+    replace(root, this.header(), this.timeline.root, splitter, this.tabBar, this.panel);
+    this.listenToSplitter(splitter);
+    state.on(["tab", "theme"], () => this.showTab());
+    state.on(["selection"], () => this.selectionChanged());
+    state.on(["search"], () => this.refreshIf("search"));
+    listenToKeys(state, this.timeline, {
+      focusSearch: () => this.searchBox.focus(),
+      clearSearch: () => this.searchBox.clear(),
+      nextMatch: (direction) => this.searchBox.go(direction),
+      toggleHelp: () => this.help.toggle(),
+      helpIsOpen: () => this.help.isOpen,
+      toggleTheme: () => this.toggleTheme(),
+      openTab: (position) => this.tabs[position] && state.setTab(this.tabs[position].id),
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
+      if (!this.themeChosen) state.setTheme(event.matches);
+    });
+    this.state.tab = this.tabs[0].id;
+    this.showTab();
+    this.timeline.draw();
+  }
+
+  private makeTabs(): Tab[] {
+    const { state, tooltip } = this;
+    const { report } = state;
+    const tabs: Tab[] = [
+      { id: "overview", title: "Overview", badge: "", make: () => overviewPanel(state), follows: [] },
+      { id: "selection", title: "Selection", badge: "", make: () => selectionPanel(state), follows: ["selection"] },
+      { id: "operators", title: "Operators", badge: formatCount(report.operators.allRows), make: () => operatorsPanel(state), follows: [] },
+      { id: "modules", title: "Modules", badge: rows(report.modules), make: () => modulesPanel(state), follows: [] },
+      { id: "sources", title: "Source lines", badge: rows(report.sources), make: () => sourcesPanel(state), follows: [] },
+      { id: "flame", title: "Flame graph", badge: "", make: () => flamePanel(state, tooltip), follows: ["selection", "search"] },
+      { id: "memory", title: "Memory", badge: "", make: () => memoryPanel(state), follows: [] },
+      { id: "steps", title: "Steps", badge: report.steps ? formatCount(report.steps.allSteps) : "", make: () => stepsPanel(state, tooltip), follows: [] },
+      { id: "run", title: "Run", badge: "", make: () => runPanel(state), follows: [] },
+    ];
+    if (report.findings.length) {
+      tabs.splice(1, 0, { id: "findings", title: "Findings", badge: formatCount(report.findings.length), make: () => findingsPanel(state), follows: [] });
+    }
+    return tabs;
+  }
+
+  private header(): HTMLElement {
+    const { title, run } = this.state.report;
+    const facts = [
+      ...run.machine.filter(([name]) => name !== "process").map(([name, value]) => (name === "host" ? value : `${name} ${value}`)),
+      `${formatCount(run.counts.events + run.counts.gpu)} spans`,
+      formatTime(run.duration),
+    ];
+    const dropped =
+      run.dropped > 0
+        ? chip("bad", `${formatCount(run.dropped)} dropped`, "The recorder ran out of room. What is shown is not everything that happened.")
+        : run.ledger.length
+          ? chip("good", "nothing dropped", "Everything that was asked for was recorded.")
+          : null;
+    const cost =
+      run.costNs !== null && run.duration > 0
+        ? chip("", `recording ${formatShare(run.costNs / run.duration)}`, `Recording cost about ${formatTime(run.costNs)} in all, as calibrated on this machine.`)
+        : null;
+    return element(
+      "header",
+      {},
+      element("span", { class: "mark", title: "opscope" }, element("i"), element("i"), element("i")),
+      element("h1", { title: run.program }, title),
+      element("span", { class: "facts", title: facts.join(" · ") }, facts.join(" · ")),
+      dropped,
+      cost,
+      element("span", { class: "grow" }),
+      this.searchBox.root,
+      iconButton("−", "Zoom out (S)", () => this.zoom(1.6)),
+      iconButton("+", "Zoom in (W)", () => this.zoom(1 / 1.6)),
+      iconButton("⤢", "Show everything (0)", () => this.state.showAll()),
+      iconButton("◐", "Light or dark (T)", () => this.toggleTheme()),
+      iconButton("?", "Keyboard and mouse (?)", () => this.help.toggle()),
+    );
+  }
+
+  private zoom(factor: number): void {
+    this.state.zoom(factor, (this.state.view.from + this.state.view.to) / 2);
+  }
+
+  private toggleTheme(): void {
+    this.themeChosen = true;
+    this.state.setTheme(!this.state.theme.dark);
+  }
+
+  private showTab(): void {
+    replace(
+      this.tabBar,
+      ...this.tabs.map((tab) => {
+        const selected = tab.id === this.state.tab;
+        return element(
+          "button",
+          {
+            class: selected ? "tab on" : "tab",
+            role: "tab",
+            aria: { selected: String(selected) },
+            data: { tab: tab.id },
+            on: { click: () => this.state.setTab(tab.id) },
+          },
+          tab.title,
+          tab.badge ? element("span", { class: "badge" }, tab.badge) : null,
+        );
+      }),
+    );
+    const current = this.tabs.find((tab) => tab.id === this.state.tab) ?? this.tabs[0];
+    this.panel.setAttribute("aria-label", current.title);
+    replace(this.panel, current.make());
+  }
+
+  private selectionChanged(): void {
+    const { state } = this;
+    const something = state.selected >= 0 || state.range !== null;
+    const follows = this.tabs.find((tab) => tab.id === state.tab)?.follows.includes("selection");
+    if (something && !(follows && (state.range || state.tab === "selection"))) state.setTab("selection");
+    else this.refreshIf("selection");
+  }
+
+  // Made again at most once per frame: a selection changes with every movement of the pointer.
+  private refreshIf(change: "selection" | "search"): void {
+    if (!this.tabs.find((tab) => tab.id === this.state.tab)?.follows.includes(change) || this.refreshing) return;
+    this.refreshing = true;
+    requestAnimationFrame(() => {
+      this.refreshing = false;
+      this.showTab();
+    });
+  }
+  private refreshing = false;
+
+  private listenToSplitter(splitter: HTMLElement): void {
+    splitter.addEventListener("pointerdown", (event) => {
+      splitter.setPointerCapture(event.pointerId);
+      const move = (moved: PointerEvent) => {
+        const top = this.timeline.root.getBoundingClientRect().top;
+        const height = Math.min(Math.max(moved.clientY - top, 120), innerHeight - top - 120);
+        this.timeline.root.style.flexBasis = `${height}px`;
+        this.timeline.schedule();
+      };
+      splitter.addEventListener("pointermove", move);
+      splitter.addEventListener("pointerup", () => splitter.removeEventListener("pointermove", move), { once: true });
+    });
+  }
+}
+
+function rows(section: { allRows: number } | null): string {
+  return section ? formatCount(section.allRows) : "";
+}
+
+function chip(kind: string, text: string, title: string): HTMLElement {
+  return element("span", { class: `chip ${kind}`, title }, text);
+}
+
+function iconButton(text: string, title: string, onClick: () => void): HTMLElement {
+  return element("button", { class: "icon", title, aria: { label: title }, on: { click: onClick } }, text);
+}

@@ -1,0 +1,170 @@
+// The data of a page, as src/opscope/report/payload.py writes it.
+//
+// Times are nanoseconds since the start of the recording, sizes are bytes, indices are rows. Columns
+// of spans are packed separately: see data/unpack.ts. -1 means "none".
+
+export interface Report {
+  version: 1;
+  title: string;
+  run: Run;
+  spans: SpanSection;
+  operators: TableSection<OperatorColumns>;
+  operatorsByShape: TableSection<OperatorColumns> | null;
+  modules: TableSection<ModuleColumns> | null;
+  sources: TableSection<SourceColumns> | null;
+  steps: StepSection | null;
+  memory: MemoryDevice[];
+  findings: Finding[];
+  columns: PackedColumn[];
+}
+
+export interface PackedColumn {
+  name: ColumnName;
+  count: number;
+  planes: number;
+}
+
+// start: since the span before on the same line, or since the start of the recording.
+// inputs: row in SpanSection.inputs plus 1, 0 for none. Arrows are in order of their sources.
+export type ColumnName = "start" | "duration" | "label" | "inputs" | "arrowSource" | "arrowTarget";
+
+export interface Run {
+  program: string;
+  startedNs: string; // Unix time
+  duration: number;
+  machine: [string, string][];
+  options: [string, unknown][];
+  user: [string, string][];
+  counts: Record<"events" | "threads" | "gpu" | "allocations" | "tensors" | "python_calls", number>;
+  ledger: { source: string; what: string; value: number }[];
+  dropped: number;
+  unfinished: number;
+  costNs: number | null; // what recording cost in all
+}
+
+export interface SpanSection {
+  lines: Line[];
+  lineStarts: number[]; // spans of line i are lineStarts[i] to lineStarts[i + 1]
+  labels: { text: string[]; kind: number[] };
+  unfinished: number[]; // spans
+  inputs: string[];
+}
+
+export interface Line {
+  name: string;
+  number: number;
+  device: number; // -1 for a thread
+  lane: number; // 0, or 1 and up for spans that would overlap those of lane 0
+  home: number; // line of lane 0 among those of the same table
+}
+
+// Kinds of labels: trace/schema.py's EventKind, then the kinds of `gpu`.
+export const Kind = {
+  operator: 0,
+  annotation: 1,
+  pythonCall: 2,
+  cCall: 3,
+  moduleCall: 4,
+  optimizerCall: 5,
+  gcPause: 6,
+  runtimeCall: 7,
+  kernel: 8,
+  copy: 9,
+  set: 10,
+  synchronisation: 11,
+  deviceAnnotation: 12,
+} as const;
+
+export interface TableSection<C> {
+  columns: C;
+  rows: number;
+  allRows: number; // of which `rows` are on the page
+  flopsCoverage?: number; // 0 to 1, where operations were counted
+}
+
+// Columns that are zero throughout are left out.
+export interface OperatorColumns {
+  name: string[];
+  kind: number[];
+  calls: number[];
+  self?: number[];
+  total?: number[];
+  deviceSelf?: number[];
+  deviceTotal?: number[];
+  memorySelf?: number[];
+  deviceMemorySelf?: number[];
+  flops?: number[];
+  shapes?: string[];
+}
+
+export interface ModuleColumns {
+  name: string[];
+  path: string[][];
+  calls: number[];
+  self: number[];
+  total: number[];
+  backward: number[];
+  deviceTotal?: number[];
+}
+
+export interface SourceColumns {
+  file: string[];
+  line: number[];
+  function: string[];
+  library: boolean[];
+  calls: number[];
+  self: number[];
+  total: number[];
+  deviceTotal?: number[];
+}
+
+export interface StepSection {
+  number: number[];
+  start: number[];
+  duration: number[];
+  busy: number[];
+  events: number[];
+  phases: string[];
+  phaseTimes: number[][]; // step, phase
+  labels: string[];
+  labelTimes: number[][]; // step, label
+  allSteps: number;
+}
+
+export interface MemoryDevice {
+  device: string;
+  time: number[];
+  total: number[];
+  categories: string[];
+  categoryBytes: number[][]; // category, sample
+  peakBytes: number;
+  peakTime: number;
+  knownAtPeak: number; // bytes of the peak whose allocation was recorded
+  groups: Record<"operator" | "phase" | "module", MemoryGroup[]>;
+  blocks: MemoryBlock[]; // the largest that were alive at the peak
+}
+
+export interface MemoryGroup {
+  name: string; // "" for those that have none
+  bytes: number;
+  blocks: number;
+}
+
+export interface MemoryBlock {
+  bytes: number;
+  time: number;
+  until: number;
+  span: number;
+  name: string;
+}
+
+export interface Finding {
+  title: string;
+  explanation: string;
+  severity: "high" | "medium" | "low";
+  time: number | null;
+  count: number;
+  spans: number[];
+  sources: string[];
+  link: string;
+}

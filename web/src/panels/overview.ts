@@ -1,0 +1,203 @@
+// The first thing a reader sees: where the time went, in a screenful.
+import { phaseColor } from "../colors";
+import { Kind, type Report } from "../contract";
+import { element } from "../dom";
+import { formatBytes, formatCount, formatShare, formatTime } from "../format";
+import type { State } from "../state";
+import { largestGroups, peakMoment } from "./memory_facts";
+import { explainSlowest, otherTime, typicalStep } from "./step_facts";
+import { place } from "./tables";
+
+const ROWS = 8;
+
+interface BarRow {
+  name: string;
+  value: number;
+  text: string;
+  color: string;
+  onClick?: () => void;
+}
+
+export function overviewPanel(state: State): HTMLElement {
+  const { report } = state;
+  const cards = [findingsCard(state), operatorCard(state), stepCard(state), moduleCard(state), sourceCard(state), memoryCard(state), recordingCard(report)];
+  return element("div", { class: "cards" }, ...cards.filter((card) => card !== null));
+}
+
+function findingsCard(state: State): HTMLElement | null {
+  const { findings } = state.report;
+  if (!findings.length) return null;
+  const items = findings.slice(0, 4).map((finding) =>
+    element(
+      "div",
+      { class: "finding-line" },
+      element("span", { class: `severity ${finding.severity}` }, finding.severity),
+      element("span", {}, finding.title),
+    ),
+  );
+  return card(state, "Findings", `${findings.length}`, "findings", ...items);
+}
+
+function operatorCard(state: State): HTMLElement {
+  const { columns, allRows } = state.report.operators;
+  const own = ownTimes(columns);
+  const total = own.reduce((sum, value) => sum + value, 0);
+  const rows = largest(own, ROWS).map((row) => ({
+    name: columns.name[row],
+    value: own[row],
+    text: `${formatTime(own[row])}  ${formatShare(own[row] / total)}`,
+    color: state.colors.palette.length ? colorOf(state, columns.name[row]) : "",
+    onClick: () => state.setSearch(columns.name[row], true),
+  }));
+  const subtitle = `time of their own, of ${formatCount(allRows)} names`;
+  return card(state, "Where the time went", subtitle, "operators", bars(rows, "No operator was recorded."));
+}
+
+// On the device where it has any, else on the CPU.
+function ownTimes(columns: Report["operators"]["columns"]): number[] {
+  return columns.name.map((_, row) => {
+    const kind = columns.kind[row];
+    if (kind === Kind.annotation || kind === Kind.deviceAnnotation) return 0;
+    return Math.max(columns.self?.[row] ?? 0, kind >= Kind.kernel ? (columns.deviceSelf?.[row] ?? 0) : 0);
+  });
+}
+
+function stepCard(state: State): HTMLElement | null {
+  const { steps } = state.report;
+  if (!steps) return null;
+  const typical = typicalStep(steps);
+  const duration = steps.duration[typical];
+  const parts = [...steps.phases.map((name, i) => ({ name, value: steps.phaseTimes[typical][i] })), { name: "other (Python, waiting)", value: otherTime(steps, typical) }];
+  const rows = parts
+    .filter((part) => part.value > 0)
+    .map(({ name, value }) => ({ name, value, text: `${formatTime(value)}  ${formatShare(value / duration)}`, color: phaseColor(name) }));
+  const subtitle = `step ${steps.number[typical]} of ${steps.allSteps}: ${formatTime(duration)}`;
+  const sentence = element("p", { class: "sentence" }, explainSlowest(steps));
+  return card(state, "A typical step", subtitle, "steps", bars(rows, ""), sentence);
+}
+
+function moduleCard(state: State): HTMLElement | null {
+  const { modules } = state.report;
+  if (!modules) return null;
+  const { columns } = modules;
+  const own = columns.self.map((value, row) => value + columns.backward[row]);
+  const rows = largest(own, ROWS).map((row) => ({
+    name: columns.name[row],
+    value: own[row],
+    text: `${formatTime(columns.self[row])} + ${formatTime(columns.backward[row])}`,
+    color: colorOf(state, columns.name[row]),
+    onClick: () => state.setSearch(columns.name[row]),
+  }));
+  return card(state, "Modules", "forward + backward, without inner modules", "modules", bars(rows, ""));
+}
+
+function sourceCard(state: State): HTMLElement | null {
+  const { sources } = state.report;
+  if (!sources) return null;
+  const { columns } = sources;
+  const weight = columns.total.map((value, row) => (columns.library[row] ? 0 : value));
+  const rows = largest(weight, ROWS).map((row) => ({
+    name: `${place(columns.file[row].split("/").pop()!, columns.line[row])}  ${columns.function[row]}`,
+    value: weight[row],
+    text: formatTime(weight[row]),
+    color: "",
+  }));
+  return card(state, "Lines of your program", "with everything they call", "sources", bars(rows, "Only library code was seen."));
+}
+
+function memoryCard(state: State): HTMLElement | null {
+  const { memory } = state.report;
+  if (!memory.length) return null;
+  const parts = memory.slice(0, 2).map((device) => {
+    const rows = largestGroups(device, 4).map((group) => ({
+      name: group.name || "(outside spans)",
+      value: group.bytes,
+      text: `${formatBytes(group.bytes)}  ${formatShare(group.bytes / device.peakBytes)}`,
+      color: group.phase ? phaseColor(group.name) : group.name ? colorOf(state, group.name) : "",
+    }));
+    const sentence = `${device.device}: ${formatBytes(device.peakBytes)} ${peakMoment(state, device)}. Alive then:`;
+    return element("div", {}, element("p", { class: "sentence" }, sentence), bars(rows, ""));
+  });
+  return card(state, "Memory at its peak", "", "memory", ...parts);
+}
+
+function recordingCard(report: Report): HTMLElement {
+  const { run } = report;
+  const dropped = run.dropped > 0 ? `${formatCount(run.dropped)} dropped` : run.ledger.length ? "nothing dropped" : "no account of what was dropped";
+  const lines = [
+    `${formatCount(run.counts.events)} spans on ${formatCount(run.counts.threads)} threads${run.counts.gpu ? `, ${formatCount(run.counts.gpu)} device activities` : ""}; ${dropped}.`,
+    run.costNs !== null && run.duration > 0
+      ? `Recording them cost about ${formatTime(run.costNs)}, ${formatShare(run.costNs / run.duration)} of the time recorded.`
+      : "",
+    run.unfinished ? `${formatCount(run.unfinished)} spans had not ended when the recording did.` : "",
+    missing(report),
+  ];
+  return element(
+    "div",
+    { class: `card${run.dropped > 0 ? " warning" : ""}` },
+    element("h3", {}, "This recording"),
+    ...lines.filter(Boolean).map((line) => element("p", { class: "sentence" }, line)),
+  );
+}
+
+// What more the report could show, and how to get it.
+function missing(report: Report): string {
+  const hints = [
+    !report.modules && "modules (with_modules=True)",
+    !report.sources && "source lines (with_stack=True)",
+    !report.memory.length && "memory (profile_memory=True)",
+    !report.operatorsByShape && "shapes (record_shapes=True)",
+    !report.steps && "steps (a schedule)",
+  ].filter((hint) => hint);
+  return hints.length ? `Not recorded: ${hints.join(", ")}.` : "";
+}
+
+function card(state: State, title: string, subtitle: string, tab: string, ...content: HTMLElement[]): HTMLElement {
+  return element(
+    "div",
+    { class: "card" },
+    element(
+      "div",
+      { class: "card-head" },
+      element("h3", {}, title),
+      element("span", { class: "card-subtitle" }, subtitle),
+      element("button", { class: "link", on: { click: () => state.setTab(tab) } }, "all →"),
+    ),
+    ...content,
+  );
+}
+
+export function bars(rows: BarRow[], empty: string): HTMLElement {
+  if (!rows.length) return element("p", { class: "sentence" }, empty);
+  const most = Math.max(...rows.map((row) => row.value), 1);
+  return element(
+    "div",
+    { class: "bars" },
+    ...rows.map(({ name, value, text, color, onClick }) => {
+      const fill = element("span", { class: "bar-fill" });
+      fill.style.width = `${(value / most) * 100}%`;
+      if (color) fill.style.background = color;
+      const content = [
+        element("span", { class: "bar-name", title: name }, name),
+        element("span", { class: "bar-track" }, fill),
+        element("span", { class: "bar-text" }, text),
+      ];
+      return onClick
+        ? element("button", { class: "bar-row", title: `Show ${name} in the timeline`, on: { click: onClick } }, ...content)
+        : element("div", { class: "bar-row" }, ...content);
+    }),
+  );
+}
+
+export function colorOf(state: State, name: string): string {
+  const label = state.spans.labels.findIndex((text) => text === name || text === `nn.Module: ${name}`);
+  return label < 0 ? "" : state.colors.of(label);
+}
+
+export function largest(values: number[], count: number): number[] {
+  return values
+    .map((_, row) => row)
+    .filter((row) => values[row] > 0)
+    .sort((a, b) => values[b] - values[a])
+    .slice(0, count);
+}

@@ -1,0 +1,42 @@
+// What was recorded, how, where, and what is missing.
+import { element } from "../dom";
+import { formatCount, formatTime } from "../format";
+import type { State } from "../state";
+
+export function runPanel(state: State): HTMLElement {
+  const { run } = state.report;
+  const started = Number(BigInt(run.startedNs) / 1_000_000n);
+  const facts: [string, string][] = [
+    ["program", run.program || "unknown"],
+    ["recorded", started > 0 ? new Date(started).toLocaleString() : "unknown"],
+    ["duration", formatTime(run.duration)],
+    ...run.machine,
+  ];
+  const counts = Object.entries(run.counts).map(([name, count]) => [name.replace("_", " "), formatCount(count)] as [string, string]);
+  const options = run.options.map(([name, value]) => [name, value === true ? "on" : value === false ? "off" : String(value)] as [string, string]);
+  const ledger = run.ledger.map(({ source, what, value }) => [`${source}: ${what}`, ledgerValue(what, value)] as [string, string]);
+  return element(
+    "div",
+    { class: "cards run" },
+    section("Run", facts),
+    section("Recorded with", options, "The recording does not say."),
+    section("Rows", counts),
+    section("Ledger", ledger, "Whoever recorded this left no account of what was requested, recorded and dropped.", (name, value) => /dropped/.test(name) && value !== "0"),
+    run.user.length ? section("Added by the program", run.user) : null,
+  );
+}
+
+function section(title: string, facts: [string, string][], empty = "", isBad = (_name: string, _value: string) => false): HTMLElement {
+  return element(
+    "div",
+    { class: "card" },
+    element("h3", {}, title),
+    facts.length
+      ? element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", { class: isBad(name, value) ? "bad" : "" }, value)]))
+      : element("p", { class: "sentence dim" }, empty),
+  );
+}
+
+function ledgerValue(what: string, value: number): string {
+  return what.startsWith("cost_ns") ? `${value.toFixed(1)} ns per span` : formatCount(value);
+}

@@ -1,0 +1,199 @@
+// Operators, modules and source lines over the whole recording.
+import { Kind, type ModuleColumns, type OperatorColumns, type SourceColumns, type TableSection } from "../contract";
+import { element } from "../dom";
+import { formatBytes, formatCount, formatLarge, formatShare, formatTime } from "../format";
+import type { State } from "../state";
+import { Table, type Column } from "../view/table";
+import { colorOf } from "./overview";
+import { kindName } from "./selection";
+
+export function operatorsPanel(state: State): HTMLElement {
+  const { operators, operatorsByShape } = state.report;
+  const host = element("div", { class: "panel-fill" });
+  const show = (byShape: boolean) => {
+    const section = byShape && operatorsByShape ? operatorsByShape : operators;
+    host.replaceChildren(operatorTable(state, section, operatorsByShape ? toggle("by input shape", byShape, show) : null));
+  };
+  show(false);
+  return host;
+}
+
+function operatorTable(state: State, section: TableSection<OperatorColumns>, shapeSwitch: HTMLElement | null): HTMLElement {
+  const { columns, rows } = section;
+  let table: Table | null = null;
+  let annotations = false;
+  const isAnnotation = (row: number) => columns.kind[row] === Kind.annotation || columns.kind[row] === Kind.deviceAnnotation;
+  const hasAnnotations = columns.kind.some((_, row) => isAnnotation(row));
+  const annotationSwitch = toggle("annotations too", false, (on) => {
+    annotations = on;
+    table?.refresh();
+  });
+  const all: Column[] = [
+    {
+      key: "name",
+      title: "Operator",
+      width: "minmax(240px, 3fr)",
+      numeric: false,
+      value: (row) => columns.name[row],
+      color: (row) => colorOf(state, columns.name[row]),
+      detail: (row) => columns.shapes?.[row] ?? (columns.kind[row] === Kind.operator ? "" : kindName(columns.kind[row])),
+    },
+    ...times("self", "Self CPU", "On the CPU, outside the operators it calls", columns.self, true),
+    ...times("total", "Total CPU", "On the CPU, with what it calls", columns.total),
+    ...times("deviceSelf", "Self device", "Device work it launched itself", columns.deviceSelf, true),
+    ...times("deviceTotal", "Total device", "Device work launched during it", columns.deviceTotal),
+    count("calls", "Calls", columns.calls),
+    ...average(columns),
+    ...sizes("memorySelf", "Memory", "Bytes it allocated itself, less those it freed", columns.memorySelf),
+    ...sizes("deviceMemorySelf", "Device memory", "The same on the device", columns.deviceMemorySelf),
+    ...flops(columns),
+  ];
+  table = new Table({
+    rows,
+    columns: all,
+    sortBy: columns.deviceSelf ? "deviceSelf" : columns.self ? "self" : "calls",
+    filterText: (row) => `${columns.name[row]} ${columns.shapes?.[row] ?? ""}`,
+    placeholder: "Filter operators",
+    extras: [shapeSwitch, hasAnnotations ? annotationSwitch : null].filter((part) => part !== null),
+    hidden: (row) => !annotations && isAnnotation(row),
+    note: leftOut(section) + coverage(section),
+    onPick: (row) => state.setSearch(columns.name[row], true),
+  });
+  return table.root;
+}
+
+export function modulesPanel(state: State): HTMLElement {
+  const section = state.report.modules;
+  if (!section) return absent("No module calls were recorded.", "Record with with_modules=True (opscope run --modules).");
+  const columns: ModuleColumns = section.columns;
+  const all: Column[] = [
+    {
+      key: "name",
+      title: "Module",
+      width: "minmax(240px, 3fr)",
+      numeric: false,
+      value: (row) => columns.name[row],
+      color: (row) => colorOf(state, columns.name[row]),
+      detail: (row) => (columns.path[row].length ? `in ${columns.path[row].join(" › ")}` : ""),
+    },
+    ...times("total", "Forward", "Its calls, with the modules inside", columns.total, true),
+    ...times("self", "Forward self", "Its calls, without the modules inside", columns.self),
+    ...times("backward", "Backward self", "Backward operators of what it computed itself", columns.backward, true),
+    ...times("deviceTotal", "Device", "Device work launched in its forward", columns.deviceTotal),
+    count("calls", "Calls", columns.calls),
+  ];
+  return new Table({
+    rows: section.rows,
+    columns: all,
+    sortBy: "total",
+    filterText: (row) => `${columns.path[row].join(" ")} ${columns.name[row]}`,
+    placeholder: "Filter modules",
+    note: leftOut(section),
+    onPick: (row) => state.setSearch(columns.name[row]),
+  }).root;
+}
+
+export function sourcesPanel(state: State): HTMLElement {
+  const section = state.report.sources;
+  if (!section) return absent("No Python calls were recorded.", "Record with with_stack=True (opscope run --stack).");
+  const columns: SourceColumns = section.columns;
+  let library = !columns.library.includes(false);
+  let table: Table | null = null;
+  const librarySwitch = toggle("library code too", library, (on) => {
+    library = on;
+    table?.refresh();
+  });
+  table = new Table({
+    rows: section.rows,
+    columns: [
+      {
+        key: "place",
+        title: "Line",
+        width: "minmax(240px, 3fr)",
+        numeric: false,
+        value: (row) => place(columns.file[row], columns.line[row]),
+        text: (row) => place(shortPath(columns.file[row]), columns.line[row]),
+        detail: (row) => columns.function[row],
+      },
+      ...times("total", "Total", "In the calls made from this line", columns.total, true),
+      ...times("self", "Self", "In them, outside the calls they make in turn", columns.self, true),
+      ...times("deviceTotal", "Device", "Device work launched in them", columns.deviceTotal),
+      count("calls", "Calls", columns.calls),
+    ],
+    sortBy: "total",
+    filterText: (row) => `${columns.file[row]}:${columns.line[row]} ${columns.function[row]}`,
+    placeholder: "Filter lines",
+    extras: [librarySwitch],
+    hidden: (row) => !library && columns.library[row],
+    note: leftOut(section),
+    onPick: (row) => state.setSearch(columns.function[row]),
+  });
+  return table.root;
+}
+
+export function absent(what: string, remedy: string): HTMLElement {
+  return element("div", { class: "absent" }, element("p", {}, what), element("p", { class: "dim" }, remedy));
+}
+
+export function toggle(text: string, on: boolean, change: (on: boolean) => void): HTMLElement {
+  const box = element("input", { type: "checkbox", checked: on, on: { change: () => change(box.checked) } });
+  return element("label", { class: "toggle" }, box, text);
+}
+
+export function times(key: string, title: string, hint: string, values: number[] | undefined, bar = false): Column[] {
+  if (!values) return [];
+  const most = Math.max(1, ...values);
+  return [
+    {
+      key,
+      title,
+      hint,
+      width: "112px",
+      numeric: true,
+      value: (row) => values[row],
+      text: (row) => formatTime(values[row]),
+      ...(bar ? { bar: (row: number) => values[row] / most } : {}),
+    },
+  ];
+}
+
+export function sizes(key: string, title: string, hint: string, values: number[] | undefined): Column[] {
+  if (!values) return [];
+  return [{ key, title, hint, width: "112px", numeric: true, value: (row) => values[row], text: (row) => formatBytes(values[row]) }];
+}
+
+export function count(key: string, title: string, values: number[]): Column {
+  return { key, title, width: "84px", numeric: true, value: (row) => values[row], text: (row) => formatCount(values[row]) };
+}
+
+function average(columns: OperatorColumns): Column[] {
+  const total = columns.total;
+  return total ? times("average", "Average", "Total CPU time per call", total.map((value, row) => value / columns.calls[row])) : [];
+}
+
+function flops(columns: OperatorColumns): Column[] {
+  const values = columns.flops;
+  if (!values) return [];
+  const hint = "Floating-point operations, where a formula is known";
+  return [{ key: "flops", title: "FLOPs", hint, width: "96px", numeric: true, value: (row) => values[row], text: (row) => (values[row] ? formatLarge(values[row]) : "") }];
+}
+
+function leftOut(section: TableSection<unknown>): string {
+  const missing = section.allRows - section.rows;
+  return missing > 0 ? `The ${formatCount(missing)} with least time are left out. ` : "";
+}
+
+function coverage(section: TableSection<unknown>): string {
+  const share = section.flopsCoverage;
+  return share === undefined ? "" : `FLOP formulas cover ${formatShare(share)} of operator time.`;
+}
+
+// A line that is not known is left out.
+export function place(file: string, line: number): string {
+  return line > 0 ? `${file}:${line}` : file;
+}
+
+function shortPath(path: string): string {
+  const parts = path.split("/");
+  return parts.length > 3 ? `…/${parts.slice(-2).join("/")}` : path;
+}

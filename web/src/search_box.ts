@@ -1,0 +1,53 @@
+// The search field, how much it found, and the way through what it found.
+import { element } from "./dom";
+import { formatCount, formatTime } from "./format";
+import type { State } from "./state";
+
+export class SearchBox {
+  readonly root = element("div", { class: "search", role: "search" });
+  private readonly field: HTMLInputElement;
+  private readonly found = element("span", { class: "search-found", aria: { live: "polite" } });
+
+  constructor(private readonly state: State) {
+    this.field = element("input", {
+      type: "search",
+      placeholder: "Search spans   /",
+      spellcheck: false,
+      aria: { label: "Search spans" },
+      on: {
+        input: () => state.setSearch(this.field.value),
+        keydown: (event) => event.key === "Enter" && this.go(event.shiftKey ? -1 : 1),
+      },
+    });
+    this.root.append(
+      this.field,
+      this.found,
+      element("button", { class: "icon", title: "Previous match (Shift+N)", aria: { label: "Previous match" }, on: { click: () => this.go(-1) } }, "‹"),
+      element("button", { class: "icon", title: "Next match (N)", aria: { label: "Next match" }, on: { click: () => this.go(1) } }, "›"),
+    );
+    state.on(["search"], () => this.show());
+    this.show();
+  }
+
+  focus(): void {
+    this.field.focus();
+    this.field.select();
+  }
+
+  clear(): void {
+    this.field.value = "";
+    this.state.setSearch("");
+  }
+
+  go(direction: 1 | -1): void {
+    const next = this.state.search?.next(this.state.selected, direction) ?? -1;
+    if (next >= 0) this.state.goTo(next);
+  }
+
+  private show(): void {
+    const { search } = this.state;
+    if (document.activeElement !== this.field) this.field.value = search?.text ?? "";
+    this.found.textContent = search ? `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}` : "";
+    this.root.classList.toggle("active", search !== null);
+  }
+}

@@ -1,0 +1,133 @@
+// What the reader is looking at. Views change it here and hear of changes from here.
+import { LabelColors, currentTheme, type Theme } from "./colors";
+import type { Report } from "./contract";
+import { Search } from "./data/search";
+import type { TimeRange } from "./data/selection";
+import type { Spans } from "./data/spans";
+
+export type Change = "view" | "selection" | "search" | "tab" | "theme";
+
+const SHORTEST_VIEW = 20; // nanoseconds across the window
+
+export class State {
+  view: TimeRange;
+  range: TimeRange | null = null;
+  selected = -1;
+  search: Search | null = null;
+  tab = "overview";
+  theme: Theme;
+  colors: LabelColors;
+  readonly duration: number;
+  private readonly listeners = new Map<Change, (() => void)[]>();
+
+  constructor(
+    readonly report: Report,
+    readonly spans: Spans,
+  ) {
+    this.duration = Math.max(spans.maxTime, report.run.duration, 1);
+    this.view = this.wholeView();
+    this.theme = currentTheme();
+    this.colors = this.makeColors();
+  }
+
+  on(changes: Change[], listener: () => void): void {
+    for (const change of changes) {
+      const known = this.listeners.get(change);
+      if (known) known.push(listener);
+      else this.listeners.set(change, [listener]);
+    }
+  }
+
+  setView(from: number, to: number): void {
+    const whole = this.wholeView();
+    const width = Math.min(Math.max(to - from, SHORTEST_VIEW), whole.to - whole.from);
+    const middle = (from + to) / 2;
+    const start = Math.min(Math.max(middle - width / 2, whole.from), whole.to - width);
+    if (start === this.view.from && start + width === this.view.to) return;
+    this.view = { from: start, to: start + width };
+    this.tell("view");
+  }
+
+  zoom(factor: number, around: number): void {
+    const { from, to } = this.view;
+    this.setView(around - (around - from) * factor, around + (to - around) * factor);
+  }
+
+  pan(share: number): void {
+    const shift = (this.view.to - this.view.from) * share;
+    const whole = this.wholeView();
+    const allowed = Math.max(whole.from - this.view.from, Math.min(shift, whole.to - this.view.to));
+    this.setView(this.view.from + allowed, this.view.to + allowed);
+  }
+
+  showAll(): void {
+    const whole = this.wholeView();
+    this.setView(whole.from, whole.to);
+  }
+
+  // Makes a stretch of time fill most of the window.
+  focus(from: number, to: number): void {
+    const margin = Math.max((to - from) * 0.15, SHORTEST_VIEW / 2);
+    this.setView(from - margin, to + margin);
+  }
+
+  select(span: number): void {
+    this.selected = span;
+    this.range = null;
+    this.tell("selection");
+  }
+
+  selectRange(range: TimeRange | null): void {
+    this.range = range;
+    this.selected = -1;
+    this.tell("selection");
+  }
+
+  // Selects a span and brings it into the window, wherever that is now.
+  goTo(span: number): void {
+    const { from, to } = this.view;
+    const [start, end] = [this.spans.start[span], this.spans.end[span]];
+    const small = end - start < (to - from) / 400;
+    if (start < from || end > to || small) {
+      const width = Math.max((end - start) * 8, SHORTEST_VIEW);
+      this.setView((start + end - width) / 2, (start + end + width) / 2);
+    }
+    this.select(span);
+  }
+
+  setSearch(text: string, exact = false): void {
+    if (this.search?.text === text && !exact) return;
+    this.search = text.trim() ? new Search(this.spans, text.trim(), exact) : null;
+    this.tell("search");
+  }
+
+  setTab(tab: string): void {
+    this.tab = tab;
+    this.tell("tab");
+  }
+
+  setTheme(dark: boolean): void {
+    document.documentElement.dataset["theme"] = dark ? "dark" : "light";
+    this.theme = currentTheme();
+    this.colors = this.makeColors();
+    this.tell("theme");
+  }
+
+  // What the panels below describe: the selected stretch, or everything.
+  get scope(): TimeRange {
+    return this.range ?? { from: 0, to: this.duration };
+  }
+
+  private wholeView(): TimeRange {
+    const margin = this.duration * 0.01;
+    return { from: -margin, to: this.duration + margin };
+  }
+
+  private makeColors(): LabelColors {
+    return new LabelColors(this.spans.labels, this.spans.kinds, this.theme.dark);
+  }
+
+  private tell(change: Change): void {
+    for (const listener of this.listeners.get(change) ?? []) listener();
+  }
+}

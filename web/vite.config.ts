@@ -1,0 +1,35 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { defineConfig } from "vitest/config";
+import type { Plugin } from "vite";
+import { sourceHash } from "./source_hash";
+
+const BUNDLE = join(import.meta.dirname, "../src/opscope/report/bundle");
+
+// Recorded beside the bundle, so that a check without node can tell whether it is stale.
+const recordSources: Plugin = {
+  name: "record-sources",
+  apply: "build",
+  closeBundle() {
+    writeFileSync(join(BUNDLE, "sources.sha256"), `${sourceHash(import.meta.dirname)}\n`);
+  },
+};
+
+export default defineConfig({
+  plugins: [recordSources],
+  build: {
+    outDir: BUNDLE,
+    emptyOutDir: true,
+    target: "es2022",
+    cssCodeSplit: false,
+    rollupOptions: {
+      input: join(import.meta.dirname, "src/main.ts"),
+      output: {
+        format: "iife",
+        entryFileNames: "report.js",
+        assetFileNames: "report.[ext]",
+      },
+    },
+  },
+  test: { environment: "happy-dom", include: ["test/**/*.test.ts"] },
+});
