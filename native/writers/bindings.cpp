@@ -66,6 +66,7 @@ ChromeEvents read_events(const PythonColumns& columns) {
       .duration_ns = columns.get<int64_t>("events.duration_ns", n),
       .sequence_number = columns.get<int64_t>("events.sequence_number", n),
       .forward_thread = columns.get<int32_t>("events.forward_thread", n),
+      .record_function_id = columns.any<int64_t>("events.record_function_id"),
       .unfinished = columns.get<bool>("events.unfinished", n),
   };
 }
@@ -179,6 +180,7 @@ void bind_writers(nb::module_& m) {
            "footer"_a, "base_ns"_a)
       .def("next_block", &PyChromeWriter::next_block, "size"_a);
   bind_perfetto(m);
+  bind_execution_trace(m);
   m.def("assign_lanes", &writers::place_on_lanes, "columns"_a);
 }
 

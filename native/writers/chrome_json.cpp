@@ -116,7 +116,8 @@ void ChromeWriter::write_span(TextBuffer& out, int32_t track, int64_t start_ns,
 
 void ChromeWriter::write_operator_args(TextBuffer& out, size_t row) {
   std::array<char, 20> digits;
-  const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), row + 1).ptr;
+  const int64_t number = record_function_id(row);
+  const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   const std::string_view id(digits.data(), static_cast<size_t>(end - digits.data()));
   out.put("\"External id\":");
   out.put(id);
@@ -171,7 +172,12 @@ void ChromeWriter::write_runtime_args(TextBuffer& out, size_t row) const {
 int64_t ChromeWriter::external_id(size_t row) const {
   const int32_t parent = trace_.events.parent[row];
   const bool of_parent = trace_.events.kind[row] == kRuntimeCall && parent >= 0;
-  return (of_parent ? int64_t{parent} : static_cast<int64_t>(row)) + 1;
+  return record_function_id(of_parent ? static_cast<size_t>(parent) : row);
+}
+
+int64_t ChromeWriter::record_function_id(size_t row) const {
+  const auto& given = trace_.events.record_function_id;
+  return row < given.size && given[row] >= 0 ? given[row] : static_cast<int64_t>(row) + 1;
 }
 
 void ChromeWriter::write_extras(TextBuffer& out, size_t row) const {

@@ -29,6 +29,7 @@ struct ChromeEvents {
   Column<int64_t> duration_ns;
   Column<int64_t> sequence_number;
   Column<int32_t> forward_thread;
+  Column<int64_t> record_function_id;  // -1, or not given: row + 1
   Column<bool> unfinished;
 };
 
@@ -116,6 +117,7 @@ class ChromeWriter {
   void write_operator_args(TextBuffer& out, size_t row);
   void write_python_args(TextBuffer& out, size_t row) const;
   void write_runtime_args(TextBuffer& out, size_t row) const;
+  int64_t record_function_id(size_t row) const;
   int64_t external_id(size_t row) const;
   void write_extras(TextBuffer& out, size_t row) const;
   void write_flows(TextBuffer& out, size_t row) const;

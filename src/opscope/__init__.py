@@ -14,6 +14,7 @@ from opscope.errors import (
     TraceFormatError,
     UsageError,
 )
+from opscope.export.formats import export_trace as _export_trace
 from opscope.export.tensorboard import tensorboard_trace_handler
 from opscope.profiler import profile
 from opscope.schedule import ProfilerAction, schedule
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 Trace.tree = _build_tree  # type: ignore[method-assign, assignment]
+Trace.export = _export_trace  # type: ignore[method-assign, assignment]
 
 
 def __getattr__(name: str) -> Any:

@@ -74,4 +74,23 @@ class PerfettoWriter:
     ) -> None: ...
     def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
 
+class ExecutionTraceWriter:
+    """The nodes of an execution trace, from one trace of a process after another."""
+
+    def begin(
+        self,
+        columns: dict[str, NDArray[Any]],
+        *,
+        schemas: list[str],
+        kernels: list[tuple[str, str, str]],
+        fragments: list[str],
+        nested: dict[int, tuple[list[str], list[str], list[str]]],
+        dtype_names: list[str],
+        itemsizes: list[int],
+        device_names: list[str],
+        base_ns: int,
+        has_times: bool,
+    ) -> None: ...
+    def next_block(self, size: int) -> NDArray[np.uint8] | None: ...
+
 def assign_lanes(columns: dict[str, NDArray[Any]]) -> NDArray[np.int32] | None: ...

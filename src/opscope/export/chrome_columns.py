@@ -73,7 +73,10 @@ def is_python(events: Table) -> npt.NDArray[np.bool_]:
 
 def event_columns(trace: Trace) -> Columns:
     """``events.*`` except ``order`` and ``track``."""
-    names = ("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished")
+    names = (
+        *("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished"),
+        "record_function_id",
+    )
     number, thread = backward_numbers(trace)
     columns = _flat("events", trace.events, names)
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}

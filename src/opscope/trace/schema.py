@@ -156,6 +156,12 @@ EVENTS = TableSchema(
             "int32",
             "for work that another thread asked for: torch_thread_id of that thread; 0 none",
         ),
+        Column(
+            "record_function_id",
+            "int64",
+            "what files for other tools call this event; -1: its row number + 1",
+            -1,
+        ),
         Column("step", "int32", "N of the ProfilerStep#N this started in", -1),
         Column(
             "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"

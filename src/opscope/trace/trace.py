@@ -30,6 +30,9 @@ class Trace:
         def tree(self) -> Tree:
             """The events as a tree of nodes, made when they are looked at."""
 
+        def export(self, format: str, path: str | os.PathLike[str]) -> None:
+            """Write a file for other tools: see ``opscope.export.formats``."""
+
     def __init__(
         self,
         tables: Mapping[str, Mapping[str, Any] | Table],

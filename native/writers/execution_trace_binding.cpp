@@ -1,0 +1,137 @@
+// What Python sees of the execution trace writer.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "execution_trace.h"
+#include "python_columns.h"
+
+using namespace nanobind::literals;
+
+namespace opscope {
+namespace writers {
+namespace {
+
+using Texts = std::vector<std::string>;
+using Kernels = std::vector<std::tuple<std::string, std::string, std::string>>;
+using Nested = std::unordered_map<int32_t, std::tuple<Texts, Texts, Texts>>;
+
+NodeEvents read_events(const PythonColumns& columns) {
+  const size_t n = columns.any<int64_t>("events.start_ns").size;
+  return {
+      .thread = columns.get<int32_t>("events.thread", n),
+      .parent = columns.get<int32_t>("events.parent", n),
+      .name = columns.get<int32_t>("events.name", n),
+      .schema = columns.get<int32_t>("events.schema", n),
+      .kernel = columns.get<int32_t>("events.kernel", n),
+      .forward_thread = columns.get<int32_t>("events.forward_thread", n),
+      .launch_thread = columns.get<int32_t>("events.launch_thread", n),
+      .kind = columns.get<uint8_t>("events.kind", n),
+      .scope = columns.get<uint8_t>("events.scope", n),
+      .start_ns = columns.get<int64_t>("events.start_ns", n),
+      .duration_ns = columns.get<int64_t>("events.duration_ns", n),
+      .self_ns = columns.get<int64_t>("events.self_ns", n),
+      .sequence_number = columns.get<int64_t>("events.sequence_number", n),
+      .record_function_id = columns.get<int64_t>("events.record_function_id", n),
+  };
+}
+
+RowsOfEvents read_rows(const PythonColumns& columns, const std::string& name) {
+  return {columns.rows(name + ".rows"), columns.any<int32_t>(name + ".index")};
+}
+
+ValueTensors read_value_tensors(const PythonColumns& columns) {
+  const size_t n = columns.any<int16_t>("tensors.argument").size;
+  return {
+      .inputs = read_rows(columns, "tensors.inputs"),
+      .outputs = read_rows(columns, "tensors.outputs"),
+      .argument = columns.get<int16_t>("tensors.argument", n),
+      .element = columns.get<int32_t>("tensors.element", n),
+      .role = columns.get<uint8_t>("tensors.role", n),
+      .dtype = columns.get<int8_t>("tensors.dtype", n),
+      .unsized_dtype = columns.get<int8_t>("tensors.unsized_dtype", n),
+      .device_type = columns.get<int8_t>("tensors.device_type", n),
+      .device_index = columns.get<int8_t>("tensors.device_index", n),
+      .layout = columns.get<int8_t>("tensors.layout", n),
+      .impl = columns.get<uint64_t>("tensors.impl", n),
+      .storage = columns.get<uint64_t>("tensors.storage", n),
+      .storage_impl = columns.get<uint64_t>("tensors.storage_impl", n),
+      .storage_offset = columns.get<int64_t>("tensors.storage_offset", n),
+      .tensor_id = columns.get<int64_t>("tensors.tensor_id", n),
+      .allocation_id = columns.get<int64_t>("tensors.allocation_id", n),
+      .sizes = columns.list("tensors.sizes"),
+      .strides = columns.list("tensors.strides"),
+  };
+}
+
+ValueScalars read_value_scalars(const PythonColumns& columns) {
+  const size_t n = columns.any<int16_t>("scalars.argument").size;
+  return {
+      .inputs = read_rows(columns, "scalars.inputs"),
+      .outputs = read_rows(columns, "scalars.outputs"),
+      .argument = columns.get<int16_t>("scalars.argument", n),
+      .type = columns.get<uint8_t>("scalars.type", n),
+      .value = columns.get<int32_t>("scalars.value", n),
+  };
+}
+
+// An ExecutionTraceWriter and the arrays it reads.
+class PyExecutionTraceWriter {
+ public:
+  void begin(nb::dict arrays, Texts schemas, const Kernels& kernels, Texts fragments, Nested nested,
+             Texts dtype_names, std::vector<int64_t> itemsizes, Texts device_names, int64_t base_ns,
+             bool has_times) {
+    auto columns = std::make_unique<PythonColumns>(std::move(arrays));
+    NodeTrace trace;
+    trace.name_offsets = columns->any<int64_t>("names.offsets");
+    trace.name_bytes = columns->any<uint8_t>("names.bytes");
+    trace.events = read_events(*columns);
+    trace.thread_numbers = columns->any<int64_t>("threads.number");
+    trace.tensors = read_value_tensors(*columns);
+    trace.scalars = read_value_scalars(*columns);
+    trace.names = {std::move(dtype_names), std::move(itemsizes), std::move(device_names), {}};
+    for (auto& [name, texts] : nested) {
+      auto& [values, shapes, types] = texts;
+      trace.names.nested[name] = {std::move(values), std::move(shapes), std::move(types)};
+    }
+    trace.extras = {columns->rows("extras.rows"), columns->any<int32_t>("extras.fragment")};
+    trace.schemas = std::move(schemas);
+    for (const auto& [backend, file, stream] : kernels) trace.kernels.push_back({backend, file, stream});
+    trace.fragments = std::move(fragments);
+    trace.base_ns = base_ns;
+    trace.has_times = has_times;
+    writer_.begin(std::move(trace));
+    columns_ = std::move(columns);
+  }
+
+  nb::object next_block(size_t bytes) { return next_block_of(writer_, bytes); }
+
+ private:
+  std::unique_ptr<PythonColumns> columns_;
+  ExecutionTraceWriter writer_;
+};
+
+}  // namespace
+}  // namespace writers
+
+void bind_execution_trace(nanobind::module_& m) {
+  using writers::PyExecutionTraceWriter;
+  nanobind::class_<PyExecutionTraceWriter>(m, "ExecutionTraceWriter")
+      .def(nanobind::init<>())
+      .def("begin", &PyExecutionTraceWriter::begin, "columns"_a, nanobind::kw_only(), "schemas"_a,
+           "kernels"_a, "fragments"_a, "nested"_a, "dtype_names"_a, "itemsizes"_a, "device_names"_a,
+           "base_ns"_a, "has_times"_a)
+      .def("next_block", &PyExecutionTraceWriter::next_block, "size"_a);
+}
+
+}  // namespace opscope

@@ -1,0 +1,129 @@
+// What an operator took and returned, as an execution trace has it: four parallel lists.
+//
+//     {"values": [[5,6,0,8,4,"cpu"],1], "shapes": [[2,4],[]], "types": ["Tensor(float)","Int"],
+//      "strides": [[4,1],[]]}
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "column.h"
+#include "json_escape.h"
+#include "object_ids.h"
+#include "text_buffer.h"
+
+namespace opscope::writers {
+
+// Which rows of a table are whose: those of event i are index[rows[i].begin, rows[i].end), or those
+// numbers themselves if there is no index.
+struct RowsOfEvents {
+  Rows rows;
+  Column<int32_t> index;
+
+  size_t operator[](size_t i) const { return index.empty() ? i : static_cast<size_t>(index[i]); }
+};
+
+// Columns of trace/schema.py, and the rows of one side: inputs or outputs.
+struct ValueTensors {
+  RowsOfEvents inputs;
+  RowsOfEvents outputs;
+  Column<int16_t> argument;
+  Column<int32_t> element;
+  Column<uint8_t> role;
+  Column<int8_t> dtype;
+  Column<int8_t> unsized_dtype;
+  Column<int8_t> device_type;
+  Column<int8_t> device_index;
+  Column<int8_t> layout;
+  Column<uint64_t> impl;
+  Column<uint64_t> storage;
+  Column<uint64_t> storage_impl;
+  Column<int64_t> storage_offset;
+  Column<int64_t> tensor_id;
+  Column<int64_t> allocation_id;
+  ListColumn sizes;
+  ListColumn strides;
+};
+
+struct ValueScalars {
+  RowsOfEvents inputs;
+  RowsOfEvents outputs;
+  Column<int16_t> argument;
+  Column<uint8_t> type;
+  Column<int32_t> value;
+};
+
+// A tuple or a list of lists: JSON texts with gaps where its tensors go, so one more text than
+// tensors.
+struct NestedText {
+  std::vector<std::string> values;
+  std::vector<std::string> shapes;
+  std::vector<std::string> types;
+};
+
+struct ValueNames {
+  std::vector<std::string> dtypes;     // by c10::ScalarType
+  std::vector<int64_t> itemsizes;      // likewise
+  std::vector<std::string> devices;    // by c10::DeviceType
+  std::unordered_map<int32_t, NestedText> nested;  // by row in names
+};
+
+class ValueWriter {
+ public:
+  // What is passed must outlive this. `next_id` is raised for each object not seen before.
+  ValueWriter(const ValueTensors& tensors, const ValueScalars& scalars, const ValueNames& names,
+              const EscapedNames& texts, ObjectIds& objects, uint64_t& next_id, uint64_t segment)
+      : tensors_(tensors), scalars_(scalars), names_(names), texts_(texts), objects_(objects),
+        next_id_(next_id), segment_(segment) {}
+
+  // `more` has further finished values: {value, type}, or is empty.
+  void write_inputs(TextBuffer& out, size_t event, std::string_view more_value, std::string_view more_type);
+  void write_outputs(TextBuffer& out, size_t event);
+
+ private:
+  struct Argument {
+    enum Kind : uint8_t { kMissing, kTensor, kTensorList, kScalar, kNested };
+    Kind kind = kMissing;
+    size_t begin = 0;  // tensors: positions in the side's rows
+    size_t end = 0;
+    size_t scalar = 0;  // row
+  };
+  enum class Part : uint8_t { kValues, kShapes, kTypes, kStrides };
+  // The JSON of a scalar; lists have a count, others -1.
+  struct ScalarText {
+    std::string value;
+    std::string type;
+    int64_t count;
+  };
+
+  void collect(size_t event, const RowsOfEvents& tensors, const RowsOfEvents& scalars);
+  Argument& place(int16_t position);
+  void write_part(TextBuffer& out, Part part, std::string_view more);
+  void write_argument(TextBuffer& out, Part part, const Argument& argument);
+  void write_tensors(TextBuffer& out, Part part, const Argument& argument);
+  void write_nested(TextBuffer& out, Part part, const Argument& argument);
+  void write_tensor(TextBuffer& out, Part part, size_t row);
+  void write_tensor_value(TextBuffer& out, size_t row);
+  void write_scalar(TextBuffer& out, Part part, size_t row);
+  void write_tensor_type(TextBuffer& out, size_t row) const;
+  void write_device(TextBuffer& out, size_t row) const;
+  const ScalarText& scalar_text(uint8_t type, int32_t name);
+  uint64_t life(int64_t number) const;
+
+  const ValueTensors& tensors_;
+  const ValueScalars& scalars_;
+  const ValueNames& names_;
+  const EscapedNames& texts_;
+  ObjectIds& objects_;
+  uint64_t& next_id_;
+  uint64_t segment_;
+  const RowsOfEvents* side_ = nullptr;
+  std::vector<Argument> arguments_;  // of the event being written
+  std::unordered_map<uint64_t, ScalarText> scalar_texts_;
+};
+
+}  // namespace opscope::writers

@@ -1,0 +1,85 @@
+"""Operator schemas as torch prints them, looked up once per operator, never per event."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.schema import EventKind, RecordScope
+from opscope.trace.trace import Trace
+
+
+def schemas_of_events(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
+    """The schema of every operator event: row in the list of texts, -1 where it has none.
+
+    Texts come from the trace, if it was read from a file that had them, else from torch's
+    registry; without torch there are none.
+    """
+    events = trace.events
+    row = np.full(len(events), -1, dtype=np.int32)
+    is_call = (events["kind"] == EventKind.OPERATOR) & (events["scope"] == RecordScope.FUNCTION)
+    calls = np.flatnonzero(is_call)
+    # Both are rows of names, so one integer holds the pair.
+    pairs = (events["name"][calls].astype(np.int64) << 32) | (events["overload"][calls] + 1)
+    distinct, which = np.unique(pairs, return_inverse=True)
+    metadata = trace.metadata
+    known = metadata.get("operator_schemas")
+    options = metadata.get("options")
+    exact = isinstance(options, dict) and bool(options.get("overloads"))
+    texts = [
+        _schema(
+            trace.names[pair >> 32],
+            trace.names[(pair & 0xFFFFFFFF) - 1],
+            known if isinstance(known, dict) else {},
+            exact,
+        )
+        for pair in distinct.tolist()
+    ]
+    row[calls] = np.where([bool(text) for text in texts], np.arange(len(texts)), -1)[
+        which.reshape(-1)
+    ]
+    return row, texts
+
+
+def _schema(name: str, overload: str, known: dict[str, Any], exact: bool) -> str:
+    full_name = f"{name}.{overload}" if overload else name
+    text = known.get(full_name)
+    if isinstance(text, str):
+        return text
+    if "::" not in name:
+        return ""
+    if overload or exact:
+        return registered_schema(name, overload)
+    # Overload names were not recorded: certain only of operators that have one.
+    candidates = registered_overloads(name)
+    return registered_schema(name, candidates[0]) if len(candidates) == 1 else ""
+
+
+@cache
+def registered_schema(name: str, overload: str) -> str:
+    """The schema of an operator of this process's torch, ``""`` if it has none by that name."""
+    torch = _torch()
+    if torch is None or overload not in registered_overloads(name):
+        return ""
+    return str(torch._C._get_schema(name, overload))
+
+
+@cache
+def registered_overloads(name: str) -> tuple[str, ...]:
+    """Names of an operator's overloads in this process's torch; none for what is no operator."""
+    torch = _torch()
+    if torch is None:
+        return ()
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    return tuple(str(schema.overload_name) for schema in schemas)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch

@@ -1,0 +1,86 @@
+"""What the operators of a trace took and returned, as the execution trace writers want it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.export.chrome_columns import Columns, list_columns, row_ranges
+from opscope.export.nested_text import Pieces, nested_pieces
+from opscope.trace.schema import Role, ScalarType
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+
+_TENSORS = (
+    "argument", "element", "role", "dtype", "unsized_dtype", "device_type", "device_index",
+    "layout", "impl", "storage", "storage_impl", "storage_offset", "tensor_id", "allocation_id",
+)  # fmt: skip
+_SCALARS = ("argument", "type", "value")
+INPUTS = (Role.INPUT, Role.INPUT_PART)
+OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
+
+
+def value_columns(trace: Trace) -> Columns:
+    """``tensors.*`` and ``scalars.*``, and which rows are inputs and outputs of which event."""
+    count = len(trace.events)
+    columns: Columns = {}
+    for name, flat in (("tensors", _TENSORS), ("scalars", _SCALARS)):
+        table = trace.table(name)
+        columns |= {f"{name}.{column}": table[column] for column in flat}
+        columns |= rows_of_events(f"{name}.inputs", table, INPUTS, count)
+        columns |= rows_of_events(f"{name}.outputs", table, OUTPUTS, count)
+    for name in ("sizes", "strides"):
+        columns |= list_columns(f"tensors.{name}", trace.table("tensors").lists(name))
+    if not len(trace.table("allocations")):
+        # Frees were not seen, so an address is all that tells objects apart, as for torch.
+        unknown = np.broadcast_to(np.int64(-1), len(trace.table("tensors")))
+        columns |= {"tensors.tensor_id": unknown, "tensors.allocation_id": unknown}
+    return columns
+
+
+def rows_of_events(prefix: str, table: Table, roles: Sequence[Role], count: int) -> Columns:
+    """``prefix.rows`` and, unless the rows wanted follow one another, ``prefix.index``."""
+    event, role = table["event"], table["role"]
+    wanted = (role == roles[0]) | (role == roles[-1])
+    rows = np.flatnonzero(wanted & (event >= 0) & (event < count))
+    owner = event[rows]
+    ranges = row_ranges(owner, count)
+    if len(rows) and not np.all(owner[1:] >= owner[:-1]):
+        rows = rows[np.argsort(owner, kind="stable")]
+    elif len(rows) == 0 or rows[-1] - rows[0] + 1 == len(rows):
+        first = int(rows[0]) if len(rows) else 0
+        return {f"{prefix}.rows": ranges + first}
+    return {f"{prefix}.rows": ranges, f"{prefix}.index": rows.astype(np.int32)}
+
+
+def nested_values(trace: Trace) -> dict[int, Pieces]:
+    """The nested values of a trace, by row in ``names``."""
+    scalars = trace.table("scalars")
+    kind, value = scalars["type"], scalars["value"]
+    candidates = np.unique(value[(kind == ScalarType.OTHER) | (kind == ScalarType.OTHER_LIST)])
+    return {row: pieces for row in candidates.tolist() if (pieces := _pieces(trace, row))}
+
+
+def _pieces(trace: Trace, row: int) -> Pieces | None:
+    text = trace.names[row]
+    return nested_pieces(text) if text.startswith("{") else None
+
+
+def keyword_values(trace: Trace, keywords: Sequence[str]) -> dict[int, dict[str, Any]]:
+    """Keyword arguments by event and name, for the few events that have any of ``keywords``."""
+    scalars = trace.table("scalars")
+    rows = np.flatnonzero(scalars["role"] == Role.KEYWORD)
+    if not len(rows):
+        return {}
+    used: npt.NDArray[Any] = np.unique(scalars["keyword"][rows])
+    wanted = [row for row in used.tolist() if trace.names[row] in keywords]
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows[np.isin(scalars["keyword"][rows], wanted)].tolist():
+        name = trace.names[scalars["keyword"][row]]
+        text = trace.names[scalars["value"][row]]
+        is_number = scalars["type"][row] == ScalarType.INT and text.lstrip("-").isdigit()
+        found.setdefault(int(scalars["event"][row]), {})[name] = int(text) if is_number else text
+    return found
