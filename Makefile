@@ -10,7 +10,7 @@ STAMPS := $(VENV)/stamps
 # from src/ as they are (an editable install), so editing them needs nothing.
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.h' | sort)
 COMPILED_FROM := pyproject.toml CMakeLists.txt $(NATIVE)
-PYTHON_CODE := src tests examples benchmarks
+PYTHON_CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
