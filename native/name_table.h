@@ -24,6 +24,9 @@ struct Name {
 
 class NameTable {
  public:
+  // A program that names every step differently for months must not eat the machine.
+  explicit NameTable(size_t max_bytes = 256u << 20) : max_bytes_(max_bytes) {}
+
   // [MT] The id of this text and overload, made if new; kNoName when the table is full.
   uint32_t intern(std::string_view text, std::string_view overload = {}) {
     std::lock_guard lock(mutex_);
@@ -32,7 +35,7 @@ class NameTable {
     key_.append(overload);
     const auto found = ids_.find(key_);
     if (found != ids_.end()) return found->second;
-    if (bytes_ + key_.size() > kMaxBytes) return kNoName;
+    if (bytes_ + key_.size() > max_bytes_) return kNoName;
     bytes_ += key_.size();
     const auto id = static_cast<uint32_t>(names_.size());
     names_.push_back({std::string(text), std::string(overload)});
@@ -49,9 +52,7 @@ class NameTable {
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only
 
  private:
-  // A program that names every step differently for months must not eat the machine.
-  static constexpr size_t kMaxBytes = 256u << 20;
-
+  const size_t max_bytes_;
   std::mutex mutex_;
   std::deque<Name> names_;
   std::unordered_map<std::string, uint32_t> ids_;

@@ -32,6 +32,7 @@ class ThreadLog {
         log_(pool),
         arena_(pool) {
     open_.reserve(256);
+    dropped_span_.kind = RecordKind::kClose;
   }
 
   // [owner] A new open span with its parent set; the caller fills in the rest, then calls
@@ -150,7 +151,7 @@ class ThreadLog {
   }
 
   std::vector<OpenSpan> open_;
-  Record dropped_span_{.kind = RecordKind::kClose};  // where the ends of dropped spans go
+  Record dropped_span_{};  // where the ends of dropped spans go
   ChunkLog log_;
   Arena arena_;
   std::atomic<uint64_t> dropped_{0};

@@ -1,0 +1,105 @@
+// Driving the recorder from tests without torch: spans, arguments, windows, and what a window holds.
+#pragma once
+
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "columns.h"
+#include "payload.h"
+#include "recorder.h"
+
+namespace opscope::tests {
+
+constexpr uint32_t kAll = kWantOperators | kWantAnnotations | kWantInputs | kWantMemory | kWantGc;
+
+// Opens a span on this thread; `numbers` are recorded as its arguments.
+inline void open_span(const char* name, uint64_t key, RecordKind kind = RecordKind::kOperator,
+                      std::initializer_list<int64_t> numbers = {}) {
+  Recorder& recorder = Recorder::instance();
+  ThreadLog* log = Recorder::this_thread();
+  const uint32_t known = log->names.find(name, false);
+  Record* record = log->open_span(key);
+  if (record == nullptr) return;
+  record->kind = kind;
+  record->scope = 0;
+  record->name = known != kNoName ? known : recorder.intern(log, name, "", false);
+  record->sequence_number = -1;
+  record->forward_thread = 0;
+  if (numbers.size() != 0) {
+    Arena& arena = log->arena();
+    uint64_t* word = arena.begin() ? arena.reserve(1) : nullptr;
+    bool kept = word != nullptr;
+    if (kept) {
+      *word = make_head(numbers.size(), 0);
+      arena.advance(1);
+    }
+    for (const int64_t number : numbers) {
+      word = kept ? arena.reserve(2) : nullptr;
+      kept = word != nullptr;
+      if (!kept) break;
+      word[0] = make_tag(Tag::kLongInt);
+      word[1] = static_cast<uint64_t>(number);
+      arena.advance(2);
+    }
+    if (!kept) arena.cancel();
+    record->arena = kept ? arena.commit() : kCutArena;
+  }
+  record->ticks = now_ticks();
+  log->publish_span();
+}
+
+inline void close_span(uint64_t key) { Recorder::this_thread()->close_span(key, now_ticks()); }
+
+inline void span(const char* name, RecordKind kind = RecordKind::kOperator) {
+  const uint64_t key = reinterpret_cast<uintptr_t>(&name);
+  open_span(name, key, kind);
+  close_span(key);
+}
+
+inline void allocation(int64_t size, uint64_t address) {
+  ThreadLog* log = Recorder::this_thread();
+  Record* record = log->append(size >= 0 ? RecordKind::kAllocate : RecordKind::kFree);
+  if (record == nullptr) return;
+  record->end = address;
+  record->sequence_number = size;
+  record->name = record->scope = 0;
+  record->arena = 0;
+  record->forward_thread = kNoArena;
+  record->device_index = -1;
+  record->ticks = now_ticks();
+  log->publish();
+}
+
+inline Columns decode(uint32_t window) {
+  Recorder& recorder = Recorder::instance();
+  const ReadLock lock(recorder);
+  return decode_window(recorder, *recorder.window(window), nullptr, {});
+}
+
+// Closes, decodes and lets go of a window.
+inline Columns finish(uint32_t window) {
+  Recorder::instance().close_window(window);
+  Columns columns = decode(window);
+  Recorder::instance().discard_window(window);
+  return columns;
+}
+
+inline std::vector<std::string> names_of(const Columns& columns) {
+  std::vector<std::string> names;
+  for (const int32_t name : columns.events.name) names.push_back(columns.names.text(name));
+  return names;
+}
+
+inline std::vector<std::string> scalars_of(const Columns& columns) {
+  std::vector<std::string> values;
+  for (const int32_t value : columns.scalars.value) values.push_back(columns.names.text(value));
+  return values;
+}
+
+using Names = std::vector<std::string>;
+using Rows = std::vector<int32_t>;
+
+}  // namespace opscope::tests

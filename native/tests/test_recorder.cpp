@@ -1,0 +1,479 @@
+// Windows over the logs, and what decoding one gives.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+#include "check.h"
+#include "recording.h"
+
+using namespace opscope;
+using namespace opscope::tests;
+
+namespace {
+
+Recorder& recorder() { return Recorder::instance(); }
+
+uint32_t open_window(uint32_t wants = kAll, bool all_threads = true) {
+  return recorder().open_window(wants, all_threads);
+}
+
+void on_another_thread(std::function<void()> work) { std::thread(std::move(work)).join(); }
+
+// A bridge that writes down what it is asked for.
+std::vector<uint32_t> configured;
+bool refuse = false;
+const BridgeApi fake_bridge = {
+    kCoreApiVersion,
+    "none",
+    [](uint32_t wanted, char* message, size_t bytes) {
+      if (refuse && wanted != 0) {
+        std::snprintf(message, bytes, "no");
+        return false;
+      }
+      configured.push_back(wanted);
+      return true;
+    },
+    [] {},
+    [] {},
+    [] {},
+    [](bool) { return 0.0; },
+    [] {},
+    []() -> uint64_t { return 0; },
+};
+
+}  // namespace
+
+TEST(a_window_holds_what_happened_while_it_was_open) {
+  span("before");
+  const uint32_t window = open_window();
+  open_span("outer", 1);
+  span("inner");
+  close_span(1);
+  recorder().close_window(window);
+  span("after");
+  const Columns columns = decode(window);
+  recorder().discard_window(window);
+  CHECK_SAME(names_of(columns), Names{"outer", "inner"});
+  CHECK_SAME(columns.events.parent, Rows{-1, 0});
+  const EventColumns& e = columns.events;
+  CHECK(columns.start_ns <= e.start_ns[0] && e.start_ns[0] <= e.start_ns[1]);
+  CHECK(e.start_ns[1] + e.duration_ns[1] <= e.start_ns[0] + e.duration_ns[0]);
+  CHECK(e.start_ns[0] + e.duration_ns[0] <= columns.end_ns);
+  CHECK(std::abs(columns.end_ns - clock_ns(CLOCK_REALTIME)) < 60'000'000'000);
+}
+
+TEST(an_empty_window_is_an_empty_trace) {
+  const Columns columns = finish(open_window());
+  CHECK_SAME(columns.events.name.size(), 0u);
+  CHECK_SAME(columns.threads.name.size(), 0u);
+  CHECK(columns.start_ns <= columns.end_ns);
+}
+
+TEST(spans_across_the_edges_of_a_window) {
+  open_span("begun before", 1);
+  const uint32_t window = open_window();
+  span("inside");
+  close_span(1);
+  open_span("ends after", 2);
+  span("child");
+  recorder().close_window(window);
+  close_span(2);
+  const Columns columns = decode(window);
+  recorder().discard_window(window);
+  CHECK_SAME(names_of(columns), Names{"inside", "ends after", "child"});
+  CHECK_SAME(columns.events.parent, Rows{-1, -1, 1});
+  CHECK_SAME(columns.events.unfinished[1], 1);
+  CHECK_SAME(columns.events.start_ns[1] + columns.events.duration_ns[1], columns.end_ns);
+}
+
+TEST(overlapping_windows_each_see_their_own_slice) {
+  const uint32_t first = open_window(kWantOperators | kWantInputs);
+  open_span("one", 1, RecordKind::kOperator, {11});
+  const uint32_t second = open_window(kWantOperators);
+  open_span("two", 2, RecordKind::kOperator, {22});
+  span("note", RecordKind::kAnnotation);
+  close_span(2);
+  const Columns of_first = finish(first);
+  span("three");
+  close_span(1);
+  const Columns of_second = finish(second);
+  CHECK_SAME(names_of(of_first), Names{"one", "two"});
+  CHECK_SAME(scalars_of(of_first), Names{"11", "22"});
+  CHECK_SAME(names_of(of_second), Names{"two", "three"});
+  CHECK_SAME(of_second.events.parent, Rows{-1, -1});
+  CHECK_SAME(of_second.scalars.value.size(), 0u);
+}
+
+TEST(what_a_window_does_not_want_hands_its_children_on) {
+  const uint32_t all = open_window();
+  const uint32_t annotations = open_window(kWantAnnotations);
+  open_span("outer", 1, RecordKind::kAnnotation);
+  open_span("operator", 2);
+  span("inner", RecordKind::kAnnotation);
+  close_span(2);
+  close_span(1);
+  const Columns columns = finish(annotations);
+  CHECK_SAME(names_of(columns), Names{"outer", "inner"});
+  CHECK_SAME(columns.events.parent, Rows{-1, 0});
+  CHECK_SAME(names_of(finish(all)), Names{"outer", "operator", "inner"});
+}
+
+TEST(a_paused_window_leaves_a_gap) {
+  const uint32_t window = open_window();
+  open_span("around", 1);
+  span("one");
+  recorder().pause_window(window, true);
+  recorder().pause_window(window, true);
+  CHECK_SAME(recorder().wanted(), 0u);
+  open_span("left out", 2);
+  recorder().pause_window(window, false);
+  recorder().pause_window(window, false);
+  CHECK_SAME(recorder().wanted(), kAll);
+  span("two");
+  close_span(2);
+  close_span(1);
+  const Columns columns = finish(window);
+  CHECK_SAME(names_of(columns), Names{"around", "one", "two"});
+  CHECK_SAME(columns.events.parent, Rows{-1, 0, 0});
+}
+
+TEST(windows_close_once_and_only_if_they_exist) {
+  const uint32_t window = open_window();
+  span("in");
+  recorder().close_window(window);
+  const ClockAnchor stopped = recorder().window(window)->stopped;
+  recorder().close_window(window);
+  CHECK_SAME(recorder().window(window)->stopped.ticks, stopped.ticks);
+  recorder().discard_window(window);
+  recorder().discard_window(window);
+  recorder().close_window(window);
+  recorder().pause_window(window, true);
+  CHECK(recorder().window(window) == nullptr);
+  CHECK_SAME(recorder().statistics().windows, 0u);
+  CHECK_SAME(recorder().wanted(), 0u);
+}
+
+TEST(a_window_can_be_narrowed_to_the_thread_that_opens_it) {
+  const uint32_t mine = open_window(kAll, false);
+  const uint32_t all = open_window(kAll, true);
+  span("here");
+  on_another_thread([] { span("there"); });
+  CHECK_SAME(names_of(finish(mine)), Names{"here"});
+  const Columns columns = finish(all);
+  CHECK_SAME(names_of(columns), Names{"here", "there"});
+  CHECK_SAME(columns.threads.name.size(), 2u);
+  CHECK(columns.threads.system_thread_id[0] != columns.threads.system_thread_id[1]);
+}
+
+TEST(events_of_all_threads_are_in_order_of_start) {
+  const uint32_t window = open_window();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 3000; ++i) {
+        open_span("outer", 1);
+        span("inner");
+        close_span(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const Columns columns = finish(window);
+  const EventColumns& e = columns.events;
+  CHECK_SAME(e.name.size(), 8u * 6000);
+  CHECK_SAME(columns.threads.name.size(), 8u);
+  CHECK(std::is_sorted(e.start_ns.begin(), e.start_ns.end()));
+  for (size_t i = 0; i < e.name.size(); ++i) {
+    const bool inner = columns.names.text(e.name[i]) == "inner";
+    if (inner != (e.parent[i] >= 0)) CHECK(false);
+    if (!inner) continue;
+    const size_t parent = static_cast<size_t>(e.parent[i]);
+    if (parent >= i || e.thread[parent] != e.thread[i]) CHECK(false);
+  }
+}
+
+TEST(a_thread_that_ended_is_still_in_the_trace) {
+  const uint32_t window = open_window();
+  for (int i = 0; i < 20; ++i) on_another_thread([] { span("short"); });
+  const Columns columns = finish(window);
+  CHECK_SAME(columns.events.name.size(), 20u);
+  CHECK_SAME(columns.threads.name.size(), 20u);
+  on_another_thread([] { span("unseen"); });
+  CHECK(recorder().statistics().threads <= 2);
+}
+
+TEST(a_thread_that_ended_before_a_window_is_not_in_it) {
+  const uint32_t first = open_window();
+  on_another_thread([] { span("early"); });
+  const uint32_t second = open_window();
+  span("late");
+  CHECK_SAME(names_of(finish(second)), Names{"late"});
+  CHECK_SAME(names_of(finish(first)), Names{"early", "late"});
+}
+
+TEST(a_span_may_end_on_another_thread) {
+  const uint32_t window = open_window();
+  open_span("around", 1);
+  open_span("async", 2, RecordKind::kAnnotation);
+  span("while it runs");
+  on_another_thread([] { close_span(2); });
+  span("afterwards");
+  allocation(64, 0x1000);
+  close_span(1);
+  const Columns columns = finish(window);
+  CHECK_SAME(names_of(columns), Names{"around", "async", "while it runs", "afterwards"});
+  CHECK_SAME(columns.events.parent, Rows{-1, 0, 1, 0});
+  CHECK_SAME(columns.events.is_async[1], 1);
+  CHECK_SAME(columns.events.unfinished[1], 0);
+  CHECK(columns.events.start_ns[1] + columns.events.duration_ns[1] <= columns.events.start_ns[3]);
+  CHECK_SAME(columns.allocations.event, Rows{0});
+  CHECK_SAME(columns.unmatched_ends, 0u);
+}
+
+TEST(spans_that_overlap_without_nesting) {
+  const uint32_t window = open_window();
+  open_span("a", 1);
+  open_span("b", 2);
+  close_span(1);
+  span("c");
+  close_span(2);
+  const Columns columns = finish(window);
+  const EventColumns& e = columns.events;
+  CHECK_SAME(names_of(columns), Names{"a", "b", "c"});
+  CHECK_SAME(e.parent, Rows{-1, 0, -1});
+  CHECK_SAME(e.is_async[1], 1);
+  CHECK(e.start_ns[1] + e.duration_ns[1] > e.start_ns[2] + e.duration_ns[2]);
+}
+
+TEST(a_span_never_ended_ends_with_what_is_around_it) {
+  const uint32_t window = open_window();
+  open_span("around", 1);
+  open_span("left open", 2);
+  span("child");
+  close_span(1);
+  const Columns columns = finish(window);
+  const EventColumns& e = columns.events;
+  CHECK_SAME(e.unfinished[1], 1);
+  CHECK_SAME(e.start_ns[1] + e.duration_ns[1], e.start_ns[0] + e.duration_ns[0]);
+  CHECK_SAME(e.parent, Rows{-1, 0, 1});
+}
+
+TEST(an_end_goes_to_the_later_of_two_spans_with_one_key) {
+  const uint32_t window = open_window();
+  open_span("around", 1);
+  open_span("forgotten", 7);
+  close_span(1);
+  open_span("around again", 1);
+  open_span("same address", 7);
+  close_span(1);
+  on_another_thread([] { close_span(7); });
+  const Columns columns = finish(window);
+  CHECK_SAME(columns.events.unfinished[1], 1);
+  CHECK_SAME(columns.events.unfinished[3], 0);
+  CHECK_SAME(columns.events.is_async[3], 1);
+  CHECK_SAME(columns.unmatched_ends, 0u);
+}
+
+TEST(ends_without_a_start_are_counted) {
+  open_span("before", 3);
+  const uint32_t window = open_window();
+  on_another_thread([] { close_span(3); });
+  close_span(99);
+  CHECK_SAME(finish(window).unmatched_ends, 2u);
+  close_span(3);
+}
+
+TEST(arguments_belong_to_their_span) {
+  const uint32_t window = open_window();
+  for (int64_t i = 0; i < 20000; ++i) {
+    open_span("op", 1, RecordKind::kOperator, {i, -i});
+    close_span(1);
+  }
+  const Columns columns = finish(window);
+  CHECK_SAME(columns.scalars.event.size(), 40000u);
+  for (size_t row = 0; row < columns.scalars.event.size(); ++row) {
+    const auto event = static_cast<size_t>(columns.scalars.event[row]);
+    const int64_t number = static_cast<int64_t>(event) * (columns.scalars.argument[row] == 0 ? 1 : -1);
+    const std::string value = columns.names.text(columns.scalars.value[row]);
+    if (event != row / 2 || value != std::to_string(number)) CHECK_SAME(value, std::to_string(number));
+  }
+  CHECK_SAME(columns.cut_payloads, 0u);
+}
+
+TEST(allocations_of_all_threads_are_in_order_of_time) {
+  const uint32_t window = open_window();
+  open_span("op", 1);
+  allocation(128, 0x100);
+  on_another_thread([] { allocation(256, 0x200); });
+  allocation(-128, 0x100);
+  close_span(1);
+  const AllocationColumns a = finish(window).allocations;
+  CHECK_SAME(a.size_bytes, std::vector<int64_t>{128, 256, -128});
+  CHECK_SAME(a.event, Rows{0, -1, 0});
+  CHECK_SAME(a.action[0] + 10 * a.action[2], 10);
+  CHECK_SAME(a.allocation_id[0], a.allocation_id[2]);
+  CHECK(a.allocation_id[0] != a.allocation_id[1]);
+}
+
+TEST(what_finds_no_memory_is_counted_in_every_window_it_is_missing_from) {
+  const uint32_t first = open_window();
+  span("kept");
+  recorder().pool().set_budget(0);
+  const uint32_t second = open_window();
+  uint64_t opened = 0;
+  while (Recorder::this_thread()->dropped() < 100) {
+    open_span("op", 1, RecordKind::kOperator, {1, 2, 3});
+    close_span(1);
+    ++opened;
+  }
+  recorder().pool().set_budget(SIZE_MAX);
+  const Columns of_second = finish(second);
+  const Columns of_first = finish(first);
+  CHECK_SAME(of_second.dropped, 100u);
+  CHECK_SAME(of_second.events.name.size() + of_second.dropped, opened);
+  CHECK_SAME(of_first.dropped, 100u);
+  CHECK_SAME(of_first.events.name.size() + of_first.dropped, opened + 1);
+  CHECK_SAME(of_second.scalars.event.size() / 3 + of_second.cut_payloads, of_second.events.name.size());
+  const Columns later = finish(open_window());
+  CHECK_SAME(later.dropped, 0u);
+}
+
+TEST(memory_is_flat_over_many_windows) {
+  const auto cycle = [] {
+    const uint32_t window = open_window();
+    for (int i = 0; i < 3000; ++i) {
+      open_span("op", 1, RecordKind::kOperator, {1, 2, 3, 4});
+      close_span(1);
+    }
+    on_another_thread([] { span("elsewhere"); });
+    CHECK_SAME(finish(window).events.name.size(), 3001u);
+  };
+  open_span("left open for ever", 12345);
+  for (int i = 0; i < 30; ++i) cycle();
+  const size_t mapped = recorder().statistics().mapped_bytes;
+  for (int i = 0; i < 100; ++i) cycle();
+  CHECK(recorder().statistics().mapped_bytes <= mapped);
+  CHECK_SAME(recorder().statistics().windows, 0u);
+  close_span(12345);
+}
+
+TEST(a_window_let_go_of_undecoded_gives_its_memory_back) {
+  const uint32_t other = open_window();
+  size_t mapped = 0;
+  for (int round = 0; round < 20; ++round) {
+    const uint32_t window = open_window();
+    for (int i = 0; i < 500000; ++i) span("op");
+    if (round % 2 == 0) recorder().close_window(window);
+    recorder().discard_window(window);  // still open, too
+    if (round == 0) recorder().discard_window(other);
+    if (round == 1) mapped = recorder().statistics().mapped_bytes;
+  }
+  CHECK(recorder().statistics().mapped_bytes <= mapped);
+  CHECK_SAME(recorder().wanted(), 0u);
+}
+
+TEST(nothing_is_given_back_while_somebody_reads) {
+  const uint32_t old = open_window();
+  for (int i = 0; i < 400000; ++i) span("old");
+  const uint32_t window = open_window();
+  for (int i = 0; i < 400000; ++i) span("new");
+  recorder().close_window(window);
+  const size_t mapped = recorder().statistics().mapped_bytes;
+  {
+    const ReadLock lock(recorder());
+    const auto held = recorder().window(window);
+    recorder().discard_window(old);
+    recorder().discard_window(window);
+    CHECK_SAME(recorder().statistics().mapped_bytes, mapped);
+    CHECK_SAME(recorder().statistics().windows, 1u);
+    CHECK_SAME(decode_window(recorder(), *held, nullptr, {}).events.name.size(), 400000u);
+  }
+  CHECK(recorder().statistics().mapped_bytes < mapped);
+  CHECK_SAME(recorder().statistics().windows, 0u);
+}
+
+TEST(a_fault_stops_recording_and_is_told_with_the_window) {
+  const uint32_t window = open_window();
+  span("before");
+  recorder().core_api().fault("broken");
+  recorder().core_api().fault("again");
+  CHECK_SAME(recorder().wanted(), 0u);
+  const uint32_t inner = open_window();
+  CHECK_SAME(recorder().wanted(), 0u);
+  recorder().close_window(inner);
+  recorder().discard_window(inner);
+  recorder().close_window(window);
+  CHECK_SAME(recorder().window(window)->fault, "broken");
+  CHECK_SAME(names_of(decode(window)), Names{"before"});
+  recorder().discard_window(window);
+  // A new beginning.
+  const uint32_t next = open_window();
+  CHECK_SAME(recorder().wanted(), kAll);
+  CHECK_SAME(recorder().fault(), "");
+  finish(next);
+}
+
+TEST(a_forked_child_starts_afresh_and_the_parent_goes_on) {
+  const uint32_t window = open_window();
+  open_span("around the fork", 1);
+  std::thread other([] { span("in the parent"); });
+  other.join();
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int before = failures();
+    CHECK_SAME(recorder().wanted(), 0u);
+    close_span(1);
+    CHECK_SAME(finish(window).events.name.size(), 0u);
+    const uint32_t own = open_window();
+    span("in the child");
+    on_another_thread([] { span("in the child's thread"); });
+    const Columns columns = finish(own);
+    CHECK_SAME(names_of(columns), Names{"in the child", "in the child's thread"});
+    CHECK_SAME(columns.threads.system_thread_id[0], static_cast<int64_t>(getpid()));
+    std::fflush(stdout);
+    _exit(failures() == before ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  CHECK_SAME(status, 0);
+  span("parent");
+  close_span(1);
+  CHECK_SAME(names_of(finish(window)), Names{"around the fork", "in the parent", "parent"});
+}
+
+TEST(the_bridge_is_told_the_union_of_what_windows_want) {
+  recorder().attach_bridge(&fake_bridge);
+  configured.clear();
+  const uint32_t first = open_window(kWantOperators);
+  const uint32_t second = open_window(kWantMemory);
+  const uint32_t third = open_window(kWantOperators);
+  recorder().pause_window(second, true);
+  recorder().pause_window(second, false);
+  recorder().close_window(first);
+  recorder().close_window(third);
+  recorder().close_window(second);
+  constexpr uint32_t both = kWantOperators | kWantMemory;
+  CHECK_SAME(configured, std::vector<uint32_t>{kWantOperators, both, kWantOperators, both, kWantMemory, 0});
+  for (const uint32_t window : {first, second, third}) recorder().discard_window(window);
+}
+
+TEST(a_bridge_that_refuses_leaves_no_window_and_no_harm) {
+  const uint32_t open = open_window(kWantAnnotations);
+  refuse = true;
+  std::string message;
+  try {
+    open_window(kWantOperators);
+  } catch (const std::runtime_error& error) {
+    message = error.what();
+  }
+  CHECK_SAME(message, "no");
+  CHECK_SAME(recorder().statistics().windows, 1u);
+  span("still recorded", RecordKind::kAnnotation);
+  CHECK_SAME(recorder().wanted(), kWantAnnotations);
+  refuse = false;
+  CHECK_SAME(names_of(finish(open)), Names{"still recorded"});
+}
+
+int main() { return opscope::tests::run_all(); }

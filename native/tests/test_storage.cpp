@@ -1,0 +1,256 @@
+// Where records and arguments are kept: the block pool, a thread's log of chunks, its arena.
+#include <vector>
+
+#include "arena.h"
+#include "arguments.h"
+#include "block_pool.h"
+#include "check.h"
+#include "chunk_log.h"
+
+using namespace opscope;
+
+namespace {
+
+constexpr size_t kChunk = Chunk::kRecords;
+
+Record* append(ChunkLog& log, RecordKind kind, SpanState state = SpanState::kClosed) {
+  Record* record = log.next_record(0);
+  if (record == nullptr) return nullptr;
+  record->kind = kind;
+  record->state = static_cast<uint8_t>(state);
+  record->ticks = log.size();
+  log.publish();
+  return record;
+}
+
+void append_many(ChunkLog& log, size_t count) {
+  for (size_t i = 0; i < count; ++i) append(log, RecordKind::kOperator);
+}
+
+std::vector<uint64_t> chunk_starts(const ChunkLog& log) {
+  std::vector<uint64_t> starts;
+  for (const Chunk* chunk = log.head(); chunk != nullptr; chunk = chunk->next.load()) {
+    starts.push_back(chunk->first_index);
+  }
+  return starts;
+}
+
+// A payload of one word per element, `first` counting up.
+uint32_t put_numbers(Arena& arena, uint64_t first, size_t count) {
+  if (!arena.begin()) return kCutArena;
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t* word = arena.reserve(1);
+    if (word == nullptr) {
+      arena.cancel();
+      return kCutArena;
+    }
+    *word = make_tag(Tag::kBool, first + i);
+    arena.advance(1);
+  }
+  return arena.commit();
+}
+
+std::vector<uint64_t> numbers_at(const uint64_t* payload, size_t count) {
+  std::vector<uint64_t> numbers;
+  for (size_t i = 0; payload != nullptr && i < count; ++i) {
+    if (tag_of(*payload) == Tag::kContinued) payload = reinterpret_cast<const uint64_t*>(payload[1]);
+    numbers.push_back(detail_of(*payload++));
+  }
+  return numbers;
+}
+
+size_t blocks_of(const Arena& arena) {
+  size_t count = 0;
+  for (const ArenaBlock* block = arena.head(); block != nullptr; block = block->next.load()) ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST(pool_hands_out_distinct_blocks_and_takes_them_again) {
+  BlockPool pool;
+  void* first = pool.acquire();
+  void* second = pool.acquire();
+  CHECK(first != nullptr && second != nullptr && first != second);
+  const size_t mapped = pool.mapped_bytes();
+  pool.release(first);
+  CHECK(pool.acquire() == first);
+  CHECK_SAME(pool.mapped_bytes(), mapped);
+}
+
+TEST(pool_stops_at_its_budget) {
+  BlockPool pool;
+  pool.set_budget(8 * kBlockBytes);
+  std::vector<void*> blocks;
+  for (void* block = pool.acquire(); block != nullptr; block = pool.acquire()) blocks.push_back(block);
+  CHECK_SAME(blocks.size(), 8u);
+  CHECK_SAME(pool.mapped_bytes(), 8 * kBlockBytes);
+  pool.release(blocks.back());
+  CHECK(pool.acquire() == blocks.back());
+  pool.set_budget(0);
+  CHECK(pool.acquire() == nullptr);
+}
+
+TEST(pool_returns_to_the_system_what_it_does_not_keep) {
+  BlockPool pool;
+  const auto use_and_release = [&] {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 600; ++i) blocks.push_back(pool.acquire());
+    CHECK(pool.mapped_bytes() >= 600 * kBlockBytes);
+    for (void* block : blocks) pool.release(block);
+    return pool.mapped_bytes();
+  };
+  const size_t kept = use_and_release();
+  CHECK(kept < 600 * kBlockBytes);
+  CHECK_SAME(use_and_release(), kept);
+  pool.prepare();
+  CHECK_SAME(pool.mapped_bytes(), kept);
+}
+
+TEST(log_keeps_records_in_order_over_chunks) {
+  BlockPool pool;
+  ChunkLog log(pool);
+  CHECK(log.head() == nullptr);
+  append_many(log, 3 * kChunk + 5);
+  CHECK_SAME(log.size(), 3 * kChunk + 5);
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{0, kChunk, 2 * kChunk, 3 * kChunk});
+  uint64_t index = 0;
+  for (const Chunk* chunk = log.head(); chunk != nullptr; chunk = chunk->next.load()) {
+    for (size_t i = 0; i < kChunk && index < log.size(); ++i) CHECK_SAME(chunk->records[i].ticks, index++);
+  }
+}
+
+TEST(log_releases_only_what_nobody_needs) {
+  BlockPool pool;
+  ChunkLog log(pool);
+  CHECK_SAME(log.release_before(0), 0u);
+  append_many(log, 4 * kChunk);
+  log.release_before(0);
+  CHECK_SAME(chunk_starts(log).size(), 4u);
+  log.release_before(2 * kChunk - 1);
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{kChunk, 2 * kChunk, 3 * kChunk});
+  log.release_before(2 * kChunk);
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{2 * kChunk, 3 * kChunk});
+  // The one being written to stays, even when nothing in it is needed.
+  log.release_before(log.size());
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{3 * kChunk});
+  append_many(log, 1);
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{3 * kChunk, 4 * kChunk});
+}
+
+TEST(an_open_span_keeps_its_chunk_and_no_other) {
+  BlockPool pool;
+  ChunkLog log(pool);
+  append_many(log, kChunk + 7);
+  Record* open = append(log, RecordKind::kAnnotation, SpanState::kOpen);
+  append_many(log, 5 * kChunk);
+  log.release_before(log.size());
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{kChunk, 6 * kChunk});
+  // Its owner still writes to it.
+  open->store_end(1);
+  open->store_state(SpanState::kClosed);
+  log.release_before(log.size());
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{6 * kChunk});
+}
+
+TEST(a_log_without_memory_says_so_and_goes_on_when_there_is_some) {
+  BlockPool pool;
+  pool.set_budget(4 * kBlockBytes);
+  ChunkLog log(pool);
+  append_many(log, 4 * kChunk);
+  CHECK(append(log, RecordKind::kOperator) == nullptr);
+  CHECK_SAME(log.size(), 4 * kChunk);
+  log.release_before(log.size());
+  CHECK(append(log, RecordKind::kOperator) != nullptr);
+  CHECK_SAME(log.size(), 4 * kChunk + 1);
+}
+
+TEST(arena_finds_payloads_again_in_rising_order) {
+  BlockPool pool;
+  Arena arena(pool);
+  std::vector<uint32_t> positions;
+  constexpr size_t kPayloads = 5000;
+  for (size_t i = 0; i < kPayloads; ++i) positions.push_back(put_numbers(arena, i * 100, 1 + i % 17));
+  CHECK(blocks_of(arena) > 3);
+  ArenaCursor cursor(arena);
+  for (size_t i = 0; i < kPayloads; ++i) {
+    const std::vector<uint64_t> numbers = numbers_at(cursor.at(positions[i]), 1 + i % 17);
+    if (numbers.front() != i * 100 || numbers.back() != i * 100 + i % 17) CHECK(false);
+  }
+}
+
+TEST(a_payload_larger_than_a_block_goes_on_in_the_next) {
+  BlockPool pool;
+  Arena arena(pool);
+  const uint32_t small = put_numbers(arena, 7, 3);
+  constexpr size_t kCount = 3 * ArenaBlock::kWords;
+  const uint32_t large = put_numbers(arena, 1000, kCount);
+  const uint32_t after = put_numbers(arena, 9, 2);
+  ArenaCursor cursor(arena);
+  CHECK_SAME(numbers_at(cursor.at(small), 3), std::vector<uint64_t>{7, 8, 9});
+  const std::vector<uint64_t> numbers = numbers_at(cursor.at(large), kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    if (numbers[i] != 1000 + i) CHECK_SAME(numbers[i], 1000 + i);
+  }
+  CHECK_SAME(numbers_at(cursor.at(after), 2), std::vector<uint64_t>{9, 10});
+}
+
+TEST(a_cancelled_payload_leaves_nothing_behind) {
+  BlockPool pool;
+  Arena arena(pool);
+  CHECK(arena.begin());
+  CHECK(arena.reserve(100) != nullptr);
+  arena.advance(100);
+  arena.cancel();
+  const uint32_t first = put_numbers(arena, 1, 1);
+  CHECK_SAME(first, arena_position(0, 0));
+  // Also when it had already gone on in another block.
+  CHECK(arena.begin());
+  for (size_t i = 0; i < ArenaBlock::kWords + 10; ++i) {
+    uint64_t* word = arena.reserve(1);
+    *word = make_tag(Tag::kNone);
+    arena.advance(1);
+  }
+  arena.cancel();
+  const uint32_t second = put_numbers(arena, 42, 1);
+  ArenaCursor cursor(arena);
+  CHECK_SAME(numbers_at(cursor.at(first), 1), std::vector<uint64_t>{1});
+  CHECK_SAME(numbers_at(cursor.at(second), 1), std::vector<uint64_t>{42});
+}
+
+TEST(an_entry_no_block_can_hold_is_refused) {
+  BlockPool pool;
+  Arena arena(pool);
+  CHECK(arena.begin());
+  CHECK(arena.reserve(ArenaBlock::kWords) == nullptr);
+  arena.cancel();
+  CHECK(put_numbers(arena, 1, 1) != kCutArena);
+}
+
+TEST(an_arena_without_memory_cuts_payloads_and_recovers) {
+  BlockPool pool;
+  pool.set_budget(4 * kBlockBytes);
+  Arena arena(pool);
+  uint32_t last = 0;
+  size_t kept = 0;
+  for (; (last = put_numbers(arena, kept, 1000)) != kCutArena; ++kept) {
+  }
+  CHECK(kept >= 4 * ArenaBlock::kWords / 1001 - 1);
+  arena.release_before(arena.current_block());
+  CHECK(put_numbers(arena, 5, 1000) != kCutArena);
+}
+
+TEST(arena_blocks_are_released_up_to_the_first_needed) {
+  BlockPool pool;
+  Arena arena(pool);
+  arena.release_before(10);
+  for (int i = 0; i < 50; ++i) put_numbers(arena, 0, 1000);
+  const size_t before = blocks_of(arena);
+  arena.release_before(2);
+  CHECK_SAME(blocks_of(arena), before - 2);
+  CHECK_SAME(arena.head()->sequence, 2u);
+  arena.release_before(1000);
+  CHECK_SAME(blocks_of(arena), 1u);
+}
+
+int main() { return opscope::tests::run_all(); }

@@ -1,0 +1,188 @@
+// What one thread writes: spans that end in order, out of order, elsewhere, never; names.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "thread_log.h"
+
+using namespace opscope;
+
+namespace {
+
+struct Log {
+  BlockPool pool;
+  ThreadLog thread{pool, 1, 1, "test"};
+  uint64_t ticks = 100;
+
+  void open(uint64_t key, RecordKind kind = RecordKind::kAnnotation) {
+    Record* record = thread.open_span(key);
+    if (record == nullptr) return;
+    record->kind = kind;
+    record->ticks = ticks++;
+    thread.publish_span();
+  }
+  void close(uint64_t key) { thread.close_span(key, ticks++); }
+  const Record& at(size_t index) const { return thread.log().head()->records[index]; }
+  size_t size() const { return thread.log().size(); }
+};
+
+}  // namespace
+
+TEST(nested_spans_know_their_parents) {
+  Log log;
+  log.open(1);
+  log.open(2);
+  log.open(3);
+  log.close(3);
+  log.open(4);
+  log.close(4);
+  log.close(2);
+  log.open(5);
+  log.close(5);
+  log.close(1);
+  CHECK_SAME(log.size(), 5u);
+  const std::vector<uint32_t> parents{kNoParent, 0, 1, 1, 0};
+  for (size_t i = 0; i < 5; ++i) {
+    CHECK_SAME(log.at(i).parent, parents[i]);
+    CHECK(log.at(i).load_state() == SpanState::kClosed);
+    CHECK(log.at(i).load_end() > log.at(i).ticks);
+  }
+  CHECK_SAME(log.thread.depth(), 0u);
+}
+
+TEST(an_end_takes_what_was_never_ended_above_it_off_the_stack) {
+  Log log;
+  log.open(1);
+  log.open(2);
+  log.open(3);
+  log.close(1);
+  CHECK_SAME(log.thread.depth(), 0u);
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+  CHECK(log.at(1).load_state() == SpanState::kAbandoned);
+  CHECK(log.at(2).load_state() == SpanState::kAbandoned);
+  CHECK_SAME(log.at(1).load_end(), 2u);  // still the key
+  log.open(4);
+  CHECK_SAME(log.at(3).parent, kNoParent);
+  // An abandoned span may still end: by then its record may be gone, so the end is a record itself.
+  log.close(2);
+  CHECK(log.at(4).kind == RecordKind::kClose);
+  CHECK_SAME(log.at(4).load_end(), 2u);
+  CHECK_SAME(log.at(4).parent, 3u);
+}
+
+TEST(an_end_from_elsewhere_is_a_record_and_touches_no_stack) {
+  Log log;
+  log.open(1);
+  log.close(77);
+  CHECK_SAME(log.thread.depth(), 1u);
+  CHECK(log.at(1).kind == RecordKind::kClose);
+  log.close(1);
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+}
+
+TEST(one_key_may_be_open_twice) {
+  Log log;
+  log.open(1);
+  log.open(1);
+  log.close(1);
+  CHECK(log.at(0).load_state() == SpanState::kOpen);
+  CHECK(log.at(1).load_state() == SpanState::kClosed);
+  log.close(1);
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+}
+
+TEST(ends_that_may_belong_to_nothing) {
+  Log log;
+  log.open(1);
+  CHECK(!log.thread.close_top(2, 5));
+  log.thread.close_if_open(2, 5);
+  CHECK_SAME(log.size(), 1u);
+  log.open(2);
+  log.thread.close_if_open(1, log.ticks++);
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+  CHECK_SAME(log.thread.depth(), 0u);
+  log.open(3);
+  CHECK(log.thread.is_top(3) && log.thread.close_top(3, log.ticks++));
+}
+
+TEST(a_dropped_span_is_counted_once_and_leaves_the_others_alone) {
+  Log log;
+  log.pool.set_budget(4 * kBlockBytes);
+  log.open(1);
+  for (size_t i = 0; i < 4 * Chunk::kRecords - 1; ++i) {
+    log.open(1000 + i, RecordKind::kOperator);
+    log.close(1000 + i);
+  }
+  CHECK_SAME(log.thread.dropped(), 0u);
+  // Two nested spans find no memory: their ends come, and nothing else is lost with them.
+  log.open(2);
+  log.open(3);
+  CHECK_SAME(log.thread.current_span(), 0u);
+  log.close(3);
+  log.close(2);
+  CHECK_SAME(log.thread.dropped(), 2u);
+  CHECK_SAME(log.size(), 4 * Chunk::kRecords);
+  CHECK_SAME(log.thread.depth(), 1u);
+  log.thread.release_before(log.size());
+  log.open(4);
+  CHECK_SAME(log.thread.dropped(), 2u);
+  CHECK_SAME(log.thread.depth(), 2u);
+  log.close(4);
+  log.close(1);
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+}
+
+TEST(a_span_whose_key_a_dropped_one_shares_is_not_ended_for_it) {
+  Log log;
+  log.pool.set_budget(4 * kBlockBytes);
+  log.open(1);
+  while (log.thread.dropped() == 0) log.open(2, RecordKind::kOperator);
+  log.open(1);
+  log.close(1);
+  CHECK(log.at(0).load_state() == SpanState::kOpen);
+}
+
+TEST(names_are_the_same_number_for_the_same_text) {
+  NameTable names;
+  const uint32_t add = names.intern("aten::add");
+  CHECK_SAME(names.intern(std::string("aten::") + "add"), add);
+  const uint32_t overload = names.intern("aten::add", "Tensor");
+  CHECK(overload != add);
+  CHECK_SAME(names.at(overload).text, "aten::add");
+  CHECK_SAME(names.at(overload).overload, "Tensor");
+  CHECK_SAME(names.at(add).overload, "");
+}
+
+TEST(a_name_stays_where_it_is_while_the_table_grows) {
+  NameTable names;
+  const char* first = names.at(names.intern("first")).text.c_str();
+  for (int i = 0; i < 20000; ++i) names.intern("name " + std::to_string(i));
+  CHECK(names.at(0).text.c_str() == first);
+}
+
+TEST(a_full_name_table_says_so) {
+  NameTable names(100);
+  const std::string large(30, 'x');
+  const uint32_t first = names.intern(large + "1");
+  CHECK(first != kNoName);
+  CHECK(names.intern(large + "2") != kNoName);
+  CHECK(names.intern(large + "3") != kNoName);
+  CHECK_SAME(names.intern(large + "4"), kNoName);
+  CHECK_SAME(names.intern(large + "1"), first);
+}
+
+TEST(the_cache_believes_an_address_only_with_its_text) {
+  NameTable names;
+  NameCache cache;
+  char buffer[16] = "one";
+  const uint32_t one = names.intern(buffer);
+  CHECK_SAME(cache.find(buffer, false), kNoName);
+  cache.insert(buffer, names.at(one), one, false);
+  CHECK_SAME(cache.find(buffer, false), one);
+  CHECK_SAME(cache.find(buffer, true), kNoName);
+  std::snprintf(buffer, sizeof(buffer), "two");
+  CHECK_SAME(cache.find(buffer, false), kNoName);
+}
+
+int main() { return opscope::tests::run_all(); }
