@@ -6,6 +6,7 @@ import json
 import uuid
 import warnings
 from collections.abc import Callable, Iterable
+from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,10 @@ from opscope.annotate import record_function
 from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.errors import LifecycleError, UsageError
 from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.perfetto import write_perfetto
 from opscope.recording.recorder import Recording
+from opscope.report.notebook import overview_html
+from opscope.report.page import write_report
 from opscope.schedule import ProfilerAction, Schedule, record_every_step
 from opscope.trace.concat import concat_traces
 from opscope.trace.trace import Trace
@@ -295,6 +299,35 @@ class profile:
             UsageError: the path cannot be written.
         """
         write_chrome_trace(self.trace, path)
+
+    def export_perfetto(self, path: str | Path) -> None:
+        """Write the last cycle in Perfetto's own format, a tenth of the size of Chrome JSON.
+
+        Args:
+            path: ends in ``.pftrace`` or ``.pftrace.gz``; open it with ui.perfetto.dev.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: the path cannot be written.
+        """
+        write_perfetto(self.trace, path)
+
+    def export_report(self, path: str | Path, title: str = "") -> None:
+        """Write the last cycle as an HTML page: one file, no network, open it from disk.
+
+        Args:
+            path: ends in ``.html``.
+            title: shown at the top; the program's name by default.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: the path cannot be written.
+        """
+        write_report(self.trace, path, title=title)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the top of the averages, once something has been recorded."""
+        return overview_html(self.trace) if self._finished else escape(repr(self))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
         """Write collapsed stacks (``frame;frame;frame value``), one line per stack.

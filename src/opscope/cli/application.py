@@ -13,12 +13,21 @@ from opscope.cli.build import build
 from opscope.cli.console import Messages
 from opscope.cli.doctor import doctor
 from opscope.cli.export import export
+from opscope.cli.report import report
 from opscope.cli.run import run
 from opscope.cli.sql import sql
 from opscope.cli.summary import summary
 from opscope.errors import OpscopeError
 
-COMMANDS: tuple[Callable[..., Any], ...] = (run, summary, export, sql, build, doctor)
+COMMANDS: tuple[Callable[..., Any], ...] = (
+    run,
+    summary,
+    report,
+    export,
+    sql,
+    build,
+    doctor,
+)
 """In the order of ``opscope --help``. The function gives a command its name and its help."""
 
 # What the command line parser raises for a wrong option or argument. typer exports only leaves of

@@ -22,16 +22,18 @@ class Destination:
         trace: folder of the trace; with a schedule, the folder that holds one trace per cycle.
         chrome: Chrome trace file, if asked for; with a schedule, the cycle number is put into its
             name.
+        report: HTML page, if asked for; named as ``chrome`` is.
     """
 
     trace: Path
     chrome: Path | None = None
+    report: Path | None = None
 
     def of_cycle(self, number: int) -> Destination:
         """Where the files of the ``number``-th recorded cycle go."""
         name = f"cycle-{number}"
-        chrome = None if self.chrome is None else with_part(self.chrome, name)
-        return Destination(self.trace / name, chrome)
+        files = [file and with_part(file, name) for file in (self.chrome, self.report)]
+        return Destination(self.trace / name, *files)
 
     def check(self) -> None:
         """Create the folders above, and make sure that files can be written into them.
@@ -41,28 +43,33 @@ class Destination:
         """
         if self.trace.exists():
             _check_replaceable(self.trace)
-        if self.chrome is not None and self.chrome.is_dir():
-            raise UsageError(f"{self.chrome} is a folder. Give --chrome the name of a file.")
+        for option, file in (("--chrome", self.chrome), ("--report", self.report)):
+            if file is not None and file.is_dir():
+                raise UsageError(f"{file} is a folder. Give {option} the name of a file.")
         _check_writable(self.trace if self.trace.exists() else self.trace.parent)
-        if self.chrome is not None:
-            _check_writable(self.chrome.parent)
+        for file in filter(None, (self.chrome, self.report)):
+            _check_writable(file.parent)
 
 
-def choose(output: Path | None, chrome: Path | None, program_name: str) -> Destination:
+def choose(
+    output: Path | None, chrome: Path | None, program_name: str, report: Path | None = None
+) -> Destination:
     """The paths asked for; without ``output`` a new folder in the current one.
 
     Processes of a distributed job share the trace folder, where each has a place of its own; into
-    the Chrome file's name goes the rank.
+    the names of the other files goes the rank.
     """
     if chrome is not None and not chrome.name.endswith((".json", ".json.gz")):
         raise UsageError(f"--chrome {str(chrome)!r} should end in .json or .json.gz.")
-    rank = rank_in_job()
-    if chrome is not None and rank is not None:
-        chrome = with_part(chrome, f"rank-{rank}")
+    if report is not None and not report.name.endswith(".html"):
+        raise UsageError(f"--report {str(report)!r} should end in .html.")
+    files, rank = [chrome, report], rank_in_job()
+    if rank is not None:
+        files = [file and with_part(file, f"rank-{rank}") for file in files]
     trace = output if output is not None else _free_folder(program_name)
     # abspath rather than resolve: it keeps the name the user knows, symbolic links included.
-    absolute = Path(os.path.abspath(trace))
-    return Destination(absolute, None if chrome is None else Path(os.path.abspath(chrome)))
+    absolute = [file and Path(os.path.abspath(file)) for file in files]
+    return Destination(Path(os.path.abspath(trace)), *absolute)
 
 
 def rank_in_job() -> int | None:
@@ -74,8 +81,8 @@ def rank_in_job() -> int | None:
 
 def with_part(path: Path, part: str) -> Path:
     """``trace.json.gz`` with ``part`` becomes ``trace-part.json.gz``."""
-    stem, dot, suffix = path.name.partition(".json")
-    return path.with_name(f"{stem}-{part}{dot}{suffix}")
+    suffix = next((s for s in (".json", ".json.gz", ".html") if path.name.endswith(s)), "")
+    return path.with_name(f"{path.name.removesuffix(suffix)}-{part}{suffix}")
 
 
 def write_or_rescue(

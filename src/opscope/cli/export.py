@@ -17,6 +17,7 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.output_file import write_file
 from opscope.export.perfetto import write_perfetto
+from opscope.export.speedscope import write_speedscope
 from opscope.export.stacks import METRICS, check_metric, write_stacks
 from opscope.trace.trace import Trace
 
@@ -26,19 +27,21 @@ class Format(str, Enum):
 
     CHROME = "chrome"
     PERFETTO = "perfetto"
+    SPEEDSCOPE = "speedscope"
     STACKS = "stacks"
     CSV = "csv"
     TRACE = "trace"
 
 
 SUFFIXES: dict[Format, tuple[str, ...]] = {
+    Format.SPEEDSCOPE: (".speedscope.json", ".speedscope.json.gz"),
     Format.CHROME: (".json", ".json.gz"),
-    Format.PERFETTO: (".pftrace", ".perfetto-trace"),
+    Format.PERFETTO: (".pftrace", ".pftrace.gz", ".perfetto-trace"),
     Format.STACKS: (".txt", ".stacks", ".folded"),
     Format.CSV: (".csv", ".csv.gz"),
     Format.TRACE: (".opscope",),
 }
-"""File names that say which format is meant."""
+"""File names that say which format is meant; the first that fits counts."""
 
 
 def export(
@@ -60,6 +63,7 @@ def export(
 
     - chrome: for chrome://tracing, Perfetto and the tools that read torch.profiler's files
     - perfetto: Perfetto's own format, a tenth of the size
+    - speedscope: for speedscope.app, a flame chart per thread
     - stacks: collapsed stacks, for flame graphs
     - csv: averages by operator, as `opscope summary --format csv --row-limit -1`
     - trace: opscope's own folder, for example from another profiler's Chrome trace
@@ -93,6 +97,8 @@ def _writer(format: Format, metric: str) -> Callable[[Trace, Path], object]:
         return write_chrome_trace
     if format is Format.PERFETTO:
         return write_perfetto
+    if format is Format.SPEEDSCOPE:
+        return write_speedscope
     if format is Format.STACKS:
         return lambda trace, path: write_stacks(trace, path, metric)
     if format is Format.CSV:

@@ -18,6 +18,7 @@ from opscope.cli.summary_formats import as_table
 from opscope.cli.top_operators import find_top_operators
 from opscope.drop_in.install import install
 from opscope.export.chrome_trace import write_chrome_trace
+from opscope.report.page import write_report
 from opscope.trace.trace import Trace
 
 
@@ -113,6 +114,8 @@ class RecordingSession:
         if destination.chrome is not None:
             write_chrome = functools.partial(write_chrome_trace, trace)
             self._write("Chrome trace", write_chrome, destination.chrome)
+        if destination.report is not None:
+            self._write("report", functools.partial(write_report, trace), destination.report)
         if saved is not None:
             rank = "" if self._rank is None else f" --rank {self._rank}"
             self._messages.say(f"look again with `opscope summary {saved}{rank}`")

@@ -93,6 +93,14 @@ def run(
             rich_help_panel=_WHERE,
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a page to look at the trace with: .html.",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
     sort_by: Annotated[
         str | None,
         typer.Option(
@@ -151,7 +159,7 @@ def run(
     )
     asked_for = program.Program(target, tuple(arguments or ()), is_module)
     program.check(asked_for)
-    files = destination.choose(output, chrome, asked_for.short_name)
+    files = destination.choose(output, chrome, asked_for.short_name, report)
     files.check()
     readiness.check()
     return lambda: _record(asked_for, RecordingSession(options, files, Messages(animated=False)))

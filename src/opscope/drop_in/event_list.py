@@ -13,6 +13,7 @@ import numpy as np
 from opscope.drop_in.event_source import EventSource
 from opscope.drop_in.function_event_avg import FunctionEventAvg, averages_as_objects
 from opscope.drop_in.lazy_list import LazyList
+from opscope.drop_in.notebook import event_list_html
 from opscope.drop_in.table import TableOptions, format_table
 from opscope.drop_in.table_footer import footer
 from opscope.drop_in.table_rows import rows_of_objects, rows_of_source
@@ -52,6 +53,9 @@ class EventList(LazyList[Event]):
 
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        return event_list_html(self)
 
     def table(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
+from opscope.trace.summary_html import summary_html
 from opscope.trace.table import Table
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ class Trace:
         for source, what, value in zip(table["source"], table["what"], table["value"], strict=True):
             result.setdefault(str(source), {})[str(what)] = float(value)
         return result
+
+    def _repr_html_(self) -> str:
+        return summary_html(self)
 
     def event_name(self, event: int) -> str:
         """The name of one event."""

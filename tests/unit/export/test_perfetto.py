@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.build_trace import (
+from support.build_trace import (
     ORIGIN_NS,
     allocation,
     build_trace,
@@ -18,7 +18,7 @@ from tests.support.build_trace import (
     span,
     tensor,
 )
-from tests.support.read_perfetto import PerfettoFile, Slice, read_perfetto
+from support.read_perfetto import PerfettoFile, Slice, read_perfetto
 
 from opscope.errors import UsageError
 from opscope.export.perfetto import perfetto_blocks, write_perfetto

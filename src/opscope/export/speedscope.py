@@ -1,0 +1,101 @@
+"""speedscope's file format: one evented profile per thread and stream, for speedscope.app.
+
+https://www.speedscope.app/file-format-schema.json. Viewers require that frames open and close in
+stack order, which the lines of ``export.timeline`` guarantee.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.export.json_text import to_json
+from opscope.export.output_file import write_file
+from opscope.export.timeline import Line, Placement, place_events, place_gpu
+from opscope.trace.trace import Trace
+from opscope.tree.frame_text import event_texts
+
+Values = npt.NDArray[np.int64]
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_SPANS_PER_BLOCK = 20_000
+
+
+def write_speedscope(trace: Trace, path: str | os.PathLike[str], name: str = "opscope") -> None:
+    """Write ``trace`` to ``path`` (by convention ``.speedscope.json``), times in nanoseconds.
+
+    Args:
+        trace: any.
+        path: replaced once the new file is complete; compressed if it ends in ``.gz``.
+        name: shown as the title.
+
+    Raises:
+        UsageError: ``path`` cannot be written.
+    """
+    write_file(path, (text.encode() for text in speedscope_texts(trace, name)))
+
+
+def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
+    """The file in pieces."""
+    label, texts = event_texts(trace)
+    gpu = trace.table("gpu")
+    used, gpu_label = np.unique(gpu["name"], return_inverse=True)
+    frames = [*texts, *(trace.names[row] for row in used)]
+    yield f'{{"$schema":"{_SCHEMA}","exporter":"opscope","name":{to_json(name)},"shared":{{'
+    yield f'"frames":{to_json([{"name": text or "(no name)"} for text in frames])}}},"profiles":['
+    sources = [
+        (place_events(trace), trace.events["start_ns"], label),
+        (place_gpu(trace), gpu["start_ns"], gpu_label.reshape(-1) + len(texts)),
+    ]
+    origin = min((int(start.min()) for _, start, _ in sources if len(start)), default=0)
+    separator = ""
+    for placement, start, frame in sources:
+        order, begin = placement.by_line(start)
+        for i, line in enumerate(placement.lines):
+            rows = order[begin[i] : begin[i + 1]]
+            if len(rows):
+                yield separator
+                yield from _profile(line, placement, start - origin, frame, rows)
+                separator = ","
+    yield "]}\n"
+
+
+def _profile(
+    line: Line, placement: Placement, start: Values, frame: Values, rows: npt.NDArray[np.int32]
+) -> Iterator[str]:
+    end = (start + placement.duration_ns)[rows]
+    yield (
+        f'{{"type":"evented","name":{to_json(_line_name(line))},"unit":"nanoseconds",'
+        f'"startValue":{int(start[rows[0]])},"endValue":{int(end.max())},"events":['
+    )
+    open_: list[tuple[int, int]] = []
+    separator = ""
+    for block in range(0, len(rows), _SPANS_PER_BLOCK):
+        part = slice(block, block + _SPANS_PER_BLOCK)
+        events: list[str] = []
+        columns = (start[rows[part]].tolist(), end[part].tolist(), frame[rows[part]].tolist())
+        for at, until, number in zip(*columns, strict=True):
+            _close(open_, at, events)
+            events.append(f'{{"type":"O","frame":{number},"at":{at}}}')
+            open_.append((until, number))
+        yield separator + ",".join(events)
+        separator = ","
+    events = []
+    _close(open_, None, events)
+    yield f",{','.join(events)}]}}"
+
+
+def _close(open_: list[tuple[int, int]], time: int | None, events: list[str]) -> None:
+    """Close what is over by ``time`` (None: everything), innermost first."""
+    while open_ and (time is None or open_[-1][0] <= time):
+        until, number = open_.pop()
+        events.append(f'{{"type":"C","frame":{number},"at":{until}}}')
+
+
+def _line_name(line: Line) -> str:
+    name = line.name or f"thread {line.number}"
+    device = f"GPU {line.device} " if line.device >= 0 else ""
+    return f"{device}{name}" + (f" (overlap {line.lane})" if line.lane else "")

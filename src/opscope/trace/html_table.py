@@ -1,0 +1,35 @@
+"""A table for a notebook: plain HTML that takes its colours from the page it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+LONGEST_TEXT = 120
+_NUMBER_STYLE = "text-align:right;padding:2px 10px;font-variant-numeric:tabular-nums"
+_TEXT_STYLE = "text-align:left;padding:2px 10px"
+
+
+def html_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = ""
+) -> str:
+    """Rows of texts under a title; the first column is text, the others are numbers.
+
+    Everything is escaped: names come from recorded programs.
+    """
+    head = "".join(_cell("th", i, text) for i, text in enumerate(columns))
+    body = "".join(
+        f"<tr>{''.join(_cell('td', i, text) for i, text in enumerate(row))}</tr>" for row in rows
+    )
+    below = f"<p>{escape(note)}</p>" if note else ""
+    return (
+        f"<div><p><b>{escape(title)}</b></p><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{below}</div>"
+    )
+
+
+def _cell(tag: str, position: int, text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        text = text[: LONGEST_TEXT - 1] + "…"
+    style = _NUMBER_STYLE if position else _TEXT_STYLE
+    return f'<{tag} style="{style}">{escape(text)}</{tag}>'

@@ -1,0 +1,40 @@
+"""What a notebook shows of a trace: its tables, and what is missing from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opscope.trace.html_table import html_table
+from opscope.trace.schema import TABLES
+
+if TYPE_CHECKING:
+    from opscope.trace.trace import Trace
+
+
+def summary_html(trace: Trace) -> str:
+    """Tables that have rows, with how to read them."""
+    rows = [
+        (name, f"{len(trace.table(name)):,}", f"one row is {schema.row}")
+        for name, schema in TABLES.items()
+        if len(trace.table(name)) and name not in ("ledger", "metadata")
+    ]
+    note = "to_pandas(), to_polars() and to_arrow() give a table, sql() answers questions. "
+    return html_table(_title(trace), ("table", "rows", ""), rows, note + _dropped(trace))
+
+
+def _title(trace: Trace) -> str:
+    events = trace.events
+    if not len(events):
+        return "opscope trace without events"
+    seconds = int(trace.end_ns.max() - events["start_ns"].min()) / 1e9
+    return f"opscope trace: {len(events):,} events in {seconds:,.3f} s"
+
+
+def _dropped(trace: Trace) -> str:
+    dropped = sum(
+        value
+        for counts in trace.ledger.values()
+        for what, value in counts.items()
+        if what.startswith("dropped")
+    )
+    return f"{dropped:,.0f} events were DROPPED while recording." if dropped else ""
