@@ -9,6 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from opscope.errors import UsageError
+from opscope.export.perfetto import perfetto_blocks, write_perfetto
+from opscope.trace.names import Names
+from opscope.trace.schema import AllocationAction, EventKind, RecordScope
+from opscope.trace.trace import Trace
 from support.build_trace import (
     ORIGIN_NS,
     allocation,
@@ -19,12 +25,6 @@ from support.build_trace import (
     tensor,
 )
 from support.read_perfetto import PerfettoFile, Slice, read_perfetto
-
-from opscope.errors import UsageError
-from opscope.export.perfetto import perfetto_blocks, write_perfetto
-from opscope.trace.names import Names
-from opscope.trace.schema import AllocationAction, EventKind, RecordScope
-from opscope.trace.trace import Trace
 
 pytest.importorskip("perfetto", reason="needs the perfetto package: pip install perfetto")
 

@@ -1,0 +1,111 @@
+"""Memory in use by category, and what held it at the peak."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscope.analysis.memory_counters import memory_counters
+from opscope.analysis.memory_over_time import (
+    BEFORE,
+    OUTSIDE,
+    match_frees,
+    memory_over_time,
+)
+from opscope.trace.schema import AllocationAction, RecordScope
+from support.build_trace import allocation, build_trace, nanoseconds, span
+
+
+@pytest.fixture
+def training():
+    return build_trace(
+        [
+            span("aten::linear", 0, 20),
+            span("AddmmBackward0", 30, 50, scope=RecordScope.BACKWARD_FUNCTION),
+        ],
+        allocations=[
+            allocation(5, 100, address=0x10),
+            allocation(10, 50, address=0x20),
+            allocation(15, -50, address=0x20),
+            allocation(35, 300, address=0x20),
+            allocation(40, -100, address=0x10),
+            allocation(60, 8, address=0x30, event=-1),
+        ],
+    )
+
+
+def test_bytes_by_part_of_the_step(training):
+    (cpu,) = memory_over_time(training)
+    assert cpu.device == "CPU"
+    assert cpu.categories == [OUTSIDE, "forward", "backward"]
+    assert cpu.total_bytes.tolist() == [100, 150, 100, 400, 300, 308]
+    assert cpu.category_bytes[:, 1].tolist() == [100, 150, 100, 100, 0, 0]
+    assert cpu.category_bytes[:, 2].tolist() == [0, 0, 0, 300, 300, 300]
+    assert cpu.category_bytes.sum(axis=1).tolist() == cpu.total_bytes.tolist()
+
+
+def test_the_peak_and_what_was_alive(training):
+    (cpu,) = memory_over_time(training)
+    assert (cpu.peak_bytes, cpu.peak_ns) == (400, nanoseconds(35))
+    assert cpu.alive.tolist() == [3, 0]
+    assert cpu.alive_until_ns.tolist() == [-1, nanoseconds(40)]
+
+
+def test_what_was_there_before_is_a_category_of_its_own():
+    trace = build_trace(
+        [("aten::empty", 0, 10)],
+        allocations=[
+            allocation(1, 100, address=0x10, total_allocated_bytes=1100),
+            allocation(2, -400, address=0x99, total_allocated_bytes=700),
+        ],
+    )
+    (cpu,) = memory_over_time(trace)
+    assert cpu.categories == [BEFORE, "forward"]
+    assert cpu.category_bytes.tolist() == [[1000, 100], [600, 100]]
+
+
+def test_devices_are_apart_and_failures_are_not_counted():
+    trace = build_trace(
+        [("aten::empty", 0, 10)],
+        allocations=[
+            allocation(1, 64, device_type=1, device_index=0, total_reserved_bytes=2048),
+            allocation(2, 8),
+            allocation(3, 10**9, action=AllocationAction.OUT_OF_MEMORY),
+        ],
+    )
+    cpu, cuda = memory_counters(trace)
+    assert (cpu.device, cuda.device) == ("CPU", "CUDA 0")
+    assert (cpu.allocated_bytes.tolist(), cpu.reserved_bytes.tolist()) == ([8], [])
+    assert (cuda.allocated_bytes.tolist(), cuda.reserved_bytes.tolist()) == ([64], [2048])
+
+
+def test_totals_are_summed_where_the_allocator_gave_none():
+    trace = build_trace(
+        [("aten::empty", 0, 10)],
+        allocations=[
+            allocation(1, 64, total_allocated_bytes=0),
+            allocation(2, 8, total_allocated_bytes=0),
+        ],
+    )
+    assert memory_counters(trace)[0].allocated_bytes.tolist() == [64, 72]
+
+
+def test_a_free_belongs_to_the_allocation_of_its_address_before_it():
+    address = np.array([1, 2, 1, 1, 2, 3], dtype=np.uint64)
+    size = np.array([10, 20, -10, 30, -20, -5])
+    assert match_frees(address, size).tolist() == [2, 4, 0, -1, 1, -1]
+
+
+def test_long_recordings_are_sampled_with_the_peak_kept():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 1000, 5000)
+    rows = [allocation(i, int(s), address=i + 1) for i, s in enumerate(sizes)]
+    rows.insert(2500, allocation(2500, 10**9, address=10**6))
+    rows.insert(2501, allocation(2500, -(10**9), address=10**6))
+    (cpu,) = memory_over_time(build_trace([], allocations=rows), stretches=50)
+    assert len(cpu.time_ns) <= 200
+    assert cpu.total_bytes.max() == cpu.peak_bytes > 10**9
+
+
+def test_without_allocations_there_is_no_device():
+    assert memory_over_time(build_trace([("aten::mm", 0, 1)])) == []
