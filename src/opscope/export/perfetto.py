@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.analysis.memory_counters import MemoryCounter, memory_counters
 from opscope.export import chrome_columns
 from opscope.export.chrome_header import process_id_of, process_name_of, window_of
-from opscope.analysis.memory_counters import MemoryCounter, memory_counters
 from opscope.export.output_file import Block, write_file
 from opscope.export.perfetto_tracks import HEADER_SEQUENCE, Tracks, clock_packet, instant_packet
 from opscope.export.timeline import Placement, place_events, place_gpu
