@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import type { Plugin } from "vite";
-import { sourceHash } from "./source_hash";
+import { sourceHash } from "./source_hash.ts";
 
 const BUNDLE = join(import.meta.dirname, "../src/opscope/report/bundle");
 

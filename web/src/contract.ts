@@ -33,7 +33,7 @@ export interface Run {
   startedNs: string; // Unix time
   duration: number;
   machine: [string, string][];
-  options: [string, unknown][];
+  options: [string, boolean | string][];
   user: [string, string][];
   counts: Record<"events" | "threads" | "gpu" | "allocations" | "tensors" | "python_calls", number>;
   ledger: { source: string; what: string; value: number }[];

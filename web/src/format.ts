@@ -6,6 +6,7 @@ const TIME_UNITS: [number, string][] = [
   [1e3, "µs"],
   [1, "ns"],
 ];
+const ROUNDS_UP = 0.9995; // 999.6 ms is 1.00 s
 const SIZE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const LARGE_UNITS = ["", "k", "M", "G", "T", "P"];
 
@@ -13,7 +14,7 @@ export function formatTime(nanoseconds: number): string {
   if (nanoseconds < 0) return `−${formatTime(-nanoseconds)}`;
   if (nanoseconds === 0) return "0";
   for (const [size, unit] of TIME_UNITS) {
-    if (nanoseconds >= size) return `${threeDigits(nanoseconds / size)} ${unit}`;
+    if (nanoseconds >= size * ROUNDS_UP) return `${threeDigits(nanoseconds / size)} ${unit}`;
   }
   return "<1 ns";
 }

@@ -56,7 +56,13 @@ def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[
 def _options(options: Any) -> list[list[Any]]:
     if not isinstance(options, dict):
         return []
-    return [[str(name).replace("_", " "), value] for name, value in options.items()]
+    return [
+        [
+            shown(str(name).replace("_", " ")),
+            value if isinstance(value, bool) else shown(str(value)),
+        ]
+        for name, value in options.items()
+    ]
 
 
 def _cost(trace: Trace, events: int) -> float | None:

@@ -13,7 +13,7 @@ export function runPanel(state: State): HTMLElement {
     ...run.machine,
   ];
   const counts = Object.entries(run.counts).map(([name, count]) => [name.replace("_", " "), formatCount(count)] as [string, string]);
-  const options = run.options.map(([name, value]) => [name, value === true ? "on" : value === false ? "off" : String(value)] as [string, string]);
+  const options = run.options.map(([name, value]) => [name, value === true ? "on" : value === false ? "off" : value] as [string, string]);
   const ledger = run.ledger.map(({ source, what, value }) => [`${source}: ${what}`, ledgerValue(what, value)] as [string, string]);
   return element(
     "div",

@@ -1,0 +1,55 @@
+"""``opscope report``: where the page goes, what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.trace.names import Names
+from opscope.trace.trace import Trace
+from support.read_report import read_page, read_report
+
+
+def test_the_page_is_written_where_asked(command_line, trace_folder, tmp_path):
+    page = tmp_path / "out.html"
+    outcome = command_line("report", trace_folder, "-o", page, "--title", "My run")
+    assert outcome.code == 0
+    assert str(page) in outcome.err
+    assert read_page(page.read_text()).title == "My run"
+    assert len(read_report(page.read_text()).spans) == 5
+
+
+@pytest.mark.parametrize("name", ["small.opscope", "small"])
+def test_without_a_name_it_is_called_after_the_trace(
+    command_line, trace_folder, tmp_path, monkeypatch, name
+):
+    monkeypatch.chdir(tmp_path)
+    trace_folder.rename(tmp_path / name)
+    assert command_line("report", name).code == 0
+    assert (tmp_path / "small.html").is_file()
+
+
+def test_an_empty_trace_is_a_page_too(command_line, tmp_path):
+    Trace({}, Names.from_strings([])).save(tmp_path / "empty.opscope")
+    outcome = command_line("report", tmp_path / "empty.opscope", "-o", tmp_path / "a.html")
+    assert outcome.code == 0, outcome.err
+    assert read_report((tmp_path / "a.html").read_text()).spans == []
+
+
+def test_a_chrome_trace_of_another_profiler_will_do(command_line, trace_folder, tmp_path):
+    command_line("export", trace_folder, "-o", tmp_path / "other.json")
+    outcome = command_line("report", tmp_path / "other.json", "-o", tmp_path / "a.html")
+    assert outcome.code == 0
+    assert len(read_report((tmp_path / "a.html").read_text()).spans) >= 5
+
+
+def test_a_place_that_cannot_be_written_is_said(command_line, trace_folder, tmp_path):
+    outcome = command_line("report", trace_folder, "-o", tmp_path / "no" / "a.html")
+    assert outcome.code == 2
+    assert "Cannot write" in outcome.complaint
+
+
+def test_exports_by_name(command_line, trace_folder, tmp_path):
+    for name in ("a.pftrace", "a.speedscope.json"):
+        assert command_line("export", trace_folder, "-o", tmp_path / name).code == 0
+    assert (tmp_path / "a.pftrace").read_bytes()[:1] == b"\x0a"
+    assert "www.speedscope.app" in (tmp_path / "a.speedscope.json").read_text()

@@ -1,0 +1,169 @@
+"""What the page is told: the numbers of the analyses, spans with nothing lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opscope.report.findings import Finding
+from opscope.report.page import report_html
+from opscope.report.span_section import GPU_KIND
+from opscope.trace.schema import EventKind
+from support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
+from support.read_report import read_report
+
+
+def report_of(trace, **options):
+    return read_report(report_html(trace, **options))
+
+
+@pytest.fixture
+def training():
+    return build_trace(
+        [
+            span("ProfilerStep#0", 0, 100),
+            span("Net_0", 5, 60, kind=EventKind.MODULE_CALL, module="Net_0"),
+            span(
+                "aten::mm", 10, 30, inputs=[tensor(2, 3), tensor(3, 4)],
+                caller=("train.py", 7, "main"), sequence_number=1,
+            ),
+            span("aten::empty", 11, 12, inputs=[tensor(2, 3), tensor(3, 4)]),
+            span("cudaLaunchKernel", 15, 16, kind=EventKind.RUNTIME_CALL),
+            span("work", 20, 40, "worker"),
+            span("aten::relu", 70, None),
+        ],
+        allocations=[allocation(11.5, 4096, address=0x1)],
+        gpu=[kernel("gemm", 17, 29, launch=4)],
+        metadata={"program": "/home/me/train.py", "torch_version": "2.13.0"},
+        ledger={
+            "events": {"recorded": 7, "dropped: memory budget": 3},
+            "recorder": {"cost_ns: span": 50.0},
+        },
+    )  # fmt: skip
+
+
+def test_spans_are_line_by_line(training):
+    report = report_of(training)
+    assert [line["name"] for line in report.data["spans"]["lines"]] == [
+        "main", "worker", "stream 7",
+    ]  # fmt: skip
+    assert report.spans == [
+        ("ProfilerStep#0", 0, 100_000, 0),
+        ("nn.Module: Net_0", 5_000, 60_000, 0),
+        ("aten::mm", 10_000, 30_000, 0),
+        ("aten::empty", 11_000, 12_000, 0),
+        ("cudaLaunchKernel", 15_000, 16_000, 0),
+        ("aten::relu", 70_000, 100_000, 0),
+        ("work", 20_000, 40_000, 1),
+        ("gemm", 17_000, 29_000, 2),
+    ]
+    assert report.data["spans"]["unfinished"] == [5]
+
+
+def test_labels_have_kinds(training):
+    labels = report_of(training).data["spans"]["labels"]
+    kinds = dict(zip(labels["text"], labels["kind"], strict=True))
+    assert kinds["nn.Module: Net_0"] == EventKind.MODULE_CALL
+    assert kinds["gemm"] == GPU_KIND
+
+
+def test_argument_shapes_are_texts_by_span(training):
+    report = report_of(training)
+    texts, column = report.data["spans"]["inputs"], report.columns["inputs"]
+    shown = [texts[row - 1] if row else "" for row in column.tolist()]
+    assert shown == ["", "", "[2, 3], [3, 4]", "[2, 3], [3, 4]", "", "", ""]
+
+
+def test_arrows_are_spans_to_spans(training):
+    report = report_of(training)
+    assert report.columns["arrowSource"].tolist() == [4]
+    assert report.columns["arrowTarget"].tolist() == [7]
+
+
+def test_tables(training):
+    data = report_of(training).data
+    operators = data["operators"]["columns"]
+    mm = operators["name"].index("aten::mm")
+    assert operators["self"][mm] == 19_000 - 1_000
+    assert operators["total"][mm] == 20_000
+    assert operators["deviceTotal"][mm] == 12_000
+    assert data["operatorsByShape"]["columns"]["shapes"][
+        data["operatorsByShape"]["columns"]["name"].index("aten::mm")
+    ] == "[2, 3], [3, 4]"  # fmt: skip
+    assert data["modules"]["columns"]["name"] == ["Net_0"]
+    assert data["sources"]["columns"]["file"] == ["train.py"]
+    assert data["sources"]["columns"]["total"] == [20_000]
+
+
+def test_the_run_says_what_is_missing_and_what_it_cost(training):
+    run = report_of(training).data["run"]
+    assert run["dropped"] == 3
+    assert run["costNs"] == 7 * 50.0
+    assert run["startedNs"] == str(ORIGIN_NS)
+    assert ["torch", "2.13.0"] in run["machine"]
+    assert run["counts"]["events"] == 7
+    assert report_of(training).data["title"] == "train.py"
+
+
+def test_steps_and_memory(training):
+    data = report_of(training).data
+    assert data["steps"]["number"] == [0]
+    assert data["steps"]["duration"] == [100_000]
+    (memory,) = data["memory"]
+    assert memory["peakBytes"] == 4096
+    assert memory["groups"]["operator"] == [{"name": "aten::mm", "bytes": 4096, "blocks": 1}]
+    assert memory["groups"]["module"] == [{"name": "nn.Module: Net_0", "bytes": 4096, "blocks": 1}]
+    assert memory["blocks"] == [
+        {"bytes": 4096, "time": 11_500, "until": -1, "span": 3, "name": "aten::mm"}
+    ]
+
+
+def test_findings_come_most_severe_first_and_point_at_spans(training):
+    findings = [
+        Finding(title="small", explanation="", severity="low"),
+        Finding(
+            title="big", explanation="because", severity="high", events=(5, 2), time_ns=9,
+            sources=("train.py:7",), link="javascript:alert(1)",
+        ),
+    ]  # fmt: skip
+    big, small = report_of(training, findings=findings).data["findings"]
+    assert (big["title"], big["spans"], big["time"]) == ("big", [6, 2], 9)
+    assert big["link"] == ""  # only https
+    assert small["title"] == "small"
+
+
+def test_tables_are_cut_where_nobody_reads_on(monkeypatch):
+    monkeypatch.setattr("opscope.report.table_sections.MOST_ROWS", 2)
+    trace = build_trace([span(f"op{i}", i * 10, i * 10 + i) for i in range(1, 5)])
+    section = report_of(trace).data["operators"]
+    assert (section["columns"]["name"], section["rows"], section["allRows"]) == (
+        ["op4", "op3"], 2, 4,
+    )  # fmt: skip
+
+
+spans_of_any_kind = st.lists(
+    st.tuples(
+        st.integers(0, 40), st.integers(0, 40), st.sampled_from(["main", "worker"]), st.booleans()
+    ),
+    max_size=30,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(spans_of_any_kind)
+def test_no_span_is_lost(described):
+    rows = sorted(described)
+    spans = [
+        span(f"s{i}", start, start + length, thread, parent=-1, is_async=is_async)
+        for i, (start, length, thread, is_async) in enumerate(rows)
+    ]
+    report = report_of(build_trace(spans))
+    origin = rows[0][0] if rows else 0
+    threads = [line["name"] for line in report.data["spans"]["lines"]]
+    found = Counter((name, start, end, threads[line]) for name, start, end, line in report.spans)
+    assert found == Counter(
+        (s.name, (s.start - origin) * 1000, (s.end - origin) * 1000, s.thread) for s in spans
+    )
