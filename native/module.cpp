@@ -11,6 +11,7 @@
 #include "annotation.h"
 #include "columns.h"
 #include "recorder.h"
+#include "sources/python_fast_annotation.h"
 #include "sources/python_calls.h"
 #include "writers/bindings.h"
 
@@ -325,6 +326,7 @@ NB_MODULE(_native, m) {
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);
   m.def("discard_window", &discard_window, "window"_a);
   m.def("decode", &decode, "window"_a, "prefixes"_a);
+  m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "module_class"_a.none(), "module_code"_a.none(),
         "optimizer_code"_a.none(), "parameter_reader"_a.none());
   m.def("attach_bridge", &attach_bridge, "path"_a);

@@ -220,15 +220,15 @@ print([event.name for event in inner.events() if "sin" in event.name])
 
 
 def test_a_program_that_uses_torch_profiler(execute):
-    recorded = execute(USES_TORCH_PROFILER, environment={"OPSCOPE_DROP_IN": "1"})
+    recorded = execute(USES_TORCH_PROFILER)
     assert (recorded.code, recorded.out) == (0, b"['aten::sin']\n"), recorded.err
     assert "aten::sin" in recorded.names()
 
 
 def test_torch_profiler_without_the_drop_in(execute):
-    recorded = execute(USES_TORCH_PROFILER, environment={"OPSCOPE_DROP_IN": ""})
+    recorded = execute(USES_TORCH_PROFILER, environment={"OPSCOPE_DROP_IN": "0"})
     assert recorded.code == 1
-    assert "Set OPSCOPE_DROP_IN=1" in recorded.err
+    assert "Remove OPSCOPE_DROP_IN=0" in recorded.err
 
 
 def test_ranks_of_a_job_share_a_folder(execute):

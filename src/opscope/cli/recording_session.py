@@ -41,7 +41,9 @@ class RecordingSession:
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
         try:
-            if os.environ.get("OPSCOPE_DROP_IN") == "1":
+            # torch allows one profiler on a thread, so a program that uses torch.profiler itself
+            # can only run if that is opscope too.
+            if os.environ.get("OPSCOPE_DROP_IN") != "0":
                 install()
             self._profile = opscope.profile(**self._profile_arguments())
             self._profile.start()

@@ -26,8 +26,9 @@ _WHAT = "What to record"
 _WHERE = "What to write and print"
 
 _USES_TORCH_PROFILER = (
-    "The program uses torch.profiler, which cannot run while opscope records. Set OPSCOPE_DROP_IN=1"
-    " to have torch.profiler record with opscope too, or run the program without opscope run."
+    "The program uses torch.profiler, which cannot run while opscope records. Remove "
+    "OPSCOPE_DROP_IN=0 to have torch.profiler record with opscope too, or run the program without "
+    "opscope run."
 )
 
 
@@ -130,8 +131,8 @@ def run(
     code. Everything opscope says goes to standard error. Recording begins when the program
     imports torch.
 
-    A program that uses torch.profiler itself needs OPSCOPE_DROP_IN=1 in its environment, which
-    puts opscope beneath torch.profiler.
+    In a program that uses torch.profiler itself, that records with opscope too; set
+    OPSCOPE_DROP_IN=0 to leave torch.profiler as it is, which cannot run meanwhile.
 
     The trace is written however the program ends: normally, by an exception, by sys.exit, by
     Ctrl-C or by SIGTERM. Three ends cannot be noticed from inside a process and lose the

@@ -84,8 +84,9 @@ def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track])
 def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the program put into the trace, wherever the trace came from."""
     if "imported_from" not in metadata:
+        job = {key: metadata[key] for key in ("distributedInfo",) if metadata.get(key)}
         user = metadata.get("user")
-        return user if isinstance(user, dict) else {}
+        return {**job, **user} if isinstance(user, dict) else job
     ours = _OWN_KEYS | {"imported_from", "process_names", "otherData", *_FLAGS}
     return {key: value for key, value in metadata.items() if key not in ours}
 

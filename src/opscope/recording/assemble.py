@@ -132,4 +132,21 @@ def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, A
         "program": sys.argv[0] if sys.argv else "",
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
+        **_distributed_info(),
+    }
+
+
+def _distributed_info() -> dict[str, Any]:
+    """Which rank of which job this is, under the key torch uses; empty outside a job."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return {}
+    return {
+        "distributedInfo": {
+            "backend": distributed.get_backend(),
+            "rank": distributed.get_rank(),
+            "world_size": distributed.get_world_size(),
+            "pg_count": distributed.get_pg_count(),
+            "pg_config": distributed.distributed_c10d._get_all_pg_configs(),
+        }
     }

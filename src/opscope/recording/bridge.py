@@ -63,7 +63,7 @@ def status() -> BridgeStatus:
     try:
         path = _library_path()
         version = str(_torch().__version__)
-    except ImportError:
+    except BridgeError:
         return BridgeStatus(None, _compiler(), None, False, False)
     return BridgeStatus(version, _compiler(), path, _is_valid(path), _loaded is not None)
 

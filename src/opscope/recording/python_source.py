@@ -23,6 +23,9 @@ def set_up_python_source() -> None:
 
     module_call: Any = torch.nn.Module.__call__
     optimizer_step: Any = getattr(torch.optim.Optimizer, "_optimizer_step_code", None)
+    fast_annotation = getattr(torch._C._profiler, "_RecordFunctionFast", None)
+    if fast_annotation is not None:
+        _native.guard_fast_annotations(fast_annotation)
     package = Path(__file__).parent.parent
     _native.set_up_python(
         str(package) + os.sep,

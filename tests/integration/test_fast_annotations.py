@@ -1,0 +1,65 @@
+"""torch's _RecordFunctionFast around operators, while recording starts under its feet."""
+
+import threading
+
+import opscope
+import pytest
+import torch
+
+RecordFunctionFast = torch._C._profiler._RecordFunctionFast
+
+
+@pytest.fixture(autouse=True)
+def recorder_is_set_up():
+    with opscope.profile():
+        pass
+
+
+def test_a_thread_is_adopted_inside_one():
+    # GIVEN a thread that entered a span while nothing was recording
+    entered, go_on, errors = threading.Event(), threading.Event(), []
+
+    def work():
+        try:
+            with RecordFunctionFast("entered before"):
+                entered.set()
+                go_on.wait()
+                torch.ones(2)
+            with RecordFunctionFast("entered after"):
+                torch.ones(2)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait()
+
+    # WHEN it runs its first operator under a profile
+    with opscope.profile(profile_memory=True) as prof:
+        go_on.set()
+        thread.join()
+
+    # THEN leaving the span does no harm, and the next one is seen
+    assert errors == []
+    names = [event.name for event in prof.events()]
+    assert "entered before" not in names
+    assert names.count("entered after") == 1
+
+
+def test_errors_of_the_program_come_through():
+    with opscope.profile(), pytest.raises(ValueError, match="kept"), RecordFunctionFast("span"):
+        raise ValueError("kept")
+
+
+def test_a_cold_compilation(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    torch._dynamo.reset()
+
+    def program(x):
+        return (x.sin() + x.cos()).sum()
+
+    x = torch.linspace(0, 1, 64)
+    with opscope.profile(profile_memory=True) as prof:
+        result = torch.compile(program)(x)
+    torch.testing.assert_close(result, program(x))
+    assert any(event.name.startswith("Torch-Compiled Region") for event in prof.events())
