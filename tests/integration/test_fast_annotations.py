@@ -2,9 +2,10 @@
 
 import threading
 
-import opscope
 import pytest
 import torch
+
+import opscope
 
 RecordFunctionFast = torch._C._profiler._RecordFunctionFast
 
