@@ -24,6 +24,7 @@ struct ThreadSpans {
   std::vector<uint64_t> initial_ends;
 
   std::vector<const Record*> spans;
+  std::vector<uint32_t> indices;       // of spans in the log, where process-wide ids are made of them
   std::vector<int32_t> parents;        // ordinal in `spans`, kNone
   std::vector<const Record*> memory;   // allocations, frees, failures
   std::vector<int32_t> memory_spans;   // the span each happened in
@@ -176,6 +177,7 @@ class WindowDecoder {
       const uint32_t offset = record.parent - static_cast<uint32_t>(slice.begin);
       const bool known = record.parent != kNoParent && offset < enclosing.size();
       enclosing[index - slice.begin] = add_record(thread, record, known ? enclosing[offset] : kNone);
+      if (window_.process_ids) thread.indices.resize(thread.spans.size(), static_cast<uint32_t>(index));
     });
     out_.dropped += slice.dropped;
   }
@@ -369,9 +371,16 @@ class WindowDecoder {
     e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.detail) : 0);
     e.unfinished.push_back(unfinished);
     e.is_async.push_back(is_async);
+    if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
     if ((window_.wants & (kWantPython | kWantModules)) != 0) {
       python_.add_event(record, static_cast<int32_t>(e.thread.size() - 1), parent);
     }
+  }
+
+  // The same in every window: which thread, and the place in its log.
+  static int64_t process_id(const ThreadSpans& thread, size_t i) {
+    if (thread.log == nullptr || i >= thread.indices.size()) return -1;
+    return static_cast<int64_t>(thread.log->number << 32) + thread.indices[i] + 1;
   }
 
   static ArenaCursor cursor_of(const ThreadSpans& thread) {

@@ -23,6 +23,7 @@ struct EventColumns {
   std::vector<int32_t> thread, parent, name, overload, forward_thread, launch_thread;
   std::vector<uint8_t> kind, scope, unfinished, is_async;
   std::vector<int64_t> start_ns, duration_ns, sequence_number;
+  std::vector<int64_t> record_function_id;  // empty: row number + 1
 };
 
 struct TensorColumns {

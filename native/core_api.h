@@ -27,6 +27,7 @@ enum Want : uint32_t {
   kWantGc = 1u << 7,           // garbage collections
   kWantAnnotations = 1u << 8,  // spans the user named
   kWantNewThreads = 1u << 9,   // Python calls also of threads that begin later
+  kWantProcessIds = 1u << 10,  // ids of spans that are the same in every window open meanwhile
 };
 
 struct CoreApi {

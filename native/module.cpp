@@ -46,6 +46,7 @@ nb::dict events(EventColumns&& e) {
   table["start_ns"] = array(std::move(e.start_ns));
   table["duration_ns"] = array(std::move(e.duration_ns));
   table["sequence_number"] = array(std::move(e.sequence_number));
+  if (!e.record_function_id.empty()) table["record_function_id"] = array(std::move(e.record_function_id));
   table["forward_thread"] = array(std::move(e.forward_thread));
   table["launch_thread"] = array(std::move(e.launch_thread));
   table["unfinished"] = bools(std::move(e.unfinished));
@@ -350,6 +351,7 @@ NB_MODULE(_native, m) {
   wants["GC"] = static_cast<uint32_t>(kWantGc);
   wants["ANNOTATIONS"] = static_cast<uint32_t>(kWantAnnotations);
   wants["NEW_THREADS"] = static_cast<uint32_t>(kWantNewThreads);
+  wants["PROCESS_IDS"] = static_cast<uint32_t>(kWantProcessIds);
   bind_annotation(m);
   bind_writers(m);
 }

@@ -111,6 +111,11 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
   window->wants = wants;
   window->only_thread = all_threads ? 0 : system_thread_id();
   window->first_new_thread = next_thread_;
+  for (const auto& [other_id, other] : windows_) {
+    if (!other->open || ((other->wants | wants) & kWantProcessIds) == 0) continue;
+    window->process_ids = other->process_ids = true;
+  }
+  window->process_ids |= (wants & kWantProcessIds) != 0;
   const bool alone = std::none_of(windows_.begin(), windows_.end(),
                                   [](const auto& entry) { return entry.second->open; });
   if (alone) fault_.clear();

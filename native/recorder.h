@@ -52,6 +52,7 @@ struct Window {
   uint32_t wants = 0;
   int64_t only_thread = 0;  // system thread id to narrow to, 0 for all
   bool open = true;
+  bool process_ids = false;       // spans have the same ids as in the windows open meanwhile
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
   std::string fault;              // why recording ended before the window did, or empty
   ClockAnchor started;

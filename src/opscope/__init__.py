@@ -16,6 +16,7 @@ from opscope.errors import (
 )
 from opscope.export.formats import export_trace as _export_trace
 from opscope.export.tensorboard import tensorboard_trace_handler
+from opscope.observer import ExecutionTraceObserver
 from opscope.profiler import profile
 from opscope.schedule import ProfilerAction, schedule
 from opscope.trace.load import load
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BridgeError",
+    "ExecutionTraceObserver",
     "LifecycleError",
     "MissingDependencyError",
     "OpscopeError",

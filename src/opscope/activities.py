@@ -108,8 +108,9 @@ def recording_options(settings: profile, all_threads: bool) -> RecordingOptions:
     return RecordingOptions(
         **chosen,
         shapes=settings.record_shapes or settings.with_flops,
+        outputs=settings.record_outputs,
         modules=settings.with_modules,
-        overloads=bool(experimental.get("capture_overload_names")),
+        overloads=settings.record_outputs or bool(experimental.get("capture_overload_names")),
         all_threads=all_threads,
     )
 

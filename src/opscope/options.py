@@ -21,6 +21,7 @@ class RecordingOptions:
         gc_pauses: garbage collections, as spans.
         all_threads: every thread of the process; otherwise only the one that starts.
         new_threads: Python calls also of threads that begin during the recording.
+        process_ids: give spans the ids that they have in every other recording that is under way.
     """
 
     operators: bool = True
@@ -34,6 +35,7 @@ class RecordingOptions:
     gc_pauses: bool = True
     all_threads: bool = True
     new_threads: bool = True
+    process_ids: bool = False
 
     _NATIVE = {
         "operators": "OPERATORS",
@@ -46,7 +48,14 @@ class RecordingOptions:
         "overloads": "OVERLOADS",
         "gc_pauses": "GC",
         "new_threads": "NEW_THREADS",
+        "process_ids": "PROCESS_IDS",
     }
+
+    def union(self, other: RecordingOptions) -> RecordingOptions:
+        """What either asks for."""
+        return RecordingOptions(
+            **{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)}
+        )
 
     def native_wants(self, bits: dict[str, int]) -> int:
         """These options as the recorder's bit mask; ``bits`` maps its names to values."""

@@ -17,6 +17,7 @@ from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.errors import LifecycleError, UsageError
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.perfetto import write_perfetto
+from opscope.observer import ExecutionTraceObserver
 from opscope.recording.recorder import Recording
 from opscope.report.notebook import overview_html
 from opscope.report.page import write_report
@@ -51,12 +52,14 @@ class profile:
         experimental_config: torch's ``_ExperimentalConfig``; the switches that mean something here
             are honoured.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the
-            same steps.
+            same steps. opscope's own shows the same events, under the same ids.
         acc_events: keep the events of all cycles, not only of the last.
         use_cuda: deprecated, use ``activities``.
         custom_trace_id_callback: makes the id of each cycle's trace.
         post_processing_timeout_s: accepted; post-processing takes no time worth limiting.
         all_threads: record every thread of the process, not only the one that starts.
+        record_outputs: results of operators and overload names too, all that an execution trace
+            needs; implies ``record_shapes``.
 
     Raises:
         UsageError: an option or activity makes no sense.
@@ -80,14 +83,18 @@ class profile:
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
         all_threads: bool = True,
+        record_outputs: bool = False,
     ) -> None:
         self.activities, self.activity_filters = parse_activities(activities, use_cuda)
-        self.record_shapes = record_shapes
+        self.record_shapes = record_shapes or record_outputs
+        self.record_outputs = record_outputs
         self.profile_memory = profile_memory
         self.with_stack = with_stack
         self.with_flops = with_flops
         self.with_modules = with_modules
         self.experimental_config = experimental_config
+        if execution_trace_observer is None:
+            execution_trace_observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()
         self.execution_trace_observer = execution_trace_observer
         self.acc_events = acc_events
         self.custom_trace_id_callback = custom_trace_id_callback
@@ -199,7 +206,9 @@ class profile:
             self._start_recording()
 
     def _start_recording(self) -> None:
-        recording = Recording(self._options)
+        observer = self.execution_trace_observer
+        shared = self._recording_shared_with(observer)
+        recording = shared or Recording(self._options)
         recording.prepare()
         callback = self.custom_trace_id_callback
         self._trace_id = callback() if callback is not None else uuid.uuid4().hex.upper()
@@ -207,10 +216,18 @@ class profile:
         if not self.acc_events:
             self._finished = []
             self._view = None
-        if self.execution_trace_observer is not None:
-            self.execution_trace_observer.start()
+        if observer is not None and shared is None:
+            observer.start()
         recording.start()
         self._recording = recording
+        if observer is not None and shared is not None:
+            observer.start()
+
+    def _recording_shared_with(self, observer: Any) -> Recording | None:
+        """One recording for both this and the observer, so that both show the same events."""
+        if not isinstance(observer, ExecutionTraceObserver):
+            return None
+        return observer.shared_recording(self._options)
 
     def _stop_recording(self) -> None:
         if self._recording is None:

@@ -16,16 +16,18 @@ SOURCE = Path(opscope.errors.__file__).parent
 # before it, and its own part.
 LEAVES = ["errors", "schedule", "options", "thread_pool", "_native"]
 PIPELINE = ["trace", "tree", "analysis", "export", "report", "drop_in"]
-RECORDER = ["recording", "annotate", "activities", "profiler"]
+RECORDER = ["recording", "annotate", "activities", "observed_file", "observer", "profiler"]
 
 MAY_IMPORT = {
     **{leaf: {"errors"} for leaf in LEAVES},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
     # Beneath torch's own profiler it also controls the recorder.
-    "drop_in": {*LEAVES, *PIPELINE, "recording", "annotate", "activities"},
+    "drop_in": {*LEAVES, *PIPELINE, "recording", "annotate", "activities", "observer"},
     "annotate": {*LEAVES, "recording"},
     "activities": {*LEAVES},
+    "observed_file": {*LEAVES, "trace", "export", "recording"},
+    "observer": {*LEAVES, "recording", "observed_file"},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
     "__init__": {*LEAVES, *PIPELINE, *RECORDER},
     "cli": {*LEAVES, *PIPELINE, *RECORDER, "__init__"},

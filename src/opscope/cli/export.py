@@ -15,6 +15,7 @@ from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.execution_trace import write_execution_trace
 from opscope.export.output_file import write_file
 from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
@@ -28,12 +29,14 @@ class Format(str, Enum):
     CHROME = "chrome"
     PERFETTO = "perfetto"
     SPEEDSCOPE = "speedscope"
+    EXECUTION_TRACE = "execution-trace"
     STACKS = "stacks"
     CSV = "csv"
     TRACE = "trace"
 
 
 SUFFIXES: dict[Format, tuple[str, ...]] = {
+    Format.EXECUTION_TRACE: (".et.json", ".et.json.gz"),
     Format.SPEEDSCOPE: (".speedscope.json", ".speedscope.json.gz"),
     Format.CHROME: (".json", ".json.gz"),
     Format.PERFETTO: (".pftrace", ".pftrace.gz", ".perfetto-trace"),
@@ -64,6 +67,7 @@ def export(
     - chrome: for chrome://tracing, Perfetto and the tools that read torch.profiler's files
     - perfetto: Perfetto's own format, a tenth of the size
     - speedscope: for speedscope.app, a flame chart per thread
+    - execution-trace: operators with arguments and results, as torch's ExecutionTraceObserver
     - stacks: collapsed stacks, for flame graphs
     - csv: averages by operator, as `opscope summary --format csv --row-limit -1`
     - trace: opscope's own folder, for example from another profiler's Chrome trace
@@ -99,6 +103,8 @@ def _writer(format: Format, metric: str) -> Callable[[Trace, Path], object]:
         return write_perfetto
     if format is Format.SPEEDSCOPE:
         return write_speedscope
+    if format is Format.EXECUTION_TRACE:
+        return write_execution_trace
     if format is Format.STACKS:
         return lambda trace, path: write_stacks(trace, path, metric)
     if format is Format.CSV:

@@ -14,6 +14,7 @@ from opscope.drop_in.function_event_avg import FunctionEventAvg
 from opscope.drop_in.install import Replacement, importers
 from opscope.drop_in.kineto_event import KinetoEvent, ProfilerResult
 from opscope.drop_in.profiler_event import ProfilerEvent
+from opscope.observer import ExecutionTraceObserver
 from opscope.trace.concat import concat_traces
 
 _EXTRA_FIELDS = {
@@ -73,6 +74,8 @@ def replacements() -> Iterator[Replacement]:
                 continue
             for module in importers(original, name):
                 yield module, name, value
+    for module in importers(torch.profiler.ExecutionTraceObserver, "ExecutionTraceObserver"):
+        yield module, "ExecutionTraceObserver", ExecutionTraceObserver
     yield autograd_profiler.profile, "_ensure_function_events", _ensure_function_events
     yield autograd_profiler.profile, "_parse_kineto_results", _parse_kineto_results
     yield autograd_profiler.profile, "export_chrome_trace", _export_chrome_trace

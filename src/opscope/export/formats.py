@@ -9,6 +9,7 @@ from opscope.errors import UsageError
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
 from opscope.export.perfetto import write_perfetto
+from opscope.export.speedscope import write_speedscope
 from opscope.export.stacks import write_stacks
 from opscope.trace.trace import Trace
 
@@ -17,6 +18,7 @@ Writer = Callable[[Trace, str], object]
 WRITERS: dict[str, Writer] = {
     "chrome": write_chrome_trace,
     "perfetto": write_perfetto,
+    "speedscope": write_speedscope,
     "stacks": write_stacks,
     "execution-trace": write_execution_trace,
 }
@@ -27,7 +29,7 @@ def export_trace(trace: Trace, format: str, path: str | os.PathLike[str]) -> Non
 
     Args:
         trace: any.
-        format: ``chrome``, ``perfetto``, ``stacks`` or ``execution-trace``.
+        format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks`` or ``execution-trace``.
         path: of the file, which is replaced; a name that ends in ``.gz`` compresses it.
 
     Raises:

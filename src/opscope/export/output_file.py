@@ -8,6 +8,7 @@ stream: some readers stop after the first member of a concatenation.
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 import zlib
 from collections import deque
@@ -50,6 +51,26 @@ def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
         raise UsageError(
             f"Cannot write {name}: {reason}. Nothing was left there; choose a file in a folder "
             "that exists, that you may write to and that has room."
+        ) from error
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Make sure now that :func:`write_file` can work later; changes nothing.
+
+    Raises:
+        UsageError: it cannot; the message has the system's reason.
+    """
+    target = os.path.realpath(path)
+    try:
+        if os.path.exists(target) and not os.path.isfile(target):
+            with open(target, "ab"):
+                return
+        with tempfile.TemporaryFile(dir=os.path.dirname(target)):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"{os.fspath(path)} cannot be written: {error.strerror or error}. Choose a file in a "
+            "folder that exists and that you may write to."
         ) from error
 
 

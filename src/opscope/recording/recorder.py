@@ -6,7 +6,10 @@ import gc
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from opscope import _native
 from opscope.errors import LifecycleError
@@ -14,6 +17,8 @@ from opscope.options import RecordingOptions
 from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.narrow import narrowed
+from opscope.recording.process_groups import read_process_groups
 from opscope.recording.python_source import path_prefixes, set_up_python_source
 from opscope.trace.trace import Trace
 
@@ -29,10 +34,24 @@ class Recording:
     overlap. Memory is given back when the trace is decoded or the object is dropped.
     """
 
-    def __init__(self, options: RecordingOptions) -> None:
+    def __init__(
+        self, options: RecordingOptions, more: RecordingOptions | None = None, first_id: int = 1
+    ) -> None:
+        """Record what ``options`` ask for.
+
+        Args:
+            options: what ``trace`` shows.
+            more: what somebody else needs of the same span of time; ``everything`` has that too.
+            first_id: ``record_function_id`` of the first event.
+        """
         self.options = options
+        self._recorded = options if more is None else options.union(more)
+        self._first_id = first_id
+        self._groups: dict[str, Any] = {}
+        self._when_stopped: list[Callable[[], object]] = []
         self._window: int | None = None
         self._running = False
+        self._everything: Trace | None = None
         self._trace: Trace | None = None
         self._discard: weakref.finalize[Any, Any] | None = None
         self._lock = threading.Lock()
@@ -54,17 +73,19 @@ class Recording:
             LifecycleError: torch refused the callbacks, or this recording was stopped already.
         """
         self.prepare()
+        if self._recorded.outputs:
+            self._groups |= read_process_groups()
         with self._lock:
             if self._running:
                 return
             if self._window is not None:
                 raise LifecycleError("A recording runs once; make a new one to record again.")
-            if self.options.gc_pauses:
+            if self._recorded.gc_pauses:
                 _watch_gc(+1)
             _native.enter_thread()
             try:
-                wants = self.options.native_wants(_native.WANTS)
-                self._window = _native.open_window(wants, self.options.all_threads)
+                wants = self._recorded.native_wants(_native.WANTS)
+                self._window = _native.open_window(wants, self._recorded.all_threads)
             except RuntimeError as error:
                 raise LifecycleError(f"Recording could not start: {error}.") from error
             self._running = True
@@ -80,12 +101,20 @@ class Recording:
                 return
             _native.close_window(self._window)
             self._running = False
-        if self.options.gc_pauses:
+        if self._recorded.outputs:
+            self._groups |= read_process_groups()
+        if self._recorded.gc_pauses:
             _watch_gc(-1)
         if _native.statistics()["wanted"] == 0:
             _native.leave_thread()
             _set_torch_flag(False)
         _report_fault()
+        for callback in self._when_stopped:
+            callback()
+
+    def when_stopped(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` once this has stopped."""
+        self._when_stopped.append(callback)
 
     def pause(self, paused: bool) -> None:
         """Leave out what happens until resumed; nothing to do when not running."""
@@ -99,13 +128,26 @@ class Recording:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded; decoded once, off the GIL.
+        """What was asked for; decoded once, off the GIL.
 
         Raises:
             LifecycleError: not stopped yet, or never started.
         """
+        everything = self.everything
         with self._lock:
             if self._trace is None:
+                self._trace = narrowed(everything, self._recorded, self.options)
+            return self._trace
+
+    @property
+    def everything(self) -> Trace:
+        """What was recorded, for whomever; the events are those of ``trace``.
+
+        Raises:
+            LifecycleError: as ``trace``.
+        """
+        with self._lock:
+            if self._everything is None:
                 if self._window is None or self._running:
                     raise LifecycleError(
                         "There is no trace yet: a recording can be looked at once it has been "
@@ -114,8 +156,15 @@ class Recording:
                 decoded = _native.decode(self._window, path_prefixes())
                 if self._discard is not None:
                     self._discard()
-                self._trace = assemble_trace(decoded, self.options, recording_cost_ns())
-            return self._trace
+                events = decoded["events"]
+                if self._first_id != 1 and "record_function_id" not in events:
+                    first, count = self._first_id, len(events["start_ns"])
+                    events["record_function_id"] = np.arange(first, first + count, dtype=np.int64)
+                trace = assemble_trace(decoded, self._recorded, recording_cost_ns())
+                if self._groups:
+                    trace = trace.with_metadata({"process_groups": self._groups})
+                self._everything = trace
+            return self._everything
 
 
 def _watch_gc(change: int) -> None:

@@ -1,0 +1,170 @@
+"""The columns of a trace as the native execution trace writer wants them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from opscope import _native
+from opscope.export.chrome_columns import Columns, name_columns, row_ranges
+from opscope.export.chrome_header import window_of
+from opscope.export.collectives import find_collectives
+from opscope.export.json_text import to_json
+from opscope.export.operator_schemas import schemas_of_events
+from opscope.export.output_file import Block
+from opscope.export.value_rows import keyword_values, nested_values, value_columns
+from opscope.trace.dtypes import CPP_NAMES, ITEM_SIZES
+from opscope.trace.labels import DEVICES
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.self_time import minus_children
+
+BLOCK_BYTES = 4 << 20
+
+_ENGINE = "autograd::engine::evaluate_function: "
+_EVENTS = (
+    "thread", "parent", "name", "launch_thread", "scope", "start_ns", "duration_ns",
+    "record_function_id",
+)  # fmt: skip
+_NO_NODE = 255  # a kind that the writer leaves out
+
+
+class NodeWriter:
+    """Writes traces of one process one after another; ids and addresses go on from one to the next.
+
+    Attributes:
+        base_ns: Unix time that ``ts`` counts from; 0 before the first trace.
+    """
+
+    def __init__(self, *, with_times: bool = True) -> None:
+        self._writer = _native.ExecutionTraceWriter()
+        self._with_times = with_times
+        self.base_ns = 0
+
+    def blocks(self, trace: Trace, left_out: Any = None) -> Iterator[Block]:
+        """The nodes of ``trace`` in blocks of a few megabytes, each node with a comma before it.
+
+        ``left_out`` is a mask of events that are no nodes; what ran in them belongs to what is
+        around them.
+        """
+        self.base_ns = self.base_ns or base_ns_of(trace)
+        self._begin(trace, left_out)
+        while (block := self._writer.next_block(BLOCK_BYTES)) is not None:
+            yield block
+
+    def _begin(self, trace: Trace, left_out: Any) -> None:
+        schema, schemas = schemas_of_events(trace)
+        kernel, kernels = _kernels(trace)
+        extras, fragments = _collective_columns(trace)
+        kind = trace.events["kind"]
+        self._writer.begin(
+            {
+                **{f"events.{name}": trace.events[name] for name in _EVENTS},
+                **_links(trace),
+                "events.kind": kind if left_out is None else _without(kind, left_out),
+                "events.self_ns": _self_ns(trace),
+                "events.schema": schema,
+                "events.kernel": kernel,
+                "threads.number": _thread_numbers(trace),
+                **name_columns(trace),
+                **value_columns(trace),
+                **extras,
+            },
+            schemas=[to_json(text)[1:-1] for text in schemas],
+            kernels=kernels,
+            fragments=fragments,
+            nested=nested_values(trace),
+            dtype_names=[CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],
+            itemsizes=[ITEM_SIZES.get(code, 0) for code in range(max(CPP_NAMES) + 1)],
+            device_names=[DEVICES.get(code, "") for code in range(max(DEVICES) + 1)],
+            base_ns=self.base_ns,
+            has_times=self._with_times,
+        )
+
+
+def base_ns_of(trace: Trace) -> int:
+    """What the times of a trace count from, as in a Chrome trace."""
+    return window_of(trace, trace.metadata).base_ns
+
+
+def _without(kind: Any, left_out: Any) -> Any:
+    return np.where(left_out, _NO_NODE, kind).astype(np.uint8)
+
+
+def _links(trace: Trace) -> Columns:
+    """Sequence numbers and forward threads as torch records them.
+
+    A trace has those of a backward node on the engine's span around it too, as torch.profiler does;
+    an execution trace does not.
+    """
+    events, names = trace.events, trace.names
+    is_used = np.zeros(len(names) + 1, dtype=np.bool_)
+    is_used[events["name"]] = True
+    engine = [n for n in np.flatnonzero(is_used[:-1]).tolist() if names[n].startswith(_ENGINE)]
+    is_engine = np.isin(events["name"], engine)
+    return {
+        "events.sequence_number": np.where(is_engine, -1, events["sequence_number"]),
+        "events.forward_thread": np.where(is_engine, 0, events["forward_thread"]).astype(np.int32),
+    }
+
+
+def _self_ns(trace: Trace) -> Any:
+    """Duration of every node outside the nodes in it."""
+    events = trace.events
+    is_node = events["kind"] <= EventKind.ANNOTATION
+    counted = is_node & ~events["is_async"]
+    parent = nearest_ancestor(events["parent"], counted)
+    return np.maximum(minus_children(parent, events["duration_ns"], counted & (parent >= 0)), 0)
+
+
+def _thread_numbers(trace: Trace) -> Any:
+    """What the file calls each thread: torch's number, where it is known."""
+    threads = trace.table("threads")
+    torch_id = threads["torch_thread_id"]
+    return np.where(torch_id != 0, torch_id, threads["system_thread_id"]).astype(np.int64)
+
+
+def _kernels(trace: Trace) -> tuple[Any, list[tuple[str, str, str]]]:
+    """Which generated kernel each event launched, and what is said of those."""
+    row = np.full(len(trace.events), -1, dtype=np.int32)
+    texts: dict[tuple[str, str, str], int] = {}
+    found = keyword_values(trace, ("kernel_backend", "kernel_file", "stream"))
+    for event, values in found.items():
+        backend = str(values.get("kernel_backend", ""))
+        if not backend:
+            continue
+        file, stream = "", ""
+        if backend == "triton":
+            file = os.path.basename(str(values.get("kernel_file", "")))
+            stream = str(values["stream"]) if isinstance(values.get("stream"), int) else ""
+        text = (to_json(backend)[1:-1], to_json(file)[1:-1], stream)
+        row[event] = texts.setdefault(text, len(texts))
+    return row, list(texts)
+
+
+def _collective_columns(trace: Trace) -> tuple[Columns, list[str]]:
+    collectives = find_collectives(trace)
+    texts: dict[str, int] = {}
+    number = [texts.setdefault(_attributes(c.attributes), len(texts)) for c in collectives]
+    events = np.array([c.event for c in collectives], dtype=np.int64)
+    columns: Columns = {
+        "extras.rows": row_ranges(events, len(trace.events)),
+        "extras.fragment": np.array(number, dtype=np.int32),
+    }
+    return columns, list(texts)
+
+
+def _attributes(values: dict[str, Any]) -> str:
+    return "".join(
+        f',{{"name":"{name}","type":"{_type_of(name)}","value":{to_json(value)}}}'
+        for name, value in values.items()
+    )
+
+
+def _type_of(name: str) -> str:
+    numbers = ("in_msg_nelems", "out_msg_nelems", "global_rank_start", "global_rank_stride")
+    return "uint64" if name in (*numbers, "pg_size") else "string"
