@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <queue>
+#include <set>
 
 #include "arguments.h"
 #include "identity.h"
@@ -24,10 +25,10 @@ struct ThreadSpans {
   std::vector<uint64_t> initial_ends;
 
   std::vector<const Record*> spans;
-  std::vector<uint32_t> indices;       // of spans in the log, where process-wide ids are made of them
-  std::vector<int32_t> parents;        // ordinal in `spans`, kNone
-  std::vector<const Record*> memory;   // allocations, frees, failures
-  std::vector<int32_t> memory_spans;   // the span each happened in
+  std::vector<uint32_t> indices;      // of spans in the log, where process-wide ids are made of them
+  std::vector<int32_t> parents;       // ordinal in `spans`, kNone
+  std::vector<const Record*> memory;  // allocations, frees, failures
+  std::vector<int32_t> memory_spans;  // the span each happened in
   std::vector<const Record*> outputs;
   std::vector<int32_t> output_spans;
   std::vector<const Record*> parameters;
@@ -36,22 +37,30 @@ struct ThreadSpans {
 
 // Ends that were recorded apart from their span: it had left the stack, or ended on another thread.
 struct Ends {
-  std::unordered_map<uint64_t, std::vector<uint64_t>> by_key;           // in time order
+  using ByKey = std::unordered_map<uint64_t, std::vector<uint64_t>>;
+  ByKey by_key;  // in time order
+  ByKey noted;   // likewise: those of spans that were closed as well
   std::unordered_map<uint64_t, std::vector<const Record*>> open_spans;  // spans in search of one
   std::unordered_map<const Record*, uint64_t> found;
   uint64_t total = 0;
   uint64_t matched = 0;
 
-  // Takes the first end with this key after `start`, 0 if there is none.
+  // Takes the first end with this key after `start`, UINT64_MAX if there is none.
   uint64_t take(uint64_t key, uint64_t start) {
-    const auto entry = by_key.find(key);
-    if (entry == by_key.end()) return 0;
-    const auto end = std::lower_bound(entry->second.begin(), entry->second.end(), start);
-    if (end == entry->second.end()) return 0;
-    const uint64_t ticks = *end;
-    entry->second.erase(end);
-    ++matched;
+    const uint64_t apart = first(by_key, key, start);
+    const uint64_t also_noted = first(noted, key, start);
+    const uint64_t ticks = std::min(apart, also_noted);
+    if (ticks == UINT64_MAX) return ticks;
+    std::erase((ticks == apart ? by_key : noted)[key], ticks);
+    matched += ticks == apart ? 1 : 0;
     return ticks;
+  }
+
+  static uint64_t first(const ByKey& ends, uint64_t key, uint64_t start) {
+    const auto entry = ends.find(key);
+    if (entry == ends.end()) return UINT64_MAX;
+    const auto end = std::lower_bound(entry->second.begin(), entry->second.end(), start);
+    return end == entry->second.end() ? UINT64_MAX : *end;
   }
 
   // Gives each end to the last span with its key that began before it. A key is an address: when
@@ -63,7 +72,8 @@ struct Ends {
       const auto earlier = [](const Record* a, const Record* b) { return a->ticks < b->ticks; };
       std::sort(spans.begin(), spans.end(), earlier);
       for (const uint64_t end : entry->second) {
-        const auto after = std::find_if(spans.begin(), spans.end(), [&](auto* span) { return span->ticks > end; });
+        const auto after =
+            std::find_if(spans.begin(), spans.end(), [&](auto* span) { return span->ticks > end; });
         if (after == spans.begin()) continue;
         found[*std::prev(after)] = end;
         spans.erase(std::prev(after));
@@ -114,7 +124,9 @@ class WindowDecoder {
     out_.start_ns = clock_ns(window_.started.ticks);
     out_.end_ns = clock_ns(window_.stopped.ticks);
     for (const Slice& slice : window_.slices) collect_ends(slice);
-    for (auto& [key, ticks] : ends_.by_key) std::sort(ticks.begin(), ticks.end());
+    for (auto* ends : {&ends_.by_key, &ends_.noted}) {
+      for (auto& [key, ticks] : *ends) std::sort(ticks.begin(), ticks.end());
+    }
     for (const Slice& slice : window_.slices) collect(slice);
     collect_idle_threads();
     ends_.match();
@@ -158,8 +170,9 @@ class WindowDecoder {
   void collect_ends(const Slice& slice) {
     for_each_record(slice, [&](uint64_t, const Record& record) {
       if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
-      ends_.by_key[record.end].push_back(record.ticks);
-      ++ends_.total;
+      const bool noted = record.scope != 0;
+      (noted ? ends_.noted : ends_.by_key)[record.end].push_back(record.ticks);
+      ends_.total += noted ? 0 : 1;
     });
   }
 
@@ -210,7 +223,7 @@ class WindowDecoder {
     for (size_t i = thread.initial.size(); i-- > 0;) {
       Record& record = thread.initial[i];
       const uint64_t end = ends_.take(record.end, window_.started.ticks);
-      if (end == 0) continue;
+      if (end == UINT64_MAX) continue;
       thread.initial_ends[i] = end;
       record.store_end(end);
       record.store_state(SpanState::kClosed);
@@ -304,8 +317,7 @@ class WindowDecoder {
   void reserve_events() {
     EventColumns& e = out_.events;
     const size_t count = order_.size();
-    for (auto* column :
-         {&e.thread, &e.parent, &e.name, &e.overload, &e.forward_thread, &e.launch_thread})
+    for (auto* column : {&e.thread, &e.parent, &e.name, &e.overload, &e.forward_thread, &e.launch_thread})
       column->reserve(count);
     for (auto* column : {&e.kind, &e.scope, &e.unfinished, &e.is_async}) column->reserve(count);
     for (auto* column : {&e.start_ns, &e.duration_ns, &e.sequence_number}) column->reserve(count);
@@ -414,11 +426,14 @@ class WindowDecoder {
     }
   }
 
+  // An instance is read again whenever another window opens; its first reading in this one counts.
   void write_parameters() {
     ArgumentWriter writer(out_);
+    std::set<std::pair<uint8_t, uint32_t>> read;
     for (const ThreadSpans& thread : threads_) {
       ArenaCursor cursor = cursor_of(thread);
       for (const Record* record : thread.parameters) {
+        if (!read.emplace(record->scope, record->name).second) continue;
         const bool is_module = record->scope == 0;
         const int32_t module = is_module ? python_.module_row(record->name) : kNone;
         const int32_t optimizer = is_module ? kNone : python_.optimizer_row(record->name);
@@ -441,15 +456,13 @@ class WindowDecoder {
         rows.push_back({threads_[t].memory[i]->ticks, t, i});
       }
     }
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const Row& a, const Row& b) { return a.ticks < b.ticks; });
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ticks < b.ticks; });
     AllocationColumns& a = out_.allocations;
     for (const Row& row : rows) {
       const Record& record = *threads_[row.thread].memory[row.index];
       const int32_t span = threads_[row.thread].memory_spans[row.index];
-      const uint64_t* reserved = record.forward_thread == kNoArena
-                                     ? nullptr
-                                     : cursors[row.thread].at(record.forward_thread);
+      const uint64_t* reserved =
+          record.forward_thread == kNoArena ? nullptr : cursors[row.thread].at(record.forward_thread);
       a.event.push_back(span == kNone ? kNone : threads_[row.thread].ids[span]);
       a.thread.push_back(thread_row(row.thread));
       a.action.push_back(static_cast<uint8_t>(record.kind) - static_cast<uint8_t>(RecordKind::kAllocate));
@@ -467,7 +480,7 @@ class WindowDecoder {
   Recorder& recorder_;
   const Window& window_;
   TickConverter clock_;
-  std::deque<ThreadSpans> threads_;  // elements never move: spans point into them
+  std::deque<ThreadSpans> threads_;   // elements never move: spans point into them
   std::vector<uint32_t> order_;       // thread of each event, by event id
   std::vector<int32_t> thread_rows_;  // row in the threads table, made on first use
   Ends ends_;

@@ -58,15 +58,14 @@ struct Record {
                             // Python calls: where the caller was, as an offset into its code.
                             // Memory: arena position of the reserved total, kNoArena if zero
   RecordKind kind;
-  uint8_t scope;        // at::RecordScope. Memory: device type
+  uint8_t scope;        // at::RecordScope. Memory: device type. Closes: 1 if the span itself was closed
+                        // too, and only windows that opened after it need this
   uint8_t state;        // SpanState; written last by the owner, read by the decoder
   int8_t device_index;  // memory only
   uint32_t detail;      // Optimizer calls: row in the optimizer table. Annotations: torch's id of
                         // the thread that made one that runs on another, 0 if this one did
 
-  SpanState load_state() const {
-    return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE));
-  }
+  SpanState load_state() const { return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE)); }
   void store_state(SpanState value) {
     __atomic_store_n(&state, static_cast<uint8_t>(value), __ATOMIC_RELEASE);
   }

@@ -84,6 +84,20 @@ class ThreadLog {
     }
   }
 
+  // [owner] Says once more, apart from its span, that a span has ended: for windows that opened while
+  // it ran, which know it only by key.
+  void note_end(uint64_t key, uint64_t ticks) { append_end(key, ticks, /*noted=*/1); }
+
+  // [owner] Takes spans off the stack whose ends were not watched for and may have passed.
+  template <typename Predicate>
+  void abandon_if(Predicate&& predicate) {
+    std::erase_if(open_, [&](const OpenSpan& span) {
+      if (!predicate(span.record->kind)) return false;
+      span.record->store_state(SpanState::kAbandoned);
+      return true;
+    });
+  }
+
   // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
   Record* append(RecordKind kind) {
     Record* record = log_.next_record(arena_.current_block());
@@ -105,7 +119,9 @@ class ThreadLog {
   bool is_top(uint64_t key) const { return !open_.empty() && open_.back().key == key; }
   // [owner] What the innermost open span is; a kind that is no span outside all of them.
   RecordKind top_kind() const { return open_.empty() ? RecordKind::kClose : open_.back().record->kind; }
-  void count_drop() { dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void count_drop() {
+    dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 
   ChunkLog& log() { return log_; }
   const ChunkLog& log() const { return log_; }
@@ -114,14 +130,12 @@ class ThreadLog {
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
   // [reader, holding the registry's mutex] Gives back memory that no window needs.
-  void release_before(uint64_t first_needed) {
-    arena_.release_before(log_.release_before(first_needed));
-  }
+  void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
 
-  NameCache names;              // [owner]
-  uint32_t source_state = 0;    // [owner] free for the torch bridge: what it has set up here
-  int64_t system_thread_id;     // fixed but for the forking thread in a child
-  uint64_t number = 0;          // in order of creation; set by the registry
+  NameCache names;               // [owner]
+  uint32_t source_state = 0;     // [owner] free for the torch bridge: what it has set up here
+  int64_t system_thread_id;      // fixed but for the forking thread in a child
+  uint64_t number = 0;           // in order of creation; set by the registry
   const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
   std::atomic<uint64_t> torch_thread_id{0};
   std::atomic<bool> finished{false};  // its thread has ended
@@ -143,10 +157,15 @@ class ThreadLog {
       open_.resize(i);
       return;
     }
+    append_end(key, ticks, /*noted=*/0);
+  }
+
+  void append_end(uint64_t key, uint64_t ticks, uint8_t noted) {
     Record* record = append(RecordKind::kClose);
     if (record == nullptr) return;
     record->ticks = ticks;
     record->end = key;
+    record->scope = noted;
     publish();
   }
 

@@ -30,8 +30,10 @@ struct ThreadCache {
   std::array<Code, 1024> codes;
   std::array<CFunction, 512> functions;
   uint64_t epoch = 0;
-  bool busy = false;    // inside one of our own calls into Python: not to be recorded
-  uint32_t hidden = 0;  // how many of opscope's own functions are running: what they call is hidden
+  bool busy = false;       // inside one of our own calls into Python: not to be recorded
+  uint32_t hidden = 0;     // how many of opscope's own functions are running: what they call is hidden
+  uint64_t window = 0;     // as PythonCalls::window when this thread last looked
+  size_t older_spans = 0;  // how many spans on this thread's stack began before that window
 };
 
 ThreadCache& thread_cache() {
@@ -49,6 +51,35 @@ uint32_t frame_of(ThreadCache& cache, PyCodeObject* code) {
   auto& slot = cache.codes[(reinterpret_cast<uintptr_t>(code) >> 5) % cache.codes.size()];
   if (slot.code != code) slot = {code, frames.intern(code)};
   return slot.id;
+}
+
+// The first event of a thread after a window opened. Calls that began in earlier windows are known to
+// the new one as initial frames; while nobody watched they may have ended, too.
+void meet_window(ThreadCache& cache, ThreadLog& log) {
+  const PythonCalls& python = PythonCalls::instance();
+  if (cache.window < python.first_window) {
+    log.abandon_if([](RecordKind kind) {
+      return kind == RecordKind::kPythonCall || kind == RecordKind::kCCall ||
+             kind == RecordKind::kOptimizerCall;
+    });
+  }
+  cache.window = python.window;
+  cache.older_spans = log.depth();
+}
+
+ThreadCache& cache_of(ThreadLog& log) {
+  ThreadCache& cache = thread_cache();
+  if (cache.window != PythonCalls::instance().window) [[unlikely]]
+    meet_window(cache, log);
+  return cache;
+}
+
+// After a call on top of the stack has ended.
+void left_call(ThreadCache& cache, ThreadLog& log, uint64_t key, uint64_t ticks) {
+  if (log.depth() >= cache.older_spans) [[likely]]
+    return;
+  cache.older_spans = log.depth();
+  log.note_end(key, ticks);
 }
 
 uint64_t address_key(const void* address) { return reinterpret_cast<uintptr_t>(address); }
@@ -159,9 +190,10 @@ void enter_optimizer(ThreadCache& cache, ThreadLog& log, PyFrameObject* frame, u
 }  // namespace
 
 void python_enter(PyCodeObject* code, PyFrameObject* frame, uint64_t key, int32_t caller_offset) {
-  ThreadCache& cache = thread_cache();
   ThreadLog* log = Recorder::this_thread();
-  if (log == nullptr || cache.busy) return;
+  if (log == nullptr) return;
+  ThreadCache& cache = cache_of(*log);
+  if (cache.busy) return;
   const uint32_t id = frame_of(cache, code);
   if (id == kHiddenFrame) ++cache.hidden;
   if (cache.hidden != 0) return;
@@ -181,21 +213,24 @@ void python_leave(PyCodeObject* code, uint64_t key) {
   const uint64_t ticks = now_ticks();
   ThreadLog* log = Recorder::this_thread();
   if (log == nullptr) return;
-  if (log->close_top(key, ticks)) return;
-  ThreadCache& cache = thread_cache();
+  ThreadCache& cache = cache_of(*log);
+  if (log->close_top(key, ticks)) return left_call(cache, *log, key, ticks);
   if (cache.busy) return;
   const uint32_t id = frame_of(cache, code);
   if (cache.hidden != 0) {
     if (id == kHiddenFrame) --cache.hidden;
     return;
   }
-  if (id != kHiddenFrame && id != kModuleFrame) log->close_span(key, ticks);
+  if (id == kHiddenFrame || id == kModuleFrame) return;
+  log->close_span(key, ticks);
+  left_call(cache, *log, key, ticks);
 }
 
 void python_enter_c(PyObject* callable, int32_t offset) {
-  ThreadCache& cache = thread_cache();
   ThreadLog* log = Recorder::this_thread();
-  if (log == nullptr || cache.busy || cache.hidden != 0) return;
+  if (log == nullptr) return;
+  ThreadCache& cache = cache_of(*log);
+  if (cache.busy || cache.hidden != 0) return;
   const uint32_t name = c_function_name(cache, callable);
   publish(*log, open_call(*log, RecordKind::kCCall, address_key(callable) | 1, name, offset));
 }
@@ -203,7 +238,9 @@ void python_enter_c(PyObject* callable, int32_t offset) {
 void python_leave_c(PyObject* callable) {
   const uint64_t ticks = now_ticks();
   ThreadLog* log = Recorder::this_thread();
-  if (log != nullptr) log->close_if_open(address_key(callable) | 1, ticks);
+  if (log == nullptr) return;
+  cache_of(*log);
+  log->close_if_open(address_key(callable) | 1, ticks);
 }
 
 PythonCalls& PythonCalls::instance() {
@@ -212,8 +249,7 @@ PythonCalls& PythonCalls::instance() {
 }
 
 void PythonCalls::set_up(const char* hidden_folder, const char* shown_file, PyObject* module_class,
-                         PyObject* module_code, PyObject* optimizer_code,
-                         PyObject* parameter_reader) {
+                         PyObject* module_code, PyObject* optimizer_code, PyObject* parameter_reader) {
   frames.hide_files_under(hidden_folder, shown_file);
   if (PyType_Check(module_class)) module_class_ = reinterpret_cast<PyTypeObject*>(module_class);
   if (PyCode_Check(module_code)) frames.set_module_code(reinterpret_cast<PyCodeObject*>(module_code));
@@ -229,11 +265,17 @@ void PythonCalls::configure(uint32_t wanted) {
   const bool had_calls = (configured_ & kWantPython) != 0;
   const bool had_modules = (configured_ & (kWantPython | kWantModules)) != 0;
   configured_ = wanted;
+  this->modules.begin_window();
+  optimizers.begin_window();
+  ++window;
+  if (calls && !had_calls) first_window = window;
   if (modules != had_modules) hook_modules(modules);
   if (calls != had_calls) hook_calls(calls);
 }
 
-void PythonCalls::hook_calls(bool on) { occupied_threads_ = on ? install_call_hooks() : (remove_call_hooks(), 0); }
+void PythonCalls::hook_calls(bool on) {
+  occupied_threads_ = on ? install_call_hooks() : (remove_call_hooks(), 0);
+}
 
 // Subclasses have a copy of the slot, made when the class was; those made later are met in
 // enter_module().

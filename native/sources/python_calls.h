@@ -26,14 +26,17 @@ class PythonCalls {
   // that is, nn.Module and the
   // code of its __call__, the code where optimizers show themselves, and a function that returns an
   // instance's parameters (see recording/parameters.py). Any may be None.
-  void set_up(const char* hidden_folder, const char* shown_file, PyObject* module_class, PyObject* module_code,
-              PyObject* optimizer_code, PyObject* parameter_reader);
+  void set_up(const char* hidden_folder, const char* shown_file, PyObject* module_class,
+              PyObject* module_code, PyObject* optimizer_code, PyObject* parameter_reader);
 
   // Installs or removes hooks so that `wanted` is seen. `new_threads`: also threads not yet begun.
   void configure(uint32_t wanted);
   std::vector<InitialStack> capture_stacks();
   // No window can refer to frames and instances any more.
   void forget();
+
+  uint64_t window = 0;        // changes whenever a window opens
+  uint64_t first_window = 0;  // `window` since when calls have been watched without a break
 
   FrameTable frames;
   InstanceTable modules;

@@ -18,8 +18,12 @@ bool InstanceTable::is_current(const Known& known, PyObject* instance) const {
 
 uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
   const auto known = by_address_.find(instance);
-  *is_new = known == by_address_.end() || !is_current(known->second, instance);
-  if (!*is_new) return known->second.row;
+  if (known != by_address_.end() && is_current(known->second, instance)) {
+    *is_new = known->second.met_in != current_window_;
+    known->second.met_in = current_window_;
+    return known->second.row;
+  }
+  *is_new = true;
   if (known != by_address_.end()) {
     Py_XDECREF(known->second.reference);
     by_address_.erase(known);
@@ -32,7 +36,7 @@ uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
   const auto row = static_cast<uint32_t>(instances_.size());
   instances_.push_back({reinterpret_cast<uintptr_t>(instance), reinterpret_cast<uintptr_t>(type),
                         dot == nullptr ? type->tp_name : dot + 1});
-  by_address_.emplace(instance, Known{row, reference});
+  by_address_.emplace(instance, Known{row, current_window_, reference});
   return row;
 }
 

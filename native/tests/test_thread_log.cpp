@@ -185,4 +185,29 @@ TEST(the_cache_believes_an_address_only_with_its_text) {
   CHECK_SAME(cache.find(buffer, false), kNoName);
 }
 
+TEST(calls_whose_ends_were_not_watched_leave_the_stack_alone) {
+  Log log;
+  log.open(1, RecordKind::kPythonCall);
+  log.open(2, RecordKind::kAnnotation);
+  log.open(3, RecordKind::kPythonCall);
+  log.thread.abandon_if([](RecordKind kind) { return kind == RecordKind::kPythonCall; });
+  CHECK_SAME(log.thread.depth(), 1u);
+  CHECK(log.thread.is_top(2));
+  CHECK(log.at(0).load_state() == SpanState::kAbandoned);
+  CHECK(log.at(2).load_state() == SpanState::kAbandoned);
+  log.close(2);
+  CHECK(log.at(1).load_state() == SpanState::kClosed);
+}
+
+TEST(an_end_can_be_noted_beside_closing_its_span) {
+  Log log;
+  log.open(7, RecordKind::kPythonCall);
+  log.close(7);
+  log.thread.note_end(7, log.ticks++);
+  CHECK_SAME(log.size(), 2u);
+  CHECK(log.at(1).kind == RecordKind::kClose);
+  CHECK_SAME(log.at(1).end, 7u);
+  CHECK_SAME(static_cast<int>(log.at(1).scope), 1);
+}
+
 int main() { return opscope::tests::run_all(); }

@@ -1,4 +1,6 @@
 // What Python sees of the writers, but for Perfetto's: that is in perfetto_binding.cpp.
+#include "bindings.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -9,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "bindings.h"
 #include "chrome_json.h"
 #include "lanes.h"
 #include "python_columns.h"
@@ -123,9 +124,9 @@ ChromeTrace read_trace(const PythonColumns& columns) {
 // A ChromeWriter and the arrays it reads.
 class PyChromeWriter {
  public:
-  PyChromeWriter(nb::dict arrays, std::vector<std::string> tracks,
-                 std::vector<std::string> fragments, std::vector<std::string> dtype_names,
-                 std::string header, std::string footer, int64_t base_ns)
+  PyChromeWriter(nb::dict arrays, std::vector<std::string> tracks, std::vector<std::string> fragments,
+                 std::vector<std::string> dtype_names, std::string header, std::string footer,
+                 int64_t base_ns)
       : columns_(std::move(arrays)) {
     ChromeTrace trace = read_trace(columns_);
     trace.tracks = std::move(tracks);
@@ -162,9 +163,7 @@ nb::object place_on_lanes(nb::dict arrays) {
   if (lanes->empty()) return nb::none();
   auto* const data = lanes->data();
   const size_t size = lanes->size();
-  nb::capsule owner(lanes.release(), [](void* p) noexcept {
-    delete static_cast<std::vector<int32_t>*>(p);
-  });
+  nb::capsule owner(lanes.release(), [](void* p) noexcept { delete static_cast<std::vector<int32_t>*>(p); });
   return nb::cast(nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>(data, {size}, owner));
 }
 
@@ -175,9 +174,8 @@ void bind_writers(nb::module_& m) {
   using writers::PyChromeWriter;
   using Texts = std::vector<std::string>;
   nb::class_<PyChromeWriter>(m, "ChromeWriter")
-      .def(nb::init<nb::dict, Texts, Texts, Texts, std::string, std::string, int64_t>(),
-           "columns"_a, nb::kw_only(), "tracks"_a, "fragments"_a, "dtype_names"_a, "header"_a,
-           "footer"_a, "base_ns"_a)
+      .def(nb::init<nb::dict, Texts, Texts, Texts, std::string, std::string, int64_t>(), "columns"_a,
+           nb::kw_only(), "tracks"_a, "fragments"_a, "dtype_names"_a, "header"_a, "footer"_a, "base_ns"_a)
       .def("next_block", &PyChromeWriter::next_block, "size"_a);
   bind_perfetto(m);
   bind_execution_trace(m);

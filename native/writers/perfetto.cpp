@@ -26,8 +26,8 @@ namespace annotation {
 constexpr uint32_t kNameIid = 1, kBool = 2, kInt = 4, kTextIid = 17;
 }  // namespace annotation
 
-constexpr uint32_t kStateCleared = 1;     // SEQ_INCREMENTAL_STATE_CLEARED
-constexpr uint32_t kBootTime = 6;         // the clock that viewers measure everything in
+constexpr uint32_t kStateCleared = 1;       // SEQ_INCREMENTAL_STATE_CLEARED
+constexpr uint32_t kBootTime = 6;           // the clock that viewers measure everything in
 constexpr uint32_t kIncrementalClock = 64;  // the first that a sequence may define for itself
 
 // Annotation names that do not come with the trace, numbered after all that do.
@@ -240,8 +240,7 @@ void PerfettoWriter::write_flows(TextBuffer& out, size_t row) const {
   const PerfettoSpans& spans = trace_.spans[table_];
   const auto flows = spans.flow_rows[row];
   for (size_t i = flows.begin; i < flows.end; ++i) {
-    put_fixed(out, spans.flow_ends[i] ? track_event::kFlowEnds : track_event::kFlowStarts,
-              spans.flow_id[i]);
+    put_fixed(out, spans.flow_ends[i] ? track_event::kFlowEnds : track_event::kFlowStarts, spans.flow_id[i]);
   }
 }
 

@@ -62,9 +62,9 @@ struct PerfettoTrace {
   std::vector<std::string> categories;
   std::vector<PerfettoSpans> spans;
   std::vector<PerfettoCounter> counters;
-  int64_t base_ns = 0;            // nothing is earlier
-  uint32_t first_sequence = 1;    // sequences below it are those of the header
-  std::string header;             // packets that go first: clocks, descriptors of all tracks
+  int64_t base_ns = 0;          // nothing is earlier
+  uint32_t first_sequence = 1;  // sequences below it are those of the header
+  std::string header;           // packets that go first: clocks, descriptors of all tracks
 };
 
 // Not [MT]: one thread at a time. Needs no Python. The columns must outlive it.
@@ -87,7 +87,8 @@ class PerfettoWriter {
     std::pair<uint32_t, bool> number(size_t i) {
       if (i >= entries_.size()) entries_.resize(i + 1);
       Entry& entry = entries_[i];
-      if (entry.epoch == epoch_) [[likely]] return {entry.number, false};
+      if (entry.epoch == epoch_) [[likely]]
+        return {entry.number, false};
       entry = {epoch_, ++count_};
       return {entry.number, true};
     }
@@ -118,13 +119,13 @@ class PerfettoWriter {
   std::string_view name(int32_t row) const;
 
   PerfettoTrace trace_;
-  size_t table_ = 0;    // of trace_.spans; past them, counters
-  size_t line_ = 0;     // within the table, or number of the counter
-  size_t next_ = 0;     // position within the line
+  size_t table_ = 0;      // of trace_.spans; past them, counters
+  size_t line_ = 0;       // within the table, or number of the counter
+  size_t next_ = 0;       // position within the line
   bool started_ = false;  // the header is written
   bool in_line_ = false;  // the current line's sequence has begun
   uint32_t sequence_;
-  int64_t last_ns_ = 0;  // time of the packet before, in this sequence
+  int64_t last_ns_ = 0;        // time of the packet before, in this sequence
   std::vector<int64_t> open_;  // ends of the spans open on this line, outermost first
   Interned names_, categories_, keys_, texts_;
   TextIndex text_index_;  // texts of lists and inputs, over all sequences

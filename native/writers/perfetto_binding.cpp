@@ -21,8 +21,8 @@ namespace {
 using Texts = std::vector<std::string>;
 
 // Columns of one table, named "<table>.<column>".
-PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table,
-                         std::vector<uint64_t> tracks, const Texts& numbers, const Texts& lists) {
+PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table, std::vector<uint64_t> tracks,
+                         const Texts& numbers, const Texts& lists) {
   const auto at = [&](const char* column) { return table + "." + column; };
   const size_t n = columns.any<int64_t>(at("start_ns")).size;
   PerfettoSpans spans;
@@ -50,10 +50,9 @@ PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table,
 // A PerfettoWriter and the arrays it reads.
 class PyPerfettoWriter {
  public:
-  PyPerfettoWriter(nb::dict arrays, std::vector<uint64_t> event_tracks,
-                   std::vector<uint64_t> gpu_tracks, std::vector<uint64_t> counter_tracks,
-                   Texts categories, Texts dtype_names, nb::bytes header, int64_t base_ns,
-                   uint32_t first_sequence)
+  PyPerfettoWriter(nb::dict arrays, std::vector<uint64_t> event_tracks, std::vector<uint64_t> gpu_tracks,
+                   std::vector<uint64_t> counter_tracks, Texts categories, Texts dtype_names,
+                   nb::bytes header, int64_t base_ns, uint32_t first_sequence)
       : columns_(std::move(arrays)) {
     PerfettoTrace trace;
     trace.name_offsets = columns_.any<int64_t>("names.offsets");
@@ -64,13 +63,12 @@ class PyPerfettoWriter {
         columns_.any<int64_t>("values.offsets"), columns_.any<uint8_t>("values.bytes"));
     trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), {}, {}));
     trace.spans.back().inputs = inputs_.get();
-    trace.spans.push_back(read_spans(columns_, "gpu", std::move(gpu_tracks),
-                                     {"correlation", "bytes"}, {"grid", "block"}));
+    trace.spans.push_back(
+        read_spans(columns_, "gpu", std::move(gpu_tracks), {"correlation", "bytes"}, {"grid", "block"}));
     for (size_t i = 0; i < counter_tracks.size(); ++i) {
       const std::string name = "counter" + std::to_string(i);
       const auto time = columns_.any<int64_t>(name + ".time_ns");
-      trace.counters.push_back(
-          {counter_tracks[i], time, columns_.get<int64_t>(name + ".value", time.size)});
+      trace.counters.push_back({counter_tracks[i], time, columns_.get<int64_t>(name + ".value", time.size)});
     }
     trace.header.assign(header.c_str(), header.size());
     trace.base_ns = base_ns;
@@ -94,11 +92,10 @@ void bind_perfetto(nanobind::module_& m) {
   using writers::Texts;
   using Uuids = std::vector<uint64_t>;
   nanobind::class_<PyPerfettoWriter>(m, "PerfettoWriter")
-      .def(nanobind::init<nanobind::dict, Uuids, Uuids, Uuids, Texts, Texts, nanobind::bytes,
-                          int64_t, uint32_t>(),
-           "columns"_a, nanobind::kw_only(), "event_tracks"_a, "gpu_tracks"_a,
-           "counter_tracks"_a, "categories"_a, "dtype_names"_a, "header"_a, "base_ns"_a,
-           "first_sequence"_a)
+      .def(nanobind::init<nanobind::dict, Uuids, Uuids, Uuids, Texts, Texts, nanobind::bytes, int64_t,
+                          uint32_t>(),
+           "columns"_a, nanobind::kw_only(), "event_tracks"_a, "gpu_tracks"_a, "counter_tracks"_a,
+           "categories"_a, "dtype_names"_a, "header"_a, "base_ns"_a, "first_sequence"_a)
       .def("next_block", &PyPerfettoWriter::next_block, "size"_a);
 }
 

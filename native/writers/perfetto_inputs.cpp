@@ -44,8 +44,7 @@ std::string PerfettoInputs::text(size_t event) const {
   while (tensors.begin < tensors.end || scalars.begin < scalars.end) {
     const bool scalar_next =
         scalars.begin < scalars.end &&
-        (tensors.begin == tensors.end ||
-         scalars_.argument[scalars.begin] < tensors_.argument[tensors.begin]);
+        (tensors.begin == tensors.end || scalars_.argument[scalars.begin] < tensors_.argument[tensors.begin]);
     if (!text.empty()) text += ", ";
     if (scalar_next) {
       append_scalar(text, scalars.begin++);

@@ -25,9 +25,9 @@ class PythonColumns {
   Column<T> get(const std::string& name, size_t rows) const {
     Column<T> column = any<T>(name);
     if (column.size == rows) return column;
-    throw nb::value_error(("column " + name + " has " + std::to_string(column.size) +
-                           " rows, expected " + std::to_string(rows))
-                              .c_str());
+    throw nb::value_error(
+        ("column " + name + " has " + std::to_string(column.size) + " rows, expected " + std::to_string(rows))
+            .c_str());
   }
 
   // Of any length, empty if not given.
