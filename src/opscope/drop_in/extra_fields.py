@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PyFrameState:
-    """``_PyFrameState``: a place in Python source."""
+    """``_PyFrameState``: a place in Python source; the folder it is imported from is left out."""
 
     file_name: str
     line_number: int
@@ -82,6 +82,7 @@ class OptimizerInfo:
 class ExtraFieldsTorchOp:
     """``_ExtraFields_TorchOp``: an operator or annotation."""
 
+    name: str
     inputs: list[Any]
     scope: Any
     sequence_number: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from opscope.drop_in.extra_fields import (
     PyFrameState,
     TensorMetadata,
 )
+from opscope.recording.python_source import path_prefixes
 from opscope.recording.torch_codes import DEVICE_TYPES
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.tree.arguments import LAYOUT_NAMES, Scalar, TensorRecord
+from opscope.trace.schema import ScalarType
+from opscope.tree.arguments import LAYOUT_NAMES, Argument, Scalar, TensorRecord
 from opscope.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.tree.node import Node, build_tree
 
@@ -108,7 +110,7 @@ class ProfilerEvent:
 
         kind, detail = self._node.kind, self._node.detail
         if isinstance(detail, OperatorDetail):
-            return _EventType.TorchOp, self._tree.operator_fields(detail)
+            return _EventType.TorchOp, self._tree.operator_fields(self.name, detail)
         if isinstance(detail, MemoryDetail):
             if kind is NodeKind.OUT_OF_MEMORY:
                 # This enumeration has no name for it that Python can see.
@@ -117,7 +119,7 @@ class ProfilerEvent:
         if isinstance(detail, PythonDetail) and kind in _PYTHON:
             return _EventType.PyCall, self._tree.call_fields(detail)
         if isinstance(detail, PythonDetail):
-            return _EventType.PyCCall, ExtraFieldsPyCCall(_state(detail.caller))
+            return _EventType.PyCCall, ExtraFieldsPyCCall(self._tree.place(detail.caller))
         return _EventType.Kineto, ExtraFieldsKineto()
 
     def __repr__(self) -> str:
@@ -138,6 +140,8 @@ class ProfilerTree:
         self._events: dict[int, ProfilerEvent] = {}
         self._modules: dict[int, NNModuleInfo] = {}
         self._optimizers: dict[int, OptimizerInfo] = {}
+        self._prefixes = path_prefixes()
+        self._shown_files: dict[str, str] = {}
 
     @property
     def roots(self) -> list[ProfilerEvent]:
@@ -151,12 +155,13 @@ class ProfilerTree:
             event = self._events[node.row] = ProfilerEvent(self, node)
         return event
 
-    def operator_fields(self, detail: OperatorDetail) -> ExtraFieldsTorchOp:
+    def operator_fields(self, name: str, detail: OperatorDetail) -> ExtraFieldsTorchOp:
         """Extra fields of an operator or annotation."""
         from torch._C._profiler import RecordScope
 
         return ExtraFieldsTorchOp(
-            inputs=[_input(argument) for argument in detail.inputs],
+            name=name,
+            inputs=_inputs(name, detail.inputs),
             scope=getattr(RecordScope, detail.scope.name),
             sequence_number=detail.sequence_number,
             allow_tf32_cublas=False,
@@ -177,11 +182,21 @@ class ProfilerTree:
     def call_fields(self, detail: PythonDetail) -> ExtraFieldsPyCall:
         """Extra fields of a Python call."""
         return ExtraFieldsPyCall(
-            callsite=_state(detail.frame),
-            caller=_state(detail.caller),
+            callsite=self.place(detail.frame),
+            caller=self.place(detail.caller),
             module=self._module(detail) if detail.module >= 0 else None,
             optimizer=self._optimizer(detail) if detail.optimizer >= 0 else None,
         )
+
+    def place(self, frame: Frame | None) -> PyFrameState:
+        """Where a function is, as names of events say it."""
+        if frame is None:
+            return PyFrameState("", 0, "")
+        file = self._shown_files.get(frame.file)
+        if file is None:
+            folder = next((p for p in self._prefixes if frame.file.startswith(p)), "")
+            file = self._shown_files[frame.file] = frame.file.removeprefix(folder)
+        return PyFrameState(file, frame.line, frame.function)
 
     def _module(self, detail: PythonDetail) -> NNModuleInfo:
         info = self._modules.get(detail.module)
@@ -244,14 +259,41 @@ def _metadata_of_row(table: Table, row: int) -> TensorMetadata:
     )
 
 
-def _input(argument: Any) -> Any:
-    if isinstance(argument, TensorRecord):
-        return _metadata(argument)
-    if isinstance(argument, list):
-        return [_metadata(tensor) for tensor in argument if tensor.impl]
-    if isinstance(argument, Scalar) and not isinstance(argument.value, (list, tuple)):
-        return argument.value
-    return None
+# torch keeps the values of these, and None of any other argument that is not a tensor.
+_WITH_VALUE = (ScalarType.BOOL, ScalarType.INT, ScalarType.FLOAT, ScalarType.COMPLEX)
+
+
+def _inputs(name: str, arguments: list[Argument | None]) -> list[Any]:
+    found: list[Any] = []
+    for position, argument in enumerate(arguments):
+        if isinstance(argument, TensorRecord):
+            found.append(_metadata(argument))
+        elif isinstance(argument, list) and position not in _optional_lists(name):
+            found.append([_metadata(tensor) for tensor in argument if tensor.impl])
+        elif isinstance(argument, Scalar) and argument.type in _WITH_VALUE:
+            found.append(argument.value)
+        else:
+            found.append(None)
+    return found
+
+
+@lru_cache(maxsize=None)
+def _optional_lists(operator: str) -> frozenset[int]:
+    """Positions of arguments that are lists in which tensors may be missing: torch skips them."""
+    import torch
+
+    if "::" not in operator:
+        return frozenset()
+    try:
+        schemas = torch._C._jit_get_schemas_for_operator(operator)
+    except RuntimeError:  # not an operator
+        return frozenset()
+    return frozenset(
+        position
+        for schema in schemas
+        for position, argument in enumerate(schema.arguments)
+        if str(argument.type) == "List[Optional[Tensor]]"
+    )
 
 
 def _metadata(record: TensorRecord) -> TensorMetadata | None:
@@ -281,9 +323,3 @@ def _device(device_type: int, index: int) -> Any:
 
 def _known(number: int) -> int | None:
     return number if number >= 0 else None
-
-
-def _state(frame: Frame | None) -> PyFrameState:
-    if frame is None:
-        return PyFrameState("", 0, "")
-    return PyFrameState(frame.file, frame.line, frame.function)
