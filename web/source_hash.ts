@@ -3,7 +3,14 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-const ROOTS = ["package.json", "package-lock.json", "source_hash.ts", "tsconfig.json", "vite.config.ts", "src"];
+const ROOTS = [
+  "package.json",
+  "package-lock.json",
+  "source_hash.ts",
+  "tsconfig.json",
+  "vite.config.ts",
+  "src",
+];
 
 export function sourceHash(folder: string): string {
   const hash = createHash("sha256");

@@ -41,7 +41,11 @@ export class App {
     this.timeline = new Timeline(state);
     this.searchBox = new SearchBox(state);
     this.tabs = this.makeTabs();
-    const splitter = element("div", { class: "splitter", role: "separator", aria: { orientation: "horizontal" } });
+    const splitter = element("div", {
+      class: "splitter",
+      role: "separator",
+      aria: { orientation: "horizontal" },
+    });
     replace(root, this.header(), this.timeline.root, splitter, this.tabBar, this.panel);
     this.listenToSplitter(splitter);
     state.on(["tab", "theme"], () => this.showTab());
@@ -69,17 +73,59 @@ export class App {
     const { report } = state;
     const tabs: Tab[] = [
       { id: "overview", title: "Overview", badge: "", make: () => overviewPanel(state), follows: [] },
-      { id: "selection", title: "Selection", badge: "", make: () => selectionPanel(state), follows: ["selection"] },
-      { id: "operators", title: "Operators", badge: formatCount(report.operators.allRows), make: () => operatorsPanel(state), follows: [] },
-      { id: "modules", title: "Modules", badge: rows(report.modules), make: () => modulesPanel(state), follows: [] },
-      { id: "sources", title: "Source lines", badge: rows(report.sources), make: () => sourcesPanel(state), follows: [] },
-      { id: "flame", title: "Flame graph", badge: "", make: () => flamePanel(state, tooltip), follows: ["selection", "search"] },
+      {
+        id: "selection",
+        title: "Selection",
+        badge: "",
+        make: () => selectionPanel(state),
+        follows: ["selection"],
+      },
+      {
+        id: "operators",
+        title: "Operators",
+        badge: formatCount(report.operators.allRows),
+        make: () => operatorsPanel(state),
+        follows: [],
+      },
+      {
+        id: "modules",
+        title: "Modules",
+        badge: rows(report.modules),
+        make: () => modulesPanel(state),
+        follows: [],
+      },
+      {
+        id: "sources",
+        title: "Source lines",
+        badge: rows(report.sources),
+        make: () => sourcesPanel(state),
+        follows: [],
+      },
+      {
+        id: "flame",
+        title: "Flame graph",
+        badge: "",
+        make: () => flamePanel(state, tooltip),
+        follows: ["selection", "search"],
+      },
       { id: "memory", title: "Memory", badge: "", make: () => memoryPanel(state), follows: [] },
-      { id: "steps", title: "Steps", badge: report.steps ? formatCount(report.steps.allSteps) : "", make: () => stepsPanel(state, tooltip), follows: [] },
+      {
+        id: "steps",
+        title: "Steps",
+        badge: report.steps ? formatCount(report.steps.allSteps) : "",
+        make: () => stepsPanel(state, tooltip),
+        follows: [],
+      },
       { id: "run", title: "Run", badge: "", make: () => runPanel(state), follows: [] },
     ];
     if (report.findings.length) {
-      tabs.splice(1, 0, { id: "findings", title: "Findings", badge: formatCount(report.findings.length), make: () => findingsPanel(state), follows: [] });
+      tabs.splice(1, 0, {
+        id: "findings",
+        title: "Findings",
+        badge: formatCount(report.findings.length),
+        make: () => findingsPanel(state),
+        follows: [],
+      });
     }
     return tabs;
   }
@@ -87,19 +133,29 @@ export class App {
   private header(): HTMLElement {
     const { title, run } = this.state.report;
     const facts = [
-      ...run.machine.filter(([name]) => name !== "process").map(([name, value]) => (name === "host" ? value : `${name} ${value}`)),
+      ...run.machine
+        .filter(([name]) => name !== "process")
+        .map(([name, value]) => (name === "host" ? value : `${name} ${value}`)),
       `${formatCount(run.counts.events + run.counts.gpu)} spans`,
       formatTime(run.duration),
     ];
     const dropped =
       run.dropped > 0
-        ? chip("bad", `${formatCount(run.dropped)} dropped`, "The recorder ran out of room. What is shown is not everything that happened.")
+        ? chip(
+            "bad",
+            `${formatCount(run.dropped)} dropped`,
+            "The recorder ran out of room. What is shown is not everything that happened.",
+          )
         : run.ledger.length
           ? chip("good", "nothing dropped", "Everything that was asked for was recorded.")
           : null;
     const cost =
       run.costNs !== null && run.duration > 0
-        ? chip("", `recording ${formatShare(run.costNs / run.duration)}`, `Recording cost about ${formatTime(run.costNs)} in all, as calibrated on this machine.`)
+        ? chip(
+            "",
+            `recording ${formatShare(run.costNs / run.duration)}`,
+            `Recording cost about ${formatTime(run.costNs)} in all, as calibrated on this machine.`,
+          )
         : null;
     return element(
       "header",
@@ -162,7 +218,8 @@ export class App {
 
   // Made again at most once per frame: a selection changes with every movement of the pointer.
   private refreshIf(change: "selection" | "search"): void {
-    if (!this.tabs.find((tab) => tab.id === this.state.tab)?.follows.includes(change) || this.refreshing) return;
+    if (!this.tabs.find((tab) => tab.id === this.state.tab)?.follows.includes(change) || this.refreshing)
+      return;
     this.refreshing = true;
     requestAnimationFrame(() => {
       this.refreshing = false;
@@ -181,7 +238,9 @@ export class App {
         this.timeline.schedule();
       };
       splitter.addEventListener("pointermove", move);
-      splitter.addEventListener("pointerup", () => splitter.removeEventListener("pointermove", move), { once: true });
+      splitter.addEventListener("pointerup", () => splitter.removeEventListener("pointermove", move), {
+        once: true,
+      });
     });
   }
 }

@@ -20,9 +20,12 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   if (role) node.setAttribute("role", role);
   for (const [name, value] of Object.entries(data ?? {})) node.dataset[name] = value;
   for (const [name, value] of Object.entries(aria ?? {})) node.setAttribute(`aria-${name}`, value);
-  for (const [name, listener] of Object.entries(on ?? {})) node.addEventListener(name, listener as EventListener);
+  for (const [name, listener] of Object.entries(on ?? {}))
+    node.addEventListener(name, listener as EventListener);
   Object.assign(node, rest);
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false).map(asNode));
+  node.append(
+    ...children.filter((child) => child !== null && child !== undefined && child !== false).map(asNode),
+  );
   return node;
 }
 
@@ -33,7 +36,11 @@ export function replace(parent: Element, ...children: Child[]): void {
 }
 
 // A canvas as large as its element, sharp on every screen. Returns its size in CSS pixels.
-export function fitCanvas(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
+export function fitCanvas(
+  canvas: HTMLCanvasElement,
+  width: number,
+  height: number,
+): CanvasRenderingContext2D {
   const ratio = window.devicePixelRatio || 1;
   const [w, h] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
   if (canvas.width !== w || canvas.height !== h) {
@@ -49,10 +56,13 @@ export function fitCanvas(canvas: HTMLCanvasElement, width: number, height: numb
 
 // Characters that change how text is laid out, or cannot be seen, made visible.
 export function visible(text: string): string {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (character) => {
-    const code = character.charCodeAt(0);
-    return code < 0x20 ? String.fromCharCode(0x2400 + code) : "\ufffd";
-  });
+  return text.replace(
+    /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (character) => {
+      const code = character.charCodeAt(0);
+      return code < 0x20 ? String.fromCharCode(0x2400 + code) : "\ufffd";
+    },
+  );
 }
 
 function asNode(child: Child): Node {

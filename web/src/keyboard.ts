@@ -58,7 +58,13 @@ export function listenToKeys(state: State, timeline: Timeline, actions: KeyActio
   window.addEventListener("blur", () => held.clear());
 }
 
-function press(key: string, event: KeyboardEvent, state: State, timeline: Timeline, actions: KeyActions): boolean {
+function press(
+  key: string,
+  event: KeyboardEvent,
+  state: State,
+  timeline: Timeline,
+  actions: KeyActions,
+): boolean {
   if (/^[1-9]$/.test(key)) actions.openTab(Number(key) - 1);
   else if (key === "0" || key === "home") state.showAll();
   else if (key === "/") actions.focusSearch();
@@ -110,5 +116,7 @@ function centre(state: State, timeline: Timeline): number {
 }
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLInputElement ? target.type !== "checkbox" : target instanceof HTMLSelectElement;
+  return target instanceof HTMLInputElement
+    ? target.type !== "checkbox"
+    : target instanceof HTMLSelectElement;
 }

@@ -16,7 +16,9 @@ declare global {
 
 async function start(): Promise<void> {
   const root = document.getElementById("opscope")!;
-  document.documentElement.dataset["theme"] = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  document.documentElement.dataset["theme"] = matchMedia("(prefers-color-scheme: dark)").matches
+    ? "dark"
+    : "light";
   try {
     const report = JSON.parse(textOf("opscope-report")) as Report;
     const columns = await unpackColumns(textOf("opscope-columns"), report.columns);
@@ -25,8 +27,14 @@ async function start(): Promise<void> {
     root.dataset["ready"] = "true";
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const old = typeof DecompressionStream === "undefined" ? " This browser is too old for it: use one from 2023 or later." : "";
-    replace(root, element("p", { class: "failure", role: "alert" }, `This report cannot be shown: ${reason}.${old}`));
+    const old =
+      typeof DecompressionStream === "undefined"
+        ? " This browser is too old for it: use one from 2023 or later."
+        : "";
+    replace(
+      root,
+      element("p", { class: "failure", role: "alert" }, `This report cannot be shown: ${reason}.${old}`),
+    );
   }
 }
 

@@ -22,8 +22,26 @@ export class SearchBox {
     this.root.append(
       this.field,
       this.found,
-      element("button", { class: "icon", title: "Previous match (Shift+N)", aria: { label: "Previous match" }, on: { click: () => this.go(-1) } }, "‹"),
-      element("button", { class: "icon", title: "Next match (N)", aria: { label: "Next match" }, on: { click: () => this.go(1) } }, "›"),
+      element(
+        "button",
+        {
+          class: "icon",
+          title: "Previous match (Shift+N)",
+          aria: { label: "Previous match" },
+          on: { click: () => this.go(-1) },
+        },
+        "‹",
+      ),
+      element(
+        "button",
+        {
+          class: "icon",
+          title: "Next match (N)",
+          aria: { label: "Next match" },
+          on: { click: () => this.go(1) },
+        },
+        "›",
+      ),
     );
     state.on(["search"], () => this.show());
     this.show();
@@ -47,7 +65,9 @@ export class SearchBox {
   private show(): void {
     const { search } = this.state;
     if (document.activeElement !== this.field) this.field.value = search?.text ?? "";
-    this.found.textContent = search ? `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}` : "";
+    this.found.textContent = search
+      ? `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}`
+      : "";
     this.root.classList.toggle("active", search !== null);
   }
 }

@@ -16,10 +16,19 @@ export interface Extra {
 export function makeSpans(described: Described[], extra: Extra = {}): Spans {
   const names = [...new Set(described.map(([name]) => name))];
   const lineCount = Math.max(0, ...described.map(([, , , line]) => line ?? 0)) + 1;
-  const lineStarts = Array.from({ length: lineCount + 1 }, (_, line) => described.filter(([, , , l]) => (l ?? 0) < line).length);
+  const lineStarts = Array.from(
+    { length: lineCount + 1 },
+    (_, line) => described.filter(([, , , l]) => (l ?? 0) < line).length,
+  );
   const inputs = [...new Set((extra.inputs ?? []).filter(Boolean))];
   const section: SpanSection = {
-    lines: Array.from({ length: lineCount }, (_, i) => ({ name: `t${i}`, number: 100 + i, device: extra.devices?.[i] ?? -1, lane: 0, home: i })),
+    lines: Array.from({ length: lineCount }, (_, i) => ({
+      name: `t${i}`,
+      number: 100 + i,
+      device: extra.devices?.[i] ?? -1,
+      lane: 0,
+      home: i,
+    })),
     lineStarts,
     labels: { text: names, kind: names.map((name) => extra.kinds?.[name] ?? 0) },
     unfinished: [],

@@ -32,8 +32,17 @@ describe("numbers as people read them", () => {
   });
 
   it("shortens large counts and small shares", () => {
-    expect([formatLarge(950), formatLarge(9_437_184), formatLarge(2e12)]).toEqual(["950", "9.44 M", "2.00 T"]);
-    expect([formatShare(0.5), formatShare(0.0001), formatShare(0), formatShare(NaN)]).toEqual(["50.0%", "<0.1%", "0.0%", ""]);
+    expect([formatLarge(950), formatLarge(9_437_184), formatLarge(2e12)]).toEqual([
+      "950",
+      "9.44 M",
+      "2.00 T",
+    ]);
+    expect([formatShare(0.5), formatShare(0.0001), formatShare(0), formatShare(NaN)]).toEqual([
+      "50.0%",
+      "<0.1%",
+      "0.0%",
+      "",
+    ]);
   });
 
   it("rounds steps to 1, 2 or 5", () => {

@@ -14,7 +14,13 @@ interface Rect {
   width: number;
 }
 
-function paint(spans: Spans, from: number, perPixel: number, width: number, search: string | null = null): Rect[] {
+function paint(
+  spans: Spans,
+  from: number,
+  perPixel: number,
+  width: number,
+  search: string | null = null,
+): Rect[] {
   const rects: Rect[] = [];
   const state = {
     spans,
@@ -38,12 +44,33 @@ function paint(spans: Spans, from: number, perPixel: number, width: number, sear
 
 describe("SpanPainter", () => {
   it("draws wide spans to scale", () => {
-    const rects = paint(makeSpans([["a", 0, 100], ["b", 20, 60]]), 0, 1, 200);
-    expect(rects.map(({ x, y, width }) => [x, y, width])).toEqual(expect.arrayContaining([[0, 0, 99.5], [20, 18, 39.5]]));
+    const rects = paint(
+      makeSpans([
+        ["a", 0, 100],
+        ["b", 20, 60],
+      ]),
+      0,
+      1,
+      200,
+    );
+    expect(rects.map(({ x, y, width }) => [x, y, width])).toEqual(
+      expect.arrayContaining([
+        [0, 0, 99.5],
+        [20, 18, 39.5],
+      ]),
+    );
   });
 
   it("draws a wide span that begins in the pixel where a narrow one was", () => {
-    const rects = paint(makeSpans([["tiny", 0, 1], ["wide", 2, 5000]]), 0, 10, 600);
+    const rects = paint(
+      makeSpans([
+        ["tiny", 0, 1],
+        ["wide", 2, 5000],
+      ]),
+      0,
+      10,
+      600,
+    );
     expect(rects.some(({ width }) => width > 400)).toBe(true);
   });
 
@@ -66,8 +93,15 @@ describe("SpanPainter", () => {
   });
 
   it("mutes what a search leaves out, pixel by pixel", () => {
-    const spans = makeSpans([["a", 0, 100], ["b", 200, 201], ["a", 201, 202], ["b", 300, 400]]);
-    const colors = paint(spans, 0, 10, 60, "a").sort((p, q) => p.x - q.x).map(({ color }) => color === "muted");
+    const spans = makeSpans([
+      ["a", 0, 100],
+      ["b", 200, 201],
+      ["a", 201, 202],
+      ["b", 300, 400],
+    ]);
+    const colors = paint(spans, 0, 10, 60, "a")
+      .sort((p, q) => p.x - q.x)
+      .map(({ color }) => color === "muted");
     expect(colors).toEqual([false, false, true]);
   });
 });

@@ -12,7 +12,9 @@ const spans = makeSpans([
 ]);
 
 function byName(from: number, to: number) {
-  return Object.fromEntries(statisticsOf(spans, { from, to }).map((entry) => [spans.labels[entry.label], entry]));
+  return Object.fromEntries(
+    statisticsOf(spans, { from, to }).map((entry) => [spans.labels[entry.label], entry]),
+  );
 }
 
 describe("statisticsOf", () => {
@@ -40,7 +42,8 @@ describe("statisticsOf", () => {
     const self = statisticsOf(random, range).reduce((sum, entry) => sum + entry.self, 0);
     let covered = 0;
     for (let i = 0; i < random.count; i++) {
-      if (random.parent[i] < 0) covered += Math.max(0, Math.min(random.end[i], range.to) - Math.max(random.start[i], range.from));
+      if (random.parent[i] < 0)
+        covered += Math.max(0, Math.min(random.end[i], range.to) - Math.max(random.start[i], range.from));
     }
     expect(self).toBe(covered);
   });
@@ -56,7 +59,9 @@ describe("buildFlame", () => {
 
   it("merges calls with the same stack, most time first", () => {
     expect(outline(buildFlame(spans, { from: 0, to: 100 }))).toEqual([
-      "all", 100, 1,
+      "all",
+      100,
+      1,
       ["line 0", 100, 1, ["step", 100, 1, ["mm", 50, 2, ["mm", 5, 1], ["empty", 1, 1]]]],
     ]);
   });
@@ -67,7 +72,12 @@ describe("buildFlame", () => {
   });
 
   it("shows steps as one", () => {
-    const steps = makeSpans([["ProfilerStep#1", 0, 10], ["a", 1, 2], ["ProfilerStep#2", 10, 20], ["a", 11, 14]]);
+    const steps = makeSpans([
+      ["ProfilerStep#1", 0, 10],
+      ["a", 1, 2],
+      ["ProfilerStep#2", 10, 20],
+      ["a", 11, 14],
+    ]);
     const [step] = buildFlame(steps, { from: 0, to: 20 }).children[0].children;
     expect([step.value, step.calls, step.children[0].value]).toEqual([20, 2, 4]);
   });

@@ -49,20 +49,42 @@ describe("Spans", () => {
   });
 
   it("follows arrows both ways", () => {
-    const linked = makeSpans([["a", 0, 1], ["b", 2, 3], ["c", 4, 5]], { arrows: [[0, 1], [0, 2]] });
+    const linked = makeSpans(
+      [
+        ["a", 0, 1],
+        ["b", 2, 3],
+        ["c", 4, 5],
+      ],
+      {
+        arrows: [
+          [0, 1],
+          [0, 2],
+        ],
+      },
+    );
     expect(linked.arrowsFrom(0)).toEqual([1, 2]);
     expect(linked.arrowsTo(2)).toEqual([0]);
     expect(linked.arrowsFrom(1)).toEqual([]);
   });
 
   it("shows inputs where there are any", () => {
-    const shaped = makeSpans([["a", 0, 1], ["b", 2, 3]], { inputs: ["[2, 3]", ""] });
+    const shaped = makeSpans(
+      [
+        ["a", 0, 1],
+        ["b", 2, 3],
+      ],
+      { inputs: ["[2, 3]", ""] },
+    );
     expect([shaped.inputsOf(0), shaped.inputsOf(1)]).toEqual(["[2, 3]", ""]);
     expect(spans.inputsOf(0)).toBe("");
   });
 
   it("merges steps under one name", () => {
-    const steps = makeSpans([["ProfilerStep#1", 0, 1], ["ProfilerStep#22", 2, 3], ["ProfilerStep#x", 4, 5]]);
+    const steps = makeSpans([
+      ["ProfilerStep#1", 0, 1],
+      ["ProfilerStep#22", 2, 3],
+      ["ProfilerStep#x", 4, 5],
+    ]);
     expect([...steps.merged]).toEqual([0, 0, 2]);
     expect(steps.mergedName(0)).toBe("ProfilerStep*");
     expect(steps.mergedName(2)).toBe("ProfilerStep#x");
@@ -86,7 +108,9 @@ describe("Spans", () => {
         }
         const [from, to] = [random.maxTime * 0.3, random.maxTime * 0.4];
         const [first, last] = random.visible(row, from, to);
-        const expected = [...random.order.slice(row.begin, row.end)].filter((s) => random.end[s] >= from && random.start[s] < to);
+        const expected = [...random.order.slice(row.begin, row.end)].filter(
+          (s) => random.end[s] >= from && random.start[s] < to,
+        );
         expect([...random.order.slice(first, last)]).toEqual(expected);
         const total = expected.reduce((sum, s) => sum + random.duration(s), 0);
         expect(random.covered[last] - random.covered[first]).toBe(total);

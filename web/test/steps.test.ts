@@ -20,23 +20,57 @@ function steps(parts: [forward: number, backward: number, other: number][]): Ste
 
 describe("explainSlowest", () => {
   it("names the part that grew", () => {
-    const sentence = explainSlowest(steps([[10, 10, 5], [10, 11, 5], [10, 40, 6], [10, 10, 5]]));
-    expect(sentence).toBe("Step 7 was the slowest: 56.0 ns, 2.2 times the median. Most of that is backward: 29.5 ns more than usual.");
+    const sentence = explainSlowest(
+      steps([
+        [10, 10, 5],
+        [10, 11, 5],
+        [10, 40, 6],
+        [10, 10, 5],
+      ]),
+    );
+    expect(sentence).toBe(
+      "Step 7 was the slowest: 56.0 ns, 2.2 times the median. Most of that is backward: 29.5 ns more than usual.",
+    );
   });
 
   it("blames Python where nothing recorded grew", () => {
-    expect(explainSlowest(steps([[10, 10, 0], [10, 10, 0], [10, 10, 30]]))).toContain("Python or waiting: 30.0 ns more");
+    expect(
+      explainSlowest(
+        steps([
+          [10, 10, 0],
+          [10, 10, 0],
+          [10, 10, 30],
+        ]),
+      ),
+    ).toContain("Python or waiting: 30.0 ns more");
   });
 
   it("says when there is nothing to say", () => {
-    expect(explainSlowest(steps([[10, 10, 0], [10, 11, 0]]))).toContain("within 10%");
+    expect(
+      explainSlowest(
+        steps([
+          [10, 10, 0],
+          [10, 11, 0],
+        ]),
+      ),
+    ).toContain("within 10%");
     expect(explainSlowest(steps([[1, 1, 1]]))).toContain("Only one step");
   });
 });
 
 describe("a typical step", () => {
   it("is the one nearest to the median", () => {
-    expect(typicalStep(steps([[1, 0, 0], [50, 0, 0], [20, 0, 0], [22, 0, 0], [90, 0, 0]]))).toBe(3);
+    expect(
+      typicalStep(
+        steps([
+          [1, 0, 0],
+          [50, 0, 0],
+          [20, 0, 0],
+          [22, 0, 0],
+          [90, 0, 0],
+        ]),
+      ),
+    ).toBe(3);
     expect(median([])).toBe(0);
   });
 });

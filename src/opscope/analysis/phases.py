@@ -49,10 +49,12 @@ class Phases:
         phase: ``Phase`` or ``NO_PHASE``, shape (events,).
         outermost: where a phase is entered: the event directly around it is in another, or in
             none. The union of their times is the time spent in the phase. Shape (events,).
+        around: phase of what is around each event, ``NO_PHASE`` for none. Shape (events,).
     """
 
     phase: npt.NDArray[np.int8]
     outermost: npt.NDArray[np.bool_]
+    around: npt.NDArray[np.int8]
 
 
 def find_phases(trace: Trace) -> Phases:
@@ -73,7 +75,9 @@ def find_phases(trace: Trace) -> Phases:
     phase[free] = Phase.FORWARD
     enters = marked & (inherited != own)
     enters |= free & (nearest_ancestor(parent, free) < 0)
-    return Phases(phase.astype(np.int8), enters)
+    of_parent = np.where(parent >= 0, phase[parent], NO_PHASE) if len(parent) else phase
+    around_it = np.where(of_parent >= 0, of_parent, inherited)
+    return Phases(phase.astype(np.int8), enters, around_it.astype(np.int8))
 
 
 def _phase_by_time(trace: Trace, own: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:

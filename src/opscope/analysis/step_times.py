@@ -23,7 +23,8 @@ class StepTimes:
     Attributes:
         steps: their numbers and bounds.
         duration_ns: shape (steps,).
-        phase_ns: time during which at least one thread was in each phase, shape (steps, phases).
+        phase_ns: time during which at least one thread was in each phase, pauses of the garbage
+            collector apart; shape (steps, phases).
         busy_ns: time during which any was in any phase; the rest is Python, or waiting.
         events: how many started in each.
         labels: the operators that took most time of their own over all steps.
@@ -56,11 +57,15 @@ def step_times(trace: Trace, listing: Listing | None = None, label_limit: int = 
     end = np.minimum(start + tree.duration_ns[entered], steps.end_ns[step])
     phase = phases.phase[entered].astype(np.int64)
     by_phase = covered(start, end, step * len(Phase) + phase, len(steps) * len(Phase))
+    # A pause of the garbage collector is not the work it interrupts.
+    pause = (phase == Phase.GARBAGE_COLLECTION) & (phases.around[entered] >= 0)
+    interrupted = step[pause] * len(Phase) + phases.around[entered][pause]
+    np.subtract.at(by_phase, interrupted, (end - start)[pause])
     labels, label_ns = _labels_by_step(listing or Listing(trace), row, len(steps), label_limit)
     return StepTimes(
         steps=steps,
         duration_ns=steps.end_ns - steps.start_ns,
-        phase_ns=by_phase.reshape(len(steps), len(Phase)),
+        phase_ns=np.maximum(by_phase, 0).reshape(len(steps), len(Phase)),
         busy_ns=covered(start, end, step, len(steps)),
         events=np.bincount(row[row >= 0], minlength=len(steps)),
         labels=labels,

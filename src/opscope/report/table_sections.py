@@ -16,6 +16,7 @@ from opscope.analysis.module_times import ModuleTimes, module_times
 from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.report.shown_text import shown
 from opscope.report.span_section import GPU_KIND, shapes_text
+from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 MOST_ROWS = 3000
@@ -92,7 +93,10 @@ def module_section(trace: Trace, listing: Listing) -> Section | None:
 
 
 def source_section(trace: Trace, listing: Listing) -> Section | None:
-    """Source lines; None if no Python calls were recorded."""
+    """Source lines; None if no Python functions were recorded, but modules at most."""
+    kind = trace.events["kind"]
+    if not ((kind == EventKind.PYTHON_CALL) | (kind == EventKind.C_CALL)).any():
+        return None
     lines: SourceLines = source_lines(trace, listing)
     if not len(lines):
         return None

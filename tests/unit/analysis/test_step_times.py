@@ -44,6 +44,21 @@ def test_operators_with_most_time_of_their_own_are_followed():
     assert times.label_ns.tolist() == [[30_000, 19_000], [10_000, 0]]
 
 
+def test_a_garbage_collection_is_not_the_work_it_interrupts():
+    times = step_times(
+        build_trace(
+            [
+                span("ProfilerStep#0", 0, 100),
+                span("aten::mm", 10, 50),
+                span("gc: generation 2", 20, 45, kind=EventKind.GC_PAUSE),
+            ]
+        )
+    )
+    assert times.phase_ns[0, Phase.FORWARD] == 15_000
+    assert times.phase_ns[0, Phase.GARBAGE_COLLECTION] == 25_000
+    assert times.busy_ns[0] == 40_000
+
+
 def test_what_outlives_its_step_counts_to_the_end_of_it():
     times = step_times(
         build_trace([span("ProfilerStep#0", 0, 10), span("aten::mm", 5, 50, parent=-1)])

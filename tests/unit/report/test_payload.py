@@ -94,8 +94,18 @@ def test_tables(training):
         data["operatorsByShape"]["columns"]["name"].index("aten::mm")
     ] == "[2, 3], [3, 4]"  # fmt: skip
     assert data["modules"]["columns"]["name"] == ["Net_0"]
-    assert data["sources"]["columns"]["file"] == ["train.py"]
-    assert data["sources"]["columns"]["total"] == [20_000]
+    assert data["sources"] is None  # modules alone do not make a stack
+
+
+def test_source_lines_tell_the_program_from_libraries():
+    def call(start, end, file):
+        return span("f", start, end, kind=EventKind.PYTHON_CALL, caller=(file, 7, "main"))
+
+    library = "/usr/lib/python3.11/site-packages/numpy/core.py"
+    columns = report_of(build_trace([call(0, 9, "train.py"), call(2, 5, library)])).data["sources"]
+    assert columns["columns"]["file"] == ["train.py", library]
+    assert columns["columns"]["library"] == [False, True]
+    assert columns["columns"]["total"] == [9_000, 3_000]
 
 
 def test_the_run_says_what_is_missing_and_what_it_cost(training):

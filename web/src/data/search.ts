@@ -39,7 +39,8 @@ export class Search {
       if (!this.has(i) || i === from) continue;
       if (this.isBetter(i, wrapped, direction)) wrapped = i;
       const ahead = (this.spans.start[i] - time) * direction;
-      if ((ahead > 0 || (ahead === 0 && (i - from) * direction > 0)) && this.isBetter(i, best, direction)) best = i;
+      if ((ahead > 0 || (ahead === 0 && (i - from) * direction > 0)) && this.isBetter(i, best, direction))
+        best = i;
     }
     return best >= 0 ? best : wrapped >= 0 ? wrapped : from >= 0 && this.has(from) ? from : -1;
   }

@@ -58,7 +58,9 @@ export class Spans {
     this.parent = new Int32Array(this.count);
     const deepest = lines.map((_, line) => this.nest(lineStarts[line], lineStarts[line + 1]));
     this.order = new Int32Array(this.count);
-    this.rows = lines.map((_, line) => this.sortIntoRows(lineStarts[line], lineStarts[line + 1], deepest[line]));
+    this.rows = lines.map((_, line) =>
+      this.sortIntoRows(lineStarts[line], lineStarts[line + 1], deepest[line]),
+    );
     this.covered = new Float64Array(this.count + 1);
     for (let i = 0; i < this.count; i++) {
       const span = this.order[i];
@@ -111,7 +113,8 @@ export class Spans {
 
   arrowsFrom(span: number): number[] {
     const found: number[] = [];
-    for (let i = firstAtLeast(this.arrowSource, span); this.arrowSource[i] === span; i++) found.push(this.arrowTarget[i]);
+    for (let i = firstAtLeast(this.arrowSource, span); this.arrowSource[i] === span; i++)
+      found.push(this.arrowTarget[i]);
     return found;
   }
 

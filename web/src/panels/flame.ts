@@ -52,7 +52,11 @@ class FlameGraph {
     const { state } = this;
     const { node, x, y, width } = rect;
     const muted = state.search !== null && (node.label < 0 || !state.search.matches[node.label]);
-    context.fillStyle = muted ? state.theme.muted : node.label < 0 ? state.theme.line : state.colors.of(node.label);
+    context.fillStyle = muted
+      ? state.theme.muted
+      : node.label < 0
+        ? state.theme.line
+        : state.colors.of(node.label);
     context.fillRect(x, y, Math.max(width - 0.5, 0.5), ROW_HEIGHT - 1);
     if (node === this.hovered) {
       context.strokeStyle = state.theme.text;
@@ -62,7 +66,11 @@ class FlameGraph {
     context.fillStyle = muted || node.label < 0 ? state.theme.text : state.theme.spanText;
     const text = visible(this.name(node)).slice(0, 200);
     const letters = Math.floor((width - 8) / 6);
-    context.fillText(text.length > letters ? `${text.slice(0, Math.max(letters - 1, 1))}…` : text, x + 4, y + ROW_HEIGHT / 2);
+    context.fillText(
+      text.length > letters ? `${text.slice(0, Math.max(letters - 1, 1))}…` : text,
+      x + 4,
+      y + ROW_HEIGHT / 2,
+    );
   }
 
   // Ancestors of the focus across the whole width, then its subtree to scale.
@@ -91,7 +99,9 @@ class FlameGraph {
     replace(
       this.crumbs,
       element("span", {}, `${formatTime(this.focus.value)} in ${this.name(this.focus)}, over ${scope}`),
-      more ? element("button", { class: "button", on: { click: () => this.zoomTo(this.tree) } }, "Show all") : null,
+      more
+        ? element("button", { class: "button", on: { click: () => this.zoomTo(this.tree) } }, "Show all")
+        : null,
     );
   }
 
@@ -104,7 +114,9 @@ class FlameGraph {
   private at(event: MouseEvent): FlameNode | null {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const found = this.rects.find((r) => y >= r.y && y < r.y + ROW_HEIGHT && x >= r.x && x < r.x + Math.max(r.width, 1));
+    const found = this.rects.find(
+      (r) => y >= r.y && y < r.y + ROW_HEIGHT && x >= r.x && x < r.x + Math.max(r.width, 1),
+    );
     return found?.node ?? null;
   }
 
@@ -117,7 +129,10 @@ class FlameGraph {
     if (!node) return this.tooltip.hide();
     const share = formatShare(node.value / Math.max(this.tree.value, 1));
     const own = formatTime(selfValue(node));
-    const lines = [`${formatTime(node.value)} (${share}), of it ${own} itself`, `${formatCount(node.calls)} spans`];
+    const lines = [
+      `${formatTime(node.value)} (${share}), of it ${own} itself`,
+      `${formatCount(node.calls)} spans`,
+    ];
     this.tooltip.show(event.clientX, event.clientY, this.name(node), lines);
   }
 

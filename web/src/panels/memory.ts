@@ -15,14 +15,20 @@ const FONT = "11px system-ui, sans-serif";
 
 export function memoryPanel(state: State): HTMLElement {
   const { memory } = state.report;
-  if (!memory.length) return absent("No allocations were recorded.", "Record with profile_memory=True (opscope run --memory).");
+  if (!memory.length)
+    return absent("No allocations were recorded.", "Record with profile_memory=True (opscope run --memory).");
   const host = element("div", { class: "panel-fill" });
   const show = (device: MemoryDevice) => host.replaceChildren(devicePanel(state, device, memory, show));
   show(memory.reduce((a, b) => (b.device !== "CPU" && a.device === "CPU" ? b : a)));
   return host;
 }
 
-function devicePanel(state: State, device: MemoryDevice, all: MemoryDevice[], show: (device: MemoryDevice) => void): HTMLElement {
+function devicePanel(
+  state: State,
+  device: MemoryDevice,
+  all: MemoryDevice[],
+  show: (device: MemoryDevice) => void,
+): HTMLElement {
   const picker = all.length > 1 ? devicePicker(device, all, show) : null;
   const chart = element("div", { class: "chart" });
   const legend = element("div", { class: "legend" });
@@ -32,18 +38,33 @@ function devicePanel(state: State, device: MemoryDevice, all: MemoryDevice[], sh
     { class: "sentence" },
     element("b", {}, `Peak: ${formatBytes(device.peakBytes)}`),
     ` ${peakMoment(state, device)}. ${explain(device)} `,
-    element("button", { class: "link", on: { click: () => showPeak(state, device) } }, "show in the timeline"),
+    element(
+      "button",
+      { class: "link", on: { click: () => showPeak(state, device) } },
+      "show in the timeline",
+    ),
   );
   return element(
     "div",
     { class: "memory" },
-    element("div", { class: "memory-chart" }, element("div", { class: "memory-head" }, picker, legend), chart),
+    element(
+      "div",
+      { class: "memory-chart" },
+      element("div", { class: "memory-head" }, picker, legend),
+      chart,
+    ),
     element("div", { class: "memory-peak" }, peak, peakTables(state, device)),
   );
 }
 
-function devicePicker(device: MemoryDevice, all: MemoryDevice[], show: (device: MemoryDevice) => void): HTMLElement {
-  const options = all.map((d, i) => element("option", { value: String(i), selected: d === device }, d.device));
+function devicePicker(
+  device: MemoryDevice,
+  all: MemoryDevice[],
+  show: (device: MemoryDevice) => void,
+): HTMLElement {
+  const options = all.map((d, i) =>
+    element("option", { value: String(i), selected: d === device }, d.device),
+  );
   const select = element("select", { aria: { label: "Device" } }, ...options);
   select.addEventListener("change", () => show(all[Number(select.value)]));
   return select;
@@ -54,7 +75,10 @@ function explain(device: MemoryDevice): string {
   if (!top) return "What held it was allocated before the recording began.";
   const share = formatShare(top.bytes / device.peakBytes);
   const before = device.peakBytes - device.knownAtPeak;
-  const rest = before > 0.01 * device.peakBytes ? ` ${formatBytes(before)} had been allocated before the recording.` : "";
+  const rest =
+    before > 0.01 * device.peakBytes
+      ? ` ${formatBytes(before)} had been allocated before the recording.`
+      : "";
   const blocks = top.blocks === 1 ? "one block" : `${formatCount(top.blocks)} blocks`;
   return `${blocks[0].toUpperCase()}${blocks.slice(1)} from ${top.name || "outside operators"} held most, ${formatBytes(top.bytes)} (${share}).${rest}`;
 }
@@ -80,12 +104,34 @@ function drawChart(state: State, device: MemoryDevice, host: HTMLElement, legend
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false } },
     scales: { x: { time: false }, y: { range: (_u, _min, max) => [0, Math.max(max * 1.08, 1)] } },
     axes: [
-      { stroke: dim, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, values: (_u, ticks) => ticks.map((t) => formatTick(t, ticks)), size: 28, font: FONT },
-      { stroke: dim, grid: { stroke: line, width: 1 }, ticks: { stroke: line }, values: (_u, ticks) => ticks.map((t) => formatBytes(t)), size: 70, incrs: BINARY_STEPS, font: FONT },
+      {
+        stroke: dim,
+        grid: { stroke: line, width: 1 },
+        ticks: { stroke: line },
+        values: (_u, ticks) => ticks.map((t) => formatTick(t, ticks)),
+        size: 28,
+        font: FONT,
+      },
+      {
+        stroke: dim,
+        grid: { stroke: line, width: 1 },
+        ticks: { stroke: line },
+        values: (_u, ticks) => ticks.map((t) => formatBytes(t)),
+        size: 70,
+        incrs: BINARY_STEPS,
+        font: FONT,
+      },
     ],
     series: [
       {},
-      ...order.map((i) => ({ label: device.categories[i], fill: `${color(device.categories[i])}b0`, stroke: color(device.categories[i]), width: 0, paths: stepped, points: { show: false } })),
+      ...order.map((i) => ({
+        label: device.categories[i],
+        fill: `${color(device.categories[i])}b0`,
+        stroke: color(device.categories[i]),
+        width: 0,
+        paths: stepped,
+        points: { show: false },
+      })),
     ],
     hooks: {
       setCursor: [(u) => showLegend(u.cursor.idx ?? null)],
@@ -112,7 +158,12 @@ function drawChart(state: State, device: MemoryDevice, host: HTMLElement, legend
         if (device.categoryBytes[i][at] <= 0) return null;
         const square = element("span", { class: "swatch" });
         square.style.background = color(name);
-        return element("span", { class: "legend-item" }, square, `${name} ${formatBytes(Math.max(0, device.categoryBytes[i][at]))}`);
+        return element(
+          "span",
+          { class: "legend-item" },
+          square,
+          `${name} ${formatBytes(Math.max(0, device.categoryBytes[i][at]))}`,
+        );
       }),
     );
   }
@@ -153,7 +204,11 @@ function peakTables(state: State, device: MemoryDevice): HTMLElement {
   ];
   const usable = choices.filter(([key]) => key === "block" || device.groups[key as "operator"].length > 0);
   const buttons = usable.map(([key, make]) => {
-    const button = element("button", { class: "segment", on: { click: () => choose(button, make) } }, `by ${key}`);
+    const button = element(
+      "button",
+      { class: "segment", on: { click: () => choose(button, make) } },
+      `by ${key}`,
+    );
     return button;
   });
   const choose = (button: HTMLElement, make: () => HTMLElement) => {
@@ -161,7 +216,12 @@ function peakTables(state: State, device: MemoryDevice): HTMLElement {
     host.replaceChildren(make());
   };
   if (buttons.length) choose(buttons[0], usable[0][1]);
-  return element("div", { class: "panel-fill column" }, element("div", { class: "segments" }, ...buttons), host);
+  return element(
+    "div",
+    { class: "panel-fill column" },
+    element("div", { class: "segments" }, ...buttons),
+    host,
+  );
 }
 
 function groupTable(state: State, device: MemoryDevice, groups: MemoryGroup[], title: string): HTMLElement {
@@ -177,11 +237,34 @@ function groupTable(state: State, device: MemoryDevice, groups: MemoryGroup[], t
         width: "minmax(140px, 3fr)",
         numeric: false,
         value: (row) => groups[row].name || "(outside)",
-        color: (row) => (title === "Part of the step" ? phaseColor(groups[row].name) : colorOf(state, groups[row].name)),
+        color: (row) =>
+          title === "Part of the step" ? phaseColor(groups[row].name) : colorOf(state, groups[row].name),
       },
-      { key: "bytes", title: "Bytes", width: "96px", numeric: true, value: (row) => groups[row].bytes, text: (row) => formatBytes(groups[row].bytes), bar: (row) => groups[row].bytes / device.peakBytes },
-      { key: "share", title: "Share", width: "70px", numeric: true, value: (row) => groups[row].bytes, text: (row) => formatShare(groups[row].bytes / device.peakBytes) },
-      { key: "blocks", title: "Blocks", width: "70px", numeric: true, value: (row) => groups[row].blocks, text: (row) => formatCount(groups[row].blocks) },
+      {
+        key: "bytes",
+        title: "Bytes",
+        width: "96px",
+        numeric: true,
+        value: (row) => groups[row].bytes,
+        text: (row) => formatBytes(groups[row].bytes),
+        bar: (row) => groups[row].bytes / device.peakBytes,
+      },
+      {
+        key: "share",
+        title: "Share",
+        width: "70px",
+        numeric: true,
+        value: (row) => groups[row].bytes,
+        text: (row) => formatShare(groups[row].bytes / device.peakBytes),
+      },
+      {
+        key: "blocks",
+        title: "Blocks",
+        width: "70px",
+        numeric: true,
+        value: (row) => groups[row].blocks,
+        text: (row) => formatCount(groups[row].blocks),
+      },
     ],
   }).root;
 }
@@ -194,10 +277,38 @@ function blockTable(state: State, device: MemoryDevice): HTMLElement {
     placeholder: "Filter",
     onPick: (row) => blocks[row].span >= 0 && state.goTo(blocks[row].span),
     columns: [
-      { key: "name", title: "Allocated by", width: "minmax(140px, 3fr)", numeric: false, value: (row) => blocks[row].name || "(outside)", color: (row) => colorOf(state, blocks[row].name) },
-      { key: "bytes", title: "Bytes", width: "96px", numeric: true, value: (row) => blocks[row].bytes, text: (row) => formatBytes(blocks[row].bytes) },
-      { key: "time", title: "At", width: "84px", numeric: true, value: (row) => blocks[row].time, text: (row) => formatTime(blocks[row].time) },
-      { key: "age", title: "Freed at", width: "84px", numeric: true, value: (row) => (blocks[row].until < 0 ? Infinity : blocks[row].until), text: (row) => (blocks[row].until < 0 ? "never" : formatTime(blocks[row].until)) },
+      {
+        key: "name",
+        title: "Allocated by",
+        width: "minmax(140px, 3fr)",
+        numeric: false,
+        value: (row) => blocks[row].name || "(outside)",
+        color: (row) => colorOf(state, blocks[row].name),
+      },
+      {
+        key: "bytes",
+        title: "Bytes",
+        width: "96px",
+        numeric: true,
+        value: (row) => blocks[row].bytes,
+        text: (row) => formatBytes(blocks[row].bytes),
+      },
+      {
+        key: "time",
+        title: "At",
+        width: "84px",
+        numeric: true,
+        value: (row) => blocks[row].time,
+        text: (row) => formatTime(blocks[row].time),
+      },
+      {
+        key: "age",
+        title: "Freed at",
+        width: "84px",
+        numeric: true,
+        value: (row) => (blocks[row].until < 0 ? Infinity : blocks[row].until),
+        text: (row) => (blocks[row].until < 0 ? "never" : formatTime(blocks[row].until)),
+      },
     ],
   }).root;
 }

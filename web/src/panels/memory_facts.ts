@@ -19,7 +19,10 @@ export function largestGroups(device: MemoryDevice, count: number): PeakGroup[] 
 // "at 4.2 ms, in step 3"
 export function peakMoment(state: State, device: MemoryDevice): string {
   const { steps } = state.report;
-  const step = steps?.start.findIndex((start, i) => start <= device.peakTime && device.peakTime < start + steps.duration[i]) ?? -1;
+  const step =
+    steps?.start.findIndex(
+      (start, i) => start <= device.peakTime && device.peakTime < start + steps.duration[i],
+    ) ?? -1;
   const where = steps && step >= 0 ? `, in step ${steps.number[step]}` : "";
   return `at ${formatTime(device.peakTime)}${where}`;
 }

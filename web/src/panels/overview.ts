@@ -20,21 +20,31 @@ interface BarRow {
 
 export function overviewPanel(state: State): HTMLElement {
   const { report } = state;
-  const cards = [findingsCard(state), operatorCard(state), stepCard(state), moduleCard(state), sourceCard(state), memoryCard(state), recordingCard(report)];
+  const cards = [
+    findingsCard(state),
+    operatorCard(state),
+    stepCard(state),
+    moduleCard(state),
+    sourceCard(state),
+    memoryCard(state),
+    recordingCard(report),
+  ];
   return element("div", { class: "cards" }, ...cards.filter((card) => card !== null));
 }
 
 function findingsCard(state: State): HTMLElement | null {
   const { findings } = state.report;
   if (!findings.length) return null;
-  const items = findings.slice(0, 4).map((finding) =>
-    element(
-      "div",
-      { class: "finding-line" },
-      element("span", { class: `severity ${finding.severity}` }, finding.severity),
-      element("span", {}, finding.title),
-    ),
-  );
+  const items = findings
+    .slice(0, 4)
+    .map((finding) =>
+      element(
+        "div",
+        { class: "finding-line" },
+        element("span", { class: `severity ${finding.severity}` }, finding.severity),
+        element("span", {}, finding.title),
+      ),
+    );
   return card(state, "Findings", `${findings.length}`, "findings", ...items);
 }
 
@@ -67,11 +77,19 @@ function stepCard(state: State): HTMLElement | null {
   if (!steps) return null;
   const typical = typicalStep(steps);
   const duration = steps.duration[typical];
-  const parts = [...steps.phases.map((name, i) => ({ name, value: steps.phaseTimes[typical][i] })), { name: "other (Python, waiting)", value: otherTime(steps, typical) }];
+  const parts = [
+    ...steps.phases.map((name, i) => ({ name, value: steps.phaseTimes[typical][i] })),
+    { name: "other (Python, waiting)", value: otherTime(steps, typical) },
+  ];
   const rows = parts
     .filter((part) => part.value > 0)
-    .map(({ name, value }) => ({ name, value, text: `${formatTime(value)}  ${formatShare(value / duration)}`, color: phaseColor(name) }));
-  const subtitle = `step ${steps.number[typical]} of ${steps.allSteps}: ${formatTime(duration)}`;
+    .map(({ name, value }) => ({
+      name,
+      value,
+      text: `${formatTime(value)}  ${formatShare(value / duration)}`,
+      color: phaseColor(name),
+    }));
+  const subtitle = `step ${steps.number[typical]}: ${formatTime(duration)}, of ${steps.allSteps} steps`;
   const sentence = element("p", { class: "sentence" }, explainSlowest(steps));
   return card(state, "A typical step", subtitle, "steps", bars(rows, ""), sentence);
 }
@@ -102,7 +120,13 @@ function sourceCard(state: State): HTMLElement | null {
     text: formatTime(weight[row]),
     color: "",
   }));
-  return card(state, "Lines of your program", "with everything they call", "sources", bars(rows, "Only library code was seen."));
+  return card(
+    state,
+    "Lines of your program",
+    "with everything they call",
+    "sources",
+    bars(rows, "Only library code was seen."),
+  );
 }
 
 function memoryCard(state: State): HTMLElement | null {
@@ -123,9 +147,14 @@ function memoryCard(state: State): HTMLElement | null {
 
 function recordingCard(report: Report): HTMLElement {
   const { run } = report;
-  const dropped = run.dropped > 0 ? `${formatCount(run.dropped)} dropped` : run.ledger.length ? "nothing dropped" : "no account of what was dropped";
+  const dropped =
+    run.dropped > 0
+      ? `${formatCount(run.dropped)} dropped`
+      : run.ledger.length
+        ? "nothing dropped"
+        : "no account of what was dropped";
   const lines = [
-    `${formatCount(run.counts.events)} spans on ${formatCount(run.counts.threads)} threads${run.counts.gpu ? `, ${formatCount(run.counts.gpu)} device activities` : ""}; ${dropped}.`,
+    `${counted(report)}; ${dropped}.`,
     run.costNs !== null && run.duration > 0
       ? `Recording them cost about ${formatTime(run.costNs)}, ${formatShare(run.costNs / run.duration)} of the time recorded.`
       : "",
@@ -140,6 +169,13 @@ function recordingCard(report: Report): HTMLElement {
   );
 }
 
+function counted(report: Report): string {
+  const { events, threads, gpu } = report.run.counts;
+  const onThreads = threads === 1 ? "one thread" : `${formatCount(threads)} threads`;
+  const device = gpu ? ` and ${formatCount(gpu)} on devices` : "";
+  return `${formatCount(events)} spans on ${onThreads}${device}`;
+}
+
 // What more the report could show, and how to get it.
 function missing(report: Report): string {
   const hints = [
@@ -152,7 +188,13 @@ function missing(report: Report): string {
   return hints.length ? `Not recorded: ${hints.join(", ")}.` : "";
 }
 
-function card(state: State, title: string, subtitle: string, tab: string, ...content: HTMLElement[]): HTMLElement {
+function card(
+  state: State,
+  title: string,
+  subtitle: string,
+  tab: string,
+  ...content: HTMLElement[]
+): HTMLElement {
   return element(
     "div",
     { class: "card" },
@@ -183,7 +225,11 @@ export function bars(rows: BarRow[], empty: string): HTMLElement {
         element("span", { class: "bar-text" }, text),
       ];
       return onClick
-        ? element("button", { class: "bar-row", title: `Show ${name} in the timeline`, on: { click: onClick } }, ...content)
+        ? element(
+            "button",
+            { class: "bar-row", title: `Show ${name} in the timeline`, on: { click: onClick } },
+            ...content,
+          )
         : element("div", { class: "bar-row" }, ...content);
     }),
   );

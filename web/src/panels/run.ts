@@ -12,27 +12,50 @@ export function runPanel(state: State): HTMLElement {
     ["duration", formatTime(run.duration)],
     ...run.machine,
   ];
-  const counts = Object.entries(run.counts).map(([name, count]) => [name.replace("_", " "), formatCount(count)] as [string, string]);
-  const options = run.options.map(([name, value]) => [name, value === true ? "on" : value === false ? "off" : value] as [string, string]);
-  const ledger = run.ledger.map(({ source, what, value }) => [`${source}: ${what}`, ledgerValue(what, value)] as [string, string]);
+  const counts = Object.entries(run.counts).map(
+    ([name, count]) => [name.replace("_", " "), formatCount(count)] as [string, string],
+  );
+  const options = run.options.map(
+    ([name, value]) => [name, value === true ? "on" : value === false ? "off" : value] as [string, string],
+  );
+  const ledger = run.ledger.map(
+    ({ source, what, value }) => [`${source}: ${what}`, ledgerValue(what, value)] as [string, string],
+  );
   return element(
     "div",
     { class: "cards run" },
     section("Run", facts),
     section("Recorded with", options, "The recording does not say."),
     section("Rows", counts),
-    section("Ledger", ledger, "Whoever recorded this left no account of what was requested, recorded and dropped.", (name, value) => /dropped/.test(name) && value !== "0"),
+    section(
+      "Ledger",
+      ledger,
+      "Whoever recorded this left no account of what was requested, recorded and dropped.",
+      (name, value) => /dropped/.test(name) && value !== "0",
+    ),
     run.user.length ? section("Added by the program", run.user) : null,
   );
 }
 
-function section(title: string, facts: [string, string][], empty = "", isBad = (_name: string, _value: string) => false): HTMLElement {
+function section(
+  title: string,
+  facts: [string, string][],
+  empty = "",
+  isBad = (_name: string, _value: string) => false,
+): HTMLElement {
   return element(
     "div",
     { class: "card" },
     element("h3", {}, title),
     facts.length
-      ? element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", { class: isBad(name, value) ? "bad" : "" }, value)]))
+      ? element(
+          "dl",
+          {},
+          ...facts.flatMap(([name, value]) => [
+            element("dt", {}, name),
+            element("dd", { class: isBad(name, value) ? "bad" : "" }, value),
+          ]),
+        )
       : element("p", { class: "sentence dim" }, empty),
   );
 }

@@ -57,7 +57,13 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
         value: (row) => spans.labels[statistics[row].label] || "(no name)",
         color: (row) => state.colors.of(statistics[row].label),
       },
-      time("self", "Self", "Inside the selection, outside the spans they contain", (row) => statistics[row].self, mostSelf),
+      time(
+        "self",
+        "Self",
+        "Inside the selection, outside the spans they contain",
+        (row) => statistics[row].self,
+        mostSelf,
+      ),
       {
         key: "share",
         title: "% of range",
@@ -102,13 +108,22 @@ function spanPanel(state: State, span: number): HTMLElement {
   const parent = spans.parent[span];
   const duration = spans.duration(span);
   const facts: [string, string][] = [
-    ["Duration", spans.unfinished.has(span) ? `${formatTime(duration)} (it did not end during the recording)` : formatTime(duration)],
-    ["Self", `${formatTime(spans.selfTime(span))} ${duration ? `(${formatShare(spans.selfTime(span) / duration)})` : ""}`],
+    [
+      "Duration",
+      spans.unfinished.has(span)
+        ? `${formatTime(duration)} (it did not end during the recording)`
+        : formatTime(duration),
+    ],
+    [
+      "Self",
+      `${formatTime(spans.selfTime(span))} ${duration ? `(${formatShare(spans.selfTime(span) / duration)})` : ""}`,
+    ],
     ["Starts at", formatMoment(spans.start[span], 1000)],
     ["Kind", kindName(spans.kind(span))],
     ["On", lineName(spans.lines[line])],
   ];
-  if (parent >= 0) facts.push(["Share of parent", formatShare(duration / Math.max(spans.duration(parent), 1))]);
+  if (parent >= 0)
+    facts.push(["Share of parent", formatShare(duration / Math.max(spans.duration(parent), 1))]);
   if (spans.inputsOf(span)) facts.push(["Input shapes", spans.inputsOf(span)]);
   return element(
     "div",
@@ -117,7 +132,11 @@ function spanPanel(state: State, span: number): HTMLElement {
       "div",
       { class: "details-main" },
       element("h3", {}, swatch(state, span), spans.name(span)),
-      element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
+      element(
+        "dl",
+        {},
+        ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+      ),
       element(
         "div",
         { class: "buttons" },
@@ -133,7 +152,8 @@ function spanPanel(state: State, span: number): HTMLElement {
 function around(state: State, span: number): HTMLElement[] {
   const { spans } = state;
   const parents: number[] = [];
-  for (let above = spans.parent[span]; above >= 0 && parents.length < 100; above = spans.parent[above]) parents.push(above);
+  for (let above = spans.parent[span]; above >= 0 && parents.length < 100; above = spans.parent[above])
+    parents.push(above);
   const lists = [
     list(state, "Inside", parents),
     list(state, "Leads to", spans.arrowsFrom(span)),
@@ -144,7 +164,12 @@ function around(state: State, span: number): HTMLElement[] {
 
 function list(state: State, title: string, spans: number[]): HTMLElement | null {
   if (!spans.length) return null;
-  return element("div", {}, element("h4", {}, title), ...spans.slice(0, 30).map((span) => spanLink(state, span)));
+  return element(
+    "div",
+    {},
+    element("h4", {}, title),
+    ...spans.slice(0, 30).map((span) => spanLink(state, span)),
+  );
 }
 
 function spanLink(state: State, span: number): HTMLElement {
@@ -173,13 +198,21 @@ function inside(state: State, span: number): HTMLElement {
   return element(
     "div",
     {},
-    element("h4", {}, children.length === 1 ? "Contains one span" : `Contains ${formatCount(children.length)} spans`),
+    element(
+      "h4",
+      {},
+      children.length === 1 ? "Contains one span" : `Contains ${formatCount(children.length)} spans`,
+    ),
     ...rows.map(({ time: total, spans: found }) =>
       element(
         "button",
         { class: "span-link", on: { click: () => state.goTo(longest(state, found)) } },
         swatch(state, found[0]),
-        element("span", { class: "span-link-name" }, `${spans.name(found[0])}${found.length > 1 ? ` ×${found.length}` : ""}`),
+        element(
+          "span",
+          { class: "span-link-name" },
+          `${spans.name(found[0])}${found.length > 1 ? ` ×${found.length}` : ""}`,
+        ),
         element("span", { class: "span-link-time" }, formatTime(total)),
       ),
     ),

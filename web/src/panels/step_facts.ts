@@ -35,12 +35,17 @@ export function explainSlowest(steps: StepSection): string {
   if (steps.duration.length < 2) return "Only one step was recorded, so there is nothing to compare it with.";
   const duration = steps.duration[slowest];
   const ratio = duration / Math.max(typical, 1);
-  if (ratio < 1.1) return `All steps are within 10% of the median, or faster; the slowest took ${formatTime(duration)}.`;
+  if (ratio < 1.1)
+    return `All steps are within 10% of the median, or faster; the slowest took ${formatTime(duration)}.`;
   const excess = [
-    ...steps.phases.map((name, phase) => ({ name, more: steps.phaseTimes[slowest][phase] - phaseMedians[phase] })),
+    ...steps.phases.map((name, phase) => ({
+      name,
+      more: steps.phaseTimes[slowest][phase] - phaseMedians[phase],
+    })),
     { name: "Python or waiting", more: otherTime(steps, slowest) - otherMedian },
   ].sort((a, b) => b.more - a.more)[0];
-  const cause = excess.more > 0 ? ` Most of that is ${excess.name}: ${formatTime(excess.more)} more than usual.` : "";
+  const cause =
+    excess.more > 0 ? ` Most of that is ${excess.name}: ${formatTime(excess.more)} more than usual.` : "";
   return `Step ${steps.number[slowest]} was the slowest: ${formatTime(duration)}, ${ratio.toFixed(1)} times the median.${cause}`;
 }
 

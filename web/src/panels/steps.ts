@@ -14,8 +14,15 @@ const CELL_HEIGHT = 19;
 
 export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
   const { steps } = state.report;
-  if (!steps) return absent("The program had no steps.", "Call prof.step() after every training step (opscope run does that with --schedule).");
-  const legend = [...steps.phases.filter((_, i) => steps.phaseTimes.some((times) => times[i] > 0)), OTHER].map((name) => {
+  if (!steps)
+    return absent(
+      "The program had no steps.",
+      "Call prof.step() after every training step (opscope run does that with --schedule).",
+    );
+  const legend = [
+    ...steps.phases.filter((_, i) => steps.phaseTimes.some((times) => times[i] > 0)),
+    OTHER,
+  ].map((name) => {
     const square = element("span", { class: "swatch" });
     square.style.background = phaseColor(name);
     return element("span", { class: "legend-item" }, square, name);
@@ -26,7 +33,12 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
   const host = element(
     "div",
     { class: "steps" },
-    element("p", { class: "sentence" }, explainSlowest(steps), missing > 0 ? ` The first ${steps.number.length} of ${steps.allSteps} steps are shown.` : ""),
+    element(
+      "p",
+      { class: "sentence" },
+      explainSlowest(steps),
+      missing > 0 ? ` The first ${steps.number.length} of ${steps.allSteps} steps are shown.` : "",
+    ),
     element("div", { class: "legend" }, ...legend),
     bars,
     element("h4", {}, "Operators, step by step"),
@@ -57,7 +69,7 @@ function drawBars(canvas: HTMLCanvasElement, steps: StepSection, state: State, w
   const most = Math.max(...steps.duration, 1);
   const each = stepWidth(steps, width);
   const colors = [...steps.phases, OTHER].map(phaseColor);
-  context.font = '11px system-ui, sans-serif';
+  context.font = "11px system-ui, sans-serif";
   for (let step = 0; step < steps.number.length; step++) {
     const parts = [...steps.phaseTimes[step], otherTime(steps, step)];
     // Threads work at the same time, so parts can add up to more than the step.
@@ -69,7 +81,8 @@ function drawBars(canvas: HTMLCanvasElement, steps: StepSection, state: State, w
       context.fillRect(x, y - part * scale, Math.max(each - (each > 6 ? 3 : 0), 0.8), part * scale);
       y -= part * scale;
     });
-    if (each > 52) writeCentred(context, formatTime(steps.duration[step]), x + each / 2, y - 6, state.theme.dim);
+    if (each > 52)
+      writeCentred(context, formatTime(steps.duration[step]), x + each / 2, y - 6, state.theme.dim);
     if (each > 24 || step % Math.ceil(40 / each) === 0) {
       writeCentred(context, String(steps.number[step]), x + each / 2, BARS_HEIGHT + 13, state.theme.dim);
     }
@@ -77,7 +90,13 @@ function drawBars(canvas: HTMLCanvasElement, steps: StepSection, state: State, w
   drawMedian(context, steps, state, width, most);
 }
 
-function drawMedian(context: CanvasRenderingContext2D, steps: StepSection, state: State, width: number, most: number): void {
+function drawMedian(
+  context: CanvasRenderingContext2D,
+  steps: StepSection,
+  state: State,
+  width: number,
+  most: number,
+): void {
   const typical = stepFacts(steps).median;
   const y = Math.round(BARS_HEIGHT - (typical / most) * (BARS_HEIGHT - 18)) + 0.5;
   context.strokeStyle = state.theme.dim;
@@ -98,7 +117,7 @@ function drawMatrix(canvas: HTMLCanvasElement, steps: StepSection, state: State,
   const context = fitCanvas(canvas, width, height);
   context.clearRect(0, 0, width, height);
   const each = stepWidth(steps, width);
-  context.font = '11px system-ui, sans-serif';
+  context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
   steps.labels.forEach((label, row) => {
     const values = steps.labelTimes.map((times) => times[row]);
@@ -109,9 +128,21 @@ function drawMatrix(canvas: HTMLCanvasElement, steps: StepSection, state: State,
     values.forEach((value, step) => {
       context.fillStyle = phaseColor("forward");
       context.globalAlpha = 0.06 + 0.84 * (value / most) ** 2;
-      context.fillRect(NAME_WIDTH + step * each, y, Math.max(each - (each > 6 ? 3 : 0), 0.8), CELL_HEIGHT - 2);
+      context.fillRect(
+        NAME_WIDTH + step * each,
+        y,
+        Math.max(each - (each > 6 ? 3 : 0), 0.8),
+        CELL_HEIGHT - 2,
+      );
       context.globalAlpha = 1;
-      if (each > 52) writeCentred(context, formatTime(value), NAME_WIDTH + (step + 0.5) * each, y + CELL_HEIGHT / 2, state.theme.text);
+      if (each > 52)
+        writeCentred(
+          context,
+          formatTime(value),
+          NAME_WIDTH + (step + 0.5) * each,
+          y + CELL_HEIGHT / 2,
+          state.theme.text,
+        );
     });
   });
 }
@@ -145,9 +176,20 @@ function listen(
 }
 
 function describeStep(steps: StepSection, step: number) {
-  const parts = [...steps.phases, OTHER].map((name, i) => ({ name, time: i < steps.phases.length ? steps.phaseTimes[step][i] : otherTime(steps, step) }));
-  const lines = parts.filter((part) => part.time > 0).map(({ name, time }) => `${name}: ${formatTime(time)} (${formatShare(time / Math.max(steps.duration[step], 1))})`);
-  return { title: `Step ${steps.number[step]}: ${formatTime(steps.duration[step])}`, lines: [...lines, "Click to see it in the timeline"] };
+  const parts = [...steps.phases, OTHER].map((name, i) => ({
+    name,
+    time: i < steps.phases.length ? steps.phaseTimes[step][i] : otherTime(steps, step),
+  }));
+  const lines = parts
+    .filter((part) => part.time > 0)
+    .map(
+      ({ name, time }) =>
+        `${name}: ${formatTime(time)} (${formatShare(time / Math.max(steps.duration[step], 1))})`,
+    );
+  return {
+    title: `Step ${steps.number[step]}: ${formatTime(steps.duration[step])}`,
+    lines: [...lines, "Click to see it in the timeline"],
+  };
 }
 
 function describeCell(steps: StepSection, step: number, row: number) {
@@ -155,11 +197,20 @@ function describeCell(steps: StepSection, step: number, row: number) {
   const values = steps.labelTimes.map((times) => times[row]);
   return {
     title: steps.labels[row],
-    lines: [`Step ${steps.number[step]}: ${formatTime(values[step])}`, `Median of all steps: ${formatTime(median(values))}`],
+    lines: [
+      `Step ${steps.number[step]}: ${formatTime(values[step])}`,
+      `Median of all steps: ${formatTime(median(values))}`,
+    ],
   };
 }
 
-function writeCentred(context: CanvasRenderingContext2D, text: string, x: number, y: number, color: string): void {
+function writeCentred(
+  context: CanvasRenderingContext2D,
+  text: string,
+  x: number,
+  y: number,
+  color: string,
+): void {
   context.fillStyle = color;
   context.textAlign = "center";
   context.fillText(text, x, y);

@@ -1,5 +1,11 @@
 // Operators, modules and source lines over the whole recording.
-import { Kind, type ModuleColumns, type OperatorColumns, type SourceColumns, type TableSection } from "../contract";
+import {
+  Kind,
+  type ModuleColumns,
+  type OperatorColumns,
+  type SourceColumns,
+  type TableSection,
+} from "../contract";
 import { element } from "../dom";
 import { formatBytes, formatCount, formatLarge, formatShare, formatTime } from "../format";
 import type { State } from "../state";
@@ -12,17 +18,24 @@ export function operatorsPanel(state: State): HTMLElement {
   const host = element("div", { class: "panel-fill" });
   const show = (byShape: boolean) => {
     const section = byShape && operatorsByShape ? operatorsByShape : operators;
-    host.replaceChildren(operatorTable(state, section, operatorsByShape ? toggle("by input shape", byShape, show) : null));
+    host.replaceChildren(
+      operatorTable(state, section, operatorsByShape ? toggle("by input shape", byShape, show) : null),
+    );
   };
   show(false);
   return host;
 }
 
-function operatorTable(state: State, section: TableSection<OperatorColumns>, shapeSwitch: HTMLElement | null): HTMLElement {
+function operatorTable(
+  state: State,
+  section: TableSection<OperatorColumns>,
+  shapeSwitch: HTMLElement | null,
+): HTMLElement {
   const { columns, rows } = section;
   let table: Table | null = null;
   let annotations = false;
-  const isAnnotation = (row: number) => columns.kind[row] === Kind.annotation || columns.kind[row] === Kind.deviceAnnotation;
+  const isAnnotation = (row: number) =>
+    columns.kind[row] === Kind.annotation || columns.kind[row] === Kind.deviceAnnotation;
   const hasAnnotations = columns.kind.some((_, row) => isAnnotation(row));
   const annotationSwitch = toggle("annotations too", false, (on) => {
     annotations = on;
@@ -36,7 +49,8 @@ function operatorTable(state: State, section: TableSection<OperatorColumns>, sha
       numeric: false,
       value: (row) => columns.name[row],
       color: (row) => colorOf(state, columns.name[row]),
-      detail: (row) => columns.shapes?.[row] ?? (columns.kind[row] === Kind.operator ? "" : kindName(columns.kind[row])),
+      detail: (row) =>
+        columns.shapes?.[row] ?? (columns.kind[row] === Kind.operator ? "" : kindName(columns.kind[row])),
     },
     ...times("self", "Self CPU", "On the CPU, outside the operators it calls", columns.self, true),
     ...times("total", "Total CPU", "On the CPU, with what it calls", columns.total),
@@ -64,7 +78,8 @@ function operatorTable(state: State, section: TableSection<OperatorColumns>, sha
 
 export function modulesPanel(state: State): HTMLElement {
   const section = state.report.modules;
-  if (!section) return absent("No module calls were recorded.", "Record with with_modules=True (opscope run --modules).");
+  if (!section)
+    return absent("No module calls were recorded.", "Record with with_modules=True (opscope run --modules).");
   const columns: ModuleColumns = section.columns;
   const all: Column[] = [
     {
@@ -78,7 +93,13 @@ export function modulesPanel(state: State): HTMLElement {
     },
     ...times("total", "Forward", "Its calls, with the modules inside", columns.total, true),
     ...times("self", "Forward self", "Its calls, without the modules inside", columns.self),
-    ...times("backward", "Backward self", "Backward operators of what it computed itself", columns.backward, true),
+    ...times(
+      "backward",
+      "Backward self",
+      "Backward operators of what it computed itself",
+      columns.backward,
+      true,
+    ),
     ...times("deviceTotal", "Device", "Device work launched in its forward", columns.deviceTotal),
     count("calls", "Calls", columns.calls),
   ];
@@ -95,7 +116,8 @@ export function modulesPanel(state: State): HTMLElement {
 
 export function sourcesPanel(state: State): HTMLElement {
   const section = state.report.sources;
-  if (!section) return absent("No Python calls were recorded.", "Record with with_stack=True (opscope run --stack).");
+  if (!section)
+    return absent("No Python calls were recorded.", "Record with with_stack=True (opscope run --stack).");
   const columns: SourceColumns = section.columns;
   let library = !columns.library.includes(false);
   let table: Table | null = null;
@@ -140,7 +162,13 @@ export function toggle(text: string, on: boolean, change: (on: boolean) => void)
   return element("label", { class: "toggle" }, box, text);
 }
 
-export function times(key: string, title: string, hint: string, values: number[] | undefined, bar = false): Column[] {
+export function times(
+  key: string,
+  title: string,
+  hint: string,
+  values: number[] | undefined,
+  bar = false,
+): Column[] {
   if (!values) return [];
   const most = Math.max(1, ...values);
   return [
@@ -159,23 +187,57 @@ export function times(key: string, title: string, hint: string, values: number[]
 
 export function sizes(key: string, title: string, hint: string, values: number[] | undefined): Column[] {
   if (!values) return [];
-  return [{ key, title, hint, width: "112px", numeric: true, value: (row) => values[row], text: (row) => formatBytes(values[row]) }];
+  return [
+    {
+      key,
+      title,
+      hint,
+      width: "112px",
+      numeric: true,
+      value: (row) => values[row],
+      text: (row) => formatBytes(values[row]),
+    },
+  ];
 }
 
 export function count(key: string, title: string, values: number[]): Column {
-  return { key, title, width: "84px", numeric: true, value: (row) => values[row], text: (row) => formatCount(values[row]) };
+  return {
+    key,
+    title,
+    width: "84px",
+    numeric: true,
+    value: (row) => values[row],
+    text: (row) => formatCount(values[row]),
+  };
 }
 
 function average(columns: OperatorColumns): Column[] {
   const total = columns.total;
-  return total ? times("average", "Average", "Total CPU time per call", total.map((value, row) => value / columns.calls[row])) : [];
+  return total
+    ? times(
+        "average",
+        "Average",
+        "Total CPU time per call",
+        total.map((value, row) => value / columns.calls[row]),
+      )
+    : [];
 }
 
 function flops(columns: OperatorColumns): Column[] {
   const values = columns.flops;
   if (!values) return [];
   const hint = "Floating-point operations, where a formula is known";
-  return [{ key: "flops", title: "FLOPs", hint, width: "96px", numeric: true, value: (row) => values[row], text: (row) => (values[row] ? formatLarge(values[row]) : "") }];
+  return [
+    {
+      key: "flops",
+      title: "FLOPs",
+      hint,
+      width: "96px",
+      numeric: true,
+      value: (row) => values[row],
+      text: (row) => (values[row] ? formatLarge(values[row]) : ""),
+    },
+  ];
 }
 
 function leftOut(section: TableSection<unknown>): string {

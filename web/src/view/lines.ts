@@ -81,7 +81,9 @@ function lineOrder(spans: Spans): number[] {
   const numbers = spans.lines.map((_, i) => i).filter((i) => spans.rows[i].length > 0);
   const threads = spans.lines.filter((line) => line.device < 0).length;
   const homeOf = (i: number) => spans.lines[i].home + (spans.lines[i].device < 0 ? 0 : threads);
-  const busy = spans.rows.map((rows) => (rows.length ? spans.covered[rows[0].end] - spans.covered[rows[0].begin] : 0));
+  const busy = spans.rows.map((rows) =>
+    rows.length ? spans.covered[rows[0].end] - spans.covered[rows[0].begin] : 0,
+  );
   return numbers.sort((a, b) => {
     const [lineA, lineB] = [spans.lines[a], spans.lines[b]];
     if (lineA.device !== lineB.device) return lineA.device - lineB.device;

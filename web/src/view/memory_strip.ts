@@ -30,6 +30,10 @@ export class MemoryStrip {
     }
   }
 
+  get height(): number {
+    return this.devices.length * (HEIGHT + 1);
+  }
+
   draw(width: number, perPixel: number): void {
     this.devices.forEach((device, i) => this.drawDevice(device, this.canvases[i], width, perPixel));
   }

@@ -38,7 +38,8 @@ export class SpanPainter {
         const right = Math.min((spans.end[span] - from) / perPixel, width + 2);
         const color = this.isMuted(i, i + 1) ? -1 : colors.indexOfLabel[spans.label[span]];
         this.add(color, SHADES - 1, x, y, Math.max(right - x - 0.5, 1));
-        if (right - x > TEXT_FROM) this.texts.push({ span, x: Math.max(x, 0), y, width: right - Math.max(x, 0) });
+        if (right - x > TEXT_FROM)
+          this.texts.push({ span, x: Math.max(x, 0), y, width: right - Math.max(x, 0) });
         i++;
         continue;
       }

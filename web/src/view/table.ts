@@ -76,7 +76,9 @@ export class Table {
     }
     this.sort();
     const all = this.shown.length === rows;
-    this.count.textContent = all ? `${rows.toLocaleString("en-US")} rows` : `${this.shown.length} of ${rows} rows`;
+    this.count.textContent = all
+      ? `${rows.toLocaleString("en-US")} rows`
+      : `${this.shown.length} of ${rows} rows`;
     this.renderHead();
     this.body.style.height = `${this.shown.length * ROW_HEIGHT}px`;
     this.scroller.scrollTop = 0;

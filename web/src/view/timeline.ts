@@ -11,6 +11,8 @@ import { Tooltip } from "./tooltip";
 
 export const GUTTER = 168;
 const RULER_HEIGHT = 22;
+const AXIS_HEIGHT = 63; // with the strip above the ruler
+const LEAST_HEIGHT = 220;
 const CLICK_SLACK = 4; // pixels that a click may miss or move by
 
 export class Timeline {
@@ -47,6 +49,7 @@ export class Timeline {
       this.memory.root,
     );
     this.placeNames();
+    this.shrinkToFit();
     this.listen();
     state.on(["view", "selection", "search", "theme"], () => this.schedule());
     state.on(["selection"], () => this.revealSelected());
@@ -129,7 +132,12 @@ export class Timeline {
     for (const source of spans.arrowsTo(selected)) this.drawArrow(context, source, selected, perPixel);
   }
 
-  private drawArrow(context: CanvasRenderingContext2D, source: number, target: number, perPixel: number): void {
+  private drawArrow(
+    context: CanvasRenderingContext2D,
+    source: number,
+    target: number,
+    perPixel: number,
+  ): void {
     const { spans, view, theme } = this.state;
     const x1 = (spans.end[source] - view.from) / perPixel;
     const x2 = (spans.start[target] - view.from) / perPixel;
@@ -174,6 +182,12 @@ export class Timeline {
   private placeNames(): void {
     replace(this.names, ...this.layout.lines.map((placed) => this.nameOf(placed)));
     this.content.style.height = `${this.layout.height}px`;
+  }
+
+  // A few lines do not need all the height a timeline usually gets.
+  private shrinkToFit(): void {
+    const height = AXIS_HEIGHT + this.layout.height + this.memory.height + 8;
+    this.root.style.flexBasis = `min(44%, ${Math.max(height, LEAST_HEIGHT)}px)`;
   }
 
   private nameOf(placed: PlacedLine): HTMLElement {
@@ -284,8 +298,13 @@ export class Timeline {
     const own = spans.selfTime(span);
     const duration = spans.duration(span);
     const unfinished = spans.unfinished.has(span) ? "did not end during the recording" : "";
-    const times = own === duration ? formatTime(duration) : `${formatTime(duration)}, of it ${formatTime(own)} itself`;
-    this.tooltip.show(event.clientX, event.clientY, spans.name(span), [times, spans.inputsOf(span), unfinished]);
+    const times =
+      own === duration ? formatTime(duration) : `${formatTime(duration)}, of it ${formatTime(own)} itself`;
+    this.tooltip.show(event.clientX, event.clientY, spans.name(span), [
+      times,
+      spans.inputsOf(span),
+      unfinished,
+    ]);
   }
 
   private leave(): void {
