@@ -192,7 +192,9 @@ class WindowDecoder {
       enclosing[index - slice.begin] = add_record(thread, record, known ? enclosing[offset] : kNone);
       if (window_.process_ids) thread.indices.resize(thread.spans.size(), static_cast<uint32_t>(index));
     });
-    out_.dropped += slice.dropped;
+    out_.dropped.spans += slice.dropped.spans;
+    out_.dropped.allocations += slice.dropped.allocations;
+    out_.dropped.others += slice.dropped.others;
   }
 
   // Threads that recorded nothing still were somewhere in Python.

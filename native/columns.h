@@ -139,7 +139,7 @@ struct Columns {
   LocalNames names;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  uint64_t dropped = 0;          // no memory left for them
+  Drops dropped;                 // no memory left for them
   uint64_t unmatched_ends = 0;   // ends whose span this window did not see
   uint64_t cut_payloads = 0;     // spans whose arguments could not be kept
 };

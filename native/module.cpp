@@ -253,7 +253,8 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
   result["start_ns"] = columns.start_ns;
   result["end_ns"] = columns.end_ns;
-  result["dropped"] = columns.dropped;
+  result["dropped_spans"] = columns.dropped.spans;
+  result["dropped_allocations"] = columns.dropped.allocations;
   result["unmatched_ends"] = columns.unmatched_ends;
   result["cut_payloads"] = columns.cut_payloads;
   result["fault"] = window->fault;

@@ -30,7 +30,7 @@ struct Slice {
   std::shared_ptr<ThreadLog> thread;
   uint64_t begin;
   uint64_t end;
-  uint64_t dropped;
+  Drops dropped;  // while the window is open, as it was before
 };
 
 // A Python function that was already running when a window opened.

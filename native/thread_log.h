@@ -23,6 +23,17 @@ struct OpenSpan {
   uint32_t index;  // its log index modulo 2^32, the parent of what runs inside
 };
 
+// What found no memory, by what it was.
+struct Drops {
+  uint64_t spans = 0;
+  uint64_t allocations = 0;  // and frees
+  uint64_t others = 0;       // late ends, results, parameters
+
+  Drops operator-(const Drops& earlier) const {
+    return {spans - earlier.spans, allocations - earlier.allocations, others - earlier.others};
+  }
+};
+
 class ThreadLog {
  public:
   ThreadLog(BlockPool& pool, int64_t system_thread_id, uint64_t native_thread, std::string name)
@@ -40,7 +51,7 @@ class ThreadLog {
   Record* open_span(uint64_t key) {
     Record* record = log_.next_record(arena_.current_block());
     if (record == nullptr) [[unlikely]] {
-      count_drop();
+      count_one(dropped_spans_);
       // It keeps its place on the stack, so that its end finds it and is no second loss.
       open_.push_back({key, &dropped_span_, current_span()});
       return nullptr;
@@ -102,7 +113,8 @@ class ThreadLog {
   Record* append(RecordKind kind) {
     Record* record = log_.next_record(arena_.current_block());
     if (record == nullptr) [[unlikely]] {
-      count_drop();
+      const bool is_memory = kind >= RecordKind::kAllocate && kind <= RecordKind::kOutOfMemory;
+      count_one(is_memory ? dropped_allocations_ : dropped_others_);
       return nullptr;
     }
     record->kind = kind;
@@ -119,15 +131,16 @@ class ThreadLog {
   bool is_top(uint64_t key) const { return !open_.empty() && open_.back().key == key; }
   // [owner] What the innermost open span is; a kind that is no span outside all of them.
   RecordKind top_kind() const { return open_.empty() ? RecordKind::kClose : open_.back().record->kind; }
-  void count_drop() {
-    dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
 
   ChunkLog& log() { return log_; }
   const ChunkLog& log() const { return log_; }
   Arena& arena() { return arena_; }
   const Arena& arena() const { return arena_; }
-  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+  // [MT]
+  Drops dropped() const {
+    return {dropped_spans_.load(std::memory_order_relaxed), dropped_allocations_.load(std::memory_order_relaxed),
+            dropped_others_.load(std::memory_order_relaxed)};
+  }
 
   // [reader, holding the registry's mutex] Gives back memory that no window needs.
   void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
@@ -142,6 +155,10 @@ class ThreadLog {
   std::string name;
 
  private:
+  static void count_one(std::atomic<uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
   static void finish(Record* record, uint64_t ticks) {
     record->store_end(ticks);
     record->store_state(SpanState::kClosed);
@@ -173,7 +190,9 @@ class ThreadLog {
   Record dropped_span_{};  // where the ends of dropped spans go
   ChunkLog log_;
   Arena arena_;
-  std::atomic<uint64_t> dropped_{0};
+  std::atomic<uint64_t> dropped_spans_{0};
+  std::atomic<uint64_t> dropped_allocations_{0};
+  std::atomic<uint64_t> dropped_others_{0};
 };
 
 }  // namespace opscope

@@ -137,6 +137,7 @@ struct Fixture {
   std::vector<uint8_t> kind = {0};
   std::vector<int64_t> start = {1'001'500}, duration = {2'250}, sequence = {7};
   int32_t none = -1, zero = 0;
+  int64_t no_id = -1;
   bool unfinished = true;
 
   std::vector<int64_t> tensor_rows = {0, 3}, scalar_rows = {0, 1};
@@ -157,7 +158,7 @@ struct Fixture {
     t.name_bytes = column(bytes);
     t.events = {column(order),  column(track),    column(name),     constant(none, 1),
                 column(parent), column(kind),     column(start),    column(duration),
-                column(sequence), constant(zero, 1), constant(unfinished, 1)};
+                column(sequence), constant(zero, 1), constant(no_id, 1),     constant(unfinished, 1)};
     t.tensors = {{column(tensor_rows)}, column(tensor_argument), column(element),
                  column(tensor_role),   column(dtype),           {column(size_offsets), column(sizes)},
                  {column(stride_offsets), column(strides)}};
@@ -227,6 +228,7 @@ void test_python_parents() {
   ChromeTrace trace = fixture.trace();
   trace.events.overload = constant(fixture.none, 4);
   trace.events.forward_thread = constant(fixture.zero, 4);
+  trace.events.record_function_id = constant(fixture.no_id, 4);
   trace.events.unfinished = constant(fixture.unfinished, 4);
   trace.extras = {};
   trace.flows = {};

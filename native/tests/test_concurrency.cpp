@@ -64,7 +64,7 @@ void check_consistent(const Columns& columns) {
     if (writer < last.size()) last[writer] = number;
   }
   CHECK_SAME(columns.cut_payloads, 0u);
-  CHECK_SAME(columns.dropped, 0u);
+  CHECK_SAME(columns.dropped.spans, 0u);
 }
 
 void wait_for_records(uint64_t count) {

@@ -322,7 +322,7 @@ TEST(what_finds_no_memory_is_counted_in_every_window_it_is_missing_from) {
   recorder().pool().set_budget(0);
   const uint32_t second = open_window();
   uint64_t opened = 0;
-  while (Recorder::this_thread()->dropped() < 100) {
+  while (Recorder::this_thread()->dropped().spans < 100) {
     open_span("op", 1, RecordKind::kOperator, {1, 2, 3});
     close_span(1);
     ++opened;
@@ -330,13 +330,13 @@ TEST(what_finds_no_memory_is_counted_in_every_window_it_is_missing_from) {
   recorder().pool().set_budget(SIZE_MAX);
   const Columns of_second = finish(second);
   const Columns of_first = finish(first);
-  CHECK_SAME(of_second.dropped, 100u);
-  CHECK_SAME(of_second.events.name.size() + of_second.dropped, opened);
-  CHECK_SAME(of_first.dropped, 100u);
-  CHECK_SAME(of_first.events.name.size() + of_first.dropped, opened + 1);
+  CHECK_SAME(of_second.dropped.spans, 100u);
+  CHECK_SAME(of_second.events.name.size() + of_second.dropped.spans, opened);
+  CHECK_SAME(of_first.dropped.spans, 100u);
+  CHECK_SAME(of_first.events.name.size() + of_first.dropped.spans, opened + 1);
   CHECK_SAME(of_second.scalars.event.size() / 3 + of_second.cut_payloads, of_second.events.name.size());
   const Columns later = finish(open_window());
-  CHECK_SAME(later.dropped, 0u);
+  CHECK_SAME(later.dropped.spans, 0u);
 }
 
 TEST(memory_is_flat_over_many_windows) {

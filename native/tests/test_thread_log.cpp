@@ -114,19 +114,19 @@ TEST(a_dropped_span_is_counted_once_and_leaves_the_others_alone) {
     log.open(1000 + i, RecordKind::kOperator);
     log.close(1000 + i);
   }
-  CHECK_SAME(log.thread.dropped(), 0u);
+  CHECK_SAME(log.thread.dropped().spans, 0u);
   // Two nested spans find no memory: their ends come, and nothing else is lost with them.
   log.open(2);
   log.open(3);
   CHECK_SAME(log.thread.current_span(), 0u);
   log.close(3);
   log.close(2);
-  CHECK_SAME(log.thread.dropped(), 2u);
+  CHECK_SAME(log.thread.dropped().spans, 2u);
   CHECK_SAME(log.size(), 4 * Chunk::kRecords);
   CHECK_SAME(log.thread.depth(), 1u);
   log.thread.release_before(log.size());
   log.open(4);
-  CHECK_SAME(log.thread.dropped(), 2u);
+  CHECK_SAME(log.thread.dropped().spans, 2u);
   CHECK_SAME(log.thread.depth(), 2u);
   log.close(4);
   log.close(1);
@@ -137,7 +137,7 @@ TEST(a_span_whose_key_a_dropped_one_shares_is_not_ended_for_it) {
   Log log;
   log.pool.set_budget(4 * kBlockBytes);
   log.open(1);
-  while (log.thread.dropped() == 0) log.open(2, RecordKind::kOperator);
+  while (log.thread.dropped().spans == 0) log.open(2, RecordKind::kOperator);
   log.open(1);
   log.close(1);
   CHECK(log.at(0).load_state() == SpanState::kOpen);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterable
@@ -113,6 +114,8 @@ class profile:
         self._step_span: record_function | None = None
         self._started = False
         self._view: tuple[Trace, EventList] | None = None
+        # Re-entrant, because on_trace_ready may stop the profiler.
+        self._lock = threading.RLock()
 
     # -- Life cycle ------------------------------------------------------------------------------
 
@@ -126,9 +129,11 @@ class profile:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
-        if self.execution_trace_observer is not None:
-            self.execution_trace_observer.cleanup()
+        try:
+            self.stop()
+        finally:
+            if self.execution_trace_observer is not None:
+                self.execution_trace_observer.cleanup()
 
     def start(self) -> None:
         """Begin; records at once unless the schedule says to wait. No effect while started.
@@ -136,30 +141,33 @@ class profile:
         Raises:
             BridgeError: the recorder cannot be set up; the message says what to install.
         """
-        if self._started:
-            return
-        self._move(ProfilerAction.NONE, self.current_action)
-        self._started = True
-        self._open_step_span()
+        with self._lock:
+            if self._started:
+                return
+            self._move(ProfilerAction.NONE, self.current_action)
+            self._started = True
+            self._open_step_span()
 
     def stop(self) -> None:
         """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
-        if not self._started:
-            return
-        self._close_step_span()
-        self._started = False
-        self._move(self.current_action, None)
+        with self._lock:
+            if not self._started:
+                return
+            self._close_step_span()
+            self._started = False
+            self._move(self.current_action, None)
 
     def step(self) -> None:
         """Say that the next step begins; the schedule decides what to do in it."""
-        self._close_step_span()
-        action = self._scheduled(self.step_num + 1)
-        previous, self.current_action = self.current_action, action
-        self.step_num += 1
-        if not self._started:
-            return
-        self._move(previous, action)
-        self._open_step_span()
+        with self._lock:
+            self._close_step_span()
+            action = self._scheduled(self.step_num + 1)
+            previous, self.current_action = self.current_action, action
+            self.step_num += 1
+            if not self._started:
+                return
+            self._move(previous, action)
+            self._open_step_span()
 
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
@@ -177,7 +185,12 @@ class profile:
     def _scheduled(self, step: int) -> ProfilerAction:
         action = self.schedule(step)
         # Callables written for torch.profiler return its enum; the values are the same.
-        known = ProfilerAction(getattr(action, "value", action))
+        try:
+            known = ProfilerAction(getattr(action, "value", action))
+        except ValueError as error:
+            raise UsageError(
+                f"The schedule returned {action!r} for step {step}. Return a ProfilerAction."
+            ) from error
         if known is ProfilerAction.DEVICE_STOPPED:
             raise UsageError(
                 "A schedule must not return DEVICE_STOPPED: the profiler sets that itself. Return "
@@ -190,13 +203,13 @@ class profile:
         if previous in _RECORDING:
             ends_cycle = previous is ProfilerAction.RECORD_AND_SAVE or action is None
             if ends_cycle or action not in _RECORDING:
-                self._stop_recording()
+                is_ready = self._stop_recording()
                 if not ends_cycle:
                     warnings.warn(
                         f"Incorrect schedule: RECORD followed by {action.name}",  # type: ignore[union-attr]
                         stacklevel=4,
                     )
-                elif self.on_trace_ready is not None:
+                elif is_ready and self.on_trace_ready is not None:
                     self.on_trace_ready(self)
         if previous is ProfilerAction.WARMUP and action is ProfilerAction.NONE:
             warnings.warn("Incorrect schedule: WARMUP followed by NONE", stacklevel=4)
@@ -229,14 +242,16 @@ class profile:
             return None
         return observer.shared_recording(self._options)
 
-    def _stop_recording(self) -> None:
-        if self._recording is None:
-            return
-        self._recording.stop()
+    def _stop_recording(self) -> bool:
+        """Stop, if recording; whether there is a trace to hand over."""
+        recording, self._recording = self._recording, None
+        if recording is None:
+            return False
+        recording.stop()
+        self._finished.append(recording)
         if self.execution_trace_observer is not None:
             self.execution_trace_observer.stop()
-        self._finished.append(self._recording)
-        self._recording = None
+        return True
 
     def _open_step_span(self) -> None:
         if self.record_steps:

@@ -101,7 +101,7 @@ def _ledger(
     cost_ns: dict[str, float],
 ) -> dict[str, list[Any]]:
     spans = len(tables["events"]["start_ns"])
-    dropped = decoded["dropped"]
+    dropped = decoded["dropped_spans"]
     rows: list[tuple[str, str, float]] = [
         ("events", "requested", spans + dropped),
         ("events", "recorded", spans),
@@ -112,7 +112,15 @@ def _ledger(
     if options.shapes:
         rows.append(("arguments", "dropped: unreadable", decoded["cut_payloads"]))
     if options.memory:
-        rows.append(("allocations", "recorded", len(tables["allocations"]["time_ns"])))
+        allocations = len(tables["allocations"]["time_ns"])
+        dropped = decoded["dropped_allocations"]
+        rows += [
+            ("allocations", "requested", allocations + dropped),
+            ("allocations", "recorded", allocations),
+            ("allocations", "dropped: memory budget", dropped),
+        ]
+    if decoded["fault"]:
+        rows.append(("recorder", "stopped early by a fault", 1))
     rows += [("recorder", f"cost_ns: {level}", value) for level, value in cost_ns.items()]
     return {
         "source": [row[0] for row in rows],
@@ -132,6 +140,7 @@ def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, A
         "program": sys.argv[0] if sys.argv else "",
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
+        **({"fault": decoded["fault"]} if decoded["fault"] else {}),
         **_distributed_info(),
     }
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -167,17 +168,25 @@ def _library_path() -> Path:
 
 
 def _is_valid(path: Path) -> bool:
-    """A library counts only with a stamp that matches; the stamp is written before the rename."""
+    """A library counts only with a stamp that matches: what it is for, and its own hash.
+
+    Loading half a library (a full disk, a bad copy) would crash the process, not raise.
+    """
     try:
         stamp = json.loads((path.parent / "stamp.json").read_text())
+        return bool(stamp == _stamp(path))
     except (OSError, ValueError):
         return False
-    return path.is_file() and stamp == _fingerprint()
+
+
+def _stamp(library: Path) -> dict[str, str]:
+    return {**_fingerprint(), "library": hashlib.sha256(library.read_bytes()).hexdigest()}
 
 
 def _compiler() -> str | None:
-    for candidate in (os.environ.get("CXX"), "g++", "c++", "clang++"):
-        found = shutil.which(candidate) if candidate else None
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    for candidate in (*chosen[:1], "g++", "c++", "clang++"):
+        found = shutil.which(candidate)
         if found:
             return found
     return None
@@ -189,10 +198,7 @@ def _build_lock(target: Path) -> Iterator[None]:
         target.parent.mkdir(parents=True, exist_ok=True)
         file = open(target.parent / (target.name + ".lock"), "w")  # noqa: SIM115 (held across yield)
     except OSError as error:
-        raise BridgeError(
-            f"The folder for compiled bridges, {target.parent}, cannot be written ({error}). Set "
-            "OPSCOPE_CACHE to a folder that can."
-        ) from error
+        raise _unwritable(target.parent, error) from error
     with file:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         while True:
@@ -219,26 +225,43 @@ def _compile(path: Path) -> None:
         )
     version = _torch().__version__
     print(f"opscope: compiling the bridge to torch {version} (once)...", file=sys.stderr)
+    try:
+        _compile_into(path, compiler)
+    except OSError as error:
+        raise _unwritable(path.parent.parent, error) from error
+
+
+def _compile_into(path: Path, compiler: str) -> None:
     work = Path(tempfile.mkdtemp(prefix="build-", dir=path.parent.parent))
     try:
+        work.chmod(0o755)  # a cache filled by one user (root, in a container) serves others
         library = work / path.name
         command = _command(compiler, library)
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise BridgeError(_compile_failure(command, done.stderr))
-        (work / "stamp.json").write_text(json.dumps(_fingerprint()))
+        (work / "stamp.json").write_text(json.dumps(_stamp(library)))
         shutil.rmtree(path.parent, ignore_errors=True)
         os.replace(work, path.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def _unwritable(folder: Path, error: OSError) -> BridgeError:
+    return BridgeError(
+        f"The folder for compiled bridges, {folder}, cannot be written ({error}). Set "
+        "OPSCOPE_CACHE to a folder that can."
+    )
+
+
 def _command(compiler: str, library: Path) -> list[str]:
     torch = _torch()
     root = Path(torch.__file__).parent
     source = _source_folder()
+    chosen = shlex.split(os.environ.get("CXX", ""))
     return [
         compiler,
+        *(chosen[1:] if chosen and shutil.which(chosen[0]) == compiler else ()),
         *_FLAGS,
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         f'-DOPSCOPE_TORCH_VERSION="{torch.__version__}"',

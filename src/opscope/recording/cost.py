@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from opscope import _native
+from opscope.recording.neighbours import is_recording, is_torch_recording
 
 _lock = threading.Lock()
 _measured: dict[str, float] = {}
@@ -14,10 +15,10 @@ def recording_cost_ns() -> dict[str, float]:
     """Nanoseconds per span on this machine: ``span`` in all, ``floor`` of it torch's own part.
 
     The floor is a callback that does nothing. Measured with real spans in a window of their own,
-    so it is put off while another window is open; empty until then.
+    so it is put off while another window is open or torch's profiler runs; empty until then.
     """
     with _lock:
-        if not _measured and _native.statistics()["wanted"] == 0:
+        if not _measured and not is_recording() and not is_torch_recording():
             _measured["floor"] = round(_native.time_spans(empty_callback=True), 1)
             wants = _native.WANTS["OPERATORS"] | _native.WANTS["ANNOTATIONS"]
             window = _native.open_window(wants, all_threads=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import weakref
@@ -17,13 +16,18 @@ from opscope.options import RecordingOptions
 from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.garbage import watch_gc
 from opscope.recording.narrow import narrowed
+from opscope.recording.neighbours import (
+    is_recording,
+    leave_place,
+    set_up_neighbours,
+    take_place,
+)
 from opscope.recording.process_groups import read_process_groups
 from opscope.recording.python_source import path_prefixes, set_up_python_source
 from opscope.trace.trace import Trace
 
-_gc_lock = threading.Lock()
-_gc_users = 0
 _reported_fault = False
 
 
@@ -49,11 +53,10 @@ class Recording:
         self._first_id = first_id
         self._groups: dict[str, Any] = {}
         self._when_stopped: list[Callable[[], object]] = []
-        self._window: int | None = None
-        self._running = False
+        self._window: _Window | None = None
         self._everything: Trace | None = None
         self._trace: Trace | None = None
-        self._discard: weakref.finalize[Any, Any] | None = None
+        self._let_go: weakref.finalize[Any, Any] | None = None
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
@@ -64,6 +67,7 @@ class Recording:
         """
         bridge.load()
         set_up_python_source()
+        set_up_neighbours()
 
     def start(self) -> None:
         """Open the window.
@@ -76,38 +80,23 @@ class Recording:
         if self._recorded.outputs:
             self._groups |= read_process_groups()
         with self._lock:
-            if self._running:
+            if self.running:
                 return
             if self._window is not None:
                 raise LifecycleError("A recording runs once; make a new one to record again.")
-            if self._recorded.gc_pauses:
-                _watch_gc(+1)
-            _native.enter_thread()
-            try:
-                wants = self._recorded.native_wants(_native.WANTS)
-                self._window = _native.open_window(wants, self._recorded.all_threads)
-            except RuntimeError as error:
-                raise LifecycleError(f"Recording could not start: {error}.") from error
-            self._running = True
-            _set_torch_flag(True)
-            self._discard = weakref.finalize(self, _native.discard_window, self._window)
+            self._window = _Window(self._recorded)
+            self._let_go = weakref.finalize(self, self._window.discard)
             # At exit memory is given back anyway, and an exit function may still want the trace.
-            self._discard.atexit = False
+            self._let_go.atexit = False
 
     def stop(self) -> None:
         """Close the window. Takes time for the number of threads, not for what was recorded."""
         with self._lock:
-            if not self._running or self._window is None:
+            if self._window is None or not self._window.is_open:
                 return
-            _native.close_window(self._window)
-            self._running = False
+            self._window.close()
         if self._recorded.outputs:
             self._groups |= read_process_groups()
-        if self._recorded.gc_pauses:
-            _watch_gc(-1)
-        if _native.statistics()["wanted"] == 0:
-            _native.leave_thread()
-            _set_torch_flag(False)
         _report_fault()
         for callback in self._when_stopped:
             callback()
@@ -118,13 +107,14 @@ class Recording:
 
     def pause(self, paused: bool) -> None:
         """Leave out what happens until resumed; nothing to do when not running."""
-        if self._running and self._window is not None:
-            _native.pause_window(self._window, paused)
+        window = self._window
+        if window is not None and window.is_open:
+            _native.pause_window(window.id, paused)
 
     @property
     def running(self) -> bool:
         """Between start and stop."""
-        return self._running
+        return self._window is not None and self._window.is_open
 
     @property
     def trace(self) -> Trace:
@@ -148,14 +138,14 @@ class Recording:
         """
         with self._lock:
             if self._everything is None:
-                if self._window is None or self._running:
+                if self._window is None or self._window.is_open:
                     raise LifecycleError(
                         "There is no trace yet: a recording can be looked at once it has been "
                         "started and stopped."
                     )
-                decoded = _native.decode(self._window, path_prefixes())
-                if self._discard is not None:
-                    self._discard()
+                decoded = _native.decode(self._window.id, path_prefixes())
+                if self._let_go is not None:
+                    self._let_go()
                 events = decoded["events"]
                 if self._first_id != 1 and "record_function_id" not in events:
                     first, count = self._first_id, len(events["start_ns"])
@@ -167,23 +157,41 @@ class Recording:
             return self._everything
 
 
-def _watch_gc(change: int) -> None:
-    """Have garbage collections reported while any recording wants them."""
-    global _gc_users
-    with _gc_lock:
-        _gc_users += change
-        installed = _native.gc_callback in gc.callbacks
-        if _gc_users > 0 and not installed:
-            gc.callbacks.append(_native.gc_callback)
-        elif _gc_users == 0 and installed:
-            gc.callbacks.remove(_native.gc_callback)
+class _Window:
+    """A native window and what is set up around it; lives on for a moment after its Recording."""
 
+    def __init__(self, options: RecordingOptions) -> None:
+        """Open it.
 
-def _set_torch_flag(enabled: bool) -> None:
-    """Libraries ask this flag whether emitting spans is worth it."""
-    profiler = sys.modules.get("torch.autograd.profiler")
-    if profiler is not None:
-        profiler.__dict__["_is_profiler_enabled"] = enabled
+        Raises:
+            LifecycleError: torch refused the callbacks.
+        """
+        try:
+            self.id = _native.open_window(options.native_wants(_native.WANTS), options.all_threads)
+        except RuntimeError as error:
+            raise LifecycleError(
+                f"Recording could not start: {error}. Stop what else profiles this process, then "
+                "try again."
+            ) from error
+        self.is_open = True
+        self._watches_gc = options.gc_pauses
+        if self._watches_gc:
+            watch_gc(+1)
+        take_place()
+
+    def close(self) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        _native.close_window(self.id)
+        if self._watches_gc:
+            watch_gc(-1)
+        if not is_recording():
+            leave_place()
+
+    def discard(self) -> None:
+        self.close()
+        _native.discard_window(self.id)
 
 
 def _report_fault() -> None:

@@ -1,0 +1,101 @@
+"""Getting along with torch's own profiler and with ``fork``.
+
+torch has one place per thread for whoever wants memory reports and compiled regions. opscope stands
+there while it records; torch's profiler refuses to start on a thread where the place is taken. So
+opscope steps aside when torch's profiler starts, and comes back when it has stopped.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from opscope import _native
+
+_set_up = False
+
+
+def set_up_neighbours() -> None:
+    """Have torch's profiler find its place free, once torch is imported. Idempotent."""
+    global _set_up
+    if _set_up:
+        return
+    _set_up = True
+    import torch.autograd.profiler as torch_profiler
+
+    _call_first(torch_profiler, "_run_on_profiler_start", _native.leave_thread)
+    _call_last(torch_profiler, "_run_on_profiler_stop", _take_place_again)
+
+
+def is_recording() -> bool:
+    """Whether any window of this process collects anything now."""
+    return bool(_native.statistics()["wanted"] != 0)
+
+
+def is_torch_recording() -> bool:
+    """Whether torch's own profiler runs on the calling thread."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.autograd._profiler_enabled())
+
+
+def announce_recording() -> None:
+    """Set the flag that libraries ask before they emit spans, as it is now on this thread."""
+    profiler: Any = sys.modules.get("torch.autograd.profiler")
+    if profiler is not None:
+        profiler._is_profiler_enabled = is_recording() or is_torch_recording()
+
+
+def take_place() -> None:
+    """Stand where torch reports memory and compiled regions of the calling thread."""
+    _native.enter_thread()
+    announce_recording()
+
+
+def leave_place() -> None:
+    """Leave that place, on the calling thread."""
+    _native.leave_thread()
+    announce_recording()
+
+
+def _take_place_again() -> None:
+    if is_recording():
+        take_place()
+
+
+def _call_first(owner: Any, name: str, action: Callable[[], None]) -> None:
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        action()
+        return original(*args, **kwargs)
+
+    setattr(owner, name, replaced)
+
+
+def _call_last(owner: Any, name: str, action: Callable[[], None]) -> None:
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        action()
+        return result
+
+    setattr(owner, name, replaced)
+
+
+def _after_fork_in_child() -> None:
+    """A child has none of its parent's windows, and may profile itself with either profiler."""
+    if _set_up:
+        leave_place()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
