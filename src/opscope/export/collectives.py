@@ -102,14 +102,23 @@ class Collective:
 def find_collectives(trace: Trace) -> list[Collective]:
     """Every collective call of a trace, in order."""
     described = [
-        Collective(event, {_NAMES[name]: values[name] for name in _NAMES if name in values})
+        Collective(event, _described(values))
         for event, values in keyword_values(trace, tuple(_NAMES)).items()
-        if trace.event_name(event) == "record_param_comms"
+        if "Collective name" in values
     ]
     parents = trace.events["parent"]
-    said = {int(parents[collective.event]) for collective in described}
+    said = {int(parents[c.event]) for c in described} | {c.event for c in described}
     worked_out = [c for c in _from_arguments(trace) if c.event not in said]
     return sorted(described + worked_out, key=lambda collective: collective.event)
+
+
+def _described(values: dict[str, Any]) -> dict[str, Any]:
+    """torch.profiler's properties of a collective as an execution trace has them."""
+    properties = {_NAMES[name]: values[name] for name in _NAMES if name in values}
+    for name in ("in_split_size", "out_split_size"):
+        if isinstance(properties.get(name), str):
+            properties[name] = _integers(properties[name])
+    return properties
 
 
 def _from_arguments(trace: Trace) -> Iterator[Collective]:

@@ -30,14 +30,15 @@ PROCESS = "[pytorch|profiler|execution_trace|process]"
 
 
 def write_execution_trace(
-    trace: Trace, path: str | os.PathLike[str], *, with_times: bool = True
+    trace: Trace, path: str | os.PathLike[str], *, with_times: bool | None = None
 ) -> None:
     """Write ``trace`` to ``path``, compressed if that ends in ``.gz``.
 
     Args:
         trace: one that has inputs and outputs of its operators.
         path: replaced once the new file is complete.
-        with_times: write when each node ran and for how long, which torch's observer does not.
+        with_times: write when each node ran and for how long, which torch's observer does not; by
+            default if that is known.
 
     Raises:
         UsageError: the trace has no arguments, or ``path`` cannot be written.
@@ -45,6 +46,8 @@ def write_execution_trace(
     check_has_arguments(trace)
     metadata = trace.metadata
     window = window_of(trace, metadata)
+    if with_times is None:
+        with_times = bool(metadata.get("has_times", True))
     head = {
         "pid": process_id_of(trace, metadata),
         "time": local_time(window.start_ns // 10**9),

@@ -14,8 +14,8 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
 
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
-            it, or a Chrome JSON (``.json``, ``.json.gz``) from opscope, torch.profiler or another
-            tool.
+            it, or a Chrome JSON or execution trace (``.json``, ``.json.gz``) from opscope,
+            torch.profiler or another tool.
         rank: which rank of a folder that holds several.
 
     Raises:
@@ -35,6 +35,10 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
         )
     if rank is not None:
         raise UsageError(f"{path} is a single file, so rank={rank} means nothing. Leave rank out.")
+    from opscope.trace.execution_trace import is_execution_trace, load_execution_trace
+
+    if is_execution_trace(path):
+        return load_execution_trace(path)
     from opscope.trace.chrome import load_chrome_trace
 
     return load_chrome_trace(path)

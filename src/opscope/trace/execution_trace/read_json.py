@@ -1,0 +1,197 @@
+"""An execution trace file, node by node: never more of it in memory than a few megabytes."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from opscope.errors import TraceFormatError
+from opscope.trace.chrome.numbers import NumberText, plain
+
+CHUNK_BYTES = 1 << 20
+MAX_VALUE_CHARACTERS = 256 << 20
+"""A node longer than this is taken for a damaged file."""
+
+_GZIP = b"\x1f\x8b"
+_NODES = re.compile(rb'"nodes"\s*:\s*\[')
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def is_execution_trace(path: Path) -> bool:
+    """Whether a file begins like an execution trace: with nodes, and not with trace events."""
+    try:
+        with _open(path) as file:
+            begin = file.read(1 << 16)
+    except (OSError, EOFError, zlib.error):
+        return False  # whoever reads it next says what is wrong
+    found = _NODES.search(begin)
+    return found is not None and b'"traceEvents"' not in begin[: found.start()]
+
+
+def read_nodes(path: Path, on_node: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Hand every node of an execution trace (plain or gzip) over; return what else the file says.
+
+    Raises:
+        TraceFormatError: the file is missing, damaged, truncated or no execution trace.
+    """
+    header: dict[str, Any] = {}
+    has_nodes = False
+    with _reading(path) as stream:
+        for key in stream.members():
+            if key == "nodes" and not has_nodes:
+                has_nodes = True
+                for node in stream.elements():
+                    if isinstance(node, dict):
+                        on_node(node)
+            else:
+                header[key] = plain(stream.value())
+    if not has_nodes:
+        raise TraceFormatError(
+            f"{path} is JSON but not an execution trace: it has no nodes. Check the path."
+        )
+    return header
+
+
+class _Stream:
+    """A JSON text of any length."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._parse = json.JSONDecoder(parse_float=NumberText, strict=False).raw_decode
+        self._text = ""
+        self._at = 0
+        self._ended = False
+        self.elements_read = 0
+
+    def members(self) -> Iterator[str]:
+        """The keys of the object that begins here; the caller takes the value after each."""
+        self._take("{")
+        if self._next() == "}":
+            return
+        while True:
+            key = self.value()
+            if not isinstance(key, str):
+                raise ValueError("a key that is no text")
+            self._take(":")
+            yield key
+            if self._next() != ",":
+                break
+            self._take(",")
+        self._take("}")
+
+    def elements(self) -> Iterator[Any]:
+        """The elements of the array that begins here."""
+        self._take("[")
+        if self._next() == "]":
+            self._take("]")
+            return
+        while True:
+            yield self.value()
+            self.elements_read += 1
+            if self._next() != ",":
+                break
+            self._take(",")
+        self._take("]")
+
+    def value(self) -> Any:
+        """The value that begins here."""
+        self._next()
+        while True:
+            try:
+                value, end = self._parse(self._text, self._at)
+            except json.JSONDecodeError:
+                if len(self._text) - self._at > MAX_VALUE_CHARACTERS or not self._read():
+                    raise
+                continue
+            # A number at the very end may go on in what has not been read.
+            if end < len(self._text) or not self._read():
+                self._at = end
+                return value
+
+    def _next(self) -> str:
+        """The next character that is no white space, ``""`` at the end."""
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            self._at = found.end() if found is not None else self._at
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._read():
+                return ""
+
+    def _take(self, expected: str) -> None:
+        found = self._next()
+        if found != expected:
+            raise json.JSONDecodeError(f"Expecting {expected!r}", self._text, self._at)
+        self._at += 1
+
+    def _read(self) -> bool:
+        """Read on; False at the end of the file."""
+        while not self._ended:
+            chunk = self._file.read(CHUNK_BYTES)
+            self._ended = not chunk
+            text = self._decode(chunk, final=self._ended)
+            if text:
+                self._text = self._text[self._at :] + text
+                self._at = 0
+                return True
+        return False
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing more is to be read from the file."""
+        return self._ended or not self._read()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[_Stream]:
+    try:
+        with _open(path) as file:
+            stream = _Stream(file)
+            yield stream
+    except FileNotFoundError as error:
+        raise TraceFormatError(f"There is no file {path}. Check the path.") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise TraceFormatError(
+            f"{path} is not a whole gzip file ({error}): it is damaged, or its writer was "
+            "interrupted. Record it again."
+        ) from error
+    except OSError as error:
+        raise TraceFormatError(
+            f"{path} cannot be read: {error.strerror}. Check the path and its permissions."
+        ) from error
+    except RecursionError as error:
+        raise TraceFormatError(
+            f"{path} nests JSON values too deeply to be an execution trace. Check the path."
+        ) from error
+    except ValueError as error:
+        raise TraceFormatError(_what_is_wrong(path, stream, error)) from error
+
+
+def _open(path: Path) -> IO[bytes]:
+    file = open(path, "rb")  # noqa: SIM115 (closed by whoever reads)
+    if file.read(2) == _GZIP:
+        file.close()
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    file.seek(0)
+    return file
+
+
+def _what_is_wrong(path: Path, stream: _Stream, error: ValueError) -> str:
+    if isinstance(error, TraceFormatError):
+        return str(error)
+    read = f"after {stream.elements_read:,} whole nodes"
+    if stream.at_end:
+        return (
+            f"{path} stops in the middle of the JSON, {read}: the observer was not unregistered, "
+            "or its program was killed. Call unregister_callback() when done, and record it again."
+        )
+    what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+    return f"{path} is not JSON: {what}, {read}. Check that it is an execution trace."
