@@ -173,7 +173,8 @@ def test_it_opens_from_disk_and_says_what_it_is(opened, training):
     assert "nothing dropped" in header
     assert "23 spans" in header
     overview = report.page.inner_text(".panel")
-    assert "Where the time went" in overview
+    assert "On the device" in overview
+    assert "On the CPU" in overview
     assert "Step 1 was the slowest" in overview
 
 

@@ -123,6 +123,7 @@ export interface StepSection {
   start: number[];
   duration: number[];
   busy: number[];
+  deviceBusy: number[];
   events: number[];
   phases: string[];
   phaseTimes: number[][]; // step, phase

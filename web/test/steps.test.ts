@@ -9,6 +9,7 @@ function steps(parts: [forward: number, backward: number, other: number][]): Ste
     start: duration.map((_, i) => i * 1000),
     duration,
     busy: parts.map(([a, b]) => a + b),
+    deviceBusy: parts.map(() => 0),
     events: parts.map(() => 1),
     phases: ["forward", "backward"],
     phaseTimes: parts.map(([a, b]) => [a, b]),

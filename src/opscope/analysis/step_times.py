@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.listing import Listing
 from opscope.analysis.phases import Phase, find_phases
 from opscope.trace.trace import Trace
@@ -26,6 +27,7 @@ class StepTimes:
         phase_ns: time during which at least one thread was in each phase, pauses of the garbage
             collector apart; shape (steps, phases).
         busy_ns: time during which any was in any phase; the rest is Python, or waiting.
+        device_ns: time during which a device computed or copied.
         events: how many started in each.
         labels: the operators that took most time of their own over all steps.
         label_ns: self time of each of ``labels`` in each step, shape (steps, labels).
@@ -35,6 +37,7 @@ class StepTimes:
     duration_ns: Values
     phase_ns: Values
     busy_ns: Values
+    device_ns: Values
     events: Values
     labels: list[str]
     label_ns: Values
@@ -67,10 +70,23 @@ def step_times(trace: Trace, listing: Listing | None = None, label_limit: int = 
         duration_ns=steps.end_ns - steps.start_ns,
         phase_ns=np.maximum(by_phase, 0).reshape(len(steps), len(Phase)),
         busy_ns=covered(start, end, step, len(steps)),
+        device_ns=_device_busy(trace, steps),
         events=np.bincount(row[row >= 0], minlength=len(steps)),
         labels=labels,
         label_ns=label_ns,
     )
+
+
+def _device_busy(trace: Trace, steps: Steps) -> Values:
+    """By the step that was going on when the work ran, not by the one that launched it."""
+    gpu = trace.table("gpu")
+    work = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+    start = gpu["start_ns"][work]
+    latest = np.searchsorted(steps.start_ns, start, side="right") - 1
+    work, start, latest = work[latest >= 0], start[latest >= 0], latest[latest >= 0]
+    end = np.minimum(start + gpu["duration_ns"][work], steps.end_ns[latest])
+    inside = end > start
+    return covered(start[inside], end[inside], latest[inside], len(steps))
 
 
 def covered(start: Values, end: Values, group: Values, groups: int) -> Values:

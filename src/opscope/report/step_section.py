@@ -25,6 +25,7 @@ def step_section(trace: Trace, listing: Listing, start_ns: int) -> dict[str, Any
         "start": (times.steps.start_ns[:count] - start_ns).tolist(),
         "duration": times.duration_ns[:count].tolist(),
         "busy": times.busy_ns[:count].tolist(),
+        "deviceBusy": times.device_ns[:count].tolist(),
         "events": times.events[:count].tolist(),
         "phases": list(PHASE_NAMES),
         "phaseTimes": times.phase_ns[:count].tolist(),

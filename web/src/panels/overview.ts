@@ -22,7 +22,7 @@ export function overviewPanel(state: State): HTMLElement {
   const { report } = state;
   const cards = [
     findingsCard(state),
-    operatorCard(state),
+    ...timeCards(state),
     stepCard(state),
     moduleCard(state),
     sourceCard(state),
@@ -48,27 +48,35 @@ function findingsCard(state: State): HTMLElement | null {
   return card(state, "Findings", `${findings.length}`, "findings", ...items);
 }
 
-function operatorCard(state: State): HTMLElement {
-  const { columns, allRows } = state.report.operators;
-  const own = ownTimes(columns);
+// Work on a device and on the CPU go on at the same time, so their shares are apart.
+function timeCards(state: State): HTMLElement[] {
+  const { columns } = state.report.operators;
+  const onDevice = columns.kind.some((kind) => kind >= Kind.kernel);
+  const cpu = operatorCard(state, onDevice ? "On the CPU" : "Where the time went", ownTimes(columns, false));
+  return onDevice ? [operatorCard(state, "On the device", ownTimes(columns, true)), cpu] : [cpu];
+}
+
+function operatorCard(state: State, title: string, own: number[]): HTMLElement {
+  const { columns } = state.report.operators;
   const total = own.reduce((sum, value) => sum + value, 0);
   const rows = largest(own, ROWS).map((row) => ({
     name: columns.name[row],
     value: own[row],
     text: `${formatTime(own[row])}  ${formatShare(own[row] / total)}`,
-    color: state.colors.palette.length ? colorOf(state, columns.name[row]) : "",
+    color: colorOf(state, columns.name[row]),
     onClick: () => state.setSearch(columns.name[row], true),
   }));
-  const subtitle = `time of their own, of ${formatCount(allRows)} names`;
-  return card(state, "Where the time went", subtitle, "operators", bars(rows, "No operator was recorded."));
+  const subtitle = `time of their own, of ${formatCount(own.filter((value) => value > 0).length)} names`;
+  return card(state, title, subtitle, "operators", bars(rows, "No operator was recorded."));
 }
 
-// On the device where it has any, else on the CPU.
-function ownTimes(columns: Report["operators"]["columns"]): number[] {
+// Annotations say what others do.
+function ownTimes(columns: Report["operators"]["columns"], device: boolean): number[] {
   return columns.name.map((_, row) => {
     const kind = columns.kind[row];
-    if (kind === Kind.annotation || kind === Kind.deviceAnnotation) return 0;
-    return Math.max(columns.self?.[row] ?? 0, kind >= Kind.kernel ? (columns.deviceSelf?.[row] ?? 0) : 0);
+    if (kind === Kind.annotation || kind === Kind.deviceAnnotation || kind >= Kind.kernel !== device)
+      return 0;
+    return (device ? columns.deviceSelf : columns.self)?.[row] ?? 0;
   });
 }
 
@@ -90,7 +98,11 @@ function stepCard(state: State): HTMLElement | null {
       color: phaseColor(name),
     }));
   const subtitle = `step ${steps.number[typical]}: ${formatTime(duration)}, of ${steps.allSteps} steps`;
-  const sentence = element("p", { class: "sentence" }, explainSlowest(steps));
+  const busy = steps.deviceBusy[typical];
+  const device = busy
+    ? ` The device was busy for ${formatTime(busy)} of it (${formatShare(busy / duration)}).`
+    : "";
+  const sentence = element("p", { class: "sentence" }, explainSlowest(steps), device);
   return card(state, "A typical step", subtitle, "steps", bars(rows, ""), sentence);
 }
 

@@ -19,7 +19,7 @@ export function runPanel(state: State): HTMLElement {
     ([name, value]) => [name, value === true ? "on" : value === false ? "off" : value] as [string, string],
   );
   const ledger = run.ledger.map(
-    ({ source, what, value }) => [`${source}: ${what}`, ledgerValue(what, value)] as [string, string],
+    ({ source, what, value }) => [ledgerName(source, what), ledgerValue(what, value)] as [string, string],
   );
   return element(
     "div",
@@ -60,6 +60,12 @@ function section(
   );
 }
 
+function ledgerName(source: string, what: string): string {
+  if (what === "cost_ns: span") return "cost of recording a span";
+  if (what === "cost_ns: floor") return "of that, torch's own part";
+  return `${source}: ${what}`;
+}
+
 function ledgerValue(what: string, value: number): string {
-  return what.startsWith("cost_ns") ? `${value.toFixed(1)} ns per span` : formatCount(value);
+  return what.startsWith("cost_ns") ? `${value.toFixed(1)} ns` : formatCount(value);
 }

@@ -42,7 +42,11 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
     element("div", { class: "legend" }, ...legend),
     bars,
     element("h4", {}, "Operators, step by step"),
-    element("p", { class: "dim small" }, "Darker: more time of its own than in its other steps."),
+    element(
+      "p",
+      { class: "dim small" },
+      "The stronger the colour, the more time of its own compared with its other steps.",
+    ),
     matrix,
   );
   const draw = () => {
@@ -186,9 +190,11 @@ function describeStep(steps: StepSection, step: number) {
       ({ name, time }) =>
         `${name}: ${formatTime(time)} (${formatShare(time / Math.max(steps.duration[step], 1))})`,
     );
+  const busy = steps.deviceBusy[step];
+  const device = busy ? `device busy: ${formatTime(busy)} (${formatShare(busy / steps.duration[step])})` : "";
   return {
     title: `Step ${steps.number[step]}: ${formatTime(steps.duration[step])}`,
-    lines: [...lines, "Click to see it in the timeline"],
+    lines: [...lines, device, "Click to see it in the timeline"],
   };
 }
 
