@@ -45,7 +45,8 @@ class _Builder:
         number = event.start_thread_id()
         if number not in self.threads:
             self.threads[number] = len(self.threads)
-            self.system_threads.append(event.device_resource_id())
+            # torch says 2 ** 64 - 1 for what it took from threads it does not know.
+            self.system_threads.append(event.device_resource_id() % 2**63)
         return self.threads[number]
 
     def add_event(self, event: Any) -> None:

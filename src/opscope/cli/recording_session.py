@@ -41,8 +41,7 @@ class RecordingSession:
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
         try:
-            # torch allows one profiler on a thread, so a program that uses torch.profiler itself
-            # can only run if that is opscope too.
+            # A program that uses torch.profiler itself then pays for one recorder, not for two.
             if os.environ.get("OPSCOPE_DROP_IN") != "0":
                 install()
             self._profile = opscope.profile(**self._profile_arguments())

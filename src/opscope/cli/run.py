@@ -25,12 +25,6 @@ from opscope.errors import UsageError
 _WHAT = "What to record"
 _WHERE = "What to write and print"
 
-_USES_TORCH_PROFILER = (
-    "The program uses torch.profiler, which cannot run while opscope records. Remove "
-    "OPSCOPE_DROP_IN=0 to have torch.profiler record with opscope too, or run the program without "
-    "opscope run."
-)
-
 
 def run(
     target: Annotated[
@@ -132,7 +126,7 @@ def run(
     imports torch.
 
     In a program that uses torch.profiler itself, that records with opscope too; set
-    OPSCOPE_DROP_IN=0 to leave torch.profiler as it is, which cannot run meanwhile.
+    OPSCOPE_DROP_IN=0 to have it record by itself, beside opscope.
 
     The trace is written however the program ends: normally, by an exception, by sys.exit, by
     Ctrl-C or by SIGTERM. Three ends cannot be noticed from inside a process and lose the
@@ -173,10 +167,6 @@ def _record(asked_for: program.Program, session: RecordingSession) -> None:
         program.run(asked_for)
     except KeyboardInterrupt:
         last_action.after_interrupt()
-        raise
-    except RuntimeError as error:
-        if "Profiler is already enabled" in str(error):
-            Messages().fail(_USES_TORCH_PROFILER)
         raise
     except program.ProgramNotFoundError as error:
         last_action.cancel()
