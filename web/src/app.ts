@@ -1,4 +1,5 @@
 // The page: header, timeline above, panels below, and what connects them.
+import type { Run } from "./contract";
 import { element, replace } from "./dom";
 import { formatCount, formatShare, formatTime } from "./format";
 import { Help } from "./help";
@@ -144,7 +145,7 @@ export class App {
         ? chip(
             "bad",
             `${formatCount(run.dropped)} dropped`,
-            "The recorder ran out of room. What is shown is not everything that happened.",
+            `What is shown is not everything that happened.\n${reasons(run.ledger)}`,
           )
         : run.ledger.length
           ? chip("good", "nothing dropped", "Everything that was asked for was recorded.")
@@ -247,6 +248,13 @@ export class App {
 
 function rows(section: { allRows: number } | null): string {
   return section ? formatCount(section.allRows) : "";
+}
+
+function reasons(ledger: Run["ledger"]): string {
+  return ledger
+    .filter(({ what, value }) => what.startsWith("dropped") && value > 0)
+    .map(({ source, what, value }) => `${formatCount(value)} ${source} ${what}`)
+    .join("\n");
 }
 
 function chip(kind: string, text: string, title: string): HTMLElement {
