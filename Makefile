@@ -14,7 +14,8 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint typecheck format format-check bench native-test package-test clean
+.PHONY: help install demo test lint typecheck format format-check bench native-test web-test \
+  report-page package-test clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -55,6 +56,16 @@ native-test: $(STAMPS)/dependencies ## Test the native core under the address an
 	  cmake --build $$folder && \
 	  ctest --test-dir $$folder --output-on-failure || exit 1; \
 	done
+
+web-test: ## Test the program inside the HTML report (needs Node 20.19 or newer)
+	npm --prefix web ci
+	npm --prefix web run check
+	npm --prefix web run format-check
+	npm --prefix web test
+
+report-page: ## Build that program into the package, after any change in web/
+	npm --prefix web ci
+	npm --prefix web run build
 
 package-test: $(STAMPS)/venv ## Does a plain `pip install .` work, with build isolation and no torch?
 	rm -rf build/package-test
