@@ -1,11 +1,12 @@
-// The nodes of an execution trace, as torch's ExecutionTraceObserver writes them, from the columns
-// of one or more traces of a process.
+// The nodes of execution traces, from the columns of one or more traces of a process: as torch's
+// ExecutionTraceObserver writes them (JSON), and as Chakra has them (protocol buffers).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -48,6 +49,23 @@ struct NodeExtras {
   Column<int32_t> fragment;
 };
 
+// What only Chakra's nodes have.
+struct ChakraNodes {
+  Column<uint8_t> type;      // NodeType of et_def.proto
+  Rows dependency_rows;      // beside the node before it on its thread
+  Column<int64_t> dependency;  // row in events, or -1 - row in gpu
+  // Activities of devices.
+  Column<int32_t> gpu_name;
+  Column<int32_t> gpu_launch;  // row in events
+  Column<int32_t> gpu_stream;
+  Column<uint8_t> gpu_type;
+  Column<int64_t> gpu_start_ns;
+  Column<int64_t> gpu_duration_ns;
+  Rows gpu_dependency_rows;
+  Column<int64_t> gpu_dependency;
+  NodeExtras gpu_extras;
+};
+
 struct NodeTrace {
   Column<int64_t> name_offsets;
   Column<uint8_t> name_bytes;
@@ -60,45 +78,84 @@ struct NodeTrace {
   std::vector<std::string> schemas;  // inside of a JSON string
   std::vector<KernelText> kernels;
   std::vector<std::string> fragments;
+  ChakraNodes chakra;
   int64_t base_ns = 0;  // time 0 of "ts"
   bool has_times = true;
 };
 
-// Not [MT]: one thread at a time. Needs no Python. What a trace's columns point to must live until
-// its last row is written.
+// One node as both formats need it.
+struct Node {
+  size_t row;  // in events
+  uint64_t id;
+  uint64_t parent;
+  uint64_t forward_parent;
+  int64_t record_function_id;
+  int64_t thread;      // torch's number, of the thread that asked for it
+  int64_t own_thread;  // of the thread that ran it
+};
+
+// Walks the events of a trace in order of start and says of each which node it is. Not [MT].
+class NodeWalk {
+ public:
+  // Ids go on from those of the trace before. `trace` must outlive the walk through it.
+  void begin(const NodeTrace& trace);
+
+  // The next event; false if it is no node. `new_thread` gets the id of the node of its thread if
+  // that has to be written first, else 0.
+  bool next(size_t row, Node& node, uint64_t& new_thread);
+
+  // Of an event before the present one: its own, or its parent's if it is no node.
+  uint64_t id_of(size_t row) const { return row < ids_.size() ? ids_[row] : 0; }
+
+  ObjectIds objects;
+  uint64_t next_id = 2;  // 1 is the process
+
+ private:
+  uint64_t root_of(int64_t thread, uint64_t& new_thread);
+  uint64_t open_on(int32_t torch_thread, int64_t time_ns, size_t row) const;
+  uint64_t parent_of(size_t row, int64_t thread, uint64_t& new_thread);
+  uint64_t forward_parent_of(size_t row, int64_t thread, uint64_t parent) const;
+
+  const NodeTrace* trace_ = nullptr;
+  std::vector<uint64_t> ids_;
+  std::vector<int32_t> last_events_;                 // of each row of threads, the latest to start
+  std::unordered_map<int64_t, size_t> thread_rows_;  // by torch's number
+  std::unordered_map<int64_t, uint64_t> roots_;      // likewise
+};
+
+// Needs no Python. What a trace's columns point to must live until its last row is written.
 class ExecutionTraceWriter {
  public:
-  // The rows to write from here on. Ids go on from those of the trace before.
+  enum class Format { kJson, kChakra };
+
+  explicit ExecutionTraceWriter(Format format) : format_(format) {}
+
+  // The rows to write from here on.
   void begin(NodeTrace trace);
 
-  // Appends whole nodes, each with a leading comma, until `out` holds at least `bytes` or the trace
-  // is written. False: there was nothing left to write.
+  // Appends whole nodes (JSON: each with a leading comma) until `out` holds at least `bytes` or the
+  // trace is written. False: there was nothing left to write.
   bool write(TextBuffer& out, size_t bytes);
 
  private:
-  struct Thread {
-    int32_t last_event = -1;  // the latest to start
-  };
-
   void write_event(TextBuffer& out, size_t row);
-  void write_thread(TextBuffer& out, int64_t thread, uint64_t id) const;
-  void write_times(TextBuffer& out, size_t row) const;
-  uint64_t root_of(TextBuffer& out, int64_t thread);
-  uint64_t open_on(int32_t torch_thread, int64_t time_ns, size_t row) const;
-  uint64_t parent_of(TextBuffer& out, size_t row, int64_t thread);
-  uint64_t forward_parent_of(size_t row, int64_t thread, uint64_t parent) const;
+  void write_json(TextBuffer& out, const Node& node);
+  void write_json_times(TextBuffer& out, size_t row) const;
+  void write_chakra(TextBuffer& out, const Node& node);
+  void write_chakra_thread(TextBuffer& out, uint64_t id, int64_t thread) const;
+  void write_chakra_dependencies(TextBuffer& out, const Node& node);
+  void write_chakra_gpu(TextBuffer& out, size_t row);
+  uint64_t dependency_id(int64_t dependency) const;
+  std::string_view plain_name(int32_t name) const;
 
+  Format format_;
   NodeTrace trace_;
   EscapedNames names_;
+  NodeWalk walk_;
   std::unique_ptr<ValueWriter> values_;
-  ObjectIds objects_;
-  uint64_t next_id_ = 2;  // 1 is the process
   uint64_t segment_ = 0;
   size_t next_ = 0;
-  std::vector<uint64_t> ids_;  // of each event so far: its own, or its parent's if it is no node
-  std::vector<Thread> threads_;
-  std::unordered_map<int64_t, size_t> thread_rows_;  // by torch's id
-  std::unordered_map<int64_t, uint64_t> roots_;      // likewise
+  std::unordered_map<int64_t, uint64_t> before_;  // the latest node of each thread
 };
 
 }  // namespace opscope::writers

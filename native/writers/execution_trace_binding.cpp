@@ -85,12 +85,34 @@ ValueScalars read_value_scalars(const PythonColumns& columns) {
   };
 }
 
+// Empty unless a Chakra trace is written.
+ChakraNodes read_chakra(const PythonColumns& columns) {
+  const size_t n = columns.any<int64_t>("gpu.start_ns").size;
+  return {
+      .type = columns.any<uint8_t>("chakra.type"),
+      .dependency_rows = columns.rows("chakra.dependencies.rows"),
+      .dependency = columns.any<int64_t>("chakra.dependencies.event"),
+      .gpu_name = columns.get<int32_t>("gpu.name", n),
+      .gpu_launch = columns.get<int32_t>("gpu.launch", n),
+      .gpu_stream = columns.get<int32_t>("gpu.stream", n),
+      .gpu_type = columns.get<uint8_t>("gpu.type", n),
+      .gpu_start_ns = columns.get<int64_t>("gpu.start_ns", n),
+      .gpu_duration_ns = columns.get<int64_t>("gpu.duration_ns", n),
+      .gpu_dependency_rows = columns.rows("gpu.dependencies.rows"),
+      .gpu_dependency = columns.any<int64_t>("gpu.dependencies.event"),
+      .gpu_extras = {columns.rows("gpu.extras.rows"), columns.any<int32_t>("gpu.extras.fragment")},
+  };
+}
+
 // An ExecutionTraceWriter and the arrays it reads.
 class PyExecutionTraceWriter {
  public:
-  void begin(nb::dict arrays, Texts schemas, const Kernels& kernels, Texts fragments, Nested nested,
-             Texts dtype_names, std::vector<int64_t> itemsizes, Texts device_names, int64_t base_ns,
-             bool has_times) {
+  explicit PyExecutionTraceWriter(bool chakra)
+      : writer_(chakra ? ExecutionTraceWriter::Format::kChakra : ExecutionTraceWriter::Format::kJson) {}
+
+  void begin(nb::dict arrays, Texts schemas, const Kernels& kernels, const std::vector<nb::bytes>& fragments,
+             Nested nested, Texts dtype_names, std::vector<int64_t> itemsizes, Texts device_names,
+             int64_t base_ns, bool has_times) {
     auto columns = std::make_unique<PythonColumns>(std::move(arrays));
     NodeTrace trace;
     trace.name_offsets = columns->any<int64_t>("names.offsets");
@@ -107,7 +129,8 @@ class PyExecutionTraceWriter {
     trace.extras = {columns->rows("extras.rows"), columns->any<int32_t>("extras.fragment")};
     trace.schemas = std::move(schemas);
     for (const auto& [backend, file, stream] : kernels) trace.kernels.push_back({backend, file, stream});
-    trace.fragments = std::move(fragments);
+    for (const nb::bytes& text : fragments) trace.fragments.emplace_back(text.c_str(), text.size());
+    trace.chakra = read_chakra(*columns);
     trace.base_ns = base_ns;
     trace.has_times = has_times;
     writer_.begin(std::move(trace));
@@ -127,7 +150,7 @@ class PyExecutionTraceWriter {
 void bind_execution_trace(nanobind::module_& m) {
   using writers::PyExecutionTraceWriter;
   nanobind::class_<PyExecutionTraceWriter>(m, "ExecutionTraceWriter")
-      .def(nanobind::init<>())
+      .def(nanobind::init<bool>(), nanobind::kw_only(), "chakra"_a)
       .def("begin", &PyExecutionTraceWriter::begin, "columns"_a, nanobind::kw_only(), "schemas"_a,
            "kernels"_a, "fragments"_a, "nested"_a, "dtype_names"_a, "itemsizes"_a, "device_names"_a,
            "base_ns"_a, "has_times"_a)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protobuf.h"
+
 namespace opscope::writers {
 namespace {
 
@@ -111,6 +113,18 @@ void ValueWriter::write_outputs(TextBuffer& out, size_t event) {
   out.put(",\"strides\":");
   write_part(out, Part::kStrides, {});
   out.put('}');
+}
+
+void ValueWriter::write_chakra(TextBuffer& out, uint32_t field, size_t event, bool inputs) {
+  collect(event, inputs ? tensors_.inputs : tensors_.outputs, inputs ? scalars_.inputs : scalars_.outputs);
+  Nested info(out, field);
+  uint32_t number = 1;
+  for (const Part part : {Part::kValues, Part::kShapes, Part::kTypes}) {
+    Nested text(out, number++);
+    write_part(out, part, {});
+    text.close();
+  }
+  info.close();
 }
 
 void ValueWriter::collect(size_t event, const RowsOfEvents& tensors, const RowsOfEvents& scalars) {

@@ -83,6 +83,8 @@ class ValueWriter {
   // `more` has further finished values: {value, type}, or is empty.
   void write_inputs(TextBuffer& out, size_t event, std::string_view more_value, std::string_view more_type);
   void write_outputs(TextBuffer& out, size_t event);
+  // The same without strides, as Chakra's IOInfo message in `field`.
+  void write_chakra(TextBuffer& out, uint32_t field, size_t event, bool inputs);
 
  private:
   struct Argument {

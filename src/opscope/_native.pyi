@@ -78,13 +78,14 @@ class PerfettoWriter:
 class ExecutionTraceWriter:
     """The nodes of an execution trace, from one trace of a process after another."""
 
+    def __init__(self, *, chakra: bool) -> None: ...
     def begin(
         self,
         columns: dict[str, NDArray[Any]],
         *,
         schemas: list[str],
         kernels: list[tuple[str, str, str]],
-        fragments: list[str],
+        fragments: list[bytes],
         nested: dict[int, tuple[list[str], list[str], list[str]]],
         dtype_names: list[str],
         itemsizes: list[int],

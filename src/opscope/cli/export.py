@@ -14,6 +14,7 @@ from opscope.cli.summary_formats import as_csv
 from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError, UsageError
+from opscope.export.chakra import write_chakra
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
 from opscope.export.output_file import write_file
@@ -30,6 +31,7 @@ class Format(str, Enum):
     PERFETTO = "perfetto"
     SPEEDSCOPE = "speedscope"
     EXECUTION_TRACE = "execution-trace"
+    CHAKRA = "chakra"
     STACKS = "stacks"
     CSV = "csv"
     TRACE = "trace"
@@ -37,6 +39,7 @@ class Format(str, Enum):
 
 SUFFIXES: dict[Format, tuple[str, ...]] = {
     Format.EXECUTION_TRACE: (".et.json", ".et.json.gz"),
+    Format.CHAKRA: (".et",),
     Format.SPEEDSCOPE: (".speedscope.json", ".speedscope.json.gz"),
     Format.CHROME: (".json", ".json.gz"),
     Format.PERFETTO: (".pftrace", ".pftrace.gz", ".perfetto-trace"),
@@ -68,6 +71,7 @@ def export(
     - perfetto: Perfetto's own format, a tenth of the size
     - speedscope: for speedscope.app, a flame chart per thread
     - execution-trace: operators with arguments and results, as torch's ExecutionTraceObserver
+    - chakra: mlcommons/chakra's graph of operators and what they wait for, for simulators
     - stacks: collapsed stacks, for flame graphs
     - csv: averages by operator, as `opscope summary --format csv --row-limit -1`
     - trace: opscope's own folder, for example from another profiler's Chrome trace
@@ -105,6 +109,8 @@ def _writer(format: Format, metric: str) -> Callable[[Trace, Path], object]:
         return write_speedscope
     if format is Format.EXECUTION_TRACE:
         return write_execution_trace
+    if format is Format.CHAKRA:
+        return write_chakra
     if format is Format.STACKS:
         return lambda trace, path: write_stacks(trace, path, metric)
     if format is Format.CSV:

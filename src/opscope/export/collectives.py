@@ -8,7 +8,7 @@ process groups in the trace's metadata.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -92,24 +92,32 @@ class Collective:
         event: row in ``events``.
         attributes: under the names of an execution trace; in_msg_nelems and so on.
         ranks: global ranks of the process group; empty if unknown.
+        peer: global rank sent to or received from; -1 if there is none, or it is unknown.
+        tag: of a message from one rank to another.
     """
 
     event: int
     attributes: dict[str, Any]
     ranks: list[int] = field(default_factory=list)
+    peer: int = -1
+    tag: int = 0
 
 
 def find_collectives(trace: Trace) -> list[Collective]:
     """Every collective call of a trace, in order."""
-    described = [
-        Collective(event, _described(values))
+    said = {
+        event: _described(values)
         for event, values in keyword_values(trace, tuple(_NAMES)).items()
         if "Collective name" in values
+    }
+    inside = {int(trace.events["parent"][event]) for event in said}
+    worked_out = {c.event: c for c in _from_arguments(trace) if c.event not in inside}
+    described = [
+        replace(worked_out.get(event, Collective(event, {})), attributes=attributes)
+        for event, attributes in said.items()
     ]
-    parents = trace.events["parent"]
-    said = {int(parents[c.event]) for c in described} | {c.event for c in described}
-    worked_out = [c for c in _from_arguments(trace) if c.event not in said]
-    return sorted(described + worked_out, key=lambda collective: collective.event)
+    others = [c for event, c in worked_out.items() if event not in said]
+    return sorted(described + others, key=lambda collective: collective.event)
 
 
 def _described(values: dict[str, Any]) -> dict[str, Any]:
@@ -122,6 +130,7 @@ def _described(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_arguments(trace: Trace) -> Iterator[Collective]:
+    """The ``c10d`` operators, as far as their arguments tell."""
     rows = {trace.names.find(name): signature for name, signature in _SIGNATURES.items()}
     rows.pop(-1, None)
     if not rows:
@@ -133,20 +142,34 @@ def _from_arguments(trace: Trace) -> Iterator[Collective]:
         signature = rows[int(name[event])]
         texts = _scalar_texts(trace, scalars, event)
         group = _group(texts.get(signature.group, ""), groups)
-        sent = _elements(tensors, event, signature.sent)
-        received = _elements(tensors, event, signature.received)
-        dtype = sent[1] if sent[1] >= 0 else received[1]
+        ranks = _rank_list(group.get("ranks"))
         attributes = {
-            "collective_name": signature.name,
-            "dtype": _scalar_type(dtype),
-            "in_msg_nelems": sent[0],
-            "out_msg_nelems": received[0],
-            "in_split_size": _integers(texts.get(signature.sent_split, "")),
-            "out_split_size": _integers(texts.get(signature.received_split, "")),
-            **_group_attributes(group),
+            **_sizes(signature, tensors, event, texts),
+            **_group_attributes(group, ranks),
         }
-        ranks = group.get("ranks")
-        yield Collective(event, attributes, ranks if isinstance(ranks, list) else [])
+        yield Collective(event, attributes, ranks, *_peer_and_tag(signature.name, texts, ranks))
+
+
+def _sizes(
+    signature: _Signature, tensors: RowsOfEvent, event: int, texts: dict[int, str]
+) -> dict[str, Any]:
+    sent = _elements(tensors, event, signature.sent)
+    received = _elements(tensors, event, signature.received)
+    return {
+        "collective_name": signature.name,
+        "dtype": _scalar_type(sent[1] if sent[1] >= 0 else received[1]),
+        "in_msg_nelems": sent[0],
+        "out_msg_nelems": received[0],
+        "in_split_size": _integers(texts.get(signature.sent_split, "")),
+        "out_split_size": _integers(texts.get(signature.received_split, "")),
+    }
+
+
+def _peer_and_tag(name: str, texts: dict[int, str], ranks: list[int]) -> tuple[int, int]:
+    if name not in ("send", "recv"):
+        return -1, 0
+    in_group, tag = (int(texts[i]) if texts.get(i, "").isdigit() else -1 for i in (2, 3))
+    return (ranks[in_group] if 0 <= in_group < len(ranks) else in_group), max(tag, 0)
 
 
 def _scalar_texts(trace: Trace, scalars: RowsOfEvent, event: int) -> dict[int, str]:
@@ -182,10 +205,9 @@ def _group(text: str, groups: Any) -> dict[str, Any]:
     return group if isinstance(group, dict) else {}
 
 
-def _group_attributes(group: dict[str, Any]) -> dict[str, Any]:
+def _group_attributes(group: dict[str, Any], ranks: list[int]) -> dict[str, Any]:
     if not group:
         return {}
-    ranks = _rank_list(group.get("ranks"))
     steps = {after - before for before, after in pairwise(ranks)}
     return {
         "global_rank_start": ranks[0] if ranks else 0,

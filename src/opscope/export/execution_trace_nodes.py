@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,17 @@ from opscope.tree.self_time import minus_children
 
 BLOCK_BYTES = 4 << 20
 
+Escape = Callable[[str], str]
+
+
+def json_inside(text: str) -> str:
+    """``text`` as the inside of a JSON string."""
+    return to_json(text)[1:-1]
+
+
 _ENGINE = "autograd::engine::evaluate_function: "
 _EVENTS = (
-    "thread", "parent", "name", "launch_thread", "scope", "start_ns", "duration_ns",
+    "thread", "parent", "name", "launch_thread", "kind", "scope", "start_ns", "duration_ns",
     "record_function_id",
 )  # fmt: skip
 _NO_NODE = 255  # a kind that the writer leaves out
@@ -41,7 +49,7 @@ class NodeWriter:
     """
 
     def __init__(self, *, with_times: bool = True) -> None:
-        self._writer = _native.ExecutionTraceWriter()
+        self._writer = _native.ExecutionTraceWriter(chakra=False)
         self._with_times = with_times
         self.base_ns = 0
 
@@ -52,47 +60,53 @@ class NodeWriter:
         around them.
         """
         self.base_ns = self.base_ns or base_ns_of(trace)
-        self._begin(trace, left_out)
-        while (block := self._writer.next_block(BLOCK_BYTES)) is not None:
-            yield block
-
-    def _begin(self, trace: Trace, left_out: Any) -> None:
-        schema, schemas = schemas_of_events(trace)
-        kernel, kernels = _kernels(trace)
+        columns, settings = node_columns(trace)
+        if left_out is not None:
+            kind = np.where(left_out, _NO_NODE, trace.events["kind"])
+            columns["events.kind"] = kind.astype(np.uint8)
         extras, fragments = _collective_columns(trace)
-        kind = trace.events["kind"]
         self._writer.begin(
-            {
-                **{f"events.{name}": trace.events[name] for name in _EVENTS},
-                **_links(trace),
-                "events.kind": kind if left_out is None else _without(kind, left_out),
-                "events.self_ns": _self_ns(trace),
-                "events.schema": schema,
-                "events.kernel": kernel,
-                "threads.number": _thread_numbers(trace),
-                **name_columns(trace),
-                **value_columns(trace),
-                **extras,
-            },
-            schemas=[to_json(text)[1:-1] for text in schemas],
-            kernels=kernels,
-            fragments=fragments,
-            nested=nested_values(trace),
-            dtype_names=[CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],
-            itemsizes=[ITEM_SIZES.get(code, 0) for code in range(max(CPP_NAMES) + 1)],
-            device_names=[DEVICES.get(code, "") for code in range(max(DEVICES) + 1)],
+            {**columns, **extras},
+            **settings,
+            fragments=[text.encode() for text in fragments],
             base_ns=self.base_ns,
             has_times=self._with_times,
         )
+        while (block := self._writer.next_block(BLOCK_BYTES)) is not None:
+            yield block
+
+
+def node_columns(trace: Trace, escape: Escape = json_inside) -> tuple[Columns, dict[str, Any]]:
+    """What every format of nodes is made of: columns, and further arguments of ``begin``.
+
+    ``escape`` makes of a text what stands in the file.
+    """
+    schema, schemas = schemas_of_events(trace)
+    kernel, kernels = _kernels(trace)
+    columns = {
+        **{f"events.{name}": trace.events[name] for name in _EVENTS},
+        **_links(trace),
+        "events.self_ns": _self_ns(trace),
+        "events.schema": schema,
+        "events.kernel": kernel,
+        "threads.number": _thread_numbers(trace),
+        **name_columns(trace),
+        **value_columns(trace),
+    }
+    settings = {
+        "schemas": [escape(text) for text in schemas],
+        "kernels": kernels,
+        "nested": nested_values(trace),
+        "dtype_names": [CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],
+        "itemsizes": [ITEM_SIZES.get(code, 0) for code in range(max(CPP_NAMES) + 1)],
+        "device_names": [DEVICES.get(code, "") for code in range(max(DEVICES) + 1)],
+    }
+    return columns, settings
 
 
 def base_ns_of(trace: Trace) -> int:
     """What the times of a trace count from, as in a Chrome trace."""
     return window_of(trace, trace.metadata).base_ns
-
-
-def _without(kind: Any, left_out: Any) -> Any:
-    return np.where(left_out, _NO_NODE, kind).astype(np.uint8)
 
 
 def _links(trace: Trace) -> Columns:
@@ -141,7 +155,7 @@ def _kernels(trace: Trace) -> tuple[Any, list[tuple[str, str, str]]]:
         if backend == "triton":
             file = os.path.basename(str(values.get("kernel_file", "")))
             stream = str(values["stream"]) if isinstance(values.get("stream"), int) else ""
-        text = (to_json(backend)[1:-1], to_json(file)[1:-1], stream)
+        text = (json_inside(backend), json_inside(file), stream)
         row[event] = texts.setdefault(text, len(texts))
     return row, list(texts)
 

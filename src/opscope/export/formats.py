@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from opscope.errors import UsageError
+from opscope.export.chakra import write_chakra
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
 from opscope.export.perfetto import write_perfetto
@@ -21,6 +22,7 @@ WRITERS: dict[str, Writer] = {
     "speedscope": write_speedscope,
     "stacks": write_stacks,
     "execution-trace": write_execution_trace,
+    "chakra": write_chakra,
 }
 
 
@@ -29,7 +31,8 @@ def export_trace(trace: Trace, format: str, path: str | os.PathLike[str]) -> Non
 
     Args:
         trace: any.
-        format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks`` or ``execution-trace``.
+        format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks``, ``execution-trace``
+            or ``chakra``.
         path: of the file, which is replaced; a name that ends in ``.gz`` compresses it.
 
     Raises:

@@ -12,12 +12,13 @@ def message(*fields: tuple[int, Value]) -> bytes:
 
 def _field(number: int, value: Value) -> bytes:
     if isinstance(value, int):
-        return _varint(number << 3) + _varint(int(value) % 2**64)
+        return varint(number << 3) + varint(int(value) % 2**64)
     data = value.encode("utf-8", "replace") if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number in as few bytes as it takes."""
     result = bytearray()
     while value >= 0x80:
         result.append(value & 0x7F | 0x80)

@@ -90,7 +90,8 @@ CODES_BY_CPP_NAME: dict[str, int] = {
 }
 
 ITEM_SIZES: dict[int, int] = {
-    **dict.fromkeys((0, 1, 11, 12, 13, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26, 44, 45), 1),
+    **dict.fromkeys((0, 1, 11, 12, 13, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26), 1),
+    **dict.fromkeys(range(30, 46), 1),  # of less than a byte too
     **dict.fromkeys((2, 5, 15, 22, 27), 2),
     **dict.fromkeys((3, 6, 8, 14, 28), 4),
     **dict.fromkeys((4, 7, 9, 29), 8),
