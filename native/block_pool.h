@@ -42,10 +42,10 @@ class BlockPool {
     }
   }
 
-  // [MT] Have some blocks mapped and touched before a window opens.
+  // [MT] Have the kept number of blocks mapped and touched before a window opens.
   void prepare() {
     std::lock_guard lock(mutex_);
-    while (free_.size() < kPreparedBlocks) {
+    while (free_.size() < kKeptBlocks) {
       const size_t before = free_.size();
       grow();
       if (free_.size() == before) return;
@@ -65,10 +65,10 @@ class BlockPool {
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only
 
  private:
-  static constexpr size_t kPreparedBlocks = 64;  // 4 MiB: about 87,000 spans
-  // Fresh memory costs about as much again as writing a record to it, so that windows after the
-  // first are cheaper for keeping what one of some 100,000 spans with shapes needs.
-  static constexpr size_t kKeptBlocks = 256;  // 16 MiB
+  // 16 MiB: about 350,000 spans, or 100,000 with shapes. Touching fresh memory costs more than
+  // writing records to it does, so that much of it is done before the first window opens (some
+  // milliseconds, once in a process) and kept for later ones.
+  static constexpr size_t kKeptBlocks = 256;
   static constexpr size_t kBatch = 4;
 
   void grow() {
