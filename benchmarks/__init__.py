@@ -1,0 +1,1 @@
+"""opscope against torch.profiler, side by side in one run: ``python -m benchmarks``."""

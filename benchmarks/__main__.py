@@ -1,0 +1,70 @@
+"""``python -m benchmarks``: measure opscope against torch.profiler on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+# Kineto logs every start and stop, and torch memory that it did not see allocated.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import annotations, lasting, recording, report, resident, results, threads
+from benchmarks.figures import Figure
+from benchmarks.rounds import Rounds
+from opscope.recording import bridge
+
+GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
+    "recording": recording.measure,
+    "annotations": annotations.measure,
+    "threads": threads.measure,
+    "results": results.measure,
+    "memory": resident.measure,
+    "lasting": lasting.measure,
+}
+
+
+def main() -> None:
+    options = _parse()
+    torch.set_num_threads(1)  # operators that share out their work over threads vary more
+    bridge.load()  # compiled now, not in a measurement
+    gc.collect()
+    gc.freeze()  # measurements run in forks: what exists by now is not theirs to look through
+    console = Console(stderr=True)
+    figures: list[Figure] = []
+    with Progress(console=console, transient=True) as progress:
+        count, share = (2, 0.2) if options.quick else (options.rounds, 1.0)
+        rounds = Rounds(count, share, progress)
+        for name in options.only or GROUPS:
+            figures += GROUPS[name](rounds)
+    _show(figures, options)
+
+
+def _show(figures: list[Figure], options: argparse.Namespace) -> None:
+    if options.format == "table":
+        Console(width=None if os.isatty(1) else 160).print(report.as_table(figures))
+    else:
+        print(report.as_markdown(figures) if options.format == "md" else report.as_json(figures))
+    if options.json is not None:
+        options.json.write_text(report.as_json(figures))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="less exact, in under a minute")
+    parser.add_argument("--rounds", type=int, default=7, help="repetitions of each measurement")
+    parser.add_argument("--only", nargs="+", choices=sorted(GROUPS), help="some figures only")
+    parser.add_argument("--format", choices=("table", "md", "json"), default="table")
+    parser.add_argument("--json", type=Path, help="also write JSON to this file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""A figure: what was measured for both, how they compare, and whether the target is met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row of the result.
+
+    Attributes:
+        name: what was measured.
+        workload: of what.
+        unit: of both sides.
+        opscope: one value per round.
+        other: one value per round of what it is compared with, in the same rounds.
+        compared_with: what ``other`` is.
+        target: the largest ratio that is good enough; None where there is none.
+        limit: the largest value of opscope's own that is good enough; None where there is none.
+        note: what a reader has to know to understand the figure.
+    """
+
+    name: str
+    workload: str
+    unit: str
+    opscope: Sequence[float]
+    other: Sequence[float]
+    compared_with: str = "torch.profiler"
+    target: float | None = None
+    limit: float | None = None
+    note: str = ""
+
+    @property
+    def ratios(self) -> list[float]:
+        """opscope's value over the other, round by round."""
+        pairs = zip(self.opscope, self.other, strict=True)
+        return [ours / theirs for ours, theirs in pairs if theirs > 0]
+
+    @property
+    def ratio(self) -> float | None:
+        """The median ratio; None where nothing was compared."""
+        return median(self.ratios) if self.ratios else None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether all targets are met; None if there are none."""
+        checks = []
+        if self.target is not None and self.ratio is not None:
+            checks.append(self.ratio <= self.target)
+        if self.limit is not None:
+            checks.append(median(self.opscope) <= self.limit)
+        return all(checks) if checks else None
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything, also what follows from the rest, for JSON."""
+        ratio = None if self.ratio is None else round(self.ratio, 5)
+        return {**asdict(self), "ratio": ratio, "met": self.met}
+
+
+def median_of(values: Sequence[float]) -> float:
+    """The median, or 0 of nothing."""
+    return median(values) if values else 0.0

@@ -1,0 +1,99 @@
+"""Figures as a table on the terminal, as Markdown, as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+
+import torch
+from rich.table import Table
+
+from benchmarks.figures import Figure, median_of
+
+HEADINGS = ("figure", "of", "opscope", "compared with", "ratio", "target", "")
+
+
+def machine() -> str:
+    """Where the figures are from."""
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return (
+        f"{model}, {os.cpu_count()} CPUs, {platform.system()}; Python {platform.python_version()}, "
+        f"torch {torch.__version__}, one thread"
+    )
+
+
+def as_table(figures: Sequence[Figure]) -> Table:
+    """For the terminal."""
+    table = Table(*HEADINGS, title="opscope against torch.profiler", caption=machine())
+    for figure in figures:
+        style = {True: "green", False: "red", None: ""}[figure.met]
+        *cells, verdict = _cells(figure)
+        table.add_row(*cells, f"[{style}]{verdict}[/]" if style else verdict)
+    return table
+
+
+def as_markdown(figures: Sequence[Figure]) -> str:
+    """For a document."""
+    lines = [_row(HEADINGS), _row(["---"] * len(HEADINGS))]
+    lines += [_row(_cells(figure)) for figure in figures]
+    notes = [f"- {f.name}, {f.workload}: {f.note}." for f in figures if f.note]
+    return "\n".join([f"{machine()}.", "", *lines, "", *notes])
+
+
+def as_json(figures: Sequence[Figure]) -> str:
+    """For a program."""
+    return json.dumps(
+        {
+            "machine": machine(),
+            "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
+            "figures": [figure.as_dict() for figure in figures],
+        },
+        indent=2,
+    )
+
+
+def _cells(figure: Figure) -> list[str]:
+    other = f"{_value(median_of(figure.other))} ({figure.compared_with})"
+    verdict = {True: "met", False: "missed", None: ""}[figure.met]
+    return [
+        figure.name,
+        figure.workload,
+        f"{_value(median_of(figure.opscope))} {figure.unit}",
+        other,
+        _ratio(figure),
+        _target(figure),
+        verdict,
+    ]
+
+
+def _ratio(figure: Figure) -> str:
+    if figure.ratio is None:
+        return ""
+    low, high = min(figure.ratios), max(figure.ratios)
+    digits = 4 if figure.ratio < 0.02 else 2 if figure.ratio < 0.995 else 3
+    return f"{figure.ratio:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def _target(figure: Figure) -> str:
+    parts = []
+    if figure.target is not None:
+        parts.append(f"≤ {figure.target:.4g}")
+    if figure.limit is not None:
+        parts.append(f"≤ {figure.limit:g} {figure.unit}")
+    return ", ".join(parts)
+
+
+def _value(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,38 @@
+"""Rounds: every variant once, then every variant again, so that a slow minute hits them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from rich.progress import Progress
+
+Result = TypeVar("Result")
+
+
+class Rounds:
+    """How often to repeat, and where to say how far it is.
+
+    Attributes:
+        count: rounds of each measurement.
+        share: of each workload's units to run.
+    """
+
+    def __init__(self, count: int, share: float, progress: Progress) -> None:
+        self.count = count
+        self.share = share
+        self._progress = progress
+
+    def interleave(
+        self, title: str, variants: Mapping[str, Callable[[], Result]], count: int | None = None
+    ) -> dict[str, list[Result]]:
+        """Measure A B C, A B C, ...; the results of each variant, one per round."""
+        rounds = count or self.count
+        task = self._progress.add_task(title, total=rounds * len(variants))
+        results: dict[str, list[Result]] = {name: [] for name in variants}
+        for _ in range(rounds):
+            for name, measure in variants.items():
+                results[name].append(measure())
+                self._progress.advance(task)
+        self._progress.remove_task(task)
+        return results
