@@ -14,7 +14,7 @@ SOURCE = Path(opscope.errors.__file__).parent
 
 # Where a module stands is the first part of its name below ``opscope``. It may import what stands
 # before it, and its own part.
-LEAVES = ["errors", "schedule", "options", "thread_pool", "_native"]
+LEAVES = ["errors", "schedule", "options", "thread_pool", "launch", "_native"]
 PIPELINE = ["trace", "tree", "analysis", "export", "report", "drop_in"]
 RECORDER = ["recording", "annotate", "activities", "observed_file", "observer", "profiler"]
 
@@ -23,7 +23,15 @@ MAY_IMPORT = {
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
     # Beneath torch's own profiler it also controls the recorder.
-    "drop_in": {*LEAVES, *PIPELINE, "recording", "annotate", "activities", "observer"},
+    "drop_in": {
+        *LEAVES,
+        *PIPELINE,
+        "recording",
+        "annotate",
+        "activities",
+        "observed_file",
+        "observer",
+    },
     "annotate": {*LEAVES, "recording"},
     "activities": {*LEAVES},
     "observed_file": {*LEAVES, "trace", "export", "recording"},

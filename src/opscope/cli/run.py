@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from opscope.cli import destination, program, readiness
+from opscope.cli import destination, readiness
 from opscope.cli.console import Messages
 from opscope.cli.recording_session import RecordingSession
 from opscope.cli.run_options import RunOptions, Schedule
@@ -21,6 +21,7 @@ from opscope.cli.top_operators import (
 )
 from opscope.cli.torch_import import when_torch_is_imported
 from opscope.errors import UsageError
+from opscope.launch import program
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"

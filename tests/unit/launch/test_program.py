@@ -17,10 +17,10 @@ attributes = {k: shown(v) for k, v in globals().items() if k not in ("json", "sy
 print(json.dumps([sys.argv, sys.path, attributes, sys.modules["__main__"].__dict__ is globals()]))
 """
 
-# Runs its arguments through opscope.cli.program instead.
+# Runs its arguments through opscope.launch.program instead.
 DRIVER = """
 import sys
-from opscope.cli.program import Program, ProgramNotFoundError, check, run
+from opscope.launch.program import Program, ProgramNotFoundError, check, run
 is_module = sys.argv[1] == "-m"
 target, *arguments = sys.argv[1 + is_module:]
 program = Program(target, tuple(arguments), is_module)
