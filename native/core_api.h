@@ -13,7 +13,7 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 2;
+constexpr uint32_t kCoreApiVersion = 3;
 
 // What open windows want; the bits of CoreApi::wanted.
 enum Want : uint32_t {
@@ -38,6 +38,12 @@ struct CoreApi {
   void (*fault)(const char* what);  // something threw: stop recording, remember why
 };
 
+// Where ranges for other tools go: NVTX or ITT. [MT] push and pop nest on each thread.
+struct RangeSink {
+  void (*push)(const char* text);
+  void (*pop)();
+};
+
 struct BridgeApi {
   uint32_t version;
   const char* torch_version;
@@ -57,6 +63,11 @@ struct BridgeApi {
   void (*release_tensors)();
   // How many TensorImpls could not be kept within the byte budget, so far.
   uint64_t (*tensors_not_held)();
+  // Has every span of every thread pushed to `sink`, with torch's ids and the shapes of arguments if
+  // wanted; nullptr ends that. Not [MT].
+  void (*emit_ranges)(const RangeSink* sink, bool with_ids, bool with_shapes);
+  // torch's own ITT; nullptr where torch was built without.
+  const RangeSink* (*itt_ranges)();
 };
 
 using AttachBridge = const BridgeApi* (*)(const CoreApi*);  // exported as opscope_attach

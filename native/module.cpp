@@ -11,6 +11,7 @@
 #include "annotation.h"
 #include "columns.h"
 #include "recorder.h"
+#include "sources/nvtx_ranges.h"
 #include "sources/python_fast_annotation.h"
 #include "sources/python_calls.h"
 #include "writers/bindings.h"
@@ -283,6 +284,16 @@ const BridgeApi& bridge() {
   return *attached;
 }
 
+// Returns why nothing will be seen of the ranges; empty if they are.
+std::string emit_ranges(const std::string& kind, bool with_shapes) {
+  const char* why_not = "";
+  const bool nvtx = kind == "nvtx";
+  const RangeSink* sink = nvtx ? nvtx_ranges(&why_not) : bridge().itt_ranges();
+  if (sink == nullptr) return nvtx ? why_not : "this build of torch has no ITT";
+  bridge().emit_ranges(sink, /*with_ids=*/nvtx, with_shapes);
+  return "";
+}
+
 nb::dict statistics() {
   const RecorderStatistics statistics = Recorder::instance().statistics();
   nb::dict result;
@@ -334,6 +345,8 @@ NB_MODULE(_native, m) {
   m.def("attach_bridge", &attach_bridge, "path"_a);
   m.def("enter_thread", [] { bridge().enter_thread(); });
   m.def("leave_thread", [] { bridge().leave_thread(); });
+  m.def("emit_ranges", &emit_ranges, "kind"_a, "with_shapes"_a);
+  m.def("stop_ranges", [] { bridge().emit_ranges(nullptr, false, false); });
   m.def("time_spans", [](bool empty_callback) { return bridge().time_spans(empty_callback); },
         "empty_callback"_a);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);

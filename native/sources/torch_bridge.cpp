@@ -6,6 +6,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
+#include <torch/csrc/profiler/stubs/base.h>
 #include <torch/csrc/profiler/util.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 
 #include "core_api.h"
 #include "payload.h"
+#include "torch_ranges.h"
 
 namespace opscope {
 namespace {
@@ -543,7 +545,8 @@ class Reporter final : public ProfilerStateBase {
   }
   // NVTX is the state for which torch neither casts us to its own class nor expects Kineto.
   void enable(uint32_t wants) {
-    config_.state = wants == 0 ? ProfilerState::Disabled : ProfilerState::NVTX;
+    const bool enabled = wants != 0 || range_handle != at::INVALID_CALLBACK_HANDLE;
+    config_.state = enabled ? ProfilerState::NVTX : ProfilerState::Disabled;
     config_.profile_memory = (wants & kWantMemory) != 0;
     config_.report_input_shapes = (wants & kWantInputs) != 0;  // _RecordFunctionFast asks
   }
@@ -640,6 +643,11 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
   }
 }
 
+void start_ranges(const RangeSink* sink, bool with_ids, bool with_shapes) {
+  emit_ranges(sink, with_ids, with_shapes);
+  reporter()->enable(wanted());
+}
+
 // Median over rounds, because one interrupted round would spoil a mean.
 double time_spans(bool empty_callback) {
   constexpr int kRounds = 9;
@@ -666,7 +674,8 @@ double time_spans(bool empty_callback) {
 
 const BridgeApi bridge = {kCoreApiVersion, OPSCOPE_TORCH_VERSION, &configure,
                           &enter_thread,   &leave_thread, &forget_thread,
-                          &time_spans,     [] { HeldTensors::release_all(); }, &HeldTensors::not_held};
+                          &time_spans,     [] { HeldTensors::release_all(); }, &HeldTensors::not_held,
+                          &start_ranges,   &itt_ranges};
 
 }  // namespace
 }  // namespace opscope
