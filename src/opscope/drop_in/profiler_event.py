@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ from opscope.drop_in.extra_fields import (
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.torch_codes import DEVICE_TYPES
 from opscope.trace.dtypes import TORCH_NAMES
+from opscope.trace.schema import ScalarType
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.trace.schema import ScalarType
 from opscope.tree.arguments import LAYOUT_NAMES, Argument, Scalar, TensorRecord
 from opscope.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.tree.node import Node, build_tree
@@ -277,7 +277,7 @@ def _inputs(name: str, arguments: list[Argument | None]) -> list[Any]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _optional_lists(operator: str) -> frozenset[int]:
     """Positions of arguments that are lists in which tensors may be missing: torch skips them."""
     import torch

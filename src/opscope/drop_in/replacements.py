@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import Any
 
-from opscope.drop_in import event_metadata, event_parts, extra_fields, session
+from opscope.drop_in import event_metadata, event_parts, execution_trace, extra_fields, session
 from opscope.drop_in.event_list import EventList
 from opscope.drop_in.formatted_times import FormattedTimesMixin
 from opscope.drop_in.function_event import FunctionEvent
@@ -17,7 +17,7 @@ from opscope.drop_in.profiler_event import ProfilerEvent
 from opscope.observer import ExecutionTraceObserver
 from opscope.trace.concat import concat_traces
 
-_EXTRA_FIELDS = {
+_PROFILER = {
     "_ExtraFields_TorchOp": extra_fields.ExtraFieldsTorchOp,
     "_ExtraFields_Allocation": extra_fields.ExtraFieldsAllocation,
     "_ExtraFields_OutOfMemory": extra_fields.ExtraFieldsOutOfMemory,
@@ -30,6 +30,10 @@ _EXTRA_FIELDS = {
     "_PyFrameState": extra_fields.PyFrameState,
     "_ProfilerEvent": ProfilerEvent,
     "ProfilerConfig": session.ProfilerConfig,
+    "_add_execution_trace_observer": execution_trace.add_observer,
+    "_remove_execution_trace_observer": execution_trace.remove_observer,
+    "_enable_execution_trace_observer": execution_trace.enable_observer,
+    "_disable_execution_trace_observer": execution_trace.disable_observer,
 }
 _BACKEND = {
     "_prepare_profiler": session.prepare_profiler,
@@ -65,7 +69,7 @@ def replacements() -> Iterator[Replacement]:
 
     for home, values in (
         (_autograd, _BACKEND),
-        (_profiler, _EXTRA_FIELDS),
+        (_profiler, _PROFILER),
         (profiler_util, _EVENTS),
     ):
         for name, value in values.items():
