@@ -1,0 +1,1 @@
+"""Starting the programs of others."""
