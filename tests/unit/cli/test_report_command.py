@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from opscope.cli.destination import choose
+from opscope.errors import UsageError
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace
 from support.read_report import read_page, read_report
@@ -53,3 +57,19 @@ def test_exports_by_name(command_line, trace_folder, tmp_path):
         assert command_line("export", trace_folder, "-o", tmp_path / name).code == 0
     assert (tmp_path / "a.pftrace").read_bytes()[:1] == b"\x0a"
     assert "www.speedscope.app" in (tmp_path / "a.speedscope.json").read_text()
+
+
+def test_run_names_reports_of_cycles_and_ranks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = choose(None, None, "train", Path("page.html"))
+    assert files.report == tmp_path / "page.html"
+    assert files.of_cycle(2).report == tmp_path / "page-cycle-2.html"
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert choose(None, None, "train", Path("page.html")).report == tmp_path / "page-rank-3.html"
+    with pytest.raises(UsageError, match="should end in"):
+        choose(None, None, "train", Path("page.txt"))
+    (tmp_path / "folder.html").mkdir()
+    monkeypatch.delenv("RANK")
+    with pytest.raises(UsageError, match="--report the name of a file"):
+        choose(None, None, "train", tmp_path / "folder.html").check()
