@@ -1,4 +1,4 @@
-"""The floor: what torch itself spends on telling anybody, measured with a listener that does nothing.
+"""The floor: what torch spends on telling anybody, measured with a listener that does nothing.
 
 Nobody who uses torch's instrumentation points can be cheaper. The listener is compiled once against
 the installed torch and kept next to other build products.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.sessions import Run, time_unprofiled, time_units
+from benchmarks.sessions import Run, time_units, time_unprofiled
 from benchmarks.workloads import Workload
 
 SOURCE = Path(__file__).with_suffix(".cpp")

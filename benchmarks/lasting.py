@@ -9,7 +9,7 @@ from statistics import median
 from benchmarks.figures import Figure
 from benchmarks.isolation import in_fork
 from benchmarks.rounds import Rounds
-from benchmarks.sessions import new_profile, time_unprofiled, time_units
+from benchmarks.sessions import new_profile, time_units, time_unprofiled
 from benchmarks.workloads import TRAINING, Workload
 
 

@@ -21,7 +21,9 @@ def machine() -> str:
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo") as file:
-            model = next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+            model = next(
+                line.split(":")[1].strip() for line in file if line.startswith("model name")
+            )
     except (OSError, StopIteration):
         pass
     return (

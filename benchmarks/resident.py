@@ -1,4 +1,4 @@
-"""Memory per operator: ``python -m benchmarks.resident PROFILER SETTING UNITS``, and its figures."""
+"""Memory per operator: ``python -m benchmarks.resident PROFILER SETTING UNITS``, and figures."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ def _waiting(
         profiler: [(run.stop_s + run.look_s) * 1e9 / events for run in results]
         for profiler, results in runs.items()
     }
-    return Figure(name, workload.name, "ns/event", waited["opscope"], waited["torch"], target=target)
+    return Figure(
+        name, workload.name, "ns/event", waited["opscope"], waited["torch"], target=target
+    )
 
 
 def _size(workload: Workload, setting: str, rounds: Rounds) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -106,7 +107,7 @@ class _Ticker:
         action()
         ended = time.perf_counter()
         ticks = [began, *(t for t in self._ticks if began < t < ended), ended]
-        return ended - began, max(b - a for a, b in zip(ticks, ticks[1:], strict=False))
+        return ended - began, max(b - a for a, b in itertools.pairwise(ticks))
 
     def stop(self) -> None:
         self._running = False
