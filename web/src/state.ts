@@ -113,6 +113,13 @@ export class State {
     this.tell("theme");
   }
 
+  // A label of this text, whatever its kind.
+  labelOf(name: string): number | undefined {
+    this.labelNumbers ??= new Map(this.spans.labels.map((text, i) => [text, i]));
+    return this.labelNumbers.get(name);
+  }
+  private labelNumbers: Map<string, number> | undefined;
+
   // What the panels below describe: the selected stretch, or everything.
   get scope(): TimeRange {
     return this.range ?? { from: 0, to: this.duration };

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { firstAtLeast } from "../src/data/spans";
-import { makeSpans, nestedSpans } from "./fixtures";
+import { Search } from "../src/data/search";
+import { makeSpans, nestedSpans, type Described } from "./fixtures";
 
 describe("Spans", () => {
   const spans = makeSpans([
@@ -46,6 +47,19 @@ describe("Spans", () => {
     expect(spans.at(row, 62, 0)).toBe(-1);
     expect(spans.at(row, 62, 3)).toBe(4);
     expect(spans.at(row, 8, 3)).toBe(1);
+  });
+
+  it("marks spans within others of the same name, however deep", () => {
+    const deep: Described[] = Array.from({ length: 30_000 }, (_, i) => [
+      i % 2 ? "odd" : "even",
+      i,
+      60_000 - i,
+    ]);
+    const recursive = makeSpans([...deep, ["even", 70_000, 70_001]]);
+    expect(recursive.insideItself.reduce((a, b) => a + b, 0)).toBe(29_998);
+    expect([...recursive.insideItself.slice(0, 3), recursive.insideItself[30_000]]).toEqual([0, 0, 1, 0]);
+    expect(new Search(recursive, "even").totalTime).toBe(60_001);
+    expect(new Search(recursive, "odd").totalTime).toBe(59_998);
   });
 
   it("follows arrows both ways", () => {

@@ -16,10 +16,13 @@ export class Search {
     this.matches = Uint8Array.from(spans.labels, (name) => (test(name) ? 1 : 0));
     let spanCount = 0;
     let totalTime = 0;
+    const insideMatch = new Uint8Array(spans.count); // parents come before their children
     for (let i = 0; i < spans.count; i++) {
-      if (!this.matches[spans.label[i]]) continue;
+      const parent = spans.parent[i];
+      if (parent >= 0 && (insideMatch[parent] || this.has(parent))) insideMatch[i] = 1;
+      if (!this.has(i)) continue;
       spanCount++;
-      if (!this.isInsideMatch(i)) totalTime += spans.duration(i);
+      if (!insideMatch[i]) totalTime += spans.duration(i);
     }
     this.spanCount = spanCount;
     this.labelCount = this.matches.reduce((sum, match) => sum + match, 0);
@@ -49,13 +52,6 @@ export class Search {
     if (than < 0) return true;
     const difference = (this.spans.start[span] - this.spans.start[than]) * direction;
     return difference < 0 || (difference === 0 && (span - than) * direction < 0);
-  }
-
-  private isInsideMatch(span: number): boolean {
-    for (let above = this.spans.parent[span]; above >= 0; above = this.spans.parent[above]) {
-      if (this.has(above)) return true;
-    }
-    return false;
   }
 }
 

@@ -22,7 +22,7 @@ export function statisticsOf(spans: Spans, range: TimeRange): NameStatistics[] {
     const entry = (byLabel[label] ??= { label, calls: 0, total: 0, self: 0, longest: -1, longestSpan: -1 });
     entry.calls++;
     entry.self += inside;
-    if (!isInsideItself(spans, span)) entry.total += inside;
+    if (!spans.insideItself[span]) entry.total += inside;
     const parent = spans.parent[span];
     if (parent >= 0) byLabel[spans.label[parent]]!.self -= inside;
     const duration = spans.duration(span);
@@ -50,12 +50,4 @@ export function forEachTouching(
       }
     }
   }
-}
-
-function isInsideItself(spans: Spans, span: number): boolean {
-  const label = spans.label[span];
-  for (let above = spans.parent[span]; above >= 0; above = spans.parent[above]) {
-    if (spans.label[above] === label) return true;
-  }
-  return false;
 }

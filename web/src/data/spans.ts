@@ -18,6 +18,7 @@ export class Spans {
   readonly label: Int32Array;
   readonly depth: Uint16Array;
   readonly parent: Int32Array; // the span around it on its line
+  readonly insideItself: Uint8Array; // 1 for a span within another of the same name
   readonly lines: Line[];
   readonly lineStarts: number[];
   readonly rows: Row[][]; // by line, by depth
@@ -56,6 +57,7 @@ export class Spans {
     this.maxTime = this.end.reduce((a, b) => Math.max(a, b), 0);
     this.depth = new Uint16Array(this.count);
     this.parent = new Int32Array(this.count);
+    this.insideItself = new Uint8Array(this.count);
     const deepest = lines.map((_, line) => this.nest(lineStarts[line], lineStarts[line + 1]));
     this.order = new Int32Array(this.count);
     this.rows = lines.map((_, line) =>
@@ -179,13 +181,20 @@ export class Spans {
 
   // Depths and parents of one line, by the rule its spans were placed by. Returns its row count.
   private nest(first: number, last: number): number {
-    const { start, end, depth, parent } = this;
+    const { start, end, depth, parent, label } = this;
     const open: number[] = [];
+    const openOfLabel = new Map<number, number>();
     let deepest = 0;
     for (let i = first; i < last; i++) {
-      while (open.length && end[open[open.length - 1]] <= start[i]) open.pop();
+      while (open.length && end[open[open.length - 1]] <= start[i]) {
+        const closed = label[open.pop()!];
+        openOfLabel.set(closed, openOfLabel.get(closed)! - 1);
+      }
       parent[i] = open.length ? open[open.length - 1] : -1;
       depth[i] = Math.min(open.length, 0xffff);
+      const around = openOfLabel.get(label[i]) ?? 0;
+      this.insideItself[i] = around > 0 ? 1 : 0;
+      openOfLabel.set(label[i], around + 1);
       open.push(i);
       if (open.length > deepest) deepest = open.length;
     }

@@ -248,8 +248,8 @@ export function bars(rows: BarRow[], empty: string): HTMLElement {
 }
 
 export function colorOf(state: State, name: string): string {
-  const label = state.spans.labels.findIndex((text) => text === name || text === `nn.Module: ${name}`);
-  return label < 0 ? "" : state.colors.of(label);
+  const label = state.labelOf(name) ?? state.labelOf(`nn.Module: ${name}`);
+  return label === undefined ? "" : state.colors.of(label);
 }
 
 export function largest(values: number[], count: number): number[] {
