@@ -1,12 +1,11 @@
 #include "annotation.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
-
-#include <nanobind/stl/optional.h>
 
 #include "payload.h"
 
@@ -72,12 +71,14 @@ class Annotation {
 void bind_annotation(nb::module_& module) {
   nb::class_<Annotation>(module, "Annotation")
       .def(nb::init<nb::str, std::optional<std::string>>(), "name"_a, "args"_a = nb::none())
-      .def("__enter__", [](nb::handle self) {
-        nb::inst_ptr<Annotation>(self)->enter();
-        return nb::borrow(self);
-      })
-      .def("__exit__", [](Annotation& self, nb::handle, nb::handle, nb::handle) { self.exit(); },
-           nb::arg().none(), nb::arg().none(), nb::arg().none())
+      .def("__enter__",
+           [](nb::handle self) {
+             nb::inst_ptr<Annotation>(self)->enter();
+             return nb::borrow(self);
+           })
+      .def(
+          "__exit__", [](Annotation& self, nb::handle, nb::handle, nb::handle) { self.exit(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none())
       .def_ro("name", &Annotation::name)
       .def_ro("args", &Annotation::args);
 }

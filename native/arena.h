@@ -118,10 +118,10 @@ class Arena {
 
   static constexpr size_t kLinkWords = 2;  // always left free at the end of a block
 
-  uint64_t* next_ = nullptr;           // the first free word of the current block
-  uint64_t* limit_ = nullptr;          // the end of its free words
-  uint64_t* start_ = nullptr;          // where the payload being written starts
-  ArenaBlock* start_block_ = nullptr;  // the block it starts in
+  uint64_t* next_ = nullptr;                // the first free word of the current block
+  uint64_t* limit_ = nullptr;               // the end of its free words
+  uint64_t* start_ = nullptr;               // where the payload being written starts
+  ArenaBlock* start_block_ = nullptr;       // the block it starts in
   std::atomic<ArenaBlock*> head_{nullptr};  // set by the owner once, then moved by readers only
   ArenaBlock* tail_ = nullptr;
   BlockPool& pool_;

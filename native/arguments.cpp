@@ -359,8 +359,8 @@ const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t eleme
   TensorColumns& t = *tensors_;
   const bool defined = tag_of(*word) == Tag::kTensor;
   const int8_t layout = tag_of(*word) == Tag::kNone ? -1 : 0;
-  const TensorDetail detail = defined ? unpack_tensor(detail_of(*word))
-                                      : TensorDetail{-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
+  const TensorDetail detail =
+      defined ? unpack_tensor(detail_of(*word)) : TensorDetail{-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
   const bool has_sizes = (detail.flags & kNoSizes) == 0;
   ++word;
   t.event.push_back(event_);

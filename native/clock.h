@@ -74,9 +74,7 @@ class TickConverter {
     return static_cast<int64_t>((static_cast<__int128>(ticks) * ns_per_tick_) >> 32);
   }
 
-  int64_t unix_ns(uint64_t ticks) const {
-    return origin_.unix_ns + duration_ns(origin_.ticks, ticks);
-  }
+  int64_t unix_ns(uint64_t ticks) const { return origin_.unix_ns + duration_ns(origin_.ticks, ticks); }
 
  private:
   ClockAnchor origin_;

@@ -106,9 +106,7 @@ class LocalNames {
   int32_t add_global(NameTable& names, uint32_t id);
   int32_t overload_of(NameTable& names, uint32_t id);
 
-  std::string text(int32_t row) const {
-    return blob.substr(offsets[row], offsets[row + 1] - offsets[row]);
-  }
+  std::string text(int32_t row) const { return blob.substr(offsets[row], offsets[row + 1] - offsets[row]); }
 
   std::string blob;
   std::vector<int64_t> offsets{0};
@@ -139,9 +137,9 @@ struct Columns {
   LocalNames names;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  Drops dropped;                 // no memory left for them
-  uint64_t unmatched_ends = 0;   // ends whose span this window did not see
-  uint64_t cut_payloads = 0;     // spans whose arguments could not be kept
+  Drops dropped;                // no memory left for them
+  uint64_t unmatched_ends = 0;  // ends whose span this window did not see
+  uint64_t cut_payloads = 0;    // spans whose arguments could not be kept
 };
 
 // `python` may be nullptr where no Python calls were recorded. `prefixes`: folders to leave out of

@@ -156,7 +156,8 @@ int64_t number_allocations(std::vector<Sighting>& sightings) {
 
 // The set element each sighting of a tensor belongs to: its allocation or, for a tensor without
 // storage (sparse, or emptied by set_()), one of its own, so that such tensors are not all the same.
-std::vector<int64_t> elements_of(const std::vector<Sighting>& sightings, int64_t allocations, int64_t* count) {
+std::vector<int64_t> elements_of(const std::vector<Sighting>& sightings, int64_t allocations,
+                                 int64_t* count) {
   std::vector<int64_t> elements(sightings.size());
   NumberMap without_storage(64);
   *count = allocations;
@@ -193,7 +194,8 @@ void assign_identity(Columns& columns) {
     if (id == kNone) id = next++;
   }
   for (size_t i = 0; i < sightings.size(); ++i) {
-    if (groups.marked(elements[i])) *sightings[i].tensor_id = ids[static_cast<size_t>(groups.find(elements[i]))];
+    if (groups.marked(elements[i]))
+      *sightings[i].tensor_id = ids[static_cast<size_t>(groups.find(elements[i]))];
   }
 }
 

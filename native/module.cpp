@@ -12,8 +12,8 @@
 #include "columns.h"
 #include "recorder.h"
 #include "sources/nvtx_ranges.h"
-#include "sources/python_fast_annotation.h"
 #include "sources/python_calls.h"
+#include "sources/python_fast_annotation.h"
 #include "writers/bindings.h"
 
 namespace nb = nanobind;
@@ -224,8 +224,8 @@ void discard_window(uint32_t id) {
 
 void set_up_python(const std::string& hidden_folder, const std::string& shown_file, nb::handle module_class,
                    nb::handle module_code, nb::handle optimizer_code, nb::handle parameter_reader) {
-  PythonCalls::instance().set_up(hidden_folder.c_str(), shown_file.c_str(), module_class.ptr(), module_code.ptr(),
-                                 optimizer_code.ptr(), parameter_reader.ptr());
+  PythonCalls::instance().set_up(hidden_folder.c_str(), shown_file.c_str(), module_class.ptr(),
+                                 module_code.ptr(), optimizer_code.ptr(), parameter_reader.ptr());
 }
 
 nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
@@ -268,8 +268,7 @@ std::string attach_bridge(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
   const auto attach = reinterpret_cast<AttachBridge>(dlsym(library, "opscope_attach"));
-  const BridgeApi* bridge =
-      attach == nullptr ? nullptr : attach(&Recorder::instance().core_api());
+  const BridgeApi* bridge = attach == nullptr ? nullptr : attach(&Recorder::instance().core_api());
   if (bridge == nullptr || bridge->version != kCoreApiVersion) {
     dlclose(library);
     throw std::runtime_error("it was built for another version of opscope");
@@ -340,15 +339,16 @@ NB_MODULE(_native, m) {
   m.def("discard_window", &discard_window, "window"_a);
   m.def("decode", &decode, "window"_a, "prefixes"_a);
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
-  m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "module_class"_a.none(), "module_code"_a.none(),
-        "optimizer_code"_a.none(), "parameter_reader"_a.none());
+  m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "module_class"_a.none(),
+        "module_code"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none());
   m.def("attach_bridge", &attach_bridge, "path"_a);
   m.def("enter_thread", [] { bridge().enter_thread(); });
   m.def("leave_thread", [] { bridge().leave_thread(); });
   m.def("emit_ranges", &emit_ranges, "kind"_a, "with_shapes"_a);
   m.def("stop_ranges", [] { bridge().emit_ranges(nullptr, false, false); });
-  m.def("time_spans", [](bool empty_callback) { return bridge().time_spans(empty_callback); },
-        "empty_callback"_a);
+  m.def(
+      "time_spans", [](bool empty_callback) { return bridge().time_spans(empty_callback); },
+      "empty_callback"_a);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
   m.def("statistics", &statistics);

@@ -79,9 +79,7 @@ constexpr size_t kMaxListElements = 4096;
 constexpr size_t kMaxStringBytes = 60000;
 constexpr int kMaxSequenceDepth = 8;
 
-inline uint64_t make_tag(Tag tag, uint64_t detail = 0) {
-  return static_cast<uint64_t>(tag) | detail << 8;
-}
+inline uint64_t make_tag(Tag tag, uint64_t detail = 0) { return static_cast<uint64_t>(tag) | detail << 8; }
 // The detail of a kInt tag, the number of such a tag, and whether a number fits into one.
 inline uint64_t short_int(int64_t number) { return static_cast<uint64_t>(number) & ~uint64_t{0} >> 8; }
 inline int64_t short_int_of(uint64_t word) { return static_cast<int64_t>(word) >> 8; }
@@ -98,7 +96,7 @@ inline uint64_t pack(const TensorDetail& detail) {
          static_cast<uint64_t>(detail.dim) << 32 | static_cast<uint64_t>(detail.flags) << 40;
 }
 inline TensorDetail unpack_tensor(uint64_t detail) {
-  return {static_cast<int8_t>(detail),       static_cast<uint8_t>(detail >> 8),
+  return {static_cast<int8_t>(detail),        static_cast<uint8_t>(detail >> 8),
           static_cast<uint8_t>(detail >> 16), static_cast<int8_t>(detail >> 24),
           static_cast<uint8_t>(detail >> 32), static_cast<uint8_t>(detail >> 40)};
 }

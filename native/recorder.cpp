@@ -52,8 +52,7 @@ Recorder::Recorder() : origin_(read_anchor()) {
                  return instance().intern(log, text, overload, with_overload);
                },
                [](const char* what) { instance().set_fault(what); }};
-  pthread_atfork(&Recorder::before_fork, &Recorder::after_fork_in_parent,
-                 &Recorder::after_fork_in_child);
+  pthread_atfork(&Recorder::before_fork, &Recorder::after_fork_in_parent, &Recorder::after_fork_in_child);
 }
 
 ThreadLog* Recorder::this_thread() {
@@ -80,8 +79,7 @@ void Recorder::forget_thread(ThreadLog* log) {
   if (!needed) std::erase_if(threads_, [&](const auto& thread) { return thread.get() == log; });
 }
 
-uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload,
-                          bool with_overload) {
+uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload, bool with_overload) {
   const uint32_t id = names_.intern(text, with_overload ? overload : "");
   if (id != kNoName) log->names.insert(text, names_.at(id), id, with_overload);
   return id;
@@ -116,8 +114,8 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
     window->process_ids = other->process_ids = true;
   }
   window->process_ids |= (wants & kWantProcessIds) != 0;
-  const bool alone = std::none_of(windows_.begin(), windows_.end(),
-                                  [](const auto& entry) { return entry.second->open; });
+  const bool alone =
+      std::none_of(windows_.begin(), windows_.end(), [](const auto& entry) { return entry.second->open; });
   if (alone) fault_.clear();
   windows_[window->id] = window;
   if (const std::string refused = configure(); !refused.empty()) {
@@ -284,9 +282,8 @@ void Recorder::after_fork_in_child() {
     window->slices.clear();
     window->initial_stacks.clear();
   }
-  std::erase_if(self.threads_, [](const std::shared_ptr<ThreadLog>& thread) {
-    return thread.get() != this_thread_log;
-  });
+  std::erase_if(self.threads_,
+                [](const std::shared_ptr<ThreadLog>& thread) { return thread.get() != this_thread_log; });
   if (this_thread_log != nullptr) this_thread_log->system_thread_id = system_thread_id();
 }
 

@@ -138,7 +138,8 @@ class ThreadLog {
   const Arena& arena() const { return arena_; }
   // [MT]
   Drops dropped() const {
-    return {dropped_spans_.load(std::memory_order_relaxed), dropped_allocations_.load(std::memory_order_relaxed),
+    return {dropped_spans_.load(std::memory_order_relaxed),
+            dropped_allocations_.load(std::memory_order_relaxed),
             dropped_others_.load(std::memory_order_relaxed)};
   }
 

@@ -52,7 +52,8 @@ PyObject* on_end(PyObject*, PyObject* const* args, Py_ssize_t) {
 using Callback = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
 
 PyMethodDef method(const char* name, Callback callback) {
-  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(callback)), METH_FASTCALL, nullptr};
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(callback)), METH_FASTCALL,
+          nullptr};
 }
 
 struct Event {
@@ -127,7 +128,8 @@ void remove_call_hooks() {
   drop(PyObject_CallMethod(monitoring(), "set_events", "ii", tool, 0));
   PyObject* names = PyObject_GetAttrString(monitoring(), "events");
   for (Event& event : events) {
-    drop(PyObject_CallMethod(monitoring(), "register_callback", "ilO", tool, event_bit(names, event.name), Py_None));
+    drop(PyObject_CallMethod(monitoring(), "register_callback", "ilO", tool, event_bit(names, event.name),
+                             Py_None));
   }
   Py_XDECREF(names);
   drop(PyObject_CallMethod(monitoring(), "free_tool_id", "i", tool));

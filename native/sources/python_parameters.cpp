@@ -57,12 +57,20 @@ bool put_row(Arena& arena, PyObject* row) {
   const size_t dim = std::min<size_t>(PyTuple_GET_SIZE(sizes), UINT8_MAX);
   const bool has_strides = static_cast<size_t>(PyTuple_GET_SIZE(strides)) == dim;
   const uint8_t flags = kWide | (number(row, 12) != 0 ? kRequiresGrad : 0) | (has_strides ? kHasStrides : 0);
-  const TensorDetail detail = {static_cast<int8_t>(number(row, 8)),  static_cast<uint8_t>(number(row, 11)),
-                               static_cast<uint8_t>(number(row, 9)), static_cast<int8_t>(number(row, 10)),
-                               static_cast<uint8_t>(dim),            flags};
+  const TensorDetail detail = {static_cast<int8_t>(number(row, 8)),
+                               static_cast<uint8_t>(number(row, 11)),
+                               static_cast<uint8_t>(number(row, 9)),
+                               static_cast<int8_t>(number(row, 10)),
+                               static_cast<uint8_t>(dim),
+                               flags};
   const uint64_t tensor[] = {make_tag(Tag::kTensor, pack(detail)),
-                             number(row, 3), number(row, 4), number(row, 5), number(row, 6), number(row, 7)};
-  if (!put_name(arena, PyTuple_GET_ITEM(row, 0)) || !put(arena, role, 2) || !put(arena, tensor, 6)) return false;
+                             number(row, 3),
+                             number(row, 4),
+                             number(row, 5),
+                             number(row, 6),
+                             number(row, 7)};
+  if (!put_name(arena, PyTuple_GET_ITEM(row, 0)) || !put(arena, role, 2) || !put(arena, tensor, 6))
+    return false;
   for (PyObject* list : {sizes, strides}) {
     for (size_t i = 0; i < dim && (list == sizes || has_strides); ++i) {
       const uint64_t value = number(list, static_cast<Py_ssize_t>(i));

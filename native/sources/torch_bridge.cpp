@@ -35,7 +35,8 @@ at::CallbackHandle callback_handle = at::INVALID_CALLBACK_HANDLE;
 thread_local ThreadLog* cached_log = nullptr;
 
 ThreadLog* this_thread() {
-  if (cached_log != nullptr) [[likely]] return cached_log;
+  if (cached_log != nullptr) [[likely]]
+    return cached_log;
   cached_log = core->this_thread();
   if (cached_log != nullptr) cached_log->torch_thread_id = at::RecordFunction::currentThreadId();
   return cached_log;
@@ -169,7 +170,8 @@ std::atomic<bool> holding{false};
 // operators in the middle of recording one. What its TensorImpl itself says is asked instead.
 struct PlainImpl : c10::TensorImpl {
   static bool has_sizes(const c10::TensorImpl& impl) {
-    return !impl.is_python_dispatch() || !(impl.*&PlainImpl::matches_python_custom)(SizesStridesPolicy::CustomStrides);
+    return !impl.is_python_dispatch() ||
+           !(impl.*&PlainImpl::matches_python_custom)(SizesStridesPolicy::CustomStrides);
   }
   static c10::Device device(const c10::TensorImpl& impl) { return (impl.*&PlainImpl::device_default)(); }
 };
@@ -226,8 +228,7 @@ bool put_tensor(Arena& arena, const at::Tensor& tensor) {
   const c10::Layout layout = impl->layout();
   const bool has_strides = layout == c10::kStrided;
   const bool has_version = impl->version_counter().enabled();
-  c10::StorageImpl* storage =
-      impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl() : nullptr;
+  c10::StorageImpl* storage = impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl() : nullptr;
   TensorNumbers numbers = {storage == nullptr ? 0 : static_cast<uint64_t>(impl->storage_offset()),
                            has_version ? impl->version_counter().current_version() : 0, impl->sizes(),
                            has_strides ? impl->strides() : c10::IntArrayRef()};
@@ -250,7 +251,8 @@ bool put_tensor(Arena& arena, const at::Tensor& tensor) {
   word[1] = reinterpret_cast<uintptr_t>(impl);
   word[2] = reinterpret_cast<uintptr_t>(storage);
   // Without the checks, because those throw for a storage that has no memory (a fake tensor's).
-  word[3] = storage == nullptr ? 0 : reinterpret_cast<uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
+  word[3] =
+      storage == nullptr ? 0 : reinterpret_cast<uintptr_t>(storage->_mutable_data_ptr_no_checks().get());
   if (wide) {
     numbers.write<uint64_t>(word + 1 + kTensorAddresses);
   } else {
@@ -341,7 +343,8 @@ bool put_list(Arena& arena, const c10::IValue& value, int depth) {
 }
 
 bool put_int(Arena& arena, int64_t number) {
-  if (is_short_int(number)) [[likely]] return put_tag(arena, Tag::kInt, short_int(number));
+  if (is_short_int(number)) [[likely]]
+    return put_tag(arena, Tag::kInt, short_int(number));
   return put_words(arena, make_tag(Tag::kLongInt), &number, 1, sizeof(number));
 }
 
@@ -372,8 +375,9 @@ bool put_value(Arena& arena, const c10::IValue& value, int depth) {
   if (value.isList() && depth < kMaxSequenceDepth) return put_list(arena, value, depth);
   if (value.isDevice()) {
     const c10::Device device = value.toDevice();
-    return put_tag(arena, Tag::kDevice, static_cast<uint8_t>(device.type()) |
-                                            static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 8);
+    return put_tag(arena, Tag::kDevice,
+                   static_cast<uint8_t>(device.type()) |
+                       static_cast<uint64_t>(static_cast<uint8_t>(device.index())) << 8);
   }
   if (value.isString()) return put_text(arena, Tag::kString, value.toStringView());
   if (value.isComplexDouble()) {
@@ -434,7 +438,8 @@ template <bool kInputs>
 uint32_t put_collective(ThreadLog& log, const at::RecordFunction& fn) {
   Keywords keywords = fn.kwinputs();
   const torch::profiler::impl::SaveNcclMetaConfig config(
-      /*truncate=*/false, /*introspectMetadata=*/true, /*introspectInputs=*/false, /*introspectOutputs=*/false);
+      /*truncate=*/false, /*introspectMetadata=*/true, /*introspectInputs=*/false,
+      /*introspectOutputs=*/false);
   for (const auto& [name, json] : torch::profiler::impl::saveNcclMeta(fn, config)) {
     keywords.emplace(name, plain_value(json));
   }
@@ -465,7 +470,8 @@ std::string overload_of(const Function& fn) {
 
 uint32_t name_of(ThreadLog& log, const at::RecordFunction& fn, const char* text, bool with_overload) {
   const uint32_t known = log.names.find(text, with_overload);
-  if (known != kNoName) [[likely]] return known;
+  if (known != kNoName) [[likely]]
+    return known;
   return core->intern(&log, text, with_overload ? overload_of(fn).c_str() : "", with_overload);
 }
 
@@ -478,16 +484,17 @@ template <bool kInputs>
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   const uint32_t wants = wanted();
   ThreadLog* log = this_thread();
-  if (wants == 0 || log == nullptr) [[unlikely]] return nullptr;
+  if (wants == 0 || log == nullptr) [[unlikely]]
+    return nullptr;
   // An outermost span is where a thread that did not start the profile is first met, and where one
   // that swapped its thread-local state (an autograd worker) is met again.
-  if (log->depth() == 0 && ((wants & kWantMemory) != 0 || log->source_state != kEnteredThread))
-      [[unlikely]] {
+  if (log->depth() == 0 && ((wants & kWantMemory) != 0 || log->source_state != kEnteredThread)) [[unlikely]] {
     enter_thread();
     log->source_state = kEnteredThread;
   }
   Record* record = log->open_span(key_of(fn));
-  if (record == nullptr) [[unlikely]] return nullptr;
+  if (record == nullptr) [[unlikely]]
+    return nullptr;
   const at::RecordScope scope = fn.scope();
   record->kind = scope == at::RecordScope::USER_SCOPE ? RecordKind::kAnnotation : RecordKind::kOperator;
   record->scope = static_cast<uint8_t>(scope);
@@ -518,7 +525,8 @@ template <bool kOutputs>
 void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   const uint64_t ticks = now_ticks();
   ThreadLog* log = this_thread();
-  if (log == nullptr) [[unlikely]] return;
+  if (log == nullptr) [[unlikely]]
+    return;
   if constexpr (kOutputs) {
     // They belong to the innermost span, so one that ends out of order has none.
     Record* record = log->is_top(key_of(fn)) ? log->append(RecordKind::kOutputs) : nullptr;
@@ -552,10 +560,10 @@ class Reporter final : public ProfilerStateBase {
   }
   bool memoryProfilingEnabled() const override { return (wanted() & kWantMemory) != 0; }
 
-  void reportMemoryUsage(void* address, int64_t size_bytes, size_t total_allocated,
-                         size_t total_reserved, c10::Device device) override {
-    append(size_bytes >= 0 ? RecordKind::kAllocate : RecordKind::kFree, address, size_bytes,
-           total_allocated, total_reserved, device);
+  void reportMemoryUsage(void* address, int64_t size_bytes, size_t total_allocated, size_t total_reserved,
+                         c10::Device device) override {
+    append(size_bytes >= 0 ? RecordKind::kAllocate : RecordKind::kFree, address, size_bytes, total_allocated,
+           total_reserved, device);
   }
   void reportOutOfMemory(int64_t size_bytes, size_t total_allocated, size_t total_reserved,
                          c10::Device device) override {
@@ -672,10 +680,10 @@ double time_spans(bool empty_callback) {
   return static_cast<double>(elapsed_ns[kRounds / 2]) / kSpans;
 }
 
-const BridgeApi bridge = {kCoreApiVersion, OPSCOPE_TORCH_VERSION, &configure,
-                          &enter_thread,   &leave_thread, &forget_thread,
-                          &time_spans,     [] { HeldTensors::release_all(); }, &HeldTensors::not_held,
-                          &start_ranges,   &itt_ranges};
+const BridgeApi bridge = {
+    kCoreApiVersion,        OPSCOPE_TORCH_VERSION, &configure,  &enter_thread,
+    &leave_thread,          &forget_thread,        &time_spans, [] { HeldTensors::release_all(); },
+    &HeldTensors::not_held, &start_ranges,         &itt_ranges};
 
 }  // namespace
 }  // namespace opscope

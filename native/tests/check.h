@@ -66,8 +66,8 @@ inline int run_all() {
 
 }  // namespace opscope::tests
 
-#define TEST(name)                                                             \
-  static void test_##name();                                                   \
+#define TEST(name)                                                                \
+  static void test_##name();                                                      \
   static const opscope::tests::Registration register_##name(#name, &test_##name); \
   static void test_##name()
 #define CHECK(condition) \

@@ -77,8 +77,8 @@ void test_escaping() {
   CHECK_SAME(escaped("/a</"), "/a<\\/");
   CHECK_SAME(escaped("\xC3\xA9\xF0\x9F\x94\xA5"), "\xC3\xA9\xF0\x9F\x94\xA5");
   CHECK_SAME(escaped("\xFF"), "\xEF\xBF\xBD");
-  CHECK_SAME(escaped("\xE2\x82"), "\xEF\xBF\xBD");                      // cut short
-  CHECK_SAME(escaped("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD");          // overlong
+  CHECK_SAME(escaped("\xE2\x82"), "\xEF\xBF\xBD");                              // cut short
+  CHECK_SAME(escaped("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD");                  // overlong
   CHECK_SAME(escaped("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // surrogate
   CHECK(escaped(std::string(2 << 20, '"')).size() == 4 << 20);
 }
@@ -117,8 +117,7 @@ void test_lanes() {
   CHECK((lanes_of({{0, 10}, {5, 15}}, {1, 0}) == std::vector<int32_t>{1, 0}));
   // A span that has to stay keeps even those that would yield.
   CHECK((lanes_of({{0, 10}, {1, 9}, {5, 15}}, {0, 1, 0}) == std::vector<int32_t>{0, 0, 1}));
-  CHECK((lanes_of({{0, 20}, {1, 9}, {2, 8}, {5, 15}}, {0, 2, 2, 0}) ==
-         std::vector<int32_t>{0, 1, 1, 0}));
+  CHECK((lanes_of({{0, 20}, {1, 9}, {2, 8}, {5, 15}}, {0, 2, 2, 0}) == std::vector<int32_t>{0, 1, 1, 0}));
 }
 
 void test_many_open_spans() {
@@ -156,14 +155,18 @@ struct Fixture {
     ChromeTrace t;
     t.name_offsets = column(name_offsets);
     t.name_bytes = column(bytes);
-    t.events = {column(order),  column(track),    column(name),     constant(none, 1),
-                column(parent), column(kind),     column(start),    column(duration),
-                column(sequence), constant(zero, 1), constant(no_id, 1),     constant(unfinished, 1)};
-    t.tensors = {{column(tensor_rows)}, column(tensor_argument), column(element),
-                 column(tensor_role),   column(dtype),           {column(size_offsets), column(sizes)},
+    t.events = {column(order),    column(track),     column(name),       constant(none, 1),
+                column(parent),   column(kind),      column(start),      column(duration),
+                column(sequence), constant(zero, 1), constant(no_id, 1), constant(unfinished, 1)};
+    t.tensors = {{column(tensor_rows)},
+                 column(tensor_argument),
+                 column(element),
+                 column(tensor_role),
+                 column(dtype),
+                 {column(size_offsets), column(sizes)},
                  {column(stride_offsets), column(strides)}};
-    t.scalars = {{column(scalar_rows)}, column(scalar_argument), column(scalar_role), column(type),
-                 column(value)};
+    t.scalars = {
+        {column(scalar_rows)}, column(scalar_argument), column(scalar_role), column(type), column(value)};
     t.extras = {{column(extra_rows)}, column(fragment)};
     t.flows = {{column(flow_rows)}, column(flow_id), column(flow_end)};
     t.base_ns = 1'000'000;

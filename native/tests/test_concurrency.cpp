@@ -92,7 +92,8 @@ TEST(windows_opened_and_let_go_of_by_several_threads) {
       std::minstd_rand random(user);
       std::vector<uint32_t> windows;
       for (int round = 0; round < kRounds; ++round) {
-        windows.push_back(recorder().open_window(random() % 2 == 0 ? kAll : kWantOperators, random() % 4 != 0));
+        windows.push_back(
+            recorder().open_window(random() % 2 == 0 ? kAll : kWantOperators, random() % 4 != 0));
         wait_for_records(Recorder::this_thread()->log().size() + random() % 300);
         recorder().pause_window(windows.back(), true);
         recorder().pause_window(windows.back(), random() % 2 == 0);
@@ -166,7 +167,8 @@ TEST(spans_ended_on_other_threads) {
   ending.join();
   const Columns columns = finish(window);
   CHECK_SAME(columns.events.name.size(), kSpans);
-  CHECK_SAME(std::count(columns.events.is_async.begin(), columns.events.is_async.end(), 1), static_cast<long>(kSpans));
+  CHECK_SAME(std::count(columns.events.is_async.begin(), columns.events.is_async.end(), 1),
+             static_cast<long>(kSpans));
   CHECK_SAME(columns.unmatched_ends, 0u);
 }
 

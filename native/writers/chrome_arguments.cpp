@@ -54,8 +54,7 @@ void ArgumentWriter::collect(size_t event) {
     const uint8_t role = tensors_.role[begin];
     do {
       ++row;
-    } while (row < tensors.end && tensors_.argument[row] == argument &&
-             tensors_.role[row] == role);
+    } while (row < tensors.end && tensors_.argument[row] == argument && tensors_.role[row] == role);
     if (role != kInput) continue;
     const bool list = tensors_.element[begin] >= 0;
     place(argument, {list ? Argument::kTensorList : Argument::kTensor, begin, row});
@@ -98,8 +97,7 @@ void ArgumentWriter::write_type(TextBuffer& out, const Argument& argument) const
   out.put('"');
 }
 
-void ArgumentWriter::write_lists(TextBuffer& out, const Argument& argument,
-                                 const ListColumn& lists) const {
+void ArgumentWriter::write_lists(TextBuffer& out, const Argument& argument, const ListColumn& lists) const {
   if (argument.kind == Argument::kTensor) {
     out.numbers(lists[argument.begin]);
     return;

@@ -24,8 +24,8 @@ constexpr uint8_t kSync = 3;
 
 constexpr uint8_t kOutOfMemory = 2;  // AllocationAction
 
-constexpr std::array<std::string_view, 5> kGpuCategories = {
-    "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation"};
+constexpr std::array<std::string_view, 5> kGpuCategories = {"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
+                                                            "gpu_user_annotation"};
 
 bool is_python(uint8_t kind) { return kind >= kPythonCall && kind <= kOptimizerCall; }
 
@@ -56,19 +56,30 @@ bool ChromeWriter::write(TextBuffer& out, size_t bytes) {
 
 size_t ChromeWriter::rows_of_part() const {
   switch (part_) {
-    case Part::kEvents: return trace_.events.order.size;
-    case Part::kAllocations: return trace_.allocations.time_ns.size;
-    case Part::kGpu: return trace_.gpu.start_ns.size;
-    default: return 0;
+    case Part::kEvents:
+      return trace_.events.order.size;
+    case Part::kAllocations:
+      return trace_.allocations.time_ns.size;
+    case Part::kGpu:
+      return trace_.gpu.start_ns.size;
+    default:
+      return 0;
   }
 }
 
 void ChromeWriter::write_row(TextBuffer& out) {
   switch (part_) {
-    case Part::kEvents: write_event(out, static_cast<size_t>(trace_.events.order[next_])); break;
-    case Part::kAllocations: write_allocation(out, next_); break;
-    case Part::kGpu: write_gpu(out, next_); break;
-    default: break;
+    case Part::kEvents:
+      write_event(out, static_cast<size_t>(trace_.events.order[next_]));
+      break;
+    case Part::kAllocations:
+      write_allocation(out, next_);
+      break;
+    case Part::kGpu:
+      write_gpu(out, next_);
+      break;
+    default:
+      break;
   }
 }
 
@@ -76,10 +87,17 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
   const ChromeEvents& events = trace_.events;
   const uint8_t kind = events.kind[row];
   switch (kind) {
-    case kOperator: out.put("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\""); break;
-    case kAnnotation: out.put("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\""); break;
-    case kRuntimeCall: out.put("{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\""); break;
-    default: out.put("{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"");
+    case kOperator:
+      out.put("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"");
+      break;
+    case kAnnotation:
+      out.put("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"");
+      break;
+    case kRuntimeCall:
+      out.put("{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
+      break;
+    default:
+      out.put("{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"");
   }
   out.put(names_[events.name[row]]);
   const std::string_view overload = names_[events.overload[row]];
@@ -103,8 +121,7 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
 }
 
 // From the end of the name to the first of the args.
-void ChromeWriter::write_span(TextBuffer& out, int32_t track, int64_t start_ns,
-                              int64_t duration_ns) const {
+void ChromeWriter::write_span(TextBuffer& out, int32_t track, int64_t start_ns, int64_t duration_ns) const {
   out.put("\",");
   write_track(out, track);
   out.put(",\"ts\":");
@@ -191,8 +208,8 @@ void ChromeWriter::write_extras(TextBuffer& out, size_t row) const {
 void ChromeWriter::write_flows(TextBuffer& out, size_t row) const {
   const auto flows = trace_.flows.rows[row];
   for (size_t i = flows.begin; i < flows.end; ++i) {
-    write_flow(out, static_cast<FlowEnd>(trace_.flows.end[i]), trace_.flows.id[i],
-               trace_.events.track[row], trace_.events.start_ns[row]);
+    write_flow(out, static_cast<FlowEnd>(trace_.flows.end[i]), trace_.flows.id[i], trace_.events.track[row],
+               trace_.events.start_ns[row]);
   }
 }
 

@@ -86,12 +86,12 @@ struct ChromeTrace {
   ChromeFlows flows;
   ChromeAllocations allocations;
   ChromeGpu gpu;
-  int64_t base_ns = 0;                 // time 0 of the file; nothing starts before it
-  std::vector<std::string> tracks;     // `"pid":1,"tid":2`
-  std::vector<std::string> fragments;  // `"key":value`
+  int64_t base_ns = 0;                   // time 0 of the file; nothing starts before it
+  std::vector<std::string> tracks;       // `"pid":1,"tid":2`
+  std::vector<std::string> fragments;    // `"key":value`
   std::vector<std::string> dtype_names;  // by c10::ScalarType
-  std::string header;                  // up to and with the rows that precede the events
-  std::string footer;                  // the rows that follow them, and the end of the file
+  std::string header;                    // up to and with the rows that precede the events
+  std::string footer;                    // the rows that follow them, and the end of the file
 };
 
 // Not [MT]: one thread at a time. Needs no Python. The columns must outlive it.

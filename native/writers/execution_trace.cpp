@@ -30,8 +30,8 @@ void ExecutionTraceWriter::begin(NodeTrace trace) {
   trace_ = std::move(trace);
   names_ = EscapedNames(trace_.name_offsets, trace_.name_bytes);
   walk_.begin(trace_);
-  values_ = std::make_unique<ValueWriter>(trace_.tensors, trace_.scalars, trace_.names, names_,
-                                          walk_.objects, walk_.next_id, segment_++);
+  values_ = std::make_unique<ValueWriter>(trace_.tensors, trace_.scalars, trace_.names, names_, walk_.objects,
+                                          walk_.next_id, segment_++);
   next_ = 0;
 }
 

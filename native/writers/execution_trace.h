@@ -51,8 +51,8 @@ struct NodeExtras {
 
 // What only Chakra's nodes have.
 struct ChakraNodes {
-  Column<uint8_t> type;      // NodeType of et_def.proto
-  Rows dependency_rows;      // beside the node before it on its thread
+  Column<uint8_t> type;        // NodeType of et_def.proto
+  Rows dependency_rows;        // beside the node before it on its thread
   Column<int64_t> dependency;  // row in events, or -1 - row in gpu
   // Activities of devices.
   Column<int32_t> gpu_name;

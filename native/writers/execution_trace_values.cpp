@@ -74,14 +74,25 @@ std::string_view trimmed(std::string_view text) {
 
 std::string_view kind_name(uint8_t type) {
   switch (type) {
-    case kNone: return "None";
-    case kBool: case kBoolList: return "Bool";
-    case kInt: case kIntList: return "Int";
-    case kFloat: case kFloatList: return "Double";
-    case kComplex: return "ComplexDouble";
-    case kString: return "String";
-    case kDevice: return "Device";
-    default: return "Other";
+    case kNone:
+      return "None";
+    case kBool:
+    case kBoolList:
+      return "Bool";
+    case kInt:
+    case kIntList:
+      return "Int";
+    case kFloat:
+    case kFloatList:
+      return "Double";
+    case kComplex:
+      return "ComplexDouble";
+    case kString:
+      return "String";
+    case kDevice:
+      return "Device";
+    default:
+      return "Other";
   }
 }
 
@@ -179,11 +190,16 @@ void ValueWriter::write_part(TextBuffer& out, Part part, std::string_view more) 
 
 void ValueWriter::write_argument(TextBuffer& out, Part part, const Argument& argument) {
   switch (argument.kind) {
-    case Argument::kTensor: return write_tensor(out, part, (*side_)[argument.begin]);
-    case Argument::kTensorList: return write_tensors(out, part, argument);
-    case Argument::kScalar: return write_scalar(out, part, argument.scalar);
-    case Argument::kNested: return write_nested(out, part, argument);
-    case Argument::kMissing: break;
+    case Argument::kTensor:
+      return write_tensor(out, part, (*side_)[argument.begin]);
+    case Argument::kTensorList:
+      return write_tensors(out, part, argument);
+    case Argument::kScalar:
+      return write_scalar(out, part, argument.scalar);
+    case Argument::kNested:
+      return write_nested(out, part, argument);
+    case Argument::kMissing:
+      break;
   }
   // A position that nothing was recorded for stays: readers match arguments by position.
   if (part == Part::kValues) {
@@ -236,8 +252,10 @@ void ValueWriter::write_tensor(TextBuffer& out, Part part, size_t row) {
         write_tensor_type(out, row);
       }
       return;
-    case Part::kShapes: return out.numbers(tensors_.sizes[row]);
-    case Part::kStrides: break;
+    case Part::kShapes:
+      return out.numbers(tensors_.sizes[row]);
+    case Part::kStrides:
+      break;
   }
   const auto sizes = tensors_.sizes[row];
   const auto strides = tensors_.strides[row];
@@ -266,7 +284,8 @@ void ValueWriter::write_tensor_value(TextBuffer& out, size_t row) {
   const bool has_storage = tensors_.storage_impl[row] != 0;
   if (!has_storage && impl != 0) return out.put("0,0,0,0,\"\"]");
   if (dtype < 0) return out.put("0,0,0,0,\"\"]");
-  out.number(has_storage ? objects_.id(tensors_.storage[row], life(tensors_.allocation_id[row]), next_id_) : 0);
+  out.number(has_storage ? objects_.id(tensors_.storage[row], life(tensors_.allocation_id[row]), next_id_)
+                         : 0);
   out.put(',');
   out.number(tensors_.storage_offset[row]);
   out.put(',');
@@ -304,10 +323,13 @@ void ValueWriter::write_tensor_type(TextBuffer& out, size_t row) const {
 void ValueWriter::write_scalar(TextBuffer& out, Part part, size_t row) {
   const ScalarText& text = scalar_text(scalars_.type[row], scalars_.value[row]);
   switch (part) {
-    case Part::kValues: return out.put(text.value);
-    case Part::kTypes: return out.put(text.type);
+    case Part::kValues:
+      return out.put(text.value);
+    case Part::kTypes:
+      return out.put(text.type);
     case Part::kShapes:
-    case Part::kStrides: break;
+    case Part::kStrides:
+      break;
   }
   out.put('[');
   for (int64_t i = 0; i < text.count; ++i) {
@@ -331,13 +353,22 @@ const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t na
   result = {{}, std::string(kind), -1};
   switch (type) {
     case kInt:
-    case kFloat: result.value = number_json(text); return result;
-    case kBool: result.value = bool_json(text); return result;
+    case kFloat:
+      result.value = number_json(text);
+      return result;
+    case kBool:
+      result.value = bool_json(text);
+      return result;
     case kString:
-    case kDevice: result.value = quoted(text); return result;
+    case kDevice:
+      result.value = quoted(text);
+      return result;
     case kNone:
-    case kComplex: result.value = quoted("<" + result.type + ">"); return result;
-    default: break;
+    case kComplex:
+      result.value = quoted("<" + result.type + ">");
+      return result;
+    default:
+      break;
   }
   if (type > kOtherList) {  // an object without a text form; its text says what it is
     if (!text.empty()) result.type = text.starts_with("ProcessGroup ") ? "Object" : text;

@@ -66,9 +66,9 @@ struct NestedText {
 };
 
 struct ValueNames {
-  std::vector<std::string> dtypes;     // by c10::ScalarType
-  std::vector<int64_t> itemsizes;      // likewise
-  std::vector<std::string> devices;    // by c10::DeviceType
+  std::vector<std::string> dtypes;                 // by c10::ScalarType
+  std::vector<int64_t> itemsizes;                  // likewise
+  std::vector<std::string> devices;                // by c10::DeviceType
   std::unordered_map<int32_t, NestedText> nested;  // by row in names
 };
 
@@ -77,8 +77,13 @@ class ValueWriter {
   // What is passed must outlive this. `next_id` is raised for each object not seen before.
   ValueWriter(const ValueTensors& tensors, const ValueScalars& scalars, const ValueNames& names,
               const EscapedNames& texts, ObjectIds& objects, uint64_t& next_id, uint64_t segment)
-      : tensors_(tensors), scalars_(scalars), names_(names), texts_(texts), objects_(objects),
-        next_id_(next_id), segment_(segment) {}
+      : tensors_(tensors),
+        scalars_(scalars),
+        names_(names),
+        texts_(texts),
+        objects_(objects),
+        next_id_(next_id),
+        segment_(segment) {}
 
   // `more` has further finished values: {value, type}, or is empty.
   void write_inputs(TextBuffer& out, size_t event, std::string_view more_value, std::string_view more_type);

@@ -54,9 +54,15 @@ Sequence read_sequence(std::string_view text) {
 void append_control(TextBuffer& out, uint8_t c) {
   constexpr char hex[] = "0123456789abcdef";
   switch (c) {
-    case '\n': out.put("\\n"); break;
-    case '\r': out.put("\\r"); break;
-    case '\t': out.put("\\t"); break;
+    case '\n':
+      out.put("\\n");
+      break;
+    case '\r':
+      out.put("\\r");
+      break;
+    case '\t':
+      out.put("\\t");
+      break;
     default:
       out.put("\\u00");
       out.put(hex[c >> 4]);

@@ -18,7 +18,7 @@ struct LaneInput {
   Column<int64_t> start_ns;
   Column<int64_t> duration_ns;
   Column<uint8_t> yields;  // of two that overlap, the one with more moves
-  Column<int32_t> order;  // rows to place, in order of start
+  Column<int32_t> order;   // rows to place, in order of start
 };
 
 // The lane of each row, from 0; 0 for rows not placed. Empty if all are 0, the usual case.

@@ -24,7 +24,8 @@ class TextBuffer {
 
   // Room for `bytes` more. The caller writes there and reports what it used with commit().
   char* reserve(size_t bytes) {
-    if (capacity_ - size_ < bytes) [[unlikely]] grow(bytes);
+    if (capacity_ - size_ < bytes) [[unlikely]]
+      grow(bytes);
     return data_.get() + size_;
   }
   void commit(const char* end) { size_ = static_cast<size_t>(end - data_.get()); }
