@@ -36,9 +36,10 @@ MAY_IMPORT = {
     "activities": {*LEAVES},
     "observed_file": {*LEAVES, "trace", "export", "recording"},
     "observer": {*LEAVES, "recording", "observed_file"},
+    "replay": {*LEAVES, "trace", "tree", "analysis", "export", "recording"},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
     "__init__": {*LEAVES, *PIPELINE, *RECORDER},
-    "cli": {*LEAVES, *PIPELINE, *RECORDER, "__init__"},
+    "cli": {*LEAVES, *PIPELINE, *RECORDER, "replay", "__init__"},
     "__main__": {"cli"},
 }
 

@@ -13,6 +13,7 @@ from opscope.cli.build import build
 from opscope.cli.console import Messages
 from opscope.cli.doctor import doctor
 from opscope.cli.export import export
+from opscope.cli.replay import replay
 from opscope.cli.report import report
 from opscope.cli.run import run
 from opscope.cli.sql import sql
@@ -24,6 +25,7 @@ COMMANDS: tuple[Callable[..., Any], ...] = (
     summary,
     report,
     export,
+    replay,
     sql,
     build,
     doctor,

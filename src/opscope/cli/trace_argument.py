@@ -17,7 +17,7 @@ TraceArgument: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="TRACE",
-        help="Folder of a trace, or a Chrome trace (.json, .json.gz) of any profiler.",
+        help="Folder of a trace, or a Chrome or execution trace (.json, .json.gz) of any profiler.",
     ),
 ]
 

@@ -102,7 +102,7 @@ class Values:
             items = ", ".join(_text(parts[0].name, item) for item in value)
             self._scalar(event, i, role, _LISTS[parts[0].name], f"[{items}]")
         elif kind.name == "GenericList" and not parts:
-            self._scalar(event, i, role, ScalarType.OTHER_LIST, "[]")
+            self._scalar(event, i, role, ScalarType.INT_LIST, "[]")  # of whatever kind
         else:
             self._nested(event, role, i, kind, value, shape, strides)
 

@@ -1,0 +1,9 @@
+"""Running the operators of a trace again, on fresh tensors, to see what they take here and now.
+
+``calls``: which calls a trace holds, each distinct one once; ``arguments``: tensors and values to
+call them with; ``measure``: how long a call takes; ``replay``: all of it.
+"""
+
+from opscope.replay.replay import RefusedCall, Replay, ReplayedCall, replay
+
+__all__ = ["RefusedCall", "Replay", "ReplayedCall", "replay"]

@@ -1,0 +1,174 @@
+"""Fresh tensors and values to call an operator with, from what was recorded of a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opscope.trace.labels import DEVICES
+from opscope.trace.schema import Role, ScalarType
+from opscope.trace.trace import Trace
+from opscope.tree.arguments import Argument, Arguments, RowsOfEvent, Scalar, TensorRecord
+
+STRIDED = "strided"
+
+
+class RefusedError(Exception):
+    """The call cannot be made again; the text says why."""
+
+
+class FreshArguments:
+    """Makes arguments of recorded calls. Tensors of floating point are random, all others zero.
+
+    Zeros are valid wherever integers are indices, and what a call takes seldom depends on values.
+    """
+
+    def __init__(self, trace: Trace, device: str | None = None) -> None:
+        """``device`` takes the place of every device that was recorded."""
+        self._recorded = Arguments(trace)
+        self._tensors = RowsOfEvent(trace.table("tensors"))
+        self._device = device
+
+    def of(self, event: int, schema: Any) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments for an operator with ``schema`` (torch's object).
+
+        Raises:
+            RefusedError: something about them was not recorded, or cannot be made here.
+        """
+        self._check(event)
+        given = self._recorded.inputs(event)
+        if len(given) > len(schema.arguments):
+            raise RefusedError("this torch's operator takes fewer arguments")
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for recorded, wanted in zip(given, schema.arguments, strict=False):
+            value = self._value(recorded)
+            if wanted.kwarg_only:
+                keywords[wanted.name] = value
+            else:
+                positional.append(value)
+        return positional, keywords
+
+    def shapes(self, event: int) -> list[Any]:
+        """Shapes of the arguments, ``[]`` for those that are no tensors."""
+        return [_shape(argument) for argument in self._recorded.inputs(event)]
+
+    def _check(self, event: int) -> None:
+        table = self._tensors.table
+        needed = 0
+        for row in self._tensors.rows(event).tolist():
+            role = table["role"][row]
+            if role == Role.INPUT_PART:
+                raise RefusedError("it takes a tuple or a list of lists with tensors in it")
+            if role == Role.INPUT and table["unsized_dtype"][row] >= 0:
+                raise RefusedError("it takes a tensor without plain sizes (nested or symbolic)")
+            if role == Role.INPUT:
+                needed += 16 * int(np.prod(table.lists("sizes")[row], dtype=np.float64))
+        available = _available_bytes()
+        if needed > 64 << 20 and needed > available * 16:
+            raise RefusedError("its tensors do not fit in the memory that is free here")
+
+    def _value(self, recorded: Argument | None) -> Any:
+        if recorded is None:
+            raise RefusedError("not all of its arguments were recorded")
+        if isinstance(recorded, TensorRecord):
+            return self._tensor(recorded)
+        if isinstance(recorded, list):
+            return [self._tensor(record) for record in recorded]
+        return self._scalar(recorded)
+
+    def _scalar(self, scalar: Scalar) -> Any:
+        kind, value = scalar.type, scalar.value
+        if kind == ScalarType.OTHER:
+            raise RefusedError("it takes an object that cannot be made again")
+        if kind == ScalarType.OTHER_LIST:
+            raise RefusedError("it takes a list of texts or of mixed kinds")
+        if kind == ScalarType.DEVICE:
+            return self._device or value
+        if isinstance(value, list) and any(isinstance(item, str) for item in value):
+            raise RefusedError("it takes a list that was cut short when it was recorded")
+        if isinstance(value, str) and kind != ScalarType.STRING:
+            return _complex(value)
+        return value
+
+    def _tensor(self, record: TensorRecord) -> Any:
+        import torch
+
+        if not record.dtype:
+            return None
+        if record.layout != STRIDED:
+            raise RefusedError(f"it takes a tensor with layout {record.layout or 'unknown'}")
+        dtype = getattr(torch, record.dtype, None)
+        if dtype is None:
+            raise RefusedError(f"this torch has no {record.dtype}")
+        device = self._device or _device_name(record)
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise RefusedError(f"it ran on {device}, which is not here; choose a --device")
+        sizes, strides = record.sizes, record.strides
+        if len(strides) != len(sizes):
+            strides = _contiguous(sizes)
+        if not _overlaps(sizes, strides):
+            return _filled(torch.empty_strided(sizes, strides, dtype=dtype, device=device))
+        extent = sum((n - 1) * step for n, step in zip(sizes, strides, strict=True)) + 1
+        storage = torch.empty(0 if 0 in sizes else extent, dtype=dtype, device=device)
+        return _filled(storage).as_strided(sizes, strides)
+
+
+def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether two elements may share their memory, as in an expanded tensor."""
+    reach = 0  # of the dimensions with smaller strides
+    for step, size in sorted(zip(strides, sizes, strict=True)):
+        if size > 1 and step <= reach:
+            return True
+        reach += (size - 1) * step
+    return False
+
+
+def _filled(storage: Any) -> Any:
+    try:
+        return storage.uniform_() if storage.is_floating_point() else storage.zero_()
+    except (RuntimeError, NotImplementedError):  # no random numbers of this type
+        return storage.zero_()
+
+
+def _contiguous(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _device_name(record: TensorRecord) -> str:
+    name = DEVICES.get(record.device_type, "cpu")
+    return name if record.device_index < 0 else f"{name}:{record.device_index}"
+
+
+def _complex(text: str) -> complex:
+    """``(1.,2.)``, as torch prints a complex number."""
+    real, _, imaginary = text.strip("()").partition(",")
+    try:
+        return complex(float(real), float(imaginary))
+    except ValueError:
+        raise RefusedError(f"it takes a number that cannot be read: {text}") from None
+
+
+def _shape(argument: Argument | None) -> list[Any]:
+    if isinstance(argument, TensorRecord):
+        return list(argument.sizes)
+    if isinstance(argument, list):
+        return [list(record.sizes) for record in argument]
+    return []
+
+
+def _available_bytes() -> int:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return 1 << 62

@@ -1,0 +1,122 @@
+"""Which operator calls a trace holds: distinct ones, how often they came, how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.signatures import first_of_each, mix
+from opscope.trace.schema import EventKind, RecordScope, Role
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+
+Mask = npt.NDArray[np.bool_]
+_FLAT = {
+    "tensors": ("argument", "element", "role", "dtype", "device_type", "layout"),
+    "scalars": ("argument", "type", "value"),
+}
+_INPUTS = (Role.INPUT, Role.INPUT_PART)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Calls of one operator with the same kinds of arguments.
+
+    Attributes:
+        name: of the operator, such as ``aten::add``.
+        overload: its overload name, ``""`` if it has none or it was not recorded.
+        signature: the same for the same name and kinds of arguments, see `call_signatures`.
+        events: rows in ``events``.
+        recorded_ns: what they took together, with the calls inside them.
+    """
+
+    name: str
+    overload: str
+    signature: int
+    events: npt.NDArray[np.int64]
+    recorded_ns: int
+
+
+class Calls:
+    """The calls of a trace that operators were asked for by name."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        events = trace.events
+        is_call = (events["kind"] == EventKind.OPERATOR) & (events["scope"] == RecordScope.FUNCTION)
+        self._is_left: Mask = is_call & _names_with_namespace(trace)[events["name"]]
+        self._signature = call_signatures(trace)
+
+    def outermost(self) -> Iterator[Call]:
+        """Distinct calls that are inside no other that is left."""
+        events = self._trace.events
+        above = nearest_ancestor(events["parent"], self._is_left)
+        rows = np.flatnonzero(self._is_left & (above < 0))
+        group, first = first_of_each(self._signature[rows])
+        order = np.argsort(group, kind="stable")
+        borders = np.searchsorted(group[order], np.arange(1, len(first)))
+        for members in np.split(order, borders) if len(first) else ():
+            found = rows[members]
+            yield Call(
+                self._trace.event_name(int(found[0])),
+                self._trace.names[events["overload"][found[0]]],
+                int(self._signature[found[0]]),
+                found,
+                int(events["duration_ns"][found].sum()),
+            )
+
+    def leave_out(self, call: Call) -> bool:
+        """Look inside this call instead; False if nothing is in there."""
+        self._is_left[call.events] = False
+        inside = np.zeros(len(self._is_left), dtype=np.bool_)
+        inside[call.events] = True
+        parents = nearest_ancestor(self._trace.events["parent"], inside)
+        return bool(np.any(self._is_left & (parents >= 0)))
+
+
+def _names_with_namespace(trace: Trace) -> Mask:
+    """For every name, and then for -1, whether it can be that of an operator."""
+    used = np.unique(trace.events["name"])
+    result = np.zeros(len(trace.names) + 1, dtype=np.bool_)
+    for row in used.tolist():
+        namespace, separator, name = trace.names[row].partition("::")
+        result[row] = bool(separator) and namespace.isidentifier() and name.isidentifier()
+    return result
+
+
+def call_signatures(trace: Trace) -> npt.NDArray[np.uint64]:
+    """One 64-bit number per event for its name and what it was called with. Shape (events,).
+
+    Tensors count by shape, strides, type and device; scalars by value.
+    """
+    events = trace.events
+    pair = (events["name"].astype(np.int64) << 32) | (events["overload"] + 1)
+    total = mix(pair)
+    for name, columns in _FLAT.items():
+        table = trace.table(name)
+        rows = np.flatnonzero(np.isin(table["role"], _INPUTS))
+        value = np.zeros(len(rows), dtype=np.uint64)
+        for column in columns:
+            value = mix(value ^ mix(table[column][rows]))
+        if name == "tensors":
+            value = mix(value ^ _list_hashes(table, "sizes", rows))
+            value = mix(value + _list_hashes(table, "strides", rows))
+        np.add.at(total, table["event"][rows], value)
+    return total
+
+
+def _list_hashes(table: Table, column: str, rows: npt.NDArray[np.int64]) -> Any:
+    """One number per row for the integers of a ragged column."""
+    lists = table.lists(column)
+    count = np.diff(lists.offsets)
+    owner = np.repeat(np.arange(len(count)), count)
+    place = np.arange(len(owner)) - np.repeat(lists.offsets[:-1] - lists.offsets[0], count)
+    values = lists.values[lists.offsets[0] : lists.offsets[-1]] if len(count) else lists.values[:0]
+    total = np.zeros(len(count), dtype=np.uint64)
+    np.add.at(total, owner, mix(mix(values) ^ mix(place)))
+    return total[rows]

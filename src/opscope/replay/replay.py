@@ -1,0 +1,191 @@
+"""Every distinct operator call of a trace, made again and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opscope.errors import UsageError
+from opscope.export.operator_schemas import registered_overloads
+from opscope.replay.arguments import FreshArguments, RefusedError
+from opscope.replay.calls import Call, Calls
+from opscope.replay.measure import measure
+from opscope.trace.trace import Trace
+
+_REFUSED_NAMESPACES = {
+    "c10d": "it communicates with other processes",
+    "_c10d_functional": "it communicates with other processes",
+    "symm_mem": "it communicates with other processes",
+    "rpc": "it communicates with other processes",
+    "profiler": "it belongs to a profiler",
+}
+
+
+@dataclass(frozen=True)
+class ReplayedCall:
+    """One distinct call.
+
+    Attributes:
+        name: of the operator, with its overload, such as ``aten::add.Tensor``.
+        input_shapes: per argument; ``[]`` for those that are no tensors.
+        calls: how often it was recorded.
+        recorded_ns: what one took then, on average; None if the file has no times.
+        replayed_ns: what one takes now, the median.
+    """
+
+    name: str
+    input_shapes: list[Any]
+    calls: int
+    recorded_ns: int | None
+    replayed_ns: int
+
+
+@dataclass(frozen=True)
+class RefusedCall:
+    """One distinct call that was not made again.
+
+    Attributes:
+        name: of the operator.
+        calls: how often it was recorded.
+        reason: why not, as the rest of a sentence about the operator.
+        has_inner: it called operators itself, and those were replayed if they could be.
+    """
+
+    name: str
+    calls: int
+    reason: str
+    has_inner: bool
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of it.
+
+    Attributes:
+        replayed: those that took longest in the recording (or now, if it has no times) first.
+        refused: in order of first appearance.
+    """
+
+    replayed: list[ReplayedCall]
+    refused: list[RefusedCall]
+
+
+def replay(trace: Trace, *, repeat: int = 10, device: str | None = None) -> Replay:
+    """Make every distinct call of ``trace`` again, on fresh tensors, and time it.
+
+    A call is one of an operator that is registered with this torch, with its recorded shapes,
+    strides, element types and scalars; the outermost that can be made are. Gradients are not
+    recorded. Values are not those of then: numbers are random, integers zero.
+
+    Args:
+        trace: one that has arguments of operators.
+        repeat: how often each is timed.
+        device: takes the place of all that were recorded, such as ``cpu``.
+
+    Raises:
+        UsageError: there is no call, or none that can be made again; the message says why.
+    """
+    import torch
+
+    calls, arguments = Calls(trace), FreshArguments(trace, device)
+    has_times = bool(trace.metadata.get("has_times", True))
+    replayed: dict[int, ReplayedCall] = {}
+    refused: dict[int, RefusedCall] = {}
+    found_new = True
+    while found_new:
+        found_new = False
+        for call in list(calls.outermost()):
+            if call.signature in replayed:  # there are more of them, inside what was refused
+                replayed[call.signature] = _counted(replayed[call.signature], call, has_times)
+                continue
+            try:
+                with torch.no_grad():
+                    made = _replay(call, arguments, repeat)
+                replayed[call.signature] = _counted(made, call, has_times)
+            except RefusedError as error:
+                has_inner = calls.leave_out(call)
+                found_new |= has_inner
+                earlier = refused.get(call.signature)
+                count = len(call.events) + (earlier.calls if earlier else 0)
+                refused[call.signature] = RefusedCall(call.name, count, str(error), has_inner)
+    if not replayed:
+        raise UsageError(_why_nothing(trace, list(refused.values())))
+    in_order = sorted(replayed.values(), key=_cost, reverse=True)
+    return Replay(in_order, list(refused.values()))
+
+
+def _counted(made: ReplayedCall, call: Call, has_times: bool) -> ReplayedCall:
+    recorded_ns = call.recorded_ns // len(call.events) if has_times else None
+    return replace(made, calls=len(call.events), recorded_ns=recorded_ns)
+
+
+def _cost(call: ReplayedCall) -> int:
+    return call.calls * (call.replayed_ns if call.recorded_ns is None else call.recorded_ns)
+
+
+def _replay(call: Call, arguments: FreshArguments, repeat: int) -> ReplayedCall:
+    namespace = call.name.partition("::")[0]
+    if namespace in _REFUSED_NAMESPACES:
+        raise RefusedError(_REFUSED_NAMESPACES[namespace])
+    event = int(call.events[0])
+    overload, function = _callable(call, event, arguments)
+    replayed_ns = measure(call.name, function, repeat)
+    full_name = f"{call.name}.{overload}" if overload else call.name
+    return ReplayedCall(full_name, arguments.shapes(event), 0, None, replayed_ns)
+
+
+def _callable(call: Call, event: int, arguments: FreshArguments) -> tuple[str, Callable[[], Any]]:
+    """The overload that can be called like this, and the call.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    registered = registered_overloads(call.name)
+    if not registered:
+        raise RefusedError("this torch has no operator of that name")
+    # Where the overload name was not recorded, the first that takes the arguments is the one.
+    candidates = [call.overload] if call.overload in registered else list(registered)
+    problem = ""
+    for overload in candidates:
+        try:
+            return overload, _tried(call.name, overload, event, arguments)
+        except RefusedError as error:
+            problem = problem or str(error)
+    raise RefusedError(problem)
+
+
+def _tried(name: str, overload: str, event: int, arguments: FreshArguments) -> Callable[[], Any]:
+    import torch
+
+    schema = torch._C._get_schema(name, overload)
+    positional, keywords = arguments.of(event, schema)
+    namespace, _, operator = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), operator)
+    function = getattr(packet, overload or "default")
+    try:
+        function(*positional, **keywords)
+    except Exception as error:
+        message = str(error).strip().partition("\n")[0].partition(". ")[0][:120]
+        raise RefusedError(f"it fails: {message or type(error).__name__}") from error
+    return lambda: function(*positional, **keywords)
+
+
+def _why_nothing(trace: Trace, refused: list[RefusedCall]) -> str:
+    if not refused:
+        return (
+            "There is no operator to replay. Record with ExecutionTraceObserver, or with "
+            "profile(record_shapes=True)."
+        )
+    if not len(trace.table("tensors")) and not len(trace.table("scalars")):
+        return (
+            "The trace says nothing of the arguments of its operators, so none can be replayed. "
+            "Record with ExecutionTraceObserver, or with profile(record_shapes=True)."
+        )
+    reasons = list(dict.fromkeys(f"{call.name}: {call.reason}" for call in refused))
+    shown = "; ".join(reasons[:5])
+    return (
+        f"None of the {len(refused)} distinct operator calls can be replayed ({shown}). Replay a "
+        "trace of operators that this torch has, on a machine with the devices they ran on or "
+        "with --device."
+    )
