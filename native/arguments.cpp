@@ -156,9 +156,9 @@ void ArgumentWriter::write_parameters(const uint64_t* payload, int32_t module, i
   role_ = kInput;
   const uint32_t count = head_positional(*payload++);
   for (uint32_t i = 0; i < count; ++i) {
-    const size_t bytes = detail_of(*payload);
-    out_.parameters.name.push_back(out_.names.add({reinterpret_cast<const char*>(payload + 1), bytes}));
-    payload += 1 + (bytes + 7) / 8;
+    payload = follow(payload);
+    out_.parameters.name.push_back(out_.names.add(text_at(payload)));
+    payload += text_words(payload);
     out_.parameters.role.push_back(static_cast<uint8_t>(payload[1]));
     out_.parameters.parameter.push_back(static_cast<int32_t>(payload[1] >> 8));
     out_.parameters.module.push_back(module);

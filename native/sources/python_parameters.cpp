@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "payload.h"
 #include "recorder.h"
@@ -18,44 +19,44 @@ uint64_t number(PyObject* row, Py_ssize_t index) {
   return value;
 }
 
-bool put(Arena& arena, const uint64_t* words, size_t count) {
-  uint64_t* out = arena.reserve(count);
-  if (out == nullptr) return false;
-  std::copy_n(words, count, out);
-  arena.advance(count);
-  return true;
+// A name as a kString, in `out`, which has room for it.
+uint64_t* put_name(uint64_t* out, std::string_view name) {
+  const size_t words = (name.size() + 7) / 8;
+  *out = make_tag(Tag::kString, name.size());
+  if (words != 0) {
+    out[words] = 0;
+    std::memcpy(out + 1, name.data(), name.size());
+  }
+  return out + 1 + words;
 }
 
-bool put_name(Arena& arena, PyObject* name) {
+std::string_view text_of(PyObject* name) {
   Py_ssize_t length = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name, &length);
   if (text == nullptr) {
     PyErr_Clear();
-    length = 0;
+    return {};
   }
-  const size_t bytes = std::min<size_t>(length, kMaxStringBytes);
-  const size_t words = (bytes + 7) / 8;
-  uint64_t* out = arena.reserve(1 + words);
-  if (out == nullptr) return false;
-  *out = make_tag(Tag::kString, bytes);
-  if (words != 0) {
-    out[words] = 0;
-    std::memcpy(out + 1, text, bytes);
-  }
-  arena.advance(1 + words);
-  return true;
+  return {text, std::min<size_t>(static_cast<size_t>(length), kMaxStringBytes)};
 }
 
 // A row: (name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type,
-// device index, layout, requires grad, sizes, strides).
+// device index, layout, requires grad, sizes, strides). It is kept in one piece: the decoder looks
+// for the rest of a payload only where a row begins.
 bool put_row(Arena& arena, PyObject* row) {
   if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 15) return true;
-  const uint64_t role[] = {make_tag(Tag::kLongInt), number(row, 1) | number(row, 2) << 8};
   PyObject* sizes = PyTuple_GET_ITEM(row, 13);
   PyObject* strides = PyTuple_GET_ITEM(row, 14);
   if (!PyTuple_Check(sizes) || !PyTuple_Check(strides)) return true;
+  const std::string_view name = text_of(PyTuple_GET_ITEM(row, 0));
   const size_t dim = std::min<size_t>(PyTuple_GET_SIZE(sizes), UINT8_MAX);
   const bool has_strides = static_cast<size_t>(PyTuple_GET_SIZE(strides)) == dim;
+  const size_t count = 1 + (name.size() + 7) / 8 + 2 + 6 + dim * (has_strides ? 2 : 1);
+  uint64_t* out = arena.reserve(count);
+  if (out == nullptr) return false;
+  out = put_name(out, name);
+  *out++ = make_tag(Tag::kLongInt);
+  *out++ = number(row, 1) | number(row, 2) << 8;
   const uint8_t flags = kWide | (number(row, 12) != 0 ? kRequiresGrad : 0) | (has_strides ? kHasStrides : 0);
   const TensorDetail detail = {static_cast<int8_t>(number(row, 8)),
                                static_cast<uint8_t>(number(row, 11)),
@@ -63,27 +64,25 @@ bool put_row(Arena& arena, PyObject* row) {
                                static_cast<int8_t>(number(row, 10)),
                                static_cast<uint8_t>(dim),
                                flags};
-  const uint64_t tensor[] = {make_tag(Tag::kTensor, pack(detail)),
-                             number(row, 3),
-                             number(row, 4),
-                             number(row, 5),
-                             number(row, 6),
-                             number(row, 7)};
-  if (!put_name(arena, PyTuple_GET_ITEM(row, 0)) || !put(arena, role, 2) || !put(arena, tensor, 6))
-    return false;
+  *out++ = make_tag(Tag::kTensor, pack(detail));
+  for (Py_ssize_t i = 3; i < 8; ++i) *out++ = number(row, i);
   for (PyObject* list : {sizes, strides}) {
     for (size_t i = 0; i < dim && (list == sizes || has_strides); ++i) {
-      const uint64_t value = number(list, static_cast<Py_ssize_t>(i));
-      if (!put(arena, &value, 1)) return false;
+      *out++ = number(list, static_cast<Py_ssize_t>(i));
     }
   }
+  arena.advance(count);
   return true;
 }
 
 uint32_t put_rows(Arena& arena, PyObject* rows) {
   if (!arena.begin()) return kCutArena;
-  const uint64_t head = make_head(PyList_GET_SIZE(rows), 0);
-  bool kept = put(arena, &head, 1);
+  uint64_t* head = arena.reserve(1);
+  bool kept = head != nullptr;
+  if (kept) {
+    *head = make_head(PyList_GET_SIZE(rows), 0);
+    arena.advance(1);
+  }
   for (Py_ssize_t i = 0; kept && i < PyList_GET_SIZE(rows); ++i) {
     kept = put_row(arena, PyList_GET_ITEM(rows, i));
   }
