@@ -10,6 +10,7 @@
 
 #include "annotation.h"
 #include "columns.h"
+#include "memory/bindings.h"
 #include "recorder.h"
 #include "sources/nvtx_ranges.h"
 #include "sources/python_calls.h"
@@ -367,5 +368,6 @@ NB_MODULE(_native, m) {
   wants["NEW_THREADS"] = static_cast<uint32_t>(kWantNewThreads);
   wants["PROCESS_IDS"] = static_cast<uint32_t>(kWantProcessIds);
   bind_annotation(m);
+  bind_memory(m);
   bind_writers(m);
 }

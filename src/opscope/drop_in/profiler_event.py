@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from opscope.analysis.operator_schemas import takes_optional_tensors
 from opscope.drop_in.extra_fields import (
     ExtraFieldsAllocation,
     ExtraFieldsKineto,
@@ -30,6 +31,7 @@ from opscope.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, P
 from opscope.tree.node import Node, build_tree
 
 PARAMETER, GRADIENT, STATE = 0, 1, 2
+_OUT_OF_MEMORY = 4  # torch::profiler::impl::EventType::OutOfMemory
 _PYTHON = (NodeKind.PYTHON_CALL, NodeKind.MODULE_CALL, NodeKind.OPTIMIZER_CALL)
 
 
@@ -113,8 +115,8 @@ class ProfilerEvent:
             return _EventType.TorchOp, self._tree.operator_fields(self.name, detail)
         if isinstance(detail, MemoryDetail):
             if kind is NodeKind.OUT_OF_MEMORY:
-                # This enumeration has no name for it that Python can see.
-                return _EventType.Allocation, ExtraFieldsOutOfMemory()
+                # torch's enumeration has a value for it, but no name that Python can see.
+                return _EventType(_OUT_OF_MEMORY), ExtraFieldsOutOfMemory()
             return _EventType.Allocation, self._tree.allocation_fields(detail)
         if isinstance(detail, PythonDetail) and kind in _PYTHON:
             return _EventType.PyCall, self._tree.call_fields(detail)
@@ -268,8 +270,11 @@ def _inputs(name: str, arguments: list[Argument | None]) -> list[Any]:
     for position, argument in enumerate(arguments):
         if isinstance(argument, TensorRecord):
             found.append(_metadata(argument))
-        elif isinstance(argument, list) and position not in _optional_lists(name):
-            found.append([_metadata(tensor) for tensor in argument if tensor.impl])
+        elif isinstance(argument, list) and not takes_optional_tensors(name, position):
+            tensors = [_metadata(tensor) for tensor in argument]
+            found.append(None if None in tensors else tensors)
+        elif isinstance(argument, Scalar) and argument.type is ScalarType.TENSOR_LIST:
+            found.append([])
         elif isinstance(argument, Scalar) and argument.type in _WITH_VALUE:
             found.append(argument.value)
         else:
@@ -277,29 +282,10 @@ def _inputs(name: str, arguments: list[Argument | None]) -> list[Any]:
     return found
 
 
-@cache
-def _optional_lists(operator: str) -> frozenset[int]:
-    """Positions of arguments that are lists in which tensors may be missing: torch skips them."""
-    import torch
-
-    if "::" not in operator:
-        return frozenset()
-    try:
-        schemas = torch._C._jit_get_schemas_for_operator(operator)
-    except RuntimeError:  # not an operator
-        return frozenset()
-    return frozenset(
-        position
-        for schema in schemas
-        for position, argument in enumerate(schema.arguments)
-        if str(argument.type) == "List[Optional[Tensor]]"
-    )
-
-
 def _metadata(record: TensorRecord) -> TensorMetadata | None:
     import torch
 
-    if record.impl == 0:
+    if record.impl == 0 or not record.dtype:  # undefined; nested, or of symbolic shape
         return None
     return TensorMetadata(
         impl_ptr=record.impl,

@@ -1,0 +1,203 @@
+// What Python sees of memory accounts: two steps, because between them Python asks torch's schemas.
+#include "bindings.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "signatures.h"
+#include "timeline.h"
+#include "writers/python_columns.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace memory {
+namespace {
+
+using writers::PythonColumns;
+
+template <typename T>
+nb::object to_array(std::vector<T>&& column) {
+  auto owned = std::make_unique<std::vector<T>>(std::move(column));
+  T* const data = owned->data();
+  const size_t size = owned->size();
+  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
+}
+
+nb::object to_array(const std::vector<Category>& column) {
+  return to_array(std::vector<uint8_t>(reinterpret_cast<const uint8_t*>(column.data()),
+                                       reinterpret_cast<const uint8_t*>(column.data()) + column.size()));
+}
+
+Identity input_identity(const PythonColumns& columns, const std::string& table, size_t n) {
+  return {columns.get<int64_t>(table + ".tensor_id", n), columns.get<int64_t>(table + ".allocation_id", n),
+          columns.get<int8_t>(table + ".device_type", n), columns.get<int8_t>(table + ".device_index", n)};
+}
+
+Shapes input_shapes(const PythonColumns& columns, const std::string& table, size_t n) {
+  return {columns.get<int8_t>(table + ".dtype", n), columns.get<int8_t>(table + ".layout", n),
+          columns.list(table + ".sizes"), columns.list(table + ".strides")};
+}
+
+Events input_events(const PythonColumns& columns) {
+  const size_t n = columns.any<int64_t>("events.start_ns").size;
+  return {columns.get<int32_t>("events.parent", n), columns.get<int32_t>("events.name", n),
+          columns.get<int64_t>("events.start_ns", n), columns.get<uint8_t>("events.kind", n),
+          columns.get<uint8_t>("events.scope", n)};
+}
+
+Tensors input_tensors(const PythonColumns& columns) {
+  const size_t n = columns.any<int32_t>("tensors.event").size;
+  return {columns.get<int32_t>("tensors.event", n),    columns.get<int32_t>("tensors.element", n),
+          columns.get<int16_t>("tensors.argument", n), columns.get<uint8_t>("tensors.role", n),
+          input_identity(columns, "tensors", n),       input_shapes(columns, "tensors", n)};
+}
+
+Scalars input_scalars(const PythonColumns& columns) {
+  const size_t n = columns.any<int32_t>("scalars.event").size;
+  return {columns.get<int32_t>("scalars.event", n), columns.get<int16_t>("scalars.argument", n),
+          columns.get<uint8_t>("scalars.role", n), columns.get<uint8_t>("scalars.type", n)};
+}
+
+Allocations input_allocations(const PythonColumns& columns) {
+  const size_t n = columns.any<int64_t>("allocations.time_ns").size;
+  return {columns.get<int32_t>("allocations.event", n),      columns.get<int64_t>("allocations.time_ns", n),
+          columns.get<int64_t>("allocations.size_bytes", n), columns.get<uint64_t>("allocations.address", n),
+          columns.get<uint8_t>("allocations.action", n),     input_identity(columns, "allocations", n)};
+}
+
+Parameters input_parameters(const PythonColumns& columns) {
+  const size_t n = columns.any<uint8_t>("parameters.role").size;
+  return {columns.get<uint8_t>("parameters.role", n), input_identity(columns, "parameters", n),
+          input_shapes(columns, "parameters", n)};
+}
+
+Tables input_tables(const PythonColumns& columns) {
+  return {input_events(columns), input_tensors(columns), input_scalars(columns), input_allocations(columns),
+          input_parameters(columns)};
+}
+
+nb::tuple operator_signatures(nb::dict arrays) {
+  const PythonColumns columns(std::move(arrays));
+  const Tables tables = input_tables(columns);
+  Signatures signatures;
+  {
+    nb::gil_scoped_release release;
+    signatures = read_signatures(tables);
+  }
+  return nb::make_tuple(to_array(std::move(signatures.of_event)), to_array(std::move(signatures.name)),
+                        signatures.kinds);
+}
+
+SignatureAccess input_access(const PythonColumns& columns, size_t events) {
+  const size_t signatures = columns.any<uint8_t>("signatures.has_schema").size;
+  return {columns.get<int32_t>("signatures.of_event", events),
+          columns.get<uint8_t>("signatures.has_schema", signatures),
+          columns.get<int64_t>("signatures.offsets", signatures + 1),
+          columns.any<uint8_t>("signatures.access")};
+}
+
+struct Accounts {
+  TreeOrder tree;
+  TensorKeys keys;
+  DataFlow flow;
+  Categories categories;
+  Timeline timeline;
+};
+
+Accounts compute(const Tables& tables, const SignatureAccess& access, const Column<int64_t>& item_bytes,
+                 const GradientNames& names) {
+  Accounts result;
+  result.tree = order_tree(tables);
+  result.keys = number_keys(tables, find_inputs(tables, access));
+  measure_keys(tables, result.tree, item_bytes, result.keys);
+  result.flow = trace_flow(tables, result.tree, access, result.keys);
+  result.categories = categorize(tables, result.tree, result.keys, result.flow, names);
+  result.timeline = build_timeline(tables, result.tree, result.keys, result.flow, result.categories);
+  return result;
+}
+
+nb::dict keys_of(TensorKeys&& keys) {
+  nb::dict result;
+  result["tensor_id"] = to_array(std::move(keys.tensor_id));
+  result["allocation_id"] = to_array(std::move(keys.allocation_id));
+  result["device_type"] = to_array(std::move(keys.device_type));
+  result["device_index"] = to_array(std::move(keys.device_index));
+  result["size_bytes"] = to_array(std::move(keys.size_bytes));
+  result["tensor"] = to_array(std::move(keys.tensor));
+  result["of_tensor"] = to_array(std::move(keys.of_tensor));
+  result["of_allocation"] = to_array(std::move(keys.of_allocation));
+  result["of_parameter"] = to_array(std::move(keys.of_parameter));
+  return result;
+}
+
+nb::dict flow_of(DataFlow&& flow) {
+  nb::dict result;
+  result["node"] = to_array(std::move(flow.node));
+  result["in_backward"] = to_array(std::move(flow.in_backward));
+  result["edge_offsets"] = to_array(std::move(flow.edge_offsets));
+  result["key"] = to_array(std::move(flow.edges.key));
+  result["input_version"] = to_array(std::move(flow.edges.input_version));
+  result["mutated"] = to_array(std::move(flow.edges.mutated));
+  result["deleted"] = to_array(std::move(flow.edges.deleted));
+  result["version_offsets"] = to_array(std::move(flow.version_offsets));
+  return result;
+}
+
+nb::dict categories_of(Categories&& categories) {
+  nb::dict result;
+  result["of_tensor"] = to_array(categories.of_tensor);
+  result["of_key"] = to_array(categories.of_key);
+  result["of_version"] = to_array(categories.of_version);
+  result["labelled"] = to_array(std::move(categories.labelled));
+  return result;
+}
+
+nb::dict timeline_of(Timeline&& timeline) {
+  nb::dict result;
+  result["time_ns"] = to_array(std::move(timeline.time_ns));
+  result["action"] = to_array(std::move(timeline.action));
+  result["key"] = to_array(std::move(timeline.key));
+  result["version"] = to_array(std::move(timeline.version));
+  result["size_bytes"] = to_array(std::move(timeline.size_bytes));
+  result["device_type"] = to_array(std::move(timeline.device_type));
+  result["device_index"] = to_array(std::move(timeline.device_index));
+  return result;
+}
+
+nb::dict memory_accounts(nb::dict arrays, int32_t accumulate, int32_t detach, int32_t add) {
+  const PythonColumns columns(std::move(arrays));
+  const Tables tables = input_tables(columns);
+  const SignatureAccess access = input_access(columns, tables.events.size());
+  const Column<int64_t> item_bytes = columns.any<int64_t>("item_bytes");
+  Accounts accounts;
+  {
+    nb::gil_scoped_release release;
+    accounts = compute(tables, access, item_bytes, {accumulate, detach, add});
+  }
+  nb::dict result;
+  result["keys"] = keys_of(std::move(accounts.keys));
+  result["flow"] = flow_of(std::move(accounts.flow));
+  result["categories"] = categories_of(std::move(accounts.categories));
+  result["timeline"] = timeline_of(std::move(accounts.timeline));
+  return result;
+}
+
+}  // namespace
+}  // namespace memory
+
+void bind_memory(nb::module_& m) {
+  m.def("operator_signatures", &memory::operator_signatures, "columns"_a);
+  m.def("memory_accounts", &memory::memory_accounts, "columns"_a, nb::kw_only(), "accumulate"_a, "detach"_a,
+        "add"_a);
+}
+
+}  // namespace opscope

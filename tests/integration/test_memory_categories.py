@@ -1,0 +1,78 @@
+"""Memory accounts against torch's: over the same recording, and over torch's own."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.profiler import _memory_profiler  # noqa: E402
+
+import opscope  # noqa: E402
+import opscope.drop_in  # noqa: E402
+from opscope.analysis.memory_categories import memory_accounts  # noqa: E402
+from opscope.drop_in.kineto_event import ProfilerResult  # noqa: E402
+from support.memory_programs import PROGRAMS  # noqa: E402
+from support.memory_reference import our_reference, torch_reference  # noqa: E402
+
+EVERYTHING = {"record_shapes": True, "profile_memory": True, "with_stack": True}
+
+# torch does not know the size of a tensor it only saw in a sparse layout, and fails.
+NO_TIMELINE = {"embeddings_with_sparse_gradients", "sparse_tensors"}
+
+# torch takes all tensors without memory (sparse, nested, or not yet allocated) for one and the
+# same tensor, and with it whatever their memory is later; opscope tells them apart.
+WITHOUT_MEMORY = {
+    "lazy_modules", "attention", "embeddings_with_sparse_gradients", "views_and_changes_in_place",
+    "sparse_tensors", "nested_tensors",
+}  # fmt: skip
+
+
+def run(name, profiler):
+    """Records a program from a fixed state."""
+    torch.manual_seed(0)
+    program = PROGRAMS[name]()
+    gc.collect()
+    with warnings.catch_warnings(), profiler(**EVERYTHING) as prof:
+        warnings.simplefilter("ignore")
+        program()
+    return prof
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agrees_with_torchs_rules_on_the_same_recording(name):
+    trace = run(name, opscope.profile).trace
+    with opscope.drop_in.install():
+        profile = _memory_profiler.MemoryProfile(ProfilerResult(lambda: trace, {}))
+        expected = torch_reference(profile, with_timeline=name not in NO_TIMELINE)
+
+    found = our_reference(memory_accounts(trace))
+
+    assert found.nodes == expected.nodes
+    assert {key: found.categories[key] for key in expected.categories} == expected.categories
+    if name not in NO_TIMELINE:
+        assert found.timeline == expected.timeline
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in WITHOUT_MEMORY])
+def test_agrees_with_what_torch_makes_of_its_own_recording(name):
+    run(name, torch.profiler.profile)  # what is made once in a process is made by now
+    expected = torch_reference(run(name, torch.profiler.profile)._memory_profile())
+    found = our_reference(memory_accounts(run(name, opscope.profile).trace))
+
+    assert found.nodes == expected.nodes
+    assert found.categories == expected.categories
+    # All but the times, which are those of two runs.
+    assert [entry[1:] for entry in found.timeline] == [entry[1:] for entry in expected.timeline]
+
+
+def test_programs_cover_every_category():
+    seen = set()
+    for name in ("adam_after_a_step", "backward_of_modules"):
+        accounts = memory_accounts(run(name, opscope.profile).trace)
+        seen |= set(accounts.categories.of_version.tolist())
+
+    assert seen == set(range(8))
