@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from opscope.export.chrome_backward import backward_numbers
 from opscope.export.chrome_keywords import keyword_fragment
-from opscope.trace.schema import EventKind, Role
+from opscope.trace.schema import EventKind, Role, ScalarType
 from opscope.trace.table import ListColumn, Table
 from opscope.trace.trace import Trace
 from opscope.tree.links import forward_backward_links
@@ -98,6 +98,8 @@ def argument_columns(trace: Trace) -> Columns:
         columns[f"{name}.rows"] = row_ranges(table["event"][rows], count)
         for column in flat:
             values = table[column]
+            if column == "value" and "concrete_inputs" in trace.metadata.get("left_out", ()):
+                values = np.where(table["type"] >= ScalarType.INT_LIST, np.int32(-1), values)
             columns[f"{name}.{column}"] = values if whole else values[rows]
         for column in lists:
             ragged = table.lists(column)

@@ -35,8 +35,11 @@ def forward_backward_links(trace: Trace) -> Links:
 
     torch gives a forward operator and the backward node it creates the same sequence number.
     Operators nested in one another share a number: the innermost, which started last, made the
-    node. A node that runs twice (``retain_graph``) is linked the first time only.
+    node. A node that runs twice (``retain_graph``) is linked the first time only. A recording whose
+    metadata say so (``left_out``) has none.
     """
+    if "forward_backward" in trace.metadata.get("left_out", ()):
+        return Links(np.zeros(0, np.int64), np.zeros(0, np.int64))
     table = trace.table("links")
     given = np.flatnonzero(table["kind"] == FORWARD_BACKWARD)
     if given.size:
