@@ -63,6 +63,13 @@ def _inputs(form: Callable[[Any], Any]) -> Reader:
     return lambda source, row: form(source.arguments.inputs(row))
 
 
+def _concrete_inputs(source: EventSource, row: int) -> list[Any]:
+    values = concrete_values(source.arguments.inputs(row))
+    if "concrete_inputs" in source.trace.metadata.get("left_out", ()):
+        return [None if isinstance(value, list) else value for value in values]
+    return values
+
+
 def _kind(source: EventSource, row: int) -> EventKind:
     return EventKind(int(source.trace.events["kind"][row]))
 
@@ -136,7 +143,7 @@ _EVENT: dict[str, Reader] = {
     "cpu_children": lambda source, row: source.children(row),
     "cpu_parent": lambda source, row: source.parent_of(row),
     "input_shapes": _inputs(plain_shapes),
-    "concrete_inputs": _inputs(concrete_values),
+    "concrete_inputs": _concrete_inputs,
     "kwinputs": lambda source, row: keyword_values(source.arguments.keywords(row)),
     "stack": _stack,
     "scope": _column("events", "scope"),

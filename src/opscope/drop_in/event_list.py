@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.drop_in.event_nesting import give_backward_stacks, nest_events, without_duplicates
 from opscope.drop_in.event_source import EventSource
 from opscope.drop_in.function_event_avg import FunctionEventAvg, averages_as_objects
 from opscope.drop_in.lazy_list import LazyList
@@ -44,7 +45,27 @@ class EventList(LazyList[Event]):
         self._use_device = use_device
         self._profile_memory = profile_memory
         self._with_flops = with_flops
+        self._tree_built = False
         self._source: EventSource | None = None
+
+    def _build_tree(self) -> None:
+        """Nest the events by thread and time, as torch does; those of a trace are nested."""
+        self._populate_cpu_children()
+        self._remove_dup_nodes()
+        self._set_backward_stacktraces()
+        self._tree_built = True
+
+    def _populate_cpu_children(self) -> None:
+        if self._columns is None:
+            nest_events(self)
+
+    def _remove_dup_nodes(self) -> None:
+        if self._columns is None:
+            self[:] = without_duplicates(self)
+
+    def _set_backward_stacktraces(self) -> None:
+        if self._columns is None:
+            give_backward_stacks(self)
 
     @property
     def _columns(self) -> EventSource | None:

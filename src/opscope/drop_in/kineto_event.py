@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,46 @@ class KinetoEvent:
 
     privateuse1_elapsed_us = cuda_elapsed_us
 
+    def structured_input_shapes(self) -> list[Any]:
+        """Shapes of the arguments, those of tensor lists too."""
+        return self._event.structured_input_shapes or []
+
+    def structured_input_strides(self) -> list[Any]:
+        """Strides of the arguments, those of tensor lists too."""
+        return self._event.structured_input_strides or []
+
+    def python_id(self) -> int:
+        """Number of a Python call; -1 for anything else."""
+        return self._event.python_id
+
+    def python_parent_id(self) -> int:
+        """Number of the Python call around it; -1 none."""
+        return self._event.python_parent_id
+
+    def python_module_id(self) -> int:
+        """Number of an nn.Module within its class; -1 none."""
+        return self._event.python_module_id
+
+    def flow_id(self) -> int:
+        """Number of the arrow from forward to backward it is at an end of; 0 none."""
+        return self._event.flow_id or 0
+
+    def flow_type(self) -> int:
+        """Kind of that arrow."""
+        return self._event.flow_type or 0
+
+    def flow_start(self) -> bool:
+        """Whether the arrow starts here."""
+        return bool(self._event.flow_start)
+
+    def extra_meta(self) -> dict[str, str]:
+        """What else is known of a device event: nothing that ``event_metadata`` has not."""
+        return {}
+
+    def metadata_json(self) -> str:
+        """Kineto's own text for a device event: there is none."""
+        return ""
+
 
 _id_lock = threading.Lock()
 _next_id = 1
@@ -160,7 +200,7 @@ class ProfilerResult:
     def __init__(self, load: Callable[[], Trace], options: dict[str, Any]) -> None:
         """``load`` gives the trace; ``options`` go to :func:`make_event_list`."""
         self._load = load
-        self._options = options
+        self.options = options
 
     @cached_property
     def trace(self) -> Trace:
@@ -174,7 +214,7 @@ class ProfilerResult:
     @cached_property
     def function_events(self) -> EventList:
         """The events as an EventList, made on access."""
-        return make_event_list(self.trace, **self._options)
+        return make_event_list(self.trace, **self.options)
 
     def events(self) -> list[KinetoEvent]:
         """All events."""
@@ -193,6 +233,7 @@ class ProfilerResult:
         """When the recording started, Unix nanoseconds."""
         return int(self.trace.metadata["start_ns"])
 
-    def save(self, path: str | Path) -> None:
-        """Write Chrome JSON; any number of times."""
-        write_chrome_trace(self.trace, path)
+    def save(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write Chrome JSON, with some more metadata; any number of times."""
+        user = {**self.trace.metadata.get("user", {}), **(metadata or {})}
+        write_chrome_trace(self.trace.with_metadata({"user": user}), path)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from time import perf_counter_ns
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from opscope.drop_in import event_metadata, event_parts, execution_trace, extra_fields, session
+from opscope.drop_in import (
+    event_metadata,
+    event_parts,
+    execution_trace,
+    extra_fields,
+    methods,
+    session,
+    switches,
+)
+from opscope.drop_in.config import ProfilerConfig
 from opscope.drop_in.event_list import EventList
 from opscope.drop_in.formatted_times import FormattedTimesMixin
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.drop_in.function_event_avg import FunctionEventAvg
 from opscope.drop_in.install import Replacement, importers
 from opscope.drop_in.kineto_event import KinetoEvent, ProfilerResult
+from opscope.drop_in.legacy import LegacyRecord
 from opscope.drop_in.profiler_event import ProfilerEvent
 from opscope.observer import ExecutionTraceObserver
-from opscope.trace.concat import concat_traces
 
 _PROFILER = {
     "_ExtraFields_TorchOp": extra_fields.ExtraFieldsTorchOp,
@@ -29,7 +37,9 @@ _PROFILER = {
     "_OptimizerInfo": extra_fields.OptimizerInfo,
     "_PyFrameState": extra_fields.PyFrameState,
     "_ProfilerEvent": ProfilerEvent,
-    "ProfilerConfig": session.ProfilerConfig,
+    "ProfilerConfig": ProfilerConfig,
+    "_set_fwd_bwd_enabled_val": switches.set_forward_backward_enabled,
+    "_set_record_concrete_inputs_enabled_val": switches.set_concrete_inputs_enabled,
     "_add_execution_trace_observer": execution_trace.add_observer,
     "_remove_execution_trace_observer": execution_trace.remove_observer,
     "_enable_execution_trace_observer": execution_trace.enable_observer,
@@ -39,9 +49,12 @@ _BACKEND = {
     "_prepare_profiler": session.prepare_profiler,
     "_enable_profiler": session.enable_profiler,
     "_disable_profiler": session.disable_profiler,
+    "_enable_profiler_legacy": session.enable_profiler_legacy,
+    "_disable_profiler_legacy": session.disable_profiler_legacy,
+    "ProfilerEvent": LegacyRecord,
     "_toggle_collection_dynamic": session.toggle_collection_dynamic,
     "_add_metadata_json": session.add_metadata_json,
-    "_kineto_step": session.kineto_step,
+    "_kineto_step": switches.kineto_step,
     "_is_kineto_stopped": session.is_kineto_stopped,
     "_ProfilerResult": ProfilerResult,
     "_KinetoEvent": KinetoEvent,
@@ -80,59 +93,26 @@ def replacements() -> Iterator[Replacement]:
                 yield module, name, value
     for module in importers(torch.profiler.ExecutionTraceObserver, "ExecutionTraceObserver"):
         yield module, "ExecutionTraceObserver", ExecutionTraceObserver
-    yield autograd_profiler.profile, "_ensure_function_events", _ensure_function_events
-    yield autograd_profiler.profile, "_parse_kineto_results", _parse_kineto_results
-    yield autograd_profiler.profile, "export_chrome_trace", _export_chrome_trace
-    yield torch.profiler.profiler._KinetoProfile, "export_chrome_trace", _export_last_cycle
+    yield from _profiler_type(_autograd._profiler_type)
+    for owner, name, method in (
+        (autograd_profiler.profile, "_ensure_function_events", methods.ensure_function_events),
+        (autograd_profiler.profile, "_parse_kineto_results", methods.parse_kineto_results),
+        (autograd_profiler.profile, "export_chrome_trace", methods.export_chrome_trace),
+        (autograd_profiler.emit_nvtx, "__enter__", methods.enter_nvtx),
+        (autograd_profiler.emit_nvtx, "__exit__", methods.exit_nvtx),
+        (torch.profiler.profiler._KinetoProfile, "export_chrome_trace", methods.export_last_cycle),
+    ):
+        yield owner, name, method
 
 
-def _ensure_function_events(self: Any) -> None:
-    """In place of torch's: the events as a lazy view, not as objects."""
-    if self.experimental_config.trace_only:
-        raise RuntimeError(
-            "events() is not available when trace_only=True in ExperimentalConfig. Use "
-            "export_chrome_trace() instead."
-        )
-    if self._function_events is not None:
-        return
-    self._needs_processing = False
-    started_ns = perf_counter_ns()
-    result = self.kineto_results
-    previous = getattr(self, "_opscope_accumulated", None)
-    if result is not None and self.acc_events:
-        trace = result.trace if previous is None else concat_traces([previous, result.trace])
-        self._opscope_accumulated = trace
-        result = ProfilerResult(lambda: trace, result._options)
-    trace_ready_ns = perf_counter_ns()
-    self._function_events = EventList() if result is None else result.function_events
-    self._old_function_events = None
-    count = len(self._function_events)
-    self._stats.parse_kineto_call_duration_us = _microseconds(started_ns, trace_ready_ns)
-    self._stats.function_events_build_tree_call_duration_us = _microseconds(
-        trace_ready_ns, perf_counter_ns()
-    )
-    self._stats.number_of_events = count
+def _profiler_type(original: Callable[[], Any]) -> Iterator[Replacement]:
+    """``_profiler_type``, which cannot tell the kinds of session apart that are all opscope."""
+    from torch._C._profiler import ActiveProfilerType
 
+    def profiler_type() -> Any:
+        """What runs, as torch names it."""
+        kind = session.active_kind()
+        return getattr(ActiveProfilerType, kind) if kind else original()
 
-def _microseconds(start_ns: int, end_ns: int) -> int:
-    """Rounded up: a step that ran took time, however little."""
-    return -((start_ns - end_ns) // 1000)
-
-
-def _parse_kineto_results(self: Any, result: Any, timeout_s: float | None = None) -> list[Any]:
-    """In place of torch's, which makes an object per event: the events of a result."""
-    return list(result.function_events)
-
-
-def _export_chrome_trace(
-    self: Any, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
-) -> None:
-    """In place of torch's: one native writer, usable any number of times."""
-    self.kineto_results.save(path)
-
-
-def _export_last_cycle(self: Any, path: str, use_python_export: bool = False) -> None:
-    """In place of torch's, which compresses in Python: the writer knows ``.gz``."""
-    if self.profiler is None:
-        raise AssertionError("Profiler must be initialized before exporting chrome trace")
-    self.profiler.kineto_results.save(path)
+    for module in importers(original, "_profiler_type"):
+        yield module, "_profiler_type", profiler_type

@@ -1,138 +1,171 @@
-"""The functions torch's Python profiler calls into C++ for, on opscope's recorder.
+"""The functions torch's Python profilers call into C++ for, on opscope's recorder.
 
 torch.profiler and torch.autograd.profiler are Python over a few functions of
 ``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
 class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
+There is one session at a time: a profile, a legacy profile, or ranges for another tool.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opscope.activities import experimental_switches
+from opscope.drop_in import ranges, switches
+from opscope.drop_in.config import ProfilerConfig, kinds_of_cpu_events
 from opscope.drop_in.kineto_event import ProfilerResult
-from opscope.options import RecordingOptions
+from opscope.drop_in.legacy import LegacyRecord, legacy_records
 from opscope.recording.recorder import Recording
+from opscope.trace.names import Names
 from opscope.trace.trace import Trace
 
-_lock = threading.Lock()
-
-
-@dataclass(frozen=True)
-class ProfilerConfig:
-    """torch's ``ProfilerConfig``, with readable fields."""
-
-    state: Any
-    report_input_shapes: bool = False
-    profile_memory: bool = False
-    with_stack: bool = False
-    with_flops: bool = False
-    with_modules: bool = False
-    experimental_config: Any = None
-    trace_id: str = ""
-
-    def options(self, activities: set[Any]) -> RecordingOptions:
-        """What the recorder is asked for."""
-        switches = experimental_switches(self.experimental_config)
-        on_cpu = any(activity.name == "CPU" for activity in activities)
-        return RecordingOptions(
-            operators=on_cpu,
-            annotations=on_cpu,
-            shapes=self.report_input_shapes or self.with_flops,
-            memory=self.profile_memory,
-            stack=self.with_stack,
-            modules=self.with_modules and not self.with_stack,
-            overloads=bool(switches.get("capture_overload_names")),
-            gc_pauses=bool(switches.get("record_python_gc_info")),
-            # As torch: Python calls only of threads that exist when recording starts.
-            new_threads=bool(switches.get("profile_all_threads")),
-        )
-
-    def list_options(self) -> dict[str, Any]:
-        """How events are listed; see ``make_event_list``."""
-        return {
-            "profile_memory": self.profile_memory,
-            "with_flops": self.with_flops,
-            "with_stack": self.with_stack,
-        }
+LEGACY = "LEGACY"
+_FLAGS = {
+    "profile_memory": "profile_memory",
+    "with_stack": "with_stack",
+    "record_shapes": "report_input_shapes",
+    "with_modules": "with_modules",
+    "with_flops": "with_flops",
+}
+"""What torch's files say of a recording: their name, and that in the configuration."""
 
 
 @dataclass
 class _Session:
+    """What is under way.
+
+    Attributes:
+        config: as given by torch.
+        kind: ``KINETO``, or the member of ActiveProfilerType that tells it from that.
+        recording: None for ranges, which nothing records.
+        kept: the user's metadata, and whether switches asked for something to be left out.
+    """
+
     config: ProfilerConfig
-    recording: Recording
-    user_metadata: dict[str, Any] = field(default_factory=dict)
+    kind: str
+    recording: Recording | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def load(self) -> Trace:
         """The trace, with what torch's files say about a recording."""
-        config = self.config
-        flags = {
-            "profile_memory": config.profile_memory,
-            "with_stack": config.with_stack,
-            "record_shapes": config.report_input_shapes,
-            "with_modules": config.with_modules,
-            "with_flops": config.with_flops,
-        }
-        set_flags = {name: True for name, is_set in flags.items() if is_set}
-        user = {k: v for k, v in self.user_metadata.items() if k not in flags}
-        return self.recording.trace.with_metadata(
-            {"trace_id": config.trace_id, **set_flags, "user": user}
-        )
+        if self.recording is None:
+            return Trace({}, Names.from_strings([]), {"start_ns": 0})
+        flags = {flag: True for flag, name in _FLAGS.items() if getattr(self.config, name)}
+        user = {key: value for key, value in self.kept.items() if key not in _FLAGS}
+        own = {"trace_id": self.config.trace_id, **flags, **switches.metadata(), "user": user}
+        return self.recording.trace.with_metadata(own)
 
 
+_lock = threading.Lock()
 _current: _Session | None = None
+_kinds: frozenset[str] | None = None  # of CPU events, said when preparing
 
 
 def prepare_profiler(
-    config: ProfilerConfig, activities: set[Any], activity_filter: Any = None
+    config: ProfilerConfig,
+    activities: set[Any],
+    activity_filter: Mapping[Any, set[str]] | None = None,
 ) -> None:
-    """Do what is slow, ahead of ``enable_profiler``."""
+    """Do what is slow, ahead of ``enable_profiler``.
+
+    Raises:
+        RuntimeError: the filter names an unknown kind of event.
+    """
+    global _kinds
+    _kinds = kinds_of_cpu_events(activity_filter or {})
     Recording(config.options(activities)).prepare()
 
 
 def enable_profiler(
     config: ProfilerConfig, activities: set[Any], scopes: Any = frozenset()
 ) -> None:
-    """Start recording.
+    """Start recording, or pushing ranges to another tool.
 
     Raises:
-        RuntimeError: a profiler is running already, in torch's words.
+        RuntimeError: something runs already, in torch's words.
     """
+    if config.state.name in ranges.KINDS:
+        kind = config.state.name
+        begin = ranges.begin_nvtx if kind == "NVTX" else ranges.begin_itt
+        _begin(_Session(config, kind), lambda: begin(config.report_input_shapes))
+        return
+    recording = Recording(config.options(activities, _kinds))
+    _begin(_Session(config, "KINETO", recording), recording.start)
+
+
+def enable_profiler_legacy(config: ProfilerConfig) -> None:
+    """Start recording for ``torch.autograd.profiler_legacy``.
+
+    Raises:
+        RuntimeError: something runs already, in torch's words.
+    """
+    from torch.profiler import ProfilerActivity
+
+    recording = Recording(config.options({ProfilerActivity.CPU}))
+    _begin(_Session(config, LEGACY, recording), recording.start)
+
+
+def _begin(session: _Session, start: Callable[[], object]) -> None:
     global _current
     with _lock:
         if _current is not None:
             raise RuntimeError("Profiler is already enabled on this thread")
-        session = _Session(config, Recording(config.options(activities)))
         _current = session
     try:
-        session.recording.start()
+        start()
     except BaseException:
         _current = None
         raise
 
 
 def disable_profiler() -> ProfilerResult:
-    """Stop recording and hand over what was recorded.
+    """Stop, and hand over what was recorded.
 
     Raises:
-        RuntimeError: no profiler is running, in torch's words.
+        RuntimeError: nothing runs, in torch's words.
     """
+    session = _end("Can't disable Kineto profiler when it's not running")
+    return ProfilerResult(session.load, session.config.list_options())
+
+
+def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:
+    """Stop, and hand over what was recorded as records of the legacy profiler, by thread.
+
+    Raises:
+        RuntimeError: nothing runs.
+    """
+    session = _end("Can't disable the legacy profiler when it's not running")
+    return legacy_records(session.load(), session.config.with_flops)
+
+
+def _end(complaint: str) -> _Session:
     global _current
     with _lock:
         session, _current = _current, None
     if session is None:
-        raise RuntimeError("Can't disable Kineto profiler when it's not running")
-    session.recording.stop()
-    return ProfilerResult(session.load, session.config.list_options())
+        raise RuntimeError(complaint)
+    if session.recording is None:
+        ranges.end()
+    else:
+        session.recording.stop()
+    return session
+
+
+def active_kind() -> str:
+    """What runs, if it is not a profile: ``LEGACY``, ``NVTX`` or ``ITT``; else empty."""
+    session = _current
+    return "" if session is None or session.kind == "KINETO" else session.kind
 
 
 def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
     """Leave activities out for a while."""
     session = _current
-    if session is not None and any(activity.name == "CPU" for activity in activities):
+    if session is None or session.recording is None:
+        return
+    if any(activity.name == "CPU" for activity in activities):
         session.recording.pause(not enable)
 
 
@@ -140,16 +173,7 @@ def add_metadata_json(key: str, value: str) -> None:
     """Keep a JSON value with the recording that is running."""
     session = _current
     if session is not None:
-        session.user_metadata[key] = json.loads(value)
-
-
-_steps = 0
-
-
-def kineto_step() -> None:
-    """Count a training step; there is no daemon to tell about it."""
-    global _steps
-    _steps += 1
+        session.kept[key] = json.loads(value)
 
 
 def is_kineto_stopped() -> bool:

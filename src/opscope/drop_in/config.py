@@ -1,0 +1,82 @@
+"""``ProfilerConfig``, and what it means to the recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.activities import CPU_KINDS, experimental_switches
+from opscope.options import RecordingOptions
+
+# Kinds of event of other devices that a filter for the CPU may name: there are none on it.
+_KINDS_ELSEWHERE = frozenset({
+    "CUDA_RUNTIME", "CUDA_DRIVER", "XPU_RUNTIME", "XPU_DRIVER", "MTIA_RUNTIME",
+    "PRIVATEUSE1_RUNTIME", "PRIVATEUSE1_DRIVER", "EXTERNAL_CORRELATION",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProfilerConfig:
+    """torch's ``ProfilerConfig``, with readable fields."""
+
+    state: Any
+    report_input_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    experimental_config: Any = None
+    trace_id: str = ""
+
+    def options(
+        self, activities: set[Any], kinds: frozenset[str] | None = None
+    ) -> RecordingOptions:
+        """What the recorder is asked for.
+
+        Args:
+            activities: ``ProfilerActivity`` members.
+            kinds: of CPU events to record; None for all.
+        """
+        switches = experimental_switches(self.experimental_config)
+        on_cpu = any(activity.name == "CPU" for activity in activities)
+
+        def wanted(kind: str, asked: bool) -> bool:
+            return asked and (kinds is None or kind in kinds)
+
+        return RecordingOptions(
+            operators=wanted("CPU_OP", on_cpu),
+            annotations=wanted("USER_ANNOTATION", on_cpu),
+            shapes=self.report_input_shapes or self.with_flops,
+            memory=wanted("CPU_INSTANT_EVENT", self.profile_memory),
+            stack=wanted("PYTHON_FUNCTION", self.with_stack),
+            modules=self.with_modules and not self.with_stack,
+            overloads=bool(switches.get("capture_overload_names")),
+            gc_pauses=bool(switches.get("record_python_gc_info")),
+            # As torch: Python calls only of threads that exist when recording starts.
+            new_threads=bool(switches.get("profile_all_threads")),
+        )
+
+    def list_options(self) -> dict[str, Any]:
+        """How events are listed; see ``make_event_list``."""
+        return {
+            "profile_memory": self.profile_memory,
+            "with_flops": self.with_flops,
+            "with_stack": self.with_stack,
+        }
+
+
+def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
+    """What an activity filter says of the CPU; None if it says nothing.
+
+    Raises:
+        RuntimeError: a kind is unknown, in torch's words.
+    """
+    for activity, kinds in filters.items():
+        if activity.name != "CPU":
+            continue
+        for kind in kinds:
+            if kind not in CPU_KINDS and kind not in _KINDS_ELSEWHERE:
+                raise RuntimeError(f"Unknown or non-member activity type name: '{kind}'")
+        return frozenset(kinds)
+    return None

@@ -1,0 +1,145 @@
+"""The few methods of torch's classes that would make objects of columns, or need a GPU."""
+
+from __future__ import annotations
+
+import json
+import logging
+from time import perf_counter, perf_counter_ns
+from typing import Any
+
+from opscope.drop_in.event_list import EventList
+from opscope.drop_in.kineto_event import ProfilerResult
+from opscope.trace.concat import concat_traces
+
+_logger = logging.getLogger("torch.autograd.profiler")  # where torch says so, too
+
+
+def ensure_function_events(self: Any) -> None:
+    """``profile._ensure_function_events``: the events as a lazy view."""
+    if getattr(self.experimental_config, "trace_only", False):
+        raise RuntimeError(
+            "events() is not available when trace_only=True in ExperimentalConfig. Use "
+            "export_chrome_trace() instead."
+        )
+    if self._function_events is not None:
+        return
+    self._needs_processing = False
+    self._old_function_events = None
+    started_ns = perf_counter_ns()
+    result = _accumulated(self) if self.acc_events else self.kineto_results
+    trace_ready_ns = perf_counter_ns()
+    timeout_s = getattr(self, "post_processing_timeout_s", None)
+    if result is None:
+        events = EventList()
+    elif timeout_s is None:
+        events = result.function_events
+    else:
+        events = EventList(self._parse_kineto_results(result, timeout_s=timeout_s))
+    self._function_events = events
+    self._stats.parse_kineto_call_duration_us = _microseconds(started_ns, trace_ready_ns)
+    self._stats.function_events_build_tree_call_duration_us = _microseconds(
+        trace_ready_ns, perf_counter_ns()
+    )
+    self._stats.number_of_events = len(events)
+
+
+def _accumulated(self: Any) -> ProfilerResult | None:
+    """The results of all cycles so far as one."""
+    result = self.kineto_results
+    if result is None:
+        return None
+    previous = getattr(self, "_opscope_accumulated", None)
+    trace = result.trace if previous is None else concat_traces([previous, result.trace])
+    self._opscope_accumulated = trace
+    return ProfilerResult(lambda: trace, result.options)
+
+
+def _microseconds(start_ns: int, end_ns: int) -> int:
+    """Rounded up: a step that ran took time, however little."""
+    return -((start_ns - end_ns) // 1000)
+
+
+def parse_kineto_results(self: Any, result: Any, timeout_s: float | None = None) -> list[Any]:
+    """``profile._parse_kineto_results``: the events of a result, those made within the time."""
+    events = result.function_events
+    if timeout_s is None:
+        return list(events)
+    if timeout_s < 0:
+        raise ValueError("timeout_s must be non-negative")
+    deadline = perf_counter() + timeout_s
+    made: list[Any] = []
+    for event in events:
+        if perf_counter() >= deadline:
+            _logger.warning(
+                "Post-processing timed out after %s s: partial results, %d of %d events. Raise "
+                "post_processing_timeout_s, or leave it out: events are made when looked at.",
+                timeout_s,
+                len(made),
+                len(events),
+            )
+            break
+        made.append(event)
+    return made
+
+
+def export_chrome_trace(
+    self: Any, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
+) -> None:
+    """``torch.autograd.profiler.profile.export_chrome_trace``: any number of times."""
+    self.kineto_results.save(path, _parsed(metadata))
+
+
+def export_last_cycle(self: Any, path: str, use_python_export: bool = False) -> None:
+    """``torch.profiler.profile.export_chrome_trace``: the writer itself knows ``.gz``."""
+    if self.profiler is None:
+        raise AssertionError("Profiler must be initialized before exporting chrome trace")
+    added = getattr(self, "_trace_metadata", None)
+    self.profiler.kineto_results.save(path, _parsed(added))
+
+
+def export_result(result: Any, path: str, metadata: dict[str, str] | None = None) -> None:
+    """``torch.profiler._chrome_trace_export.export_chrome_trace``."""
+    result.save(path, _parsed(metadata))
+
+
+def _parsed(metadata: dict[str, str] | None) -> dict[str, Any]:
+    """Values are JSON texts."""
+    return {key: json.loads(value) for key, value in (metadata or {}).items()}
+
+
+def enter_nvtx(self: Any) -> Any:
+    """``emit_nvtx.__enter__``, on machines without a GPU too."""
+    if not self.enabled:
+        return None
+    if self.entered:
+        raise RuntimeError("NVTX annotation context manager is not reentrant")
+    import torch
+    from torch._C._profiler import ProfilerState, _ExperimentalConfig
+    from torch.autograd import profiler
+
+    self.entered = True
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    profiler._run_on_profiler_start()
+    config = profiler.ProfilerConfig(
+        ProfilerState.NVTX,
+        self.record_shapes,
+        *(False, False, False, False),
+        _ExperimentalConfig(),
+    )
+    profiler._enable_profiler(config, set())
+    return self
+
+
+def exit_nvtx(self: Any, kind: Any, value: Any, traceback: Any) -> bool | None:
+    """``emit_nvtx.__exit__``."""
+    if not self.enabled:
+        return None
+    import torch
+    from torch.autograd import profiler
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    profiler._disable_profiler()
+    profiler._run_on_profiler_stop()
+    return False
