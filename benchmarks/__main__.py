@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import annotations, lasting, recording, report, resident, results, threads
+from benchmarks import annotations, lasting, looking, recording, report, resident, results, threads
 from benchmarks.figures import Figure
 from benchmarks.rounds import Rounds
 from opscope.recording import bridge
@@ -26,6 +26,7 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "annotations": annotations.measure,
     "threads": threads.measure,
     "results": results.measure,
+    "looking": looking.measure,
     "memory": resident.measure,
     "lasting": lasting.measure,
 }

@@ -1,6 +1,7 @@
 #include "perfetto.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "protobuf.h"
 
@@ -37,8 +38,10 @@ constexpr char tag(uint32_t field, Wire wire) {
   return static_cast<char>(field << 3 | static_cast<uint32_t>(wire));
 }
 
-// An upper bound for a packet with numbers only.
-constexpr size_t kPlainBytes = 96;
+// An upper bound for a packet without nested texts, and its arrows: below 128, so that every length
+// in it is one byte.
+constexpr size_t kPlainBytes = 120;
+constexpr size_t kPlainFlows = 4;
 
 void append_entry(std::string& fields, uint32_t field, uint64_t iid, std::string_view text) {
   TextBuffer out(text.size() + 32);
@@ -190,22 +193,16 @@ void PerfettoWriter::write_begin(TextBuffer& out, size_t row) {
   const auto category_row = spans.category[row];
   const auto [name_iid, name_is_new] = names_.number(static_cast<size_t>(spans.name[row] + 1));
   const auto [category_iid, category_is_new] = categories_.number(category_row);
+  const int64_t inputs = inputs_text(row);
+  const auto flows = spans.flow_rows[row];
   last_ns_ = std::min(last_ns_, spans.start_ns[row]);  // a damaged trace must not wrap around
-  if (!name_is_new && !category_is_new && !has_details(row)) [[likely]] {
-    char* const begin = out.reserve(kPlainBytes);
-    char* p = put_head(begin, static_cast<uint64_t>(spans.start_ns[row]));
-    *p++ = tag(packet::kTrackEvent, Wire::kBytes);
-    char* const event = ++p;
-    *p++ = tag(track_event::kType, Wire::kVarint);
-    *p++ = static_cast<char>(track_event::kSliceBegin);
-    *p++ = tag(track_event::kCategory, Wire::kVarint);
-    p = put_varint(p, category_iid);
-    *p++ = tag(track_event::kName, Wire::kVarint);
-    p = put_varint(p, name_iid);
-    event[-1] = static_cast<char>(p - event);
-    begin[1] = static_cast<char>(p - begin - 2);
-    out.commit(p);
-    return;
+  if (!name_is_new && !category_is_new && is_plain(row, flows.end - flows.begin)) [[likely]] {
+    const uint32_t key = inputs < 0 ? 0 : keys_.known(kInputsKey);
+    const uint32_t text = inputs < 0 ? 0 : texts_.known(static_cast<size_t>(inputs));
+    if (inputs < 0 || (key != 0 && text != 0)) {
+      write_plain_begin(out, row, name_iid, category_iid, key, text);
+      return;
+    }
   }
   interned_.clear();
   if (name_is_new) append_entry(interned_, interned::kName, name_iid, name(spans.name[row]));
@@ -221,19 +218,63 @@ void PerfettoWriter::write_begin(TextBuffer& out, size_t row) {
   put_field(out, track_event::kCategory, category_iid);
   put_field(out, track_event::kName, name_iid);
   write_flows(out, row);
-  write_annotations(out, row);
+  write_annotations(out, row, inputs);
   event.close();
   if (!interned_.empty()) put_bytes(out, packet::kInternedData, interned_);
   whole.close();
 }
 
-// Whether a span has more to it than its name, its category and its time.
-bool PerfettoWriter::has_details(size_t row) const {
+// The number of the text of a span's arguments, -1 where none are on record.
+int64_t PerfettoWriter::inputs_text(size_t row) {
+  const PerfettoInputs* inputs = trace_.spans[table_].inputs;
+  if (inputs == nullptr || !inputs->has(row)) return -1;
+  const uint64_t hash = inputs->hash(row);
+  const int64_t known = text_index_.find(hash);
+  return known >= 0 ? known : static_cast<int64_t>(text_index_.add(hash, inputs->text(row)));
+}
+
+// Whether a span has no more to it than name, category, arguments and a few arrows.
+bool PerfettoWriter::is_plain(size_t row, size_t flows) const {
   const PerfettoSpans& spans = trace_.spans[table_];
+  return flows <= kPlainFlows && (spans.unfinished.empty() || !spans.unfinished[row]) &&
+         spans.numbers.empty() && spans.lists.empty();
+}
+
+// Of a span whose texts the sequence has been told of all, written without looking back for
+// lengths: nearly every span. `inputs_text` is 0 for none.
+void PerfettoWriter::write_plain_begin(TextBuffer& out, size_t row, uint32_t name, uint32_t category,
+                                       uint32_t inputs_key, uint32_t inputs_text) {
+  const PerfettoSpans& spans = trace_.spans[table_];
+  char* const begin = out.reserve(kPlainBytes);
+  char* p = put_head(begin, static_cast<uint64_t>(spans.start_ns[row]));
+  *p++ = tag(packet::kTrackEvent, Wire::kBytes);
+  char* const event = ++p;
+  *p++ = tag(track_event::kType, Wire::kVarint);
+  *p++ = static_cast<char>(track_event::kSliceBegin);
+  *p++ = tag(track_event::kCategory, Wire::kVarint);
+  p = put_varint(p, category);
+  *p++ = tag(track_event::kName, Wire::kVarint);
+  p = put_varint(p, name);
   const auto flows = spans.flow_rows[row];
-  return flows.begin < flows.end || (!spans.unfinished.empty() && spans.unfinished[row]) ||
-         (spans.inputs != nullptr && spans.inputs->has(row)) || !spans.numbers.empty() ||
-         !spans.lists.empty();
+  for (size_t i = flows.begin; i < flows.end; ++i) {
+    const uint32_t field = spans.flow_ends[i] ? track_event::kFlowEnds : track_event::kFlowStarts;
+    p = put_varint(p, field << 3 | static_cast<uint32_t>(Wire::kFixed64));
+    const uint64_t id = spans.flow_id[i];
+    std::memcpy(p, &id, sizeof(id));
+    p += sizeof(id);
+  }
+  if (inputs_text != 0) {
+    *p++ = tag(track_event::kAnnotation, Wire::kBytes);
+    char* const annotation = ++p;
+    *p++ = tag(annotation::kNameIid, Wire::kVarint);
+    p = put_varint(p, inputs_key);
+    p = put_varint(p, annotation::kTextIid << 3);
+    p = put_varint(p, inputs_text);
+    annotation[-1] = static_cast<char>(p - annotation);
+  }
+  event[-1] = static_cast<char>(p - event);
+  begin[1] = static_cast<char>(p - begin - 2);
+  out.commit(p);
 }
 
 void PerfettoWriter::write_flows(TextBuffer& out, size_t row) const {
@@ -244,7 +285,7 @@ void PerfettoWriter::write_flows(TextBuffer& out, size_t row) const {
   }
 }
 
-void PerfettoWriter::write_annotations(TextBuffer& out, size_t row) {
+void PerfettoWriter::write_annotations(TextBuffer& out, size_t row, int64_t inputs) {
   const PerfettoSpans& spans = trace_.spans[table_];
   if (!spans.unfinished.empty() && spans.unfinished[row]) {
     Nested annotation(out, track_event::kAnnotation);
@@ -252,12 +293,7 @@ void PerfettoWriter::write_annotations(TextBuffer& out, size_t row) {
     put_field(out, annotation::kBool, 1);
     annotation.close();
   }
-  if (spans.inputs != nullptr && spans.inputs->has(row)) {
-    const uint64_t hash = spans.inputs->hash(row);
-    int64_t text = text_index_.find(hash);
-    if (text < 0) text = static_cast<int64_t>(text_index_.add(hash, spans.inputs->text(row)));
-    write_text(out, kInputsKey, "inputs", static_cast<size_t>(text));
-  }
+  if (inputs >= 0) write_text(out, kInputsKey, "inputs", static_cast<size_t>(inputs));
   size_t key = kFirstKey;
   for (const PerfettoNumber& number : spans.numbers) {
     const int64_t value = number.value[row];

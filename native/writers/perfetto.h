@@ -93,6 +93,11 @@ class PerfettoWriter {
       return {entry.number, true};
     }
 
+    // The number of text i, 0 if the sequence has not been told of it.
+    uint32_t known(size_t i) const {
+      return i < entries_.size() && entries_[i].epoch == epoch_ ? entries_[i].number : 0;
+    }
+
    private:
     struct Entry {
       uint32_t epoch = 0;
@@ -109,9 +114,12 @@ class PerfettoWriter {
   void begin_sequence(TextBuffer& out, uint64_t track);
   void close_until(TextBuffer& out, int64_t time_ns);
   void write_begin(TextBuffer& out, size_t row);
-  bool has_details(size_t row) const;
+  int64_t inputs_text(size_t row);
+  bool is_plain(size_t row, size_t flows) const;
+  void write_plain_begin(TextBuffer& out, size_t row, uint32_t name, uint32_t category, uint32_t inputs_key,
+                         uint32_t inputs_text);
   void write_flows(TextBuffer& out, size_t row) const;
-  void write_annotations(TextBuffer& out, size_t row);
+  void write_annotations(TextBuffer& out, size_t row, int64_t inputs);
   void write_key(TextBuffer& out, size_t key, std::string_view name);
   void write_text(TextBuffer& out, size_t key, std::string_view name, size_t text);
   size_t text_of_list(std::span<const int64_t> values);

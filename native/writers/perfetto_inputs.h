@@ -1,6 +1,7 @@
 // What an operator was called with, as one line of text: "float32[64,1,8,8], float32[16], 1".
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,9 +18,13 @@ namespace opscope::writers {
 class TextIndex {
  public:
   // The number of the text with this hash, from 0; -1 if there is none yet.
-  int64_t find(uint64_t hash) const {
+  int64_t find(uint64_t hash) {
+    Recent& recent = recent_[hash % recent_.size()];
+    if (recent.hash == hash && recent.number >= 0) return recent.number;
     const auto found = numbers_.find(hash);
-    return found == numbers_.end() ? -1 : static_cast<int64_t>(found->second);
+    if (found == numbers_.end()) return -1;
+    recent = {hash, static_cast<int64_t>(found->second)};
+    return recent.number;
   }
   size_t add(uint64_t hash, std::string text) {
     numbers_.emplace(hash, texts_.size());
@@ -29,6 +34,12 @@ class TextIndex {
   const std::string& operator[](size_t number) const { return texts_[number]; }
 
  private:
+  struct Recent {
+    uint64_t hash = 0;
+    int64_t number = -1;
+  };
+
+  std::array<Recent, 1024> recent_;  // a program repeats itself: most are found here
   std::unordered_map<uint64_t, size_t> numbers_;
   std::vector<std::string> texts_;
 };
