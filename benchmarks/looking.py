@@ -64,7 +64,8 @@ def _report(rounds: Rounds) -> Iterator[Figure]:
     ):
         ours = [file[part] * scale for file in written]
         name = f"{title}, {what}"
-        yield Figure(name, TRAINING.name, unit, ours, [_NOTHING] * len(ours), "nothing", limit=limit)
+        other = [_NOTHING] * len(ours)
+        yield Figure(name, TRAINING.name, unit, ours, other, "nothing", limit=limit)
 
 
 def export(workload: Workload, profiler: str, setting: str) -> Written:
