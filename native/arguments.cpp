@@ -99,6 +99,68 @@ void append_device(std::string& text, uint64_t detail) {
   append_int(text, index);
 }
 
+// Words of a number, 0 for anything else.
+size_t number_words(const uint64_t* word) {
+  switch (tag_of(*word)) {
+    case Tag::kInt:
+    case Tag::kBool:
+      return 1;
+    case Tag::kLongInt:
+    case Tag::kDouble:
+      return 2;
+    case Tag::kComplex:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+ScalarType type_of_number(const uint64_t* word) {
+  switch (tag_of(*word)) {
+    case Tag::kBool:
+      return kScalarBool;
+    case Tag::kDouble:
+      return kScalarFloat;
+    case Tag::kComplex:
+      return kScalarComplex;
+    default:
+      return kScalarInt;
+  }
+}
+
+// As torch prints it: a complex number is "1.-2.j".
+void append_number(std::string& text, const uint64_t* word) {
+  switch (tag_of(*word)) {
+    case Tag::kBool:
+      text += detail_of(*word) != 0 ? "True" : "False";
+      break;
+    case Tag::kDouble:
+      append_double(text, as_double(word[1]));
+      break;
+    case Tag::kComplex: {
+      const double imaginary = as_double(word[2]);
+      append_double(text, as_double(word[1]));
+      text += imaginary >= 0 ? "+" : "-";
+      append_double(text, std::abs(imaginary));
+      text += "j";
+      break;
+    }
+    default:
+      append_int(text, int_at(word));
+  }
+}
+
+bool is_list_of_numbers(const uint64_t* word) {
+  uint64_t count = detail_of(*word++) >> 1;
+  for (; count > 0; --count) {
+    word = follow(word);
+    const size_t words = number_words(word);
+    if (words == 0) return false;
+    word += words;
+  }
+  return true;
+}
+
 }  // namespace
 
 void append_double(std::string& text, double number) {
@@ -184,24 +246,12 @@ const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
       return write_list(word);
     case Tag::kInt:
     case Tag::kLongInt:
-      append_int(text_, int_at(word));
-      write_scalar(kScalarInt, text_);
-      return word + int_words(word);
     case Tag::kDouble:
-      append_double(text_, as_double(word[1]));
-      write_scalar(kScalarFloat, text_);
-      return word + 2;
     case Tag::kComplex:
-      text_ = "(";
-      append_double(text_, as_double(word[1]));
-      text_ += ",";
-      append_double(text_, as_double(word[2]));
-      text_ += ")";
-      write_scalar(kScalarComplex, text_);
-      return word + 3;
     case Tag::kBool:
-      write_scalar(kScalarBool, detail != 0 ? "True" : "False");
-      return word + 1;
+      append_number(text_, word);
+      write_scalar(type_of_number(word), text_);
+      return word + number_words(word);
     case Tag::kString:
       write_scalar(kScalarString, text_at(word));
       return word + text_words(word);
@@ -257,12 +307,30 @@ const uint64_t* ArgumentWriter::write_tensor_list(const uint64_t* word) {
 
 const uint64_t* ArgumentWriter::write_sequence(const uint64_t* word) {
   const bool is_tuple = (detail_of(*word) & 1) != 0;
+  if (!is_tuple && is_list_of_numbers(word)) return write_list_of_numbers(word);
   const uint8_t role = role_;
   role_ = role == kOutput ? kOutputPart : kInputPart;
   part_ = 0;
   word = describe(word);
   role_ = role;
   write_scalar(is_tuple ? kScalarOther : kScalarOtherList, text_);
+  return word;
+}
+
+// A list of Scalar, whose elements each have a type of their own.
+const uint64_t* ArgumentWriter::write_list_of_numbers(const uint64_t* word) {
+  const uint64_t count = detail_of(*word++) >> 1;
+  bool whole = true;
+  text_ = "[";
+  for (uint64_t i = 0; i < count; ++i) {
+    word = follow(word);
+    if (i != 0) text_ += ", ";
+    whole = whole && type_of_number(word) == kScalarInt;
+    append_number(text_, word);
+    word += number_words(word);
+  }
+  text_ += "]";
+  write_scalar(whole ? kScalarIntList : kScalarFloatList, text_);
   return word;
 }
 

@@ -37,6 +37,7 @@ class ArgumentWriter {
   const uint64_t* write_tensor_list(const uint64_t* word);
   const uint64_t* write_list(const uint64_t* word);
   const uint64_t* write_sequence(const uint64_t* word);
+  const uint64_t* write_list_of_numbers(const uint64_t* word);
   // Appends what is inside a sequence to text_ as JSON; its tensors get rows of their own.
   const uint64_t* describe(const uint64_t* word);
   const uint64_t* describe_list(const uint64_t* word);

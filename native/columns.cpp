@@ -1,92 +1,19 @@
 #include "columns.h"
 
 #include <algorithm>
-#include <deque>
 #include <queue>
 #include <set>
 
 #include "arguments.h"
 #include "identity.h"
 #include "python_columns.h"
+#include "spans.h"
 
 namespace opscope {
 
 namespace {
 
 constexpr int32_t kNone = -1;
-
-// One thread's spans of the window, in start order.
-struct ThreadSpans {
-  std::shared_ptr<ThreadLog> log;  // nullptr: a thread that only sat in Python all the while
-  int64_t system_thread_id = 0;
-
-  // Functions that were running when the window opened, outermost first, and when each ended.
-  std::deque<Record> initial;
-  std::vector<uint64_t> initial_ends;
-
-  std::vector<const Record*> spans;
-  std::vector<uint32_t> indices;      // of spans in the log, where process-wide ids are made of them
-  std::vector<int32_t> parents;       // ordinal in `spans`, kNone
-  std::vector<const Record*> memory;  // allocations, frees, failures
-  std::vector<int32_t> memory_spans;  // the span each happened in
-  std::vector<const Record*> outputs;
-  std::vector<int32_t> output_spans;
-  std::vector<const Record*> parameters;
-  std::vector<int32_t> ids;  // ordinal -> event id
-};
-
-// Ends that were recorded apart from their span: it had left the stack, or ended on another thread.
-struct Ends {
-  using ByKey = std::unordered_map<uint64_t, std::vector<uint64_t>>;
-  ByKey by_key;  // in time order
-  ByKey noted;   // likewise: those of spans that were closed as well
-  std::unordered_map<uint64_t, std::vector<const Record*>> open_spans;  // spans in search of one
-  std::unordered_map<const Record*, uint64_t> found;
-  uint64_t total = 0;
-  uint64_t matched = 0;
-
-  // Takes the first end with this key after `start`, UINT64_MAX if there is none.
-  uint64_t take(uint64_t key, uint64_t start) {
-    const uint64_t apart = first(by_key, key, start);
-    const uint64_t also_noted = first(noted, key, start);
-    const uint64_t ticks = std::min(apart, also_noted);
-    if (ticks == UINT64_MAX) return ticks;
-    std::erase((ticks == apart ? by_key : noted)[key], ticks);
-    matched += ticks == apart ? 1 : 0;
-    return ticks;
-  }
-
-  static uint64_t first(const ByKey& ends, uint64_t key, uint64_t start) {
-    const auto entry = ends.find(key);
-    if (entry == ends.end()) return UINT64_MAX;
-    const auto end = std::lower_bound(entry->second.begin(), entry->second.end(), start);
-    return end == entry->second.end() ? UINT64_MAX : *end;
-  }
-
-  // Gives each end to the last span with its key that began before it. A key is an address: when
-  // two spans have the same, the earlier one is over, or around the later one.
-  void match() {
-    for (auto& [key, spans] : open_spans) {
-      const auto entry = by_key.find(key);
-      if (entry == by_key.end()) continue;
-      const auto earlier = [](const Record* a, const Record* b) { return a->ticks < b->ticks; };
-      std::sort(spans.begin(), spans.end(), earlier);
-      for (const uint64_t end : entry->second) {
-        const auto after =
-            std::find_if(spans.begin(), spans.end(), [&](auto* span) { return span->ticks > end; });
-        if (after == spans.begin()) continue;
-        found[*std::prev(after)] = end;
-        spans.erase(std::prev(after));
-        ++matched;
-      }
-    }
-  }
-
-  uint64_t find(const Record& record) const {
-    const auto entry = found.find(&record);
-    return entry == found.end() ? 0 : entry->second;
-  }
-};
 
 uint32_t want_of(RecordKind kind) {
   switch (kind) {
@@ -124,20 +51,18 @@ class WindowDecoder {
     out_.start_ns = clock_ns(window_.started.ticks);
     out_.end_ns = clock_ns(window_.stopped.ticks);
     for (const Slice& slice : window_.slices) collect_ends(slice);
-    for (auto* ends : {&ends_.by_key, &ends_.noted}) {
-      for (auto& [key, ticks] : *ends) std::sort(ticks.begin(), ticks.end());
-    }
+    ends_.sort();
     for (const Slice& slice : window_.slices) collect(slice);
     collect_idle_threads();
     ends_.match();
-    for (ThreadSpans& thread : threads_) leave_ended_parents(thread);
+    for (ThreadSpans& thread : threads_) nest_by_time(thread, ends_);
     merge();
     write_events();
     write_outputs();
     write_parameters();
     write_allocations();
     assign_identity(out_);
-    out_.unmatched_ends = ends_.total - ends_.matched;
+    out_.unmatched_ends = ends_.unmatched();
     return std::move(out_);
   }
 
@@ -170,9 +95,7 @@ class WindowDecoder {
   void collect_ends(const Slice& slice) {
     for_each_record(slice, [&](uint64_t, const Record& record) {
       if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
-      const bool noted = record.scope != 0;
-      (noted ? ends_.noted : ends_.by_key)[record.end].push_back(record.ticks);
-      ends_.total += noted ? 0 : 1;
+      ends_.add(record, slice.thread.get());
     });
   }
 
@@ -267,25 +190,10 @@ class WindowDecoder {
       thread.memory_spans.push_back(parent);
       return parent;
     }
-    if (record.load_state() != SpanState::kClosed) ends_.open_spans[record.load_end()].push_back(&record);
+    if (record.load_state() != SpanState::kClosed) ends_.expect(record);
     thread.spans.push_back(&record);
     thread.parents.push_back(parent);
     return static_cast<int32_t>(thread.spans.size() - 1);
-  }
-
-  // A span that another thread ended was still on its own thread's stack, so what came after looks
-  // as if it ran inside.
-  void leave_ended_parents(ThreadSpans& thread) const {
-    if (ends_.found.empty()) return;
-    const auto leave = [&](int32_t& parent, uint64_t ticks) {
-      while (parent != kNone && thread.spans[parent]->load_state() != SpanState::kClosed) {
-        const uint64_t end = ends_.find(*thread.spans[parent]);
-        if (end == 0 || end > ticks) return;
-        parent = thread.parents[parent];
-      }
-    };
-    for (size_t i = 0; i < thread.spans.size(); ++i) leave(thread.parents[i], thread.spans[i]->ticks);
-    for (size_t i = 0; i < thread.memory.size(); ++i) leave(thread.memory_spans[i], thread.memory[i]->ticks);
   }
 
   // Numbers the spans of all threads in start order.
@@ -366,7 +274,7 @@ class WindowDecoder {
     const int64_t start_ns = clock_ns(record.ticks);
     bool unfinished = false;
     bool is_async = false;
-    const int64_t end_ns = end_of(record, parent, &unfinished, &is_async);
+    const int64_t end_ns = end_of(record, threads_[t].log.get(), parent, &unfinished, &is_async);
     const bool is_torch = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
     e.thread.push_back(thread);
     e.parent.push_back(parent);
@@ -387,7 +295,9 @@ class WindowDecoder {
     e.is_async.push_back(is_async);
     if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
     if ((window_.wants & (kWantPython | kWantModules)) != 0) {
-      python_.add_event(record, static_cast<int32_t>(e.thread.size() - 1), parent);
+      const std::vector<int32_t>& callers = threads_[t].callers;
+      const int32_t caller = callers.empty() || callers[i] == kNone ? kNone : threads_[t].ids[callers[i]];
+      python_.add_event(record, static_cast<int32_t>(e.thread.size() - 1), callers.empty() ? parent : caller);
     }
   }
 
@@ -401,13 +311,14 @@ class WindowDecoder {
     return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena());
   }
 
-  int64_t end_of(const Record& record, int32_t parent, bool* unfinished, bool* is_async) {
+  int64_t end_of(const Record& record, const ThreadLog* log, int32_t parent, bool* unfinished, bool* is_async) {
     uint64_t ticks = 0;
     if (record.load_state() == SpanState::kClosed) {
       ticks = record.load_end();
     } else {
-      ticks = ends_.find(record);
-      *is_async = ticks != 0;
+      const Ends::End end = ends_.find(record);
+      ticks = end.ticks;
+      *is_async = ticks != 0 && end.thread != log;
     }
     if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
     // No end inside the window: it ends with what encloses it.

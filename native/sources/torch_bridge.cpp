@@ -308,8 +308,7 @@ bool put_numbers(Arena& arena, Tag tag, Values list) {
 bool put_tensor_list(Arena& arena, Values list) {
   if (!put_tag(arena, Tag::kTensorList, list.size())) return false;
   for (const c10::IValue& item : list) {
-    // None: List[Optional[Tensor]], as in index().
-    if (!(item.isTensor() ? put_tensor(arena, item.toTensor()) : put_tag(arena, Tag::kNone))) return false;
+    if (!put_tensor(arena, item.toTensor())) return false;
   }
   return true;
 }
@@ -333,12 +332,6 @@ bool put_list(Arena& arena, const c10::IValue& value, int depth) {
   if (value.isDoubleList()) return put_numbers(arena, Tag::kDoubleList, list);
   if (value.isBoolList()) return put_numbers(arena, Tag::kBoolList, list);
   if (list.empty()) return put_tag(arena, Tag::kOtherList);
-  const auto is_tensor = [](const c10::IValue& item) { return item.isTensor(); };
-  const auto is_tensor_or_none = [](const c10::IValue& item) { return item.isTensor() || item.isNone(); };
-  if (std::any_of(list.begin(), list.end(), is_tensor) &&
-      std::all_of(list.begin(), list.end(), is_tensor_or_none)) {
-    return put_tensor_list(arena, list);
-  }
   return put_sequence(arena, list, /*is_tuple=*/false, depth);
 }
 

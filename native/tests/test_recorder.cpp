@@ -241,9 +241,41 @@ TEST(spans_that_overlap_without_nesting) {
   const Columns columns = finish(window);
   const EventColumns& e = columns.events;
   CHECK_SAME(names_of(columns), Names{"a", "b", "c"});
-  CHECK_SAME(e.parent, Rows{-1, 0, -1});
-  CHECK_SAME(e.is_async[1], 1);
+  // Each is in what contains it.
+  CHECK_SAME(e.parent, Rows{-1, -1, 1});
+  CHECK_SAME(e.is_async[1], 0);
   CHECK(e.start_ns[1] + e.duration_ns[1] > e.start_ns[2] + e.duration_ns[2]);
+}
+
+TEST(an_annotation_begun_in_a_call_contains_what_follows_it) {
+  const uint32_t window = open_window();
+  open_span("function", 1);
+  open_span("enter", 2);
+  open_span("enter in C", 3);
+  open_span("annotation", 4, RecordKind::kAnnotation);
+  close_span(3);
+  span("still in enter");
+  close_span(2);
+  span("op");
+  allocation(8, 0x10);
+  open_span("enter", 2);
+  open_span("inner annotation", 5, RecordKind::kAnnotation);
+  close_span(2);
+  span("inner op");
+  close_span(5);
+  open_span("exit", 6);
+  close_span(4);
+  span("rest of exit");
+  close_span(6);
+  span("after");
+  close_span(1);
+  const Columns columns = finish(window);
+  const EventColumns& e = columns.events;
+  CHECK_SAME(names_of(columns), Names{"function", "enter", "enter in C", "annotation", "still in enter", "op",
+                                      "enter", "inner annotation", "inner op", "exit", "rest of exit", "after"});
+  CHECK_SAME(e.parent, Rows{-1, 0, 1, 0, 1, 3, 3, 3, 7, 0, 9, 0});
+  CHECK_SAME(std::count(e.is_async.begin(), e.is_async.end(), 1), 0l);
+  CHECK_SAME(columns.allocations.event, Rows{3});
 }
 
 TEST(a_span_never_ended_ends_with_what_is_around_it) {

@@ -42,10 +42,9 @@ class _Builder:
         return self.texts.setdefault(text, len(self.texts)) if text else -1
 
     def thread(self, event: Any) -> int:
-        number = event.start_thread_id()
+        number = event.start_thread_id() % 2**63  # -1: of threads torch does not know
         if number not in self.threads:
             self.threads[number] = len(self.threads)
-            # torch says 2 ** 64 - 1 for what it took from threads it does not know.
             self.system_threads.append(event.device_resource_id() % 2**63)
         return self.threads[number]
 

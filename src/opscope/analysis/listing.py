@@ -13,7 +13,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.annotations_by_time import events_of_allocations, nest_annotations
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
@@ -48,7 +47,6 @@ class Listing:
     Attributes:
         trace: where the events are.
         tree: how they were recorded to nest.
-        caller: how they nest before anything is left out, annotations by time.
         is_async: events that overlap others: they have no self time, parent or children.
         label: row in ``texts`` of the name an event is shown under.
         texts: names, each once.
@@ -62,10 +60,10 @@ class Listing:
         self.tree: EventTree = event_tree(trace)
         self.label, self.texts = event_texts(trace)
         self.group_label, self.group_texts = self._averaged_names()
-        self.caller, self.is_async = nest_annotations(trace, self.tree)
+        self.is_async: Flags = trace.events["is_async"]
         shown = ~self._hidden()
         nested = shown & ~self.is_async
-        self.parent = nearest_ancestor(self.caller, nested)
+        self.parent = nearest_ancestor(self.tree.parent, nested)
         folded = self._folded(nested)
         if folded.any():
             shown, nested = shown & ~folded, nested & ~folded
@@ -125,22 +123,14 @@ class Listing:
         return np.where(self.nested, np.arange(len(self.nested)), self.parent)
 
     @cached_property
-    def allocation_event(self) -> Index:
-        """The event every allocation happened in, annotations by time; -1 none.
-
-        Shape (allocations,).
-        """
-        return events_of_allocations(self.trace, self.tree, self.caller)
-
-    @cached_property
     def loose_allocations(self) -> Values:
         """Allocations and frees outside every listed event, and all failed ones. Rows."""
         table = self.trace.table("allocations")
         failed = table["action"] == AllocationAction.OUT_OF_MEMORY
-        event = self.allocation_event
+        event = self.trace.table("allocations")["event"]
         inside = event >= 0
         if not self.listed.all():
-            around = nearest_ancestor(self.caller, self.listed)
+            around = nearest_ancestor(self.tree.parent, self.listed)
             inside = inside & (self.listed[event] | (around[event] >= 0))
         return np.flatnonzero(failed | ~inside)
 

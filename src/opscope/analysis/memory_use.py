@@ -36,7 +36,7 @@ class MemoryUse:
 def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse:
     """Memory of one group of devices, :data:`CPU_TYPES` or :data:`DEVICE_TYPES`, per event."""
     table = listing.trace.table("allocations")
-    event = listing.allocation_event
+    event = listing.trace.table("allocations")["event"]
     counted = np.isin(table["device_type"], device_types) & (event >= 0)
     counted &= table["action"] != AllocationAction.OUT_OF_MEMORY
     events = len(listing.trace.events)
@@ -45,7 +45,7 @@ def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse
         return MemoryUse(nothing, nothing)
     size = table["size_bytes"][counted]
     own = np.bincount(event[counted], weights=size, minlength=events).astype(np.int64)
-    total = subtree_sums(listing.caller, own)
+    total = subtree_sums(listing.tree.parent, own)
     return MemoryUse(total, listing.minus_children(total))
 
 

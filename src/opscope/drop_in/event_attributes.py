@@ -93,6 +93,12 @@ def _system_thread(table: str) -> Reader:
     return read
 
 
+def _forward_thread(source: EventSource, row: int) -> int:
+    """0 where torch says so: for what has no forward, such as the accumulation of a gradient."""
+    events = source.trace.events
+    return int(events["forward_thread"][row]) if events["sequence_number"][row] >= 0 else 0
+
+
 def _memory_thread(source: EventSource, row: int) -> int:
     thread = source.trace.table("allocations")["thread"][row]
     known = source.trace.table("threads")
@@ -138,7 +144,7 @@ _EVENT: dict[str, Reader] = {
     "overload_name": lambda source, row: source.trace.names[source.trace.events["overload"][row]],
     "time_range": _time_range("events", "start_ns"),
     "thread": lambda source, row: int(source.thread_numbers[row]),
-    "fwd_thread": _column("events", "forward_thread"),
+    "fwd_thread": _forward_thread,
     "kernels": lambda source, row: source.kernels(row),
     "cpu_children": lambda source, row: source.children(row),
     "cpu_parent": lambda source, row: source.parent_of(row),

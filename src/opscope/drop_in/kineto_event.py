@@ -112,7 +112,7 @@ class KinetoEvent:
         return self._event.flops or 0
 
     def is_async(self) -> bool:
-        """Ended on another thread, or after its parent."""
+        """Ended on another thread than it began on."""
         return self._event.is_async
 
     def is_user_annotation(self) -> bool:

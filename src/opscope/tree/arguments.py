@@ -173,7 +173,8 @@ def scalar_value(kind: ScalarType, text: str) -> Any:
         return []
     if kind in _LIST_ELEMENTS:
         inner = text.strip().removeprefix("[").removesuffix("]").strip()
-        return [_number(_LIST_ELEMENTS[kind], part) for part in inner.split(",") if part]
+        kind = _LIST_ELEMENTS[kind]
+        return [_number(_spelled_kind(kind, part), part) for part in inner.split(",") if part]
     return _number(kind, text)
 
 
@@ -182,6 +183,18 @@ _LIST_ELEMENTS = {
     ScalarType.FLOAT_LIST: ScalarType.FLOAT,
     ScalarType.BOOL_LIST: ScalarType.BOOL,
 }
+
+
+def _spelled_kind(kind: ScalarType, text: str) -> ScalarType:
+    """What an element of a list of Scalar is: each has a type of its own, which its text shows."""
+    if kind != ScalarType.FLOAT:
+        return kind
+    text = text.strip()
+    if text in ("True", "False"):
+        return ScalarType.BOOL
+    if text.endswith("j"):
+        return ScalarType.COMPLEX
+    return ScalarType.INT if text.lstrip("-").isdigit() else kind
 
 
 def _number(kind: ScalarType, text: str) -> Any:

@@ -1,0 +1,137 @@
+#include "spans.h"
+
+#include <algorithm>
+
+namespace opscope {
+
+namespace {
+
+constexpr int32_t kNone = -1;
+
+bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks; }
+
+std::vector<Ends::End>::iterator first_from(std::vector<Ends::End>& ends, uint64_t start) {
+  return std::lower_bound(ends.begin(), ends.end(), Ends::End{start}, earlier);
+}
+
+}  // namespace
+
+void Ends::add(const Record& close, const ThreadLog* thread) {
+  const bool noted = close.scope != 0;
+  (noted ? noted_ : apart_)[close.end].push_back({close.ticks, thread});
+  total_ += noted ? 0 : 1;
+}
+
+void Ends::sort() {
+  for (ByKey* ends : {&apart_, &noted_}) {
+    for (auto& [key, ticks] : *ends) std::sort(ticks.begin(), ticks.end(), earlier);
+  }
+}
+
+uint64_t Ends::take(uint64_t key, uint64_t start) {
+  uint64_t taken = UINT64_MAX;
+  ByKey* from = nullptr;
+  for (ByKey* ends : {&apart_, &noted_}) {
+    const auto entry = ends->find(key);
+    if (entry == ends->end()) continue;
+    const auto end = first_from(entry->second, start);
+    if (end == entry->second.end() || end->ticks >= taken) continue;
+    taken = end->ticks;
+    from = ends;
+  }
+  if (from == nullptr) return taken;
+  std::vector<End>& ends = (*from)[key];
+  ends.erase(first_from(ends, start));
+  matched_ += from == &apart_ ? 1 : 0;
+  return taken;
+}
+
+void Ends::match() {
+  for (auto& [key, spans] : expected_) {
+    const auto entry = apart_.find(key);
+    if (entry == apart_.end()) continue;
+    std::sort(spans.begin(), spans.end(), [](const Record* a, const Record* b) { return a->ticks < b->ticks; });
+    for (const End& end : entry->second) {
+      const auto after =
+          std::find_if(spans.begin(), spans.end(), [&](const Record* span) { return span->ticks > end.ticks; });
+      if (after == spans.begin()) continue;
+      found_[*std::prev(after)] = end;
+      spans.erase(std::prev(after));
+      ++matched_;
+    }
+  }
+}
+
+Ends::End Ends::find(const Record& span) const {
+  const auto entry = found_.find(&span);
+  return entry == found_.end() ? End{} : entry->second;
+}
+
+uint64_t Ends::end_of(const Record& span) const {
+  if (span.load_state() == SpanState::kClosed) return span.load_end();
+  const End end = find(span);
+  return end.ticks == 0 ? UINT64_MAX : end.ticks;
+}
+
+namespace {
+
+class Nesting {
+ public:
+  Nesting(ThreadSpans& thread, const Ends& ends) : thread_(thread), ends_(ends) {}
+
+  void run() {
+    for (size_t i = 0; i < thread_.spans.size(); ++i) place(static_cast<int32_t>(i));
+    if (outliving_.empty()) thread_.callers.clear();
+    size_t next = 0;
+    open_.clear();
+    for (size_t i = 0; i < thread_.memory.size(); ++i) {
+      const uint64_t ticks = thread_.memory[i]->ticks;
+      while (next < outliving_.size() && span(outliving_[next]).ticks <= ticks) open_.push_back(outliving_[next++]);
+      thread_.memory_spans[i] = around(thread_.memory_spans[i], ticks, ticks);
+    }
+  }
+
+ private:
+  const Record& span(int32_t ordinal) const { return *thread_.spans[ordinal]; }
+  uint64_t end_of(int32_t ordinal) const { return ends_.end_of(span(ordinal)); }
+
+  void place(int32_t ordinal) {
+    const Record& record = span(ordinal);
+    const uint64_t end = end_of(ordinal);
+    int32_t parent = thread_.parents[ordinal];
+    const bool apart = record.load_state() != SpanState::kClosed && ends_.find(record).thread == thread_.log.get();
+    const bool outlives = apart && end != UINT64_MAX && parent != kNone && end_of(parent) < end;
+    while (outlives && parent != kNone && end_of(parent) < end) parent = thread_.parents[parent];
+    thread_.parents[ordinal] = around(parent, record.ticks, end);
+    if (!outlives) return;
+    open_.push_back(ordinal);
+    outliving_.push_back(ordinal);
+  }
+
+  // What contains something that ran directly in `parent` according to the stack.
+  int32_t around(int32_t parent, uint64_t start, uint64_t end) {
+    while (parent != kNone && span(parent).load_state() != SpanState::kClosed && end_of(parent) <= start) {
+      parent = thread_.parents[parent];
+    }
+    std::erase_if(open_, [&](int32_t ordinal) { return end_of(ordinal) <= start; });
+    for (const int32_t ordinal : open_) {
+      if (thread_.parents[ordinal] == parent && end <= end_of(ordinal)) parent = ordinal;
+    }
+    return parent;
+  }
+
+  ThreadSpans& thread_;
+  const Ends& ends_;
+  std::vector<int32_t> outliving_;  // spans that outlive what they began in, in start order
+  std::vector<int32_t> open_;       // those of them that have not ended yet
+};
+
+}  // namespace
+
+void nest_by_time(ThreadSpans& thread, const Ends& ends) {
+  if (!ends.found_any()) return;
+  thread.callers = thread.parents;
+  Nesting(thread, ends).run();
+}
+
+}  // namespace opscope

@@ -1,0 +1,120 @@
+"""opscope and torch.profiler record the same program: everything but times must agree."""
+
+import warnings
+
+import pytest
+import torch
+from torch.profiler import profile as torch_profile
+
+import opscope
+from opscope.trace.schema import RecordScope
+from programs.torch_programs import PROGRAMS
+from support.structure import differences, structure
+
+# torch leaves out the text of lists of more numbers than this; opscope keeps it.
+LONGEST_LIST_OF_TORCH = 30
+
+
+def recorded_by(profiler, program, **options):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profiler(record_shapes=True, **options) as prof:
+            program()
+    return prof
+
+
+def without_long_lists(events):
+    for event in events:
+        event.concrete_inputs = [
+            None if isinstance(value, list) and len(value) > LONGEST_LIST_OF_TORCH else value
+            for value in event.concrete_inputs
+        ]
+    return events
+
+
+@pytest.fixture(scope="module", params=PROGRAMS, ids=lambda program: program.__name__)
+def both(request):
+    program = request.param
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):  # TorchScript optimises on its second run
+            program()
+    return recorded_by(opscope.profile, program), recorded_by(torch_profile, program)
+
+
+def test_names_nesting_shapes_and_values_agree(both):
+    ours, theirs = both
+    expected = structure(theirs.events())
+    assert expected
+    assert differences(structure(without_long_lists(ours.events())), expected) == []
+
+
+def test_the_ledger_accounts_for_everything(both):
+    ours, _ = both
+    ledger = ours.trace.ledger["events"]
+    assert ledger["requested"] == ledger["recorded"] == len(ours.trace.events)
+    assert ledger["dropped: memory budget"] == 0
+    assert ledger["unfinished"] == 0
+    assert ours.trace.ledger["arguments"]["dropped: unreadable"] == 0
+    assert "fault" not in ours.trace.metadata
+
+
+def test_children_lie_inside_their_parents(both):
+    events, end_ns = both[0].trace.events, both[0].trace.end_ns
+    nested = (events["parent"] >= 0) & ~events["is_async"]
+    parent = events["parent"][nested]
+    assert (events["thread"][nested] == events["thread"][parent]).all()
+    assert (events["start_ns"][nested] >= events["start_ns"][parent]).all()
+    assert (end_ns[nested] <= end_ns[parent]).all()
+
+
+def test_self_times_add_up(both):
+    events = both[0].events()
+    assert not any(event.is_async for event in events)
+    top_level = [event for event in events if event.cpu_parent is None]
+    total = sum(event.self_cpu_time_total for event in events)
+    assert total == pytest.approx(sum(event.cpu_time_total for event in top_level), abs=1)
+
+
+def test_overload_names_agree(both):
+    config = torch._C._profiler._ExperimentalConfig(capture_overload_names=True)
+    program = PROGRAMS[0]
+    ours = recorded_by(opscope.profile, program, experimental_config=config)
+    theirs = recorded_by(torch_profile, program, experimental_config=config)
+    assert [e.overload_name for e in ours.events()] == [e.overload_name for e in theirs.events()]
+    assert "Tensor" in {e.overload_name for e in ours.events()}
+
+
+def test_backward_knows_its_forward():
+    def program():
+        x = torch.ones(3, requires_grad=True)
+        (x * 2).sum().backward()
+
+    trace = recorded_by(opscope.profile, program).trace
+    events = trace.events
+    names = [trace.event_name(i) for i in range(len(events))]
+    forward, backward = names.index("aten::mul"), names.index("MulBackward0")
+    assert events["scope"][backward] == RecordScope.BACKWARD_FUNCTION
+    assert events["sequence_number"][forward] == events["sequence_number"][backward] >= 0
+    thread = events["thread"][forward]
+    torch_thread = trace.table("threads")["torch_thread_id"][thread]
+    assert events["forward_thread"][backward] == torch_thread > 0
+
+
+def test_futures_agree():
+    # Which thread goes on after a wait is a matter of time, so only what ran is compared.
+    def program():
+        for _ in range(3):
+            scripted(torch.ones(3))
+
+    @torch.jit.script
+    def scripted(x: torch.Tensor) -> torch.Tensor:
+        future = torch.jit.fork(torch.neg, x)
+        return torch.jit.wait(future) + x.abs()
+
+    program()
+    ours = recorded_by(opscope.profile, program)
+    theirs = recorded_by(torch_profile, program)
+    assert sorted(e.name for e in ours.events()) == sorted(e.name for e in theirs.events())
+    assert ours.trace.ledger["events"]["unfinished"] == 0
