@@ -19,6 +19,7 @@ from rich.progress import Progress
 from benchmarks import annotations, lasting, looking, recording, report, resident, results, threads
 from benchmarks.figures import Figure
 from benchmarks.rounds import Rounds
+from benchmarks.sessions import start_kineto
 from opscope.recording import bridge
 
 GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
@@ -36,6 +37,7 @@ def main() -> None:
     options = _parse()
     torch.set_num_threads(1)  # operators that share out their work over threads vary more
     bridge.load()  # compiled now, not in a measurement
+    start_kineto()
     gc.collect()
     gc.freeze()  # measurements run in forks: what exists by now is not theirs to look through
     console = Console(stderr=True)

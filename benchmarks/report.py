@@ -63,7 +63,8 @@ def as_json(figures: Sequence[Figure]) -> str:
 
 
 def _cells(figure: Figure) -> list[str]:
-    other = f"{_value(median_of(figure.other))} ({figure.compared_with})"
+    compared = figure.compared_with
+    other = f"{_value(median_of(figure.other))} ({compared})" if compared else ""
     verdict = {True: "met", False: "missed", None: ""}[figure.met]
     return [
         figure.name,

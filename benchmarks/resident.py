@@ -23,7 +23,7 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
     for setting, target in TARGETS.items():
         variants = {name: _variant(name, setting, units) for name in ("opscope", "torch")}
         name = "every option" if setting == "all" else setting
-        taken = rounds.interleave(f"memory, {name}", variants, max(2, rounds.count // 3))
+        taken = rounds.interleave(f"memory, {name}", variants, max(1, rounds.count // 2))
         yield Figure(
             f"resident memory after stop(), {name}",
             SMALL_OPERATORS.name,

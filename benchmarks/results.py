@@ -21,7 +21,7 @@ LOOKS = (
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Time per event until the result is there, decoding included, and the size of files."""
     for workload in WORKLOADS:
-        for setting in ("default", "shapes"):
+        for setting in ("default", "shapes") if rounds.count > 2 else ("default",):
             for look, name, target, share in LOOKS:
                 part = workload.scaled(rounds.share * share)
                 yield _waiting(part, setting, look, f"{name}, {setting}", target, rounds)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import torch
@@ -26,6 +27,9 @@ SETTINGS: dict[str, dict[str, bool]] = {
     "memory": {"profile_memory": True},
     "all": {"record_shapes": True, "profile_memory": True, "with_stack": True},
 }
+
+
+STRETCHES = 5
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,15 @@ def new_profile(profiler: str, setting: str) -> Any:
     """A profile object of either profiler, recording the CPU."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     return PROFILERS[profiler](activities=activities, **SETTINGS[setting])
+
+
+def start_kineto() -> None:
+    """Have torch.profiler set itself up, which takes a second, before processes are forked.
+
+    Runs no backward pass: after one, a forked process could not run any.
+    """
+    with new_profile("torch", "default"):
+        torch.ones(4).add(1)
 
 
 def run(workload: Workload, profiler: str, setting: str, look: str = "") -> Run:
@@ -92,11 +105,19 @@ def time_unprofiled(unit: Unit, units: int) -> float:
 
 
 def time_units(unit: Unit, units: int) -> float:
-    """CPU nanoseconds of this thread per unit; wall time would count other programs' share too."""
-    began = time.thread_time_ns()
-    for _ in range(units):
-        unit()
-    return (time.thread_time_ns() - began) / units
+    """CPU nanoseconds of this thread per unit: the median of some stretches.
+
+    CPU time, because wall time would count what other programs take; the median, because they still
+    disturb a stretch now and then, through caches and interrupts.
+    """
+    stretch = max(1, units // STRETCHES)
+    elapsed = []
+    for _ in range(STRETCHES):
+        began = time.thread_time_ns()
+        for _ in range(stretch):
+            unit()
+        elapsed.append((time.thread_time_ns() - began) / stretch)
+    return median(elapsed)
 
 
 def _table(profiled: Any) -> tuple[float, int]:
