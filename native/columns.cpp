@@ -311,7 +311,8 @@ class WindowDecoder {
     return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena());
   }
 
-  int64_t end_of(const Record& record, const ThreadLog* log, int32_t parent, bool* unfinished, bool* is_async) {
+  int64_t end_of(const Record& record, const ThreadLog* log, int32_t parent, bool* unfinished,
+                 bool* is_async) {
     uint64_t ticks = 0;
     if (record.load_state() == SpanState::kClosed) {
       ticks = record.load_end();

@@ -50,10 +50,11 @@ void Ends::match() {
   for (auto& [key, spans] : expected_) {
     const auto entry = apart_.find(key);
     if (entry == apart_.end()) continue;
-    std::sort(spans.begin(), spans.end(), [](const Record* a, const Record* b) { return a->ticks < b->ticks; });
+    std::sort(spans.begin(), spans.end(),
+              [](const Record* a, const Record* b) { return a->ticks < b->ticks; });
     for (const End& end : entry->second) {
-      const auto after =
-          std::find_if(spans.begin(), spans.end(), [&](const Record* span) { return span->ticks > end.ticks; });
+      const auto after = std::find_if(spans.begin(), spans.end(),
+                                      [&](const Record* span) { return span->ticks > end.ticks; });
       if (after == spans.begin()) continue;
       found_[*std::prev(after)] = end;
       spans.erase(std::prev(after));
@@ -86,7 +87,8 @@ class Nesting {
     open_.clear();
     for (size_t i = 0; i < thread_.memory.size(); ++i) {
       const uint64_t ticks = thread_.memory[i]->ticks;
-      while (next < outliving_.size() && span(outliving_[next]).ticks <= ticks) open_.push_back(outliving_[next++]);
+      while (next < outliving_.size() && span(outliving_[next]).ticks <= ticks)
+        open_.push_back(outliving_[next++]);
       thread_.memory_spans[i] = around(thread_.memory_spans[i], ticks, ticks);
     }
   }
@@ -99,7 +101,8 @@ class Nesting {
     const Record& record = span(ordinal);
     const uint64_t end = end_of(ordinal);
     int32_t parent = thread_.parents[ordinal];
-    const bool apart = record.load_state() != SpanState::kClosed && ends_.find(record).thread == thread_.log.get();
+    const bool apart =
+        record.load_state() != SpanState::kClosed && ends_.find(record).thread == thread_.log.get();
     const bool outlives = apart && end != UINT64_MAX && parent != kNone && end_of(parent) < end;
     while (outlives && parent != kNone && end_of(parent) < end) parent = thread_.parents[parent];
     thread_.parents[ordinal] = around(parent, record.ticks, end);

@@ -271,8 +271,9 @@ TEST(an_annotation_begun_in_a_call_contains_what_follows_it) {
   close_span(1);
   const Columns columns = finish(window);
   const EventColumns& e = columns.events;
-  CHECK_SAME(names_of(columns), Names{"function", "enter", "enter in C", "annotation", "still in enter", "op",
-                                      "enter", "inner annotation", "inner op", "exit", "rest of exit", "after"});
+  CHECK_SAME(names_of(columns),
+             Names{"function", "enter", "enter in C", "annotation", "still in enter", "op", "enter",
+                   "inner annotation", "inner op", "exit", "rest of exit", "after"});
   CHECK_SAME(e.parent, Rows{-1, 0, 1, 0, 1, 3, 3, 3, 7, 0, 9, 0});
   CHECK_SAME(std::count(e.is_async.begin(), e.is_async.end(), 1), 0l);
   CHECK_SAME(columns.allocations.event, Rows{3});
