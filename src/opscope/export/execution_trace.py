@@ -17,7 +17,7 @@ import numpy as np
 
 from opscope.errors import UsageError
 from opscope.export.chrome_header import process_id_of, window_of
-from opscope.export.execution_trace_nodes import NodeWriter
+from opscope.export.execution_trace_nodes import NodeWriter, base_ns_of
 from opscope.export.json_text import to_json
 from opscope.export.output_file import Block, write_file
 from opscope.trace.schema import EventKind
@@ -54,7 +54,7 @@ def write_execution_trace(
         "start_ts": window.start_ns // 10**6,
     }
     nodes = NodeWriter(with_times=with_times)
-    base_ns = window.base_ns if with_times else None
+    base_ns = base_ns_of(trace) if with_times else None
     write_file(path, whole_file(head, nodes.blocks(trace), window.end_ns // 10**6, base_ns=base_ns))
 
 

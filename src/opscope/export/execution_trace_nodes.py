@@ -106,7 +106,7 @@ def node_columns(trace: Trace, escape: Escape = json_inside) -> tuple[Columns, d
 
 def base_ns_of(trace: Trace) -> int:
     """What the times of a trace count from, as in a Chrome trace."""
-    return window_of(trace, trace.metadata).base_ns
+    return max(window_of(trace, trace.metadata).base_ns, 0)
 
 
 def _links(trace: Trace) -> Columns:

@@ -29,14 +29,14 @@ class Call:
 
     Attributes:
         name: of the operator, such as ``aten::add``.
-        overload: its overload name, ``""`` if it has none or it was not recorded.
+        overload: its overload name, ``""`` if it has none; None if that was not recorded.
         signature: the same for the same name and kinds of arguments, see `call_signatures`.
         events: rows in ``events``.
         recorded_ns: what they took together, with the calls inside them.
     """
 
     name: str
-    overload: str
+    overload: str | None
     signature: int
     events: npt.NDArray[np.int64]
     recorded_ns: int
@@ -51,6 +51,10 @@ class Calls:
         is_call = (events["kind"] == EventKind.OPERATOR) & (events["scope"] == RecordScope.FUNCTION)
         self._is_left: Mask = is_call & _names_with_namespace(trace)[events["name"]]
         self._signature = call_signatures(trace)
+        options = trace.metadata.get("options")
+        self._knows_overloads = "operator_schemas" in trace.metadata or (
+            isinstance(options, dict) and bool(options.get("overloads"))
+        )
 
     def outermost(self) -> Iterator[Call]:
         """Distinct calls that are inside no other that is left."""
@@ -64,11 +68,15 @@ class Calls:
             found = rows[members]
             yield Call(
                 self._trace.event_name(int(found[0])),
-                self._trace.names[events["overload"][found[0]]],
+                self._overload(int(found[0])),
                 int(self._signature[found[0]]),
                 found,
                 int(events["duration_ns"][found].sum()),
             )
+
+    def _overload(self, event: int) -> str | None:
+        overload = self._trace.names[self._trace.events["overload"][event]]
+        return overload if overload or self._knows_overloads else None
 
     def leave_out(self, call: Call) -> bool:
         """Look inside this call instead; False if nothing is in there."""

@@ -145,7 +145,8 @@ def _callable(call: Call, event: int, arguments: FreshArguments) -> tuple[str, C
     if not registered:
         raise RefusedError("this torch has no operator of that name")
     # Where the overload name was not recorded, the first that takes the arguments is the one.
-    candidates = [call.overload] if call.overload in registered else list(registered)
+    known = call.overload is not None and call.overload in registered
+    candidates = [call.overload or ""] if known else list(registered)
     problem = ""
     for overload in candidates:
         try:

@@ -54,7 +54,7 @@ def _assemble(collector: Collector, header: Mapping[str, Any], file_name: str) -
         events["start_ns"] = events["start_ns"] + base
     else:
         _invent_times(events, _begin_ns(header))
-    del events["id"]
+    del events["id"], events["forward_parent"]
     tables = {
         "events": events,
         **_values(collector, order),
@@ -85,30 +85,40 @@ def _start_order(number: Int64, start: Int64 | None) -> Int64 | None:
 def _set_parents(events: Columns, roots: set[int]) -> dict[str, int]:
     """Turn ids of parents into rows; returns how many there was something wrong with."""
     number, parent = events["id"], events["parent"]
-    by_id = np.argsort(number, kind="stable")
-    sorted_ids = number[by_id]
-    place = np.minimum(np.searchsorted(sorted_ids, parent), max(len(sorted_ids) - 1, 0))
-    found = sorted_ids[place] == parent
-    row = np.where(found, by_id[place], -1)
+    row = _rows_of(number, parent)
     is_later = row >= np.arange(len(row))
     is_root = np.isin(parent, list(roots))
     events["parent"] = np.where(is_later, -1, row).astype(np.int32)
+    sorted_ids = np.sort(number)
     return {
-        "parents that are not in the file": int(np.count_nonzero(~found & ~is_root)),
+        "parents that are not in the file": int(np.count_nonzero((row < 0) & ~is_root)),
         "parents that begin after their children": int(np.count_nonzero(is_later)),
         "ids given twice": int(np.count_nonzero(sorted_ids[1:] == sorted_ids[:-1])),
     }
 
 
+def _rows_of(number: Int64, wanted: Int64) -> Int64:
+    """Rows of the nodes with the ids ``wanted``, -1 where there is none."""
+    by_id = np.argsort(number, kind="stable")
+    sorted_ids = number[by_id]
+    place = np.minimum(np.searchsorted(sorted_ids, wanted), max(len(sorted_ids) - 1, 0))
+    return np.where(sorted_ids[place] == wanted, by_id[place], -1)
+
+
 def _invent_times(events: Columns, begin_ns: int) -> None:
-    """One step per node in order; a node lasts until the last of those inside it."""
-    last = list(range(len(events["parent"])))
-    for row, parent in zip(
-        range(len(last) - 1, -1, -1), reversed(events["parent"].tolist()), strict=True
-    ):
-        if parent >= 0 and last[row] > last[parent]:
-            last[parent] = last[row]
-    steps = np.arange(len(last), dtype=np.int64)
+    """One step per node in order.
+
+    A node lasts until the last of those inside it, or that found it open on their forward thread.
+    """
+    forward_parent = _rows_of(events["id"], events["forward_parent"])
+    count = len(forward_parent)
+    last = list(range(count))
+    links = zip(events["parent"].tolist(), forward_parent.tolist(), strict=True)
+    for row, above in zip(range(count - 1, -1, -1), reversed(list(links)), strict=True):
+        for parent in above:
+            if 0 <= parent < row and last[row] > last[parent]:
+                last[parent] = last[row]
+    steps = np.arange(count, dtype=np.int64)
     events["start_ns"] = begin_ns + steps * STEP_NS
     events["duration_ns"] = (np.array(last, dtype=np.int64) - steps + 1) * STEP_NS
 

@@ -33,7 +33,7 @@ COLLECTIVE_NAMES = {
 _COLUMNS = {
     "id": "q", "parent": "q", "thread": "i", "name": "i", "overload": "i", "kind": "B",
     "scope": "B", "sequence_number": "q", "forward_thread": "i", "record_function_id": "q",
-    "start_ns": "q", "duration_ns": "q",
+    "start_ns": "q", "duration_ns": "q", "forward_parent": "q",
 }  # fmt: skip
 _INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
 
@@ -97,6 +97,7 @@ class Collector:
         columns["record_function_id"].append(integer(attributes.get("rf_id"), -1))
         columns["start_ns"].append(start or 0)
         columns["duration_ns"].append(max(duration or 0, 0))
+        columns["forward_parent"].append(integer(attributes.get("fw_parent"), -1))
         self._add_values(row, node, attributes)
 
     def _add_values(self, row: int, node: dict[str, Any], attributes: dict[str, Any]) -> None:

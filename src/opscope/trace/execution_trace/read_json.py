@@ -144,10 +144,12 @@ class _Stream:
                 return True
         return False
 
-    @property
-    def at_end(self) -> bool:
-        """Whether nothing more is to be read from the file."""
-        return self._ended or not self._read()
+    def is_cut(self, error: ValueError) -> bool:
+        """Whether the file ends where ``error`` is, so that it may have been longer once."""
+        if not isinstance(error, json.JSONDecodeError) or self._read():
+            return False
+        last_word = len("fals")
+        return "Unterminated" in error.msg or error.pos >= len(self._text.rstrip()) - last_word
 
 
 @contextmanager
@@ -155,7 +157,12 @@ def _reading(path: Path) -> Iterator[_Stream]:
     try:
         with _open(path) as file:
             stream = _Stream(file)
-            yield stream
+            try:
+                yield stream
+            except TraceFormatError:
+                raise
+            except ValueError as error:
+                raise TraceFormatError(_what_is_wrong(path, stream, error)) from error
     except FileNotFoundError as error:
         raise TraceFormatError(f"There is no file {path}. Check the path.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -171,8 +178,6 @@ def _reading(path: Path) -> Iterator[_Stream]:
         raise TraceFormatError(
             f"{path} nests JSON values too deeply to be an execution trace. Check the path."
         ) from error
-    except ValueError as error:
-        raise TraceFormatError(_what_is_wrong(path, stream, error)) from error
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -185,10 +190,8 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _what_is_wrong(path: Path, stream: _Stream, error: ValueError) -> str:
-    if isinstance(error, TraceFormatError):
-        return str(error)
     read = f"after {stream.elements_read:,} whole nodes"
-    if stream.at_end:
+    if stream.is_cut(error):
         return (
             f"{path} stops in the middle of the JSON, {read}: the observer was not unregistered, "
             "or its program was killed. Call unregister_callback() when done, and record it again."

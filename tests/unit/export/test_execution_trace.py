@@ -1,0 +1,355 @@
+"""Execution traces of traces that a test can draw."""
+
+import json
+
+import numpy as np
+import pytest
+
+from opscope import UsageError
+from opscope.export.execution_trace import whole_file, write_execution_trace
+from opscope.export.execution_trace_nodes import NodeWriter
+from opscope.trace.names import Names
+from opscope.trace.schema import EventKind, RecordScope
+from opscope.trace.trace import Trace
+from support.build_trace import build_trace, span, tensor
+from support.execution_traces import PROCESS, THREAD, named, names_of, nodes_of
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes a trace, with arguments or without, and reads its nodes back."""
+
+    def write(trace, **options):
+        path = tmp_path / "trace.et.json"
+        blocks = whole_file({}, NodeWriter(**options).blocks(trace), 0, base_ns=None)
+        path.write_bytes(b"".join(map(bytes, blocks)))
+        return nodes_of(path)
+
+    return write
+
+
+STORED = {"impl": 0x100, "storage": 0x200, "storage_impl": 0x300}
+
+
+def test_an_operator_has_its_arguments_and_results(written):
+    trace = build_trace([
+        span(
+            "aten::add", 10, 30, overload="Tensor", sequence_number=7,
+            inputs=[tensor(2, 3, **STORED), tensor(3, dtype="int64", impl=0x110), 1],
+            outputs=[tensor(2, 3, **STORED, storage_offset=4)],
+        ),
+    ])  # fmt: skip
+
+    node = named(written(trace), "aten::add")
+
+    assert node["inputs"] == {
+        "values": [[4, 5, 0, 6, 4, "cpu"], [6, 0, 0, 0, 0, ""], 1],
+        "shapes": [[2, 3], [3], []],
+        "types": ["Tensor(float)", "Tensor(long int)", "Int"],
+        "strides": [[3, 1], [1], []],
+    }
+    assert node["outputs"] == {
+        "values": [[4, 5, 4, 6, 4, "cpu"]],
+        "shapes": [[2, 3]],
+        "types": ["Tensor(float)"],
+        "strides": [[3, 1]],
+    }
+    assert node["attributes"] == {
+        "rf_id": 1, "fw_parent": 0, "seq_id": 7, "scope": 0, "tid": 1, "fw_tid": 0,
+        "op_schema": "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+        "kernel_backend": "", "kernel_file": "", "tensor_range": "",
+    }  # fmt: skip
+
+
+def test_every_attribute_has_torchs_type(written):
+    node = written(build_trace([span("aten::add", 10, 30, inputs=[1])]))[-1]
+
+    assert [(a["name"], a["type"]) for a in node["attrs"]] == [
+        ("rf_id", "uint64"), ("fw_parent", "uint64"), ("seq_id", "int64"), ("scope", "uint64"),
+        ("tid", "uint64"), ("fw_tid", "uint64"), ("op_schema", "string"),
+        ("kernel_backend", "string"), ("kernel_file", "string"), ("tensor_range", "string"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "written_as", "kind"),
+    [
+        (None, "<None>", "None"),
+        (True, True, "Bool"),
+        (-3, -3, "Int"),
+        (2.5, 2.5, "Double"),
+        (1e-9, 1e-9, "Double"),
+        (float("inf"), "inf", "Double"),
+        (float("-inf"), "-inf", "Double"),
+        (float("nan"), "nan", "Double"),
+        (1 + 2j, "<ComplexDouble>", "ComplexDouble"),
+        ('he said "no"\n☃', 'he said "no"\n☃', "String"),
+        ([1, 2, 3], [1, 2, 3], "GenericList[Int,Int,Int]"),
+        ([0.5, 2.0], [0.5, 2.0], "GenericList[Double,Double]"),
+        ([True, False], [True, False], "GenericList[Bool,Bool]"),
+        ([], [], "GenericList[]"),
+    ],
+)
+def test_scalars_are_written_as_torch_does(written, value, written_as, kind):
+    node = written(build_trace([span("f", 0, 1, inputs=[value])]))[-1]
+
+    assert node["inputs"]["values"] == [written_as]
+    assert node["inputs"]["types"] == [kind]
+    count = len(value) if isinstance(value, list) else 0
+    assert node["inputs"]["shapes"] == node["inputs"]["strides"] == [[[]] * count]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("1.", 1.0), ("-0.", 0.0), ("1e-08", 1e-8), ("12.5", 12.5), ("7", 7)]
+)
+def test_numbers_in_torchs_spelling_become_json(written, text, number):
+    trace = build_trace([span("f", 0, 1, inputs=[float(number)])])
+    names = Names.from_strings([t if t == "f" else text for t in trace.names])
+    trace = Trace({t: trace.table(t) for t in ("events", "scalars", "threads")}, names, {})
+
+    assert written(trace)[-1]["inputs"]["values"] == [number]
+
+
+@pytest.mark.parametrize("text", ["", "1.2.3", "--1", "01", "0x10", "1e", "NaN", "1 2", '"'])
+def test_what_is_no_number_is_a_string(written, text):
+    trace = build_trace([span("f", 0, 1, inputs=[1.5])])
+    names = Names.from_strings([t if t == "f" else text for t in trace.names])
+    trace = Trace({t: trace.table(t) for t in ("events", "scalars", "threads")}, names, {})
+
+    assert written(trace)[-1]["inputs"]["values"] == [text]
+
+
+def test_lists_of_tensors_and_none_keep_their_places(written):
+    none = tensor(dtype="float32", layout=-1) | {"dtype": -1}
+    undefined = tensor() | {"dtype": -1}
+    node = written(build_trace([span("f", 0, 1, inputs=[[tensor(2, **STORED), none, undefined]])]))[
+        -1
+    ]
+
+    assert node["inputs"]["types"] == [
+        "GenericList[Tensor(float),None,Tensor(nullptr (uninitialized))]"
+    ]
+    assert node["inputs"]["values"] == [[[4, 5, 0, 2, 4, "cpu"], "<None>", [6, 0, 0, 0, 0, ""]]]
+    assert node["inputs"]["shapes"] == [[[2], [], []]]
+
+
+def test_tensors_without_plain_sizes_keep_their_type(written):
+    nested = tensor(impl=0x100, unsized_dtype=6) | {"dtype": -1}
+    node = written(build_trace([span("f", 0, 1, inputs=[nested])]))[-1]
+
+    assert node["inputs"]["types"] == ["Tensor(float)"]
+    assert node["inputs"]["values"] == [[4, 0, 0, 0, 0, ""]]
+    assert node["inputs"]["shapes"] == node["inputs"]["strides"] == [[]]
+
+
+def test_layouts_without_strides_have_zeros_like_torchs(written):
+    sparse = tensor(2, 3, impl=0x100, layout=1, strides=[])
+    assert written(build_trace([span("f", 0, 1, inputs=[sparse])]))[-1]["inputs"]["strides"] == [
+        [0, 0]
+    ]
+
+
+def test_the_same_address_is_the_same_tensor(written):
+    a = tensor(2, **STORED)
+    nodes = written(build_trace([span("f", 0, 1, inputs=[a]), span("g", 2, 3, inputs=[a])]))
+
+    assert named(nodes, "f")["inputs"]["values"] == named(nodes, "g")["inputs"]["values"]
+
+
+def test_with_frees_recorded_an_address_used_again_is_another_tensor(written):
+    first, second = (
+        tensor(2, **STORED, tensor_id=number, allocation_id=number) for number in (0, 1)
+    )
+    spans = [span("f", 0, 1, inputs=[first]), span("g", 2, 3, inputs=[second])]
+    row = {"time": 0, "size_bytes": 8, "thread": "main", "address": 0x200}
+
+    nodes = written(build_trace(spans, allocations=[row]))
+
+    assert named(nodes, "f")["inputs"]["values"] != named(nodes, "g")["inputs"]["values"]
+
+
+def test_every_thread_has_a_node_under_the_process(written):
+    trace = build_trace("""
+        f   0..10
+        g   2..3    @worker
+        h   4..5    @worker
+    """)
+
+    nodes = written(trace)
+
+    process, *threads = (node for node in nodes if node["name"] in (PROCESS, THREAD))
+    assert process["id"] == process["ctrl_deps"] == 1
+    assert [(t["ctrl_deps"], t["attributes"]["tid"]) for t in threads] == [(1, 1), (1, 2)]
+    assert named(nodes, "f")["ctrl_deps"] == threads[0]["id"]
+    assert named(nodes, "g")["ctrl_deps"] == named(nodes, "h")["ctrl_deps"] == threads[1]["id"]
+    assert [named(nodes, n)["attributes"]["tid"] for n in "fgh"] == [1, 2, 2]
+
+
+def test_spans_that_are_no_operators_leave_their_children_to_what_is_around_them(written):
+    trace = build_trace(
+        [
+            span("outer", 0, 100, kind=EventKind.ANNOTATION),
+            span("call", 10, 90, kind=EventKind.PYTHON_CALL),
+            span("module", 20, 80, kind=EventKind.MODULE_CALL),
+            span("aten::mm", 30, 40),
+            span("gc", 50, 60, kind=EventKind.GC_PAUSE),
+            span("lonely", 200, 300, kind=EventKind.PYTHON_CALL),
+            span("aten::add", 210, 220),
+        ]
+    )
+
+    nodes = written(trace)
+
+    assert names_of(nodes) == ["outer", "aten::mm", "aten::add"]
+    assert named(nodes, "aten::mm")["ctrl_deps"] == named(nodes, "outer")["id"]
+    assert named(nodes, "aten::add")["ctrl_deps"] == named(nodes, THREAD)["id"]
+    assert [named(nodes, n)["attributes"]["rf_id"] for n in names_of(nodes)] == [1, 4, 7]
+    assert named(nodes, "outer")["attributes"]["scope"] == RecordScope.USER_SCOPE
+
+
+def test_backward_nodes_point_to_where_the_forward_thread_is(written):
+    trace = build_trace(
+        [
+            span("train", 0, 100, kind=EventKind.ANNOTATION),
+            span("loss", 1, 5),
+            span("MmBackward0", 20, 30, "engine", scope=1, forward_thread=1, sequence_number=3),
+            span("AddBackward0", 40, 50, scope=1, forward_thread=1, sequence_number=2),
+        ]
+    )
+
+    nodes = written(trace)
+
+    train = named(nodes, "train")["id"]
+    assert named(nodes, "MmBackward0")["attributes"]["fw_parent"] == train
+    assert named(nodes, "MmBackward0")["attributes"]["fw_tid"] == 1
+    assert named(nodes, "AddBackward0")["attributes"]["fw_parent"] == train
+
+
+def test_a_forward_thread_that_is_idle_is_its_own_node(written):
+    trace = build_trace(
+        [
+            span("forward", 0, 5),
+            span("MmBackward0", 20, 30, "engine", scope=1, forward_thread=1),
+        ]
+    )
+
+    nodes = written(trace)
+
+    root = named(nodes, "forward")["ctrl_deps"]
+    assert named(nodes, "MmBackward0")["attributes"]["fw_parent"] == root
+
+
+def test_the_engines_own_spans_have_no_forward_as_in_torchs_files(written):
+    name = "autograd::engine::evaluate_function: MmBackward0"
+    trace = build_trace(
+        [
+            span(name, 0, 10, sequence_number=3, forward_thread=1),
+            span("MmBackward0", 1, 9, scope=1, sequence_number=3, forward_thread=1),
+        ]
+    )
+
+    nodes = written(trace)
+
+    assert named(nodes, name)["attributes"]["seq_id"] == -1
+    assert named(nodes, name)["attributes"]["fw_tid"] == 0
+    assert named(nodes, "MmBackward0")["attributes"]["seq_id"] == 3
+
+
+def test_work_handed_to_another_thread_belongs_to_who_asked(written):
+    trace = build_trace(
+        [
+            span("c10d::allreduce_", 0, 100),
+            span("gloo:all_reduce", 50, 90, "worker", kind=EventKind.ANNOTATION),
+        ]
+    )
+    launch = np.array([0, 1], dtype=np.int32)
+    events = {c.name: trace.events[c.name] for c in trace.events.schema.columns}
+    trace = Trace(
+        {"events": {**events, "launch_thread": launch}, "threads": trace.table("threads")},
+        trace.names,
+        {},
+    )
+
+    node = named(written(trace), "gloo:all_reduce")
+
+    assert node["attributes"]["tid"] == 1
+    assert node["ctrl_deps"] == named(written(trace), "c10d::allreduce_")["id"]
+
+
+def test_times_stand_beside_each_node(written):
+    trace = build_trace([span("outer", 0, 100, inputs=[1]), span("inner", 20, 50)])
+
+    nodes = written(trace)
+
+    assert named(nodes, "outer")["inclusive_dur"] == 100
+    assert named(nodes, "outer")["exclusive_dur"] == 70
+    assert named(nodes, "inner")["ts"] - named(nodes, "outer")["ts"] == 20
+    assert all("ts" not in node for node in written(trace, with_times=False))
+
+
+def test_the_file_says_what_torchs_does(tmp_path):
+    trace = build_trace(
+        [span("f", 0, 1, inputs=[1])], metadata={"process_id": 42, "start_ns": 5 * 10**15}
+    )
+    write_execution_trace(trace, tmp_path / "t.json", with_times=False)
+
+    document = json.loads((tmp_path / "t.json").read_text())
+
+    assert list(document) == ["schema", "pid", "time", "start_ts", "nodes", "finish_ts"]
+    assert document["schema"] == "1.1.1-chakra.0.0.4"
+    assert document["pid"] == 42
+    assert document["start_ts"] == 5 * 10**9
+
+
+def test_generated_kernels_name_their_file(written):
+    keywords = {"kernel_backend": "triton", "kernel_file": "/tmp/x/ckernel.py", "stream": 7}
+    node = written(build_trace([span("triton_k", 0, 1, inputs=[2], keywords=keywords)]))[-1]
+
+    assert node["attributes"]["kernel_backend"] == "triton"
+    assert node["attributes"]["kernel_file"] == "ckernel.py"
+    assert node["inputs"]["values"] == [2, 7]
+    assert node["inputs"]["types"] == ["Int", "Int"]
+    assert node["outputs"]["values"] == []
+
+
+def test_ids_go_on_from_one_trace_to_the_next():
+    trace = build_trace([span("f", 0, 1, inputs=[tensor(2, **STORED)])])
+    writer = NodeWriter()
+
+    texts = [b"".join(bytes(block) for block in writer.blocks(trace)) for _ in range(2)]
+
+    first, second = (json.loads(b"[" + text.lstrip(b",\n") + b"]") for text in texts)
+    assert [node["id"] for node in first] == [2, 3]  # the thread comes once
+    assert [node["id"] for node in second] == [6]
+    assert second[0]["ctrl_deps"] == 2
+    assert second[0]["inputs"] == first[1]["inputs"]
+
+
+def test_events_that_are_left_out_keep_the_others_ids():
+    trace = build_trace([span("outer", 0, 9, inputs=[1]), span("inner", 1, 2), span("f", 10, 11)])
+    writer = NodeWriter()
+
+    text = b"".join(bytes(b) for b in writer.blocks(trace, np.array([True, False, False])))
+
+    nodes = json.loads(b"[" + text.lstrip(b",\n") + b"]")
+    assert [node["name"] for node in nodes] == [THREAD, "inner", "f"]
+    assert [node["attrs"][0]["value"] for node in nodes] == [0, 2, 3]
+
+
+def test_a_trace_without_events_has_the_process(written):
+    assert [node["name"] for node in written(Trace({}, Names.from_strings([])))] == [PROCESS]
+
+
+def test_a_trace_without_arguments_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"2 operators but no arguments.*record_outputs=True"):
+        write_execution_trace(build_trace("f 0..1\ng 2..3"), tmp_path / "t.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_that_are_not_utf8_are_still_json(written):
+    trace = build_trace([span("f", 0, 1, inputs=[1])])
+    blob = trace.names.blob.replace(b"f", b"\xff")
+    names = Names(trace.names.offsets, blob)
+    trace = Trace({t: trace.table(t) for t in ("events", "scalars", "threads")}, names, {})
+
+    assert written(trace)[-1]["name"] == "�"
