@@ -75,6 +75,12 @@ struct Tables {
   Parameters parameters;
 };
 
+// The size behind a signed one.
+inline int64_t magnitude(int64_t bytes) {
+  if (bytes >= 0) return bytes;
+  return bytes == INT64_MIN ? INT64_MAX : -bytes;
+}
+
 // Values of trace/schema.py.
 constexpr uint8_t kOperator = 0, kAnnotation = 1;  // EventKind
 constexpr uint8_t kBackwardFunction = 1;           // RecordScope

@@ -76,9 +76,17 @@ int64_t extent(const Shapes& shapes, size_t row, const Column<int64_t>& item_byt
   const auto sizes = shapes.sizes[row];
   const auto strides = shapes.strides[row];
   if (sizes.empty() || strides.size() != sizes.size()) return sizes.empty() ? item_bytes[dtype] : 0;
-  int64_t elements = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) elements = std::max(elements, sizes[i] * strides[i]);
-  return elements * item_bytes[dtype];
+  int64_t bytes = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    int64_t reach = 0;
+    // Nothing is that large: a size of a damaged file is no size.
+    if (__builtin_mul_overflow(sizes[i], strides[i], &reach) ||
+        __builtin_mul_overflow(reach, item_bytes[dtype], &reach)) {
+      return 0;
+    }
+    bytes = std::max(bytes, reach);
+  }
+  return bytes;
 }
 
 void measure(const std::vector<int32_t>& key_of, const Shapes& shapes, const Column<int64_t>& item_bytes,
@@ -139,7 +147,7 @@ void measure_keys(const Tables& tables, const TreeOrder& tree, const Column<int6
   }
   for (size_t key = 0; key < first.size(); ++key) {
     if (first[key] != kUnknown) {
-      keys.size_bytes[key] = std::abs(tables.allocations.size_bytes[static_cast<size_t>(first[key])]);
+      keys.size_bytes[key] = magnitude(tables.allocations.size_bytes[static_cast<size_t>(first[key])]);
     }
   }
 }

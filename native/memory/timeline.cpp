@@ -70,7 +70,7 @@ class TimelineBuilder {
     const int8_t index = allocations.identity.device_index[row];
     const Block block{allocations.address[row], type, index};
     const auto add = [&](int64_t when, Action action) {
-      entries_.push_back({when, action, kUnknown, 0, std::abs(bytes), type, index});
+      entries_.push_back({when, action, kUnknown, 0, magnitude(bytes), type, index});
     };
     if (bytes > 0) {
       add(time_ns, live_.insert(block).second ? Action::kCreate : Action::kIncrementVersion);

@@ -17,6 +17,7 @@ from opscope.annotate import record_function
 from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.errors import LifecycleError, UsageError
 from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
 from opscope.observer import ExecutionTraceObserver
 from opscope.recording.recorder import Recording
@@ -372,6 +373,33 @@ class profile:
             UsageError: unknown metric, or the path cannot be written.
         """
         self.events().export_stacks(str(path), metric)
+
+    def export_memory_timeline(self, path: str | Path, device: str | None = None) -> None:
+        """Write what each category of memory held over time, on one device.
+
+        Args:
+            path: ``.json`` or ``.json.gz``: ``[times, sizes by category]``; ``.raw.json.gz``: every
+                action; ``.html``: a page; ``.png``: a picture.
+            device: such as ``cpu`` or ``cuda:0``; None is the first accelerator that was used or,
+                without one, the CPU.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+            UsageError: this profiler does not record what it takes, the device was not used, or the
+                path cannot be written.
+            MissingDependencyError: a ``.png`` is drawn with matplotlib.
+        """
+        needed = {
+            "record_shapes=True": self._options.shapes,
+            "profile_memory=True": self._options.memory,
+            "with_stack=True": self._options.stack or self._options.modules,
+        }
+        missing = ", ".join(flag for flag, is_set in needed.items() if not is_set)
+        if missing:
+            raise UsageError(
+                f"{missing} required for memory profiling. Pass this to profile() and record again."
+            )
+        write_memory_timeline(self.trace, path, device)
 
     # -- Metadata --------------------------------------------------------------------------------
 

@@ -175,8 +175,11 @@ def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
     table, calls = trace.table("parameters"), trace.table("python_calls")
     if not len(table):
         return np.zeros(0, dtype=np.int64)
-    kind = trace.events["kind"][calls["event"]]
-    called = np.isin(kind, (EventKind.PYTHON_CALL, EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL))
+    # Padded: a call whose event is missing calls nothing.
+    kind = np.append(trace.events["kind"], EventKind.OPERATOR)[calls["event"]]
+    called = np.isin(
+        kind, (EventKind.PYTHON_CALL, EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL)
+    )
     held = np.zeros(len(table), dtype=np.bool_)
     for owner in ("module", "optimizer"):
         owned = (table[owner] >= 0) & np.isin(table[owner], calls[owner][called])

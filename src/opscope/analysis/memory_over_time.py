@@ -62,7 +62,7 @@ def _of_device(trace: Trace, counter: MemoryCounter, stretches: int) -> MemoryOv
     table, rows = trace.table("allocations"), counter.rows
     size = table["size_bytes"][rows]
     partner = match_frees(table["address"][rows], size)
-    samples = _samples(counter.time_ns, counter.allocated_bytes, stretches)
+    samples = extreme_positions(counter.time_ns, counter.allocated_bytes, stretches)
     category = _categories(trace, rows)
     freed = np.flatnonzero((size < 0) & (partner >= 0))
     category[freed] = category[partner[freed]]
@@ -103,7 +103,7 @@ def match_frees(address: npt.NDArray[np.uint64], size: Values) -> Values:
     return partner
 
 
-def _samples(time_ns: Values, value: Values, stretches: int) -> Values:
+def extreme_positions(time_ns: Values, value: Values, stretches: int) -> Values:
     """Positions of the first, last, lowest and highest value of every stretch of time."""
     if len(value) <= 4 * stretches:
         return np.arange(len(value))

@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from opscope.analysis.device_time import measure_device_time
 from opscope.analysis.listing import Listing
+from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.frame_text import MODULE_PREFIX
-from opscope.tree.links import forward_backward_links
-from opscope.tree.self_time import minus_children
+from opscope.tree.self_time import minus_children, self_times
 
 Values = npt.NDArray[np.int64]
 
@@ -31,7 +30,7 @@ class ModuleTimes:
         calls: how often it was called.
         total_ns: its forward, with what it called.
         self_ns: that outside the modules it called.
-        backward_ns: backward operators of what it computed itself, outside the modules it called.
+        backward_ns: the backward pass of what it computed itself, outside the modules it called.
         device_ns: device work launched in its forward, with what it called.
     """
 
@@ -50,54 +49,27 @@ class ModuleTimes:
 def module_times(trace: Trace, listing: Listing | None = None) -> ModuleTimes:
     """Sum the calls of every module; empty if no module calls were recorded.
 
-    A backward operator counts for the module whose forward made it, by the arrow between them.
+    What the backward pass does counts for the module whose forward made it.
     """
     listing = listing or Listing(trace)
+    found = attribute_to_modules(trace)
     is_module = trace.events["kind"] == EventKind.MODULE_CALL
-    rows = np.flatnonzero(is_module)
+    rows, count = np.flatnonzero(is_module), len(found.paths)
+    path = found.path[rows]
     around = nearest_ancestor(listing.tree.parent, is_module)
-    node_of_row, paths = _nodes(listing, rows, around)
-    node = np.full(len(is_module), -1, dtype=np.int64)
-    node[rows] = node_of_row
     own = minus_children(np.where(is_module, around, -1), listing.duration_ns)
     device = measure_device_time(listing).total_ns
+    backward = np.flatnonzero(found.is_backward)
+    spent = self_times(listing.tree, listing.is_async)[backward]
     return ModuleTimes(
-        paths=paths,
-        depth=np.array([len(path) - 1 for path in paths], dtype=np.int64),
-        calls=np.bincount(node_of_row, minlength=len(paths)),
-        total_ns=_sum(node_of_row, listing.duration_ns[rows], len(paths)),
-        self_ns=_sum(node_of_row, own[rows], len(paths)),
-        backward_ns=_backward(trace, listing, node, np.where(is_module, -1, around), len(paths)),
-        device_ns=_sum(node_of_row, device[rows], len(paths)),
+        paths=found.paths,
+        depth=np.array([len(path) - 1 for path in found.paths], dtype=np.int64),
+        calls=np.bincount(path, minlength=count),
+        total_ns=_sum(path, listing.duration_ns[rows], count),
+        self_ns=_sum(path, own[rows], count),
+        backward_ns=_sum(found.path[backward], spent, count),
+        device_ns=_sum(path, device[rows], count),
     )
-
-
-def _nodes(listing: Listing, rows: Values, around: Values) -> tuple[Values, list[tuple[str, ...]]]:
-    """Number of the path of every module call; calls of one path share it."""
-    numbers: dict[tuple[int, int], int] = {}
-    paths: list[tuple[str, ...]] = []
-    node: dict[int, int] = {-1: -1}
-    result = np.zeros(len(rows), dtype=np.int64)
-    labels, parents = listing.label[rows].tolist(), around[rows].tolist()
-    for i, (row, label, parent) in enumerate(zip(rows.tolist(), labels, parents, strict=True)):
-        key = (node[parent], label)  # parents start first, so theirs is known
-        if key not in numbers:
-            numbers[key] = len(paths)
-            name = listing.texts[label].removeprefix(MODULE_PREFIX)
-            paths.append((*(paths[key[0]] if key[0] >= 0 else ()), name))
-        node[row] = result[i] = numbers[key]
-    return result, paths
-
-
-def _backward(
-    trace: Trace, listing: Listing, node: Values, module_of: Values, nodes: int
-) -> Values:
-    links = forward_backward_links(trace)
-    if not len(links):
-        return np.zeros(nodes, dtype=np.int64)
-    module = module_of[links.source]
-    known = module >= 0
-    return _sum(node[module[known]], listing.duration_ns[links.target[known]], nodes)
 
 
 def _sum(group: Values, values: Values, groups: int) -> Values:

@@ -1,0 +1,203 @@
+"""From when to when every block of memory on a device was in use.
+
+A recording that starts late has not seen everything being allocated. What is freed without having
+been allocated was there before, and so was what operators or modules use without its allocation
+having been seen. Memory that torch's allocator did not hand out, such as an array of NumPy's, looks
+the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.devices import rows_on_device
+from opscope.trace.dtypes import ITEM_SIZES
+from opscope.trace.schema import AllocationAction, Role
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+NONE = -1
+_FOREVER = np.iinfo(np.int64).max
+_OUTPUTS = (Role.OUTPUT, Role.OUTPUT_PART)
+
+
+@dataclass(frozen=True)
+class AllocationLives:
+    """One row per block of memory; arrays have shape (blocks,), times are Unix nanoseconds.
+
+    Attributes:
+        size_bytes: exact where its allocation or its free was recorded, else what its tensors span.
+        start_ns: when it was allocated; -1 before the recording.
+        end_ns: when it was freed, or known to be gone; -1 not during the recording.
+        last_seen_ns: when it was last seen in use; -1 if only its allocation or free was seen.
+        allocation: row of ``allocations`` that made it; -1 for one that was not recorded.
+        free: row of ``allocations`` that freed it; -1 for one that was not recorded.
+        allocation_id: as in ``allocations``; -1 unknown.
+        tensor_id: the tensor it belongs to; -1 unknown.
+    """
+
+    size_bytes: Values
+    start_ns: Values
+    end_ns: Values
+    last_seen_ns: Values
+    allocation: Values
+    free: Values
+    allocation_id: Values
+    tensor_id: Values
+
+    def __len__(self) -> int:
+        return len(self.size_bytes)
+
+
+def allocation_lives(trace: Trace, device: str) -> AllocationLives:
+    """Blocks on ``device``: those allocated or freed in the recording, then those only used."""
+    recorded, seen = _recorded(trace, device), _seen(trace, device)
+    place, known = _find(seen["allocation_id"], recorded["allocation_id"])
+    recorded["last_seen_ns"] = np.full(len(place), NONE, dtype=np.int64)
+    recorded["last_seen_ns"][known] = seen["last_ns"][place[known]]
+    before = _seen_before(recorded, seen)
+    columns = {name: np.concatenate([recorded[name], before[name]]) for name in before}
+    return AllocationLives(**columns)
+
+
+def allocation_rows(trace: Trace, device: str) -> Values:
+    """Rows of ``allocations`` on ``device`` in order of time, failed allocations left out."""
+    table = trace.table("allocations")
+    rows = np.flatnonzero(
+        rows_on_device(table["device_type"], table["device_index"], device)
+        & (table["action"] != AllocationAction.OUT_OF_MEMORY)
+    )
+    return rows[np.argsort(table["time_ns"][rows], kind="stable")]
+
+
+def _recorded(trace: Trace, device: str) -> dict[str, Values]:
+    """Blocks whose allocation or free was recorded."""
+    table, rows = trace.table("allocations"), allocation_rows(trace, device)
+    time, size = table["time_ns"][rows], table["size_bytes"][rows]
+    before, after = _neighbours(table["address"][rows])
+    # Where the row before is no allocation (or there is none), a free's allocation was not seen.
+    opens = (size > 0) | (before < 0) | (size[before] <= 0)
+    opens &= size != 0
+    first = np.flatnonzero(opens)
+    is_allocated = size[first] > 0
+    ending = np.where(is_allocated, after[first], first)
+    is_freed = (ending >= 0) & (size[ending] < 0)
+    unseen_since = np.where(before[first] >= 0, time[before[first]], NONE)
+    return {
+        "size_bytes": np.abs(size[first]),
+        "start_ns": np.where(is_allocated, time[first], unseen_since),
+        "end_ns": np.where(ending >= 0, time[ending], NONE),
+        "allocation": np.where(is_allocated, rows[first], NONE),
+        "free": np.where(is_freed, rows[ending], NONE),
+        "allocation_id": table["allocation_id"][rows[first]],
+        "tensor_id": table["tensor_id"][rows[first]],
+    }
+
+
+def _neighbours(address: npt.NDArray[np.uint64]) -> tuple[Values, Values]:
+    """For every row the one before and the one after it at the same address; -1 for none."""
+    before = np.full(len(address), NONE, dtype=np.int64)
+    after = np.full(len(address), NONE, dtype=np.int64)
+    order = np.argsort(address, kind="stable")
+    first, second = order[:-1], order[1:]
+    same = address[first] == address[second]
+    after[first[same]], before[second[same]] = second[same], first[same]
+    return before, after
+
+
+def _seen(trace: Trace, device: str) -> dict[str, Values]:
+    """Per allocation id in use on ``device``: when it was seen first and last, and how much."""
+    parts = []
+    for name in ("tensors", "parameters"):
+        table = trace.table(name)
+        chosen = rows_on_device(table["device_type"], table["device_index"], device)
+        chosen &= (table["allocation_id"] >= 0) & (table["storage"] != 0)
+        rows = np.flatnonzero(chosen)
+        is_read_once = name == "parameters"
+        time = table["time_ns"][rows] if is_read_once else _use_times(trace, table, rows)
+        known_by = table["allocation_id"][rows], table["tensor_id"][rows]
+        parts.append((*known_by, time, _spans(table, rows)))
+    allocation, tensor, time, size = (np.concatenate(column) for column in zip(*parts, strict=True))
+    ids, group = np.unique(allocation, return_inverse=True)
+    found: dict[str, Values] = {
+        "allocation_id": ids.astype(np.int64),
+        "tensor_id": np.full(len(ids), NONE, dtype=np.int64),
+        "first_ns": np.full(len(ids), _FOREVER, dtype=np.int64),
+        "last_ns": np.full(len(ids), NONE, dtype=np.int64),
+        "size_bytes": np.zeros(len(ids), dtype=np.int64),
+    }
+    np.maximum.at(found["tensor_id"], group, tensor)
+    np.minimum.at(found["first_ns"], group, time)
+    np.maximum.at(found["last_ns"], group, time)
+    np.maximum.at(found["size_bytes"], group, size)
+    return found
+
+
+def _use_times(trace: Trace, table: Table, rows: Values) -> Values:
+    """When each tensor argument was seen: results at the end of their operator."""
+    events, event = trace.events, table["event"][rows]
+    at_end = np.isin(table["role"][rows], _OUTPUTS)
+    times: Values = events["start_ns"][event] + np.where(at_end, events["duration_ns"][event], 0)
+    return times
+
+
+def _spans(table: Table, rows: Values) -> Values:
+    """Bytes from the start of each tensor's storage to its last element; 0 if it has no strides."""
+    item = np.zeros(256, dtype=np.int64)
+    item[list(ITEM_SIZES)] = list(ITEM_SIZES.values())
+    sizes, strides = table.lists("sizes"), table.lists("strides")
+    count = np.diff(sizes.offsets)[rows]
+    has_strides = np.diff(strides.offsets)[rows] == count
+    count = np.where(has_strides, count, 0)
+    owner = np.repeat(np.arange(len(rows)), count)
+    dimension = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+    size = sizes.values[sizes.offsets[rows][owner] + dimension]
+    stride = strides.values[strides.offsets[rows][owner] + dimension]
+    last = np.zeros(len(rows), dtype=np.int64)
+    np.add.at(last, owner, (size - 1) * stride)
+    empty = np.zeros(len(rows), dtype=np.bool_)
+    empty[owner[size <= 0]] = True
+    if any(column.name == "storage_offset" for column in table.schema.columns):
+        last = last + table["storage_offset"][rows]
+    bytes_ = (last + 1) * item[table["dtype"][rows].astype(np.uint8)]
+    return np.where(has_strides & ~empty, np.maximum(bytes_, 0), 0)
+
+
+def _seen_before(recorded: dict[str, Values], seen: dict[str, Any]) -> dict[str, Values]:
+    """Blocks in use before their address was allocated, if ever, and not known from a free."""
+    allocated = recorded["allocation"] >= 0
+    freed_only = recorded["allocation_id"][~allocated]
+    first_made = np.full(len(seen["allocation_id"]), _FOREVER, dtype=np.int64)
+    place, known = _find(seen["allocation_id"], recorded["allocation_id"])
+    known &= allocated
+    np.minimum.at(first_made, place[known], recorded["start_ns"][known])
+    was_there = (seen["first_ns"] < first_made) & ~np.isin(seen["allocation_id"], freed_only)
+    was_there &= seen["size_bytes"] > 0
+    count = int(was_there.sum())
+    none = np.full(count, NONE, dtype=np.int64)
+    reused = first_made[was_there]
+    return {
+        "size_bytes": seen["size_bytes"][was_there],
+        "start_ns": none,
+        "end_ns": np.where(reused == _FOREVER, NONE, reused),
+        "last_seen_ns": np.minimum(seen["last_ns"][was_there], reused),
+        "allocation": none,
+        "free": none,
+        "allocation_id": seen["allocation_id"][was_there],
+        "tensor_id": seen["tensor_id"][was_there],
+    }
+
+
+def _find(ordered: Values, wanted: Values) -> tuple[Values, Flags]:
+    """Where each of ``wanted`` is in ``ordered``, and whether it is there at all."""
+    place = np.searchsorted(ordered, wanted)
+    known = place < len(ordered)
+    known[known] = ordered[place[known]] == wanted[known]
+    return place, known

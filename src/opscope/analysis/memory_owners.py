@@ -1,0 +1,118 @@
+"""Who made memory: the module, the operator and the Python lines behind an event."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.listing import Listing
+from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.signatures import mix
+from opscope.analysis.stacks import Stacks
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.event_tree import event_tree
+from opscope.tree.frame_text import event_texts
+
+Values = npt.NDArray[np.int64]
+
+ENGINE_PREFIX = "autograd::engine::evaluate_function: "
+OUTSIDE_MODULES = "outside modules"
+OUTSIDE_OPERATORS = "outside operators"
+NO_STACK: tuple[str, ...] = ()
+
+_MOST_FRAMES = 64
+_PARAMETER = 0
+
+
+def modules_of_events(trace: Trace, events: Values) -> list[str]:
+    """Path of the module each event worked for, as in ``Net_0.Linear_1``; -1 is no event."""
+    found = attribute_to_modules(trace)
+    names = [".".join(path) for path in found.paths]
+    paths = np.where(events >= 0, np.append(found.path, -1)[events], -1)
+    return [names[path] if path >= 0 else OUTSIDE_MODULES for path in paths.tolist()]
+
+
+def modules_of_tensors(trace: Trace) -> dict[int, str]:
+    """Path of the module that holds each tensor, by tensor id.
+
+    Parameters and their gradients are held by modules; optimizer state is held for a parameter.
+    """
+    table = trace.table("parameters")
+    path_of_module = _module_paths(trace)
+    owner: dict[int, str] = {}
+    tensor, module = table["tensor_id"].tolist(), table["module"].tolist()
+    for row in np.flatnonzero((table["module"] >= 0) & (table["tensor_id"] >= 0)).tolist():
+        owner.setdefault(tensor[row], path_of_module.get(module[row], OUTSIDE_MODULES))
+    held = np.flatnonzero((table["optimizer"] >= 0) & (table["tensor_id"] >= 0)).tolist()
+    number = (table["optimizer"].astype(np.int64) << 32 | table["parameter"]).tolist()
+    role = table["role"].tolist()
+    parameter = {number[row]: tensor[row] for row in held if role[row] == _PARAMETER}
+    for row in held:
+        of_parameter = owner.get(parameter.get(number[row], -1))
+        if of_parameter is not None:
+            owner.setdefault(tensor[row], of_parameter)
+    return owner
+
+
+def _module_paths(trace: Trace) -> dict[int, str]:
+    """Path of every module at its first call."""
+    found, calls = attribute_to_modules(trace), trace.table("python_calls")
+    kind = np.append(trace.events["kind"], EventKind.OPERATOR)[calls["event"]]
+    paths: dict[int, str] = {}
+    for row in np.flatnonzero((calls["module"] >= 0) & (kind == EventKind.MODULE_CALL)).tolist():
+        paths.setdefault(int(calls["module"][row]), found.name(int(calls["event"][row])))
+    return paths
+
+
+def operators_of_events(trace: Trace, events: Values) -> list[str]:
+    """The outermost operator around each event: what the program or autograd called.
+
+    The operator that allocates is nearly always ``aten::empty``, which explains nothing.
+    """
+    parent = event_tree(trace).parent
+    is_operator = trace.events["kind"] == EventKind.OPERATOR
+    outermost = is_operator & ~(is_operator[parent] & (parent >= 0))
+    around = np.where(outermost, np.arange(len(parent)), nearest_ancestor(parent, outermost))
+    label, texts = event_texts(trace)
+    names = [text.removeprefix(ENGINE_PREFIX) for text in texts]
+    holder = np.where(events >= 0, np.append(around, -1)[events], -1)
+    return [names[label[e]] if e >= 0 else OUTSIDE_OPERATORS for e in holder.tolist()]
+
+
+def stacks_of_events(trace: Trace, events: Values) -> list[tuple[str, ...]]:
+    """The Python stack of each event, outermost frame first; empty for none.
+
+    What the backward pass does has the stack of the forward operator it belongs to.
+    """
+    listing = Listing(trace)
+    stacks = Stacks(listing)
+    if not stacks:
+        return [NO_STACK] * len(events)
+    innermost = np.where(events >= 0, np.append(stacks.innermost, -1)[events], -1)
+    signature = _stack_signatures(listing.label, stacks.caller, innermost)
+    _, first, group = np.unique(signature, return_index=True, return_inverse=True)
+    texts = [
+        tuple(reversed(stacks.of(int(events[row]), _MOST_FRAMES)))
+        if innermost[row] >= 0
+        else NO_STACK
+        for row in first.tolist()
+    ]
+    return [texts[number] for number in group.tolist()]
+
+
+def _stack_signatures(
+    label: Values, caller: npt.NDArray[np.signedinteger[npt.NBitBase]], innermost: Values
+) -> npt.NDArray[np.uint64]:
+    """One number per stack, equal for equal texts of its frames."""
+    total = np.zeros(len(innermost), dtype=np.uint64)
+    frame = np.array(innermost)
+    for depth in range(_MOST_FRAMES):
+        rows = np.flatnonzero(frame >= 0)
+        if not rows.size:
+            break
+        place = np.uint64(mix(np.array([depth]))[0])
+        total[rows] += mix(mix(label[frame[rows]]) ^ place)
+        frame[rows] = caller[frame[rows]]
+    return total
