@@ -177,9 +177,7 @@ def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
         return np.zeros(0, dtype=np.int64)
     # Padded: a call whose event is missing calls nothing.
     kind = np.append(trace.events["kind"], EventKind.OPERATOR)[calls["event"]]
-    called = np.isin(
-        kind, (EventKind.PYTHON_CALL, EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL)
-    )
+    called = np.isin(kind, (EventKind.PYTHON_CALL, EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL))
     held = np.zeros(len(table), dtype=np.bool_)
     for owner in ("module", "optimizer"):
         owned = (table[owner] >= 0) & np.isin(table[owner], calls[owner][called])

@@ -14,8 +14,8 @@ from opscope.recording import bridge
 def check() -> None:
     """Make sure torch is there and the bridge to it is, without importing torch here.
 
-    torch is left for the program to import (see :mod:`opscope.cli.torch_import`), so a bridge that
-    may be missing is built by another process.
+    torch is left for the program to import (see :mod:`opscope.launch.torch_import`), so a bridge
+    that may be missing is built by another process.
 
     Raises:
         BridgeError: no torch, or no bridge and no way to build one.

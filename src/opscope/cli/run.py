@@ -19,9 +19,9 @@ from opscope.cli.top_operators import (
     check_row_limit,
     check_sort_key,
 )
-from opscope.cli.torch_import import when_torch_is_imported
 from opscope.errors import UsageError
 from opscope.launch import program
+from opscope.launch.torch_import import when_torch_is_imported
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"

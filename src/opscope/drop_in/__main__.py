@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 
-from opscope.drop_in import install
+from opscope.drop_in.install import install
+from opscope.errors import BridgeError
+from opscope.launch.program import Program, ProgramNotFoundError, check, run
+from opscope.launch.torch_import import when_torch_is_imported
+
+USAGE = """\
+usage: python -m opscope.drop_in SCRIPT args...
+       python -m opscope.drop_in -m MODULE args...
+
+Runs a program as python itself would, with torch.profiler recording through opscope."""
 
 
 def main() -> None:
     """Run the program named on the command line with torch.profiler on opscope."""
     arguments = sys.argv[1:]
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: python -m opscope.drop_in script.py args... | -m module args...")
-        sys.exit(0 if arguments else 2)
-    install()
-    if arguments[0] == "-m":
-        sys.argv = arguments[1:]
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = arguments
-        runpy.run_path(arguments[0], run_name="__main__")
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE)
+        return
+    is_module = arguments[:1] == ["-m"]
+    if len(arguments) < 1 + is_module:
+        sys.exit(_refuse(f"{USAGE}\n\nName the program to run."))
+    target, *own = arguments[is_module:]
+    program = Program(target, tuple(own), is_module)
+    try:
+        check(program)
+        when_torch_is_imported(_switch)
+        run(program)
+    except ProgramNotFoundError as error:
+        sys.exit(_refuse(str(error)))
+
+
+def _switch() -> None:
+    try:
+        install()
+    except BridgeError as error:
+        print(f"opscope: {error} torch.profiler is left as it is.", file=sys.stderr)
+
+
+def _refuse(message: str) -> int:
+    print(message, file=sys.stderr)
+    return ProgramNotFoundError.exit_code
 
 
 if __name__ == "__main__":

@@ -3,19 +3,28 @@
 What is replaced are the functions torch's Python profiler calls into C++ for, the classes of what
 they return, and the few Python methods that would turn columns into objects. Classes such as
 ``torch.profiler.profile`` stay what they are, so a program that imported them before the switch is
-switched as well.
+switched as well. A module that imported one of the replaced names, under whatever name, has it
+replaced too; what is held elsewhere (in a default argument, as a base class) stays torch's.
 """
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+import threading
+import warnings
+from collections.abc import Iterator
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
 
-_MISSING = object()
-_saved: list[tuple[Any, str, Any]] = []
+from opscope.errors import LifecycleError
+
+if TYPE_CHECKING:
+    from opscope.drop_in.replacements import Replacements
+
+_lock = threading.RLock()
+_saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
+_installed: Replacements | None = None
+_had_ours: set[tuple[str, str]] = set()  # globals that held what is opscope's before the switch
 
 
 class Installed:
@@ -38,53 +47,87 @@ def install() -> Installed:
 
     Raises:
         BridgeError: there is no torch.
+        LifecycleError: torch's own profiler is running.
     """
-    if not _saved:
-        from opscope.drop_in.replacements import replacements
+    global _installed
+    with _lock:
+        if _installed is None:
+            from opscope.drop_in.replacements import find_replacements
 
-        try:
-            for module, name, value in replacements():
-                _replace(module, name, value)
-        except BaseException:
-            uninstall()
-            raise
+            found = find_replacements()
+            _refuse_while_torch_profiles()
+            _had_ours.clear()
+            _had_ours.update((m.__name__, name) for m, name, _ in _globals_among(found.news))
+            try:
+                for owner, name, value in found.methods:
+                    _replace(owner, name, value)
+                for module, name, value in _globals_among(found.originals):
+                    _replace(module, name, found.originals[id(value)][1])
+            except BaseException:
+                _restore()
+                raise
+            _installed = found
     return Installed()
 
 
 def uninstall() -> None:
-    """Put every name back. Idempotent."""
-    while _saved:
-        owner, name, value = _saved.pop()
-        if value is _MISSING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, value)
+    """Put every name back, also in modules imported meanwhile. Idempotent.
+
+    A profile that is running is stopped, with a warning: torch knows nothing of it.
+    """
+    global _installed
+    with _lock:
+        if _installed is None:
+            return
+        found, _installed = _installed, None
+        from opscope.drop_in import session
+
+        if session.abandon():
+            warnings.warn(
+                "opscope.drop_in.uninstall() was called while a profile was running; what it "
+                "recorded is lost. Stop the profile first.",
+                stacklevel=2,
+            )
+        _restore()
+        for module, name, value in list(_globals_among(found.news)):
+            if (module.__name__, name) not in _had_ours:
+                setattr(module, name, found.news[id(value)][1])
 
 
 def is_installed() -> bool:
     """Whether torch.profiler records with opscope."""
-    return bool(_saved)
+    return _installed is not None
 
 
 def _replace(owner: Any, name: str, value: Any) -> None:
-    _saved.append((owner, name, vars(owner).get(name, _MISSING)))
+    _saved.append((owner, name, vars(owner)[name]))
     setattr(owner, name, value)
 
 
-def holders(module_names: list[str], name: str) -> list[Any]:
-    """Modules, of those named, that have a global ``name``; imported if need be."""
-    modules = [importlib.import_module(module) for module in module_names]
-    return [module for module in modules if name in vars(module)]
+def _restore() -> None:
+    while _saved:
+        owner, name, value = _saved.pop()
+        setattr(owner, name, value)
 
 
-def importers(original: Any, name: str) -> list[Any]:
-    """All loaded modules with a global ``name`` that is ``original``: those that imported it."""
-    found = []
-    for module in list(sys.modules.values()):
-        if getattr(module, "__dict__", {}).get(name, _MISSING) is original:
-            found.append(module)
-    return found
+def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleType, str, Any]]:
+    """Module, name and value of every global of a module not ours that is one of ``values``."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name.partition(".")[0] == "opscope":
+            continue
+        # Lazy modules answer getattr by importing; only what they already hold counts.
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if id(value) in values and values[id(value)][0] is value:
+                yield module, name, value
 
 
-Replacement = tuple[Any, str, Any]
-Function = Callable[..., Any]
+def _refuse_while_torch_profiles() -> None:
+    from torch._C import _autograd
+
+    from opscope import _native
+
+    if _autograd._profiler_enabled() and _native.statistics()["wanted"] == 0:
+        raise LifecycleError(
+            "torch's own profiler is running, and could not be stopped any more once opscope "
+            "stands in its place. Stop it, then call opscope.drop_in.install()."
+        )

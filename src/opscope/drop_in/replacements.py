@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from opscope.drop_in import (
@@ -19,11 +22,11 @@ from opscope.drop_in.event_list import EventList
 from opscope.drop_in.formatted_times import FormattedTimesMixin
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.drop_in.function_event_avg import FunctionEventAvg
-from opscope.drop_in.install import Replacement, importers
 from opscope.drop_in.kineto_event import KinetoEvent, ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord
 from opscope.drop_in.profiler_event import ProfilerEvent
 from opscope.observer import ExecutionTraceObserver
+from opscope.recording import bridge
 
 _PROFILER = {
     "_ExtraFields_TorchOp": extra_fields.ExtraFieldsTorchOp,
@@ -70,42 +73,68 @@ _EVENTS = {
 }
 
 
-def replacements() -> Iterator[Replacement]:
-    """Owner, name and new value of everything that is replaced.
+@dataclass(frozen=True)
+class Replacements:
+    """What stands in for what.
 
-    Every module that imported one of these names has it replaced too.
+    Attributes:
+        methods: class, name and function, of methods.
+        originals: by ``id()`` of each of torch's functions and classes: it, and what replaces it.
+        news: the other way round, by ``id()`` of ours.
     """
-    import torch.autograd.profiler as autograd_profiler
+
+    methods: tuple[tuple[type, str, Any], ...]
+    originals: dict[int, tuple[Any, Any]]
+    news: dict[int, tuple[Any, Any]]
+
+
+def find_replacements() -> Replacements:
+    """What to replace in the torch that is installed; what it does not have is left out.
+
+    Raises:
+        BridgeError: there is no torch.
+    """
+    bridge.load()
     import torch.autograd.profiler_util as profiler_util
     import torch.profiler
     from torch._C import _autograd, _profiler
 
-    for home, values in (
-        (_autograd, _BACKEND),
-        (_profiler, _PROFILER),
-        (profiler_util, _EVENTS),
-    ):
-        for name, value in values.items():
-            original = getattr(home, name, None)
-            if original is None:
-                continue
-            for module in importers(original, name):
-                yield module, name, value
-    for module in importers(torch.profiler.ExecutionTraceObserver, "ExecutionTraceObserver"):
-        yield module, "ExecutionTraceObserver", ExecutionTraceObserver
-    yield from _profiler_type(_autograd._profiler_type)
-    for owner, name, method in (
-        (autograd_profiler.profile, "_ensure_function_events", methods.ensure_function_events),
-        (autograd_profiler.profile, "_parse_kineto_results", methods.parse_kineto_results),
-        (autograd_profiler.profile, "export_chrome_trace", methods.export_chrome_trace),
-        (autograd_profiler.emit_nvtx, "__enter__", methods.enter_nvtx),
-        (autograd_profiler.emit_nvtx, "__exit__", methods.exit_nvtx),
-        (torch.profiler.profiler._KinetoProfile, "export_chrome_trace", methods.export_last_cycle),
-    ):
-        yield owner, name, method
+    pairs = [
+        (getattr(home, name), new)
+        for home, values in (
+            (_autograd, _BACKEND),
+            (_profiler, _PROFILER),
+            (profiler_util, _EVENTS),
+        )
+        for name, new in values.items()
+        if hasattr(home, name)
+    ]
+    pairs.append((_autograd._profiler_type, _profiler_type(_autograd._profiler_type)))
+    if importlib.util.find_spec("torch.profiler._chrome_trace_export") is not None:
+        exporter = importlib.import_module("torch.profiler._chrome_trace_export")
+        pairs.append((exporter.export_chrome_trace, methods.export_result))
+    news = {id(new): (new, original) for original, new in pairs}
+    # Part of opscope's own interface as well: who has it may have it from there.
+    pairs.append((torch.profiler.ExecutionTraceObserver, ExecutionTraceObserver))
+    originals = {id(original): (original, new) for original, new in pairs}
+    return Replacements(_methods(), originals, news)
 
 
-def _profiler_type(original: Callable[[], Any]) -> Iterator[Replacement]:
+def _methods() -> tuple[tuple[type, str, Any], ...]:
+    from torch.autograd.profiler import emit_nvtx, profile
+    from torch.profiler.profiler import _KinetoProfile
+
+    return (
+        (profile, "_ensure_function_events", methods.ensure_function_events),
+        (profile, "_parse_kineto_results", methods.parse_kineto_results),
+        (profile, "export_chrome_trace", methods.export_chrome_trace),
+        (emit_nvtx, "__enter__", methods.enter_nvtx),
+        (emit_nvtx, "__exit__", methods.exit_nvtx),
+        (_KinetoProfile, "export_chrome_trace", methods.export_last_cycle),
+    )
+
+
+def _profiler_type(original: Callable[[], Any]) -> Callable[[], Any]:
     """``_profiler_type``, which cannot tell the kinds of session apart that are all opscope."""
     from torch._C._profiler import ActiveProfilerType
 
@@ -114,5 +143,4 @@ def _profiler_type(original: Callable[[], Any]) -> Iterator[Replacement]:
         kind = session.active_kind()
         return getattr(ActiveProfilerType, kind) if kind else original()
 
-    for module in importers(original, "_profiler_type"):
-        yield module, "_profiler_type", profiler_type
+    return profiler_type

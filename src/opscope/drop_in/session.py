@@ -154,6 +154,14 @@ def _end(complaint: str) -> _Session:
     return session
 
 
+def abandon() -> bool:
+    """Stop whatever runs, and throw away what was recorded; False if nothing ran."""
+    if _current is None:
+        return False
+    _end("stopped meanwhile")
+    return True
+
+
 def active_kind() -> str:
     """What runs, if it is not a profile: ``LEGACY``, ``NVTX`` or ``ITT``; else empty."""
     session = _current

@@ -17,7 +17,10 @@ def send(number):
 
 def run(program):
     done = subprocess.run(
-        [sys.executable, "-c", START + program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", START + program],
+        preexec_fn=lambda: signal.signal(
+            signal.SIGHUP, signal.SIG_DFL
+        ),  # nohup ignores it, capture_output=True, text=True, timeout=60
     )
     return done.returncode, done.stdout.splitlines()
 

@@ -11,7 +11,7 @@ FAKE_TORCH = "import os\nthreads = os.environ.get('OMP_NUM_THREADS')\nimport tor
 
 START = """
 import sys
-from opscope.cli.torch_import import when_torch_is_imported
+from opscope.launch.torch_import import when_torch_is_imported
 assert "torch" not in sys.modules
 finders = list(sys.meta_path)
 when_torch_is_imported(lambda: print("began", sys.modules["torch"].threads))

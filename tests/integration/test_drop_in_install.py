@@ -1,0 +1,190 @@
+"""The switch itself: what it reaches, that it leaves nothing behind, and how programs are run."""
+
+import subprocess
+import sys
+import types
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="switches torch.profiler")
+
+from torch._C._autograd import _enable_profiler as torch_enable  # noqa: E402
+from torch.autograd.profiler_util import EventList as AnotherNameForIt  # noqa: E402
+
+import opscope.drop_in  # noqa: E402
+from opscope.drop_in import kineto_event  # noqa: E402
+from opscope.errors import LifecycleError  # noqa: E402
+
+
+def recorded_by_opscope(prof):
+    return isinstance(prof.profiler.kineto_results, kineto_event.ProfilerResult)
+
+
+def snapshot():
+    """Every global of every module, and the attributes of torch's profiler classes."""
+    owners = {
+        name: module
+        for name, module in sys.modules.items()
+        if isinstance(module, types.ModuleType) and name.partition(".")[0] != "opscope"
+    }
+    classes = (
+        torch.autograd.profiler.profile,
+        torch.autograd.profiler.emit_nvtx,
+        torch.profiler.profiler._KinetoProfile,
+    )
+    owners |= {cls.__qualname__: cls for cls in classes}
+    return {(name, key): value for name, o in owners.items() for key, value in vars(o).items()}
+
+
+def test_uninstall_restores_every_name():
+    before = snapshot()
+    with opscope.drop_in.install():
+        changed = {where for where, value in snapshot().items() if before.get(where) is not value}
+    after = snapshot()
+
+    assert len(changed) > 50, "the snapshot sees what is replaced"
+    assert [where for where, value in before.items() if after.get(where) is not value] == []
+
+
+def test_both_are_idempotent():
+    opscope.drop_in.install()
+    opscope.drop_in.install()
+    assert opscope.drop_in.is_installed()
+    opscope.drop_in.uninstall()
+    opscope.drop_in.uninstall()
+    assert not opscope.drop_in.is_installed()
+
+
+def test_names_imported_before_under_another_name_are_switched():
+    original = AnotherNameForIt
+    with opscope.drop_in.install():
+        assert AnotherNameForIt is torch.autograd.profiler_util.EventList is not original
+    assert AnotherNameForIt is original
+
+
+def test_modules_that_import_names_meanwhile_get_torchs_back():
+    with opscope.drop_in.install():
+        late = types.ModuleType("late_comer")
+        sys.modules["late_comer"] = late
+        exec("from torch.autograd.profiler_util import EventList as Events", vars(late))
+        during = late.Events
+    del sys.modules["late_comer"]
+    assert late.Events is torch.autograd.profiler_util.EventList is not during
+
+
+def test_modules_that_have_opscopes_own_classes_keep_them():
+    owner = types.ModuleType("owner_of_ours")
+    sys.modules["owner_of_ours"] = owner
+    exec("from opscope.drop_in.event_list import EventList", vars(owner))
+    ours = owner.EventList
+    with opscope.drop_in.install():
+        pass
+    del sys.modules["owner_of_ours"]
+    assert owner.EventList is ours
+
+
+def test_profiles_record_with_opscope_only_while_installed():
+    with opscope.drop_in.install(), torch.profiler.profile() as inside:
+        torch.ones(2).neg()
+    with torch.profiler.profile() as outside:
+        torch.ones(2).neg()
+
+    assert recorded_by_opscope(inside) and not recorded_by_opscope(outside)
+    assert [e.name for e in inside.events()] == [e.name for e in outside.events()]
+
+
+def test_it_is_refused_while_torchs_own_profiler_runs():
+    with torch.profiler.profile(), pytest.raises(LifecycleError, match="Stop it"):
+        opscope.drop_in.install()
+    assert not opscope.drop_in.is_installed()
+
+
+def test_torchs_own_profiler_cannot_be_started_beside_it():
+    # GIVEN a program that kept torch's function where no switch reaches it
+    kept = {"enable": torch_enable}
+    config = torch._C._profiler.ProfilerConfig(
+        torch._C._profiler.ProfilerState.KINETO,
+        *[False] * 5,
+        torch._C._profiler._ExperimentalConfig(),
+    )
+    with opscope.drop_in.install(), torch.profiler.profile() as prof:
+        with pytest.raises(RuntimeError, match="already enabled"):
+            kept["enable"](config, {torch.profiler.ProfilerActivity.CPU})
+        torch.ones(2).neg()
+    assert "aten::neg" in [event.name for event in prof.events()]
+
+
+def test_uninstalling_in_the_middle_of_a_profile_stops_it_and_says_so():
+    opscope.drop_in.install()
+    torch.profiler.profile().start()
+    with pytest.warns(UserWarning, match="what it recorded is lost"):
+        opscope.drop_in.uninstall()
+    assert not torch.autograd.profiler._is_profiler_enabled
+    with torch.profiler.profile() as prof:
+        torch.ones(2)
+    assert not recorded_by_opscope(prof)
+
+
+def test_a_second_profile_is_refused_in_torchs_words():
+    with opscope.drop_in.install(), torch.profiler.profile() as outer:
+        with pytest.raises(RuntimeError, match="Profiler is already enabled on this thread"):
+            torch.profiler.profile().start()
+        torch.ones(2).neg()
+    assert "aten::neg" in [event.name for event in outer.events()]
+
+
+def test_switching_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with opscope.drop_in.install():
+            pass
+
+
+# -- python -m opscope.drop_in ---------------------------------------------------------------------
+
+PROGRAM = """
+import sys
+assert "torch" not in sys.modules, "torch reads its environment when the program imports it"
+import torch
+with torch.profiler.profile() as prof:
+    torch.ones(2).neg()
+print(__name__, sys.argv[1:], type(prof.profiler.kineto_results).__module__)
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def call(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "opscope.drop_in", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return call
+
+
+@pytest.mark.parametrize("how", [["program.py"], ["-m", "program"]], ids=["script", "module"])
+def test_programs_run_as_under_python_but_switched(run, how):
+    done = run(*how, "-m", "--flag")
+    assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.kineto_event\n"
+    assert done.returncode == 7
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["-m"], ["missing.py"], ["-m", "missing"]])
+def test_what_cannot_run_is_refused(run, arguments):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr and done.stderr.strip()
+
+
+def test_help_says_how(run):
+    done = run("--help")
+    assert done.returncode == 0 and "python -m opscope.drop_in SCRIPT" in done.stdout
