@@ -15,12 +15,17 @@ def send(number):
 """
 
 
+def restore_hang_up():
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
+
+
 def run(program):
     done = subprocess.run(
         [sys.executable, "-c", START + program],
-        preexec_fn=lambda: signal.signal(
-            signal.SIGHUP, signal.SIG_DFL
-        ),  # nohup ignores it, capture_output=True, text=True, timeout=60
+        preexec_fn=restore_hang_up,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     return done.returncode, done.stdout.splitlines()
 
