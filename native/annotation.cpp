@@ -22,6 +22,12 @@ class Annotation {
       : name(std::move(given_name)), args(std::move(args)) {
     if (name.c_str() == nullptr) throw nb::python_error();  // half a surrogate pair is no text
   }
+  Annotation(const Annotation&) = delete;
+  Annotation& operator=(const Annotation&) = delete;
+  // One that was never left ends here: the stack must not keep the address of what is gone.
+  ~Annotation() {
+    while (open_ != 0) exit();
+  }
 
   void enter() {
     Recorder& recorder = Recorder::instance();
@@ -29,12 +35,12 @@ class Annotation {
     ThreadLog* log = Recorder::this_thread();
     if (log == nullptr) return;
     Record* record = log->open_span(key());
+    ++open_;  // also if it was dropped: it has its place on the stack
     if (record == nullptr) return;
     fill_annotation(*record, RecordKind::kAnnotation, name_id(recorder, *log, name.c_str()));
     if (args && (recorder.wanted() & kWantInputs) != 0) record->arena = put_args(log->arena());
     record->ticks = now_ticks();
     log->publish_span();
-    ++open_;
   }
 
   void exit() {

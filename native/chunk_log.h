@@ -38,17 +38,21 @@ class ChunkLog {
     }
   }
 
-  // [owner] The next record to fill in, or nullptr if there is no memory left for it.
+  // [owner] The next record to fill in, or nullptr if there is no memory left for it, or if the last
+  // one was not published yet: looking at an argument may, in spite of all care, run code that is
+  // recorded itself.
   Record* next_record(uint64_t arena_block) {
     if (cursor_ == limit_) [[unlikely]] {
-      if (!add_chunk(arena_block)) return nullptr;
+      if (cursor_ != end_ || !add_chunk(arena_block)) return nullptr;
     }
+    limit_ = cursor_;
     return cursor_;
   }
 
   // [owner] Makes the record from next_record() visible to readers.
   void publish() {
     ++cursor_;
+    limit_ = end_;
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
@@ -99,12 +103,13 @@ class ChunkLog {
     }
     tail_ = chunk;
     cursor_ = chunk->records;
-    limit_ = chunk->records + Chunk::kRecords;
+    end_ = chunk->records + Chunk::kRecords;
     return true;
   }
 
   Record* cursor_ = nullptr;
-  Record* limit_ = nullptr;
+  Record* limit_ = nullptr;  // where next_record() has to think: the end, or a record being filled in
+  Record* end_ = nullptr;    // of the chunk being written to
   std::atomic<uint64_t> count_{0};
   std::atomic<Chunk*> head_{nullptr};  // set by the owner once, then by readers only
   Chunk* tail_ = nullptr;

@@ -174,6 +174,11 @@ struct PlainImpl : c10::TensorImpl {
            !(impl.*&PlainImpl::matches_python_custom)(SizesStridesPolicy::CustomStrides);
   }
   static c10::Device device(const c10::TensorImpl& impl) { return (impl.*&PlainImpl::device_default)(); }
+  static c10::Layout layout(const c10::TensorImpl& impl) {
+    if (!impl.is_python_dispatch()) [[likely]]
+      return impl.layout();
+    return impl.is_sparse() ? c10::kSparse : impl.is_mkldnn() ? c10::kMkldnn : c10::kStrided;
+  }
 };
 
 bool put_tag(Arena& arena, Tag tag, uint64_t detail = 0);
@@ -225,7 +230,7 @@ bool put_tensor(Arena& arena, const at::Tensor& tensor) {
   if (impl->has_symbolic_sizes_strides() || tensor.is_nested() || !PlainImpl::has_sizes(*impl)) {
     return put_unsized_tensor(arena, impl);
   }
-  const c10::Layout layout = impl->layout();
+  const c10::Layout layout = PlainImpl::layout(*impl);
   const bool has_strides = layout == c10::kStrided;
   const bool has_version = impl->version_counter().enabled();
   c10::StorageImpl* storage = impl->has_storage() ? impl->unsafe_storage().unsafeGetStorageImpl() : nullptr;

@@ -153,6 +153,20 @@ TEST(an_open_span_keeps_its_chunk_and_no_other) {
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{6 * kChunk});
 }
 
+TEST(a_record_being_filled_in_is_not_handed_out_again) {
+  BlockPool pool;
+  ChunkLog log(pool);
+  for (size_t i = 0; i < 2 * kChunk + 1; ++i) {
+    Record* record = log.next_record(0);
+    CHECK(record != nullptr);
+    CHECK(log.next_record(0) == nullptr);
+    record->ticks = i;
+    log.publish();
+  }
+  CHECK_SAME(log.size(), 2 * kChunk + 1);
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{0, kChunk, 2 * kChunk});
+}
+
 TEST(a_log_without_memory_says_so_and_goes_on_when_there_is_some) {
   BlockPool pool;
   pool.set_budget(4 * kBlockBytes);

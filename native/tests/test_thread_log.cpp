@@ -143,6 +143,25 @@ TEST(a_span_whose_key_a_dropped_one_shares_is_not_ended_for_it) {
   CHECK(log.at(0).load_state() == SpanState::kOpen);
 }
 
+TEST(a_span_inside_the_recording_of_another_is_dropped_and_harms_neither) {
+  Log log;
+  Record* outer = log.thread.open_span(1);
+  outer->kind = RecordKind::kOperator;
+  log.open(2);
+  CHECK(log.thread.append(RecordKind::kAllocate) == nullptr);
+  log.close(2);
+  outer->ticks = log.ticks++;
+  log.thread.publish_span();
+  log.open(3);
+  log.close(3);
+  log.close(1);
+  CHECK_SAME(log.size(), 2u);
+  CHECK_SAME(log.thread.dropped().spans, 1u);
+  CHECK_SAME(log.thread.dropped().allocations, 1u);
+  CHECK_SAME(log.at(1).parent, 0u);
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+}
+
 TEST(names_are_the_same_number_for_the_same_text) {
   NameTable names;
   const uint32_t add = names.intern("aten::add");

@@ -1,0 +1,51 @@
+"""Short ways to record something and to say what a trace holds."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import opscope
+from opscope.trace.trace import Trace
+
+
+def record(program: Callable[[], Any], **options: Any) -> Trace:
+    """The trace of calling ``program``, without garbage collections it does not ask for."""
+    gc.disable()
+    try:
+        with opscope.profile(**options) as prof:
+            program()
+    finally:
+        gc.enable()
+    return prof.trace
+
+
+def names(trace: Trace) -> list[str]:
+    """Names of all events, in order."""
+    return [trace.event_name(row) for row in range(len(trace.events))]
+
+
+def parents(trace: Trace) -> dict[str, str]:
+    """Name of every event to the name of what it ran in; "" at top level. Later ones win."""
+    parent = trace.events["parent"]
+    return {
+        trace.event_name(row): trace.event_name(parent[row]) if parent[row] >= 0 else ""
+        for row in range(len(parent))
+    }
+
+
+def run_python(source: str, timeout_s: float = 120, **environment: str) -> str:
+    """Standard output of a new interpreter running ``source``; its failure is the test's."""
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
