@@ -53,7 +53,9 @@ def scalar_signatures(trace: Trace, wanted: Flags | None = None) -> Signature:
     rows = _input_rows(scalars, wanted)
     result = np.zeros(len(trace.events), dtype=np.uint64)
     argument = mix(scalars["argument"][rows])
-    _add(result, scalars["event"][rows], mix(mix(scalars["value"][rows]) ^ argument))
+    # Only one side of each sum is mixed: were both, value 0 of argument 1 and value 1 of argument 0
+    # would be the same number.
+    _add(result, scalars["event"][rows], mix(scalars["value"][rows].astype(np.uint64) + argument))
     return result
 
 
@@ -86,9 +88,9 @@ def _sizes(
     first = np.cumsum(count) - count
     dimension = np.arange(int(count.sum())) - np.repeat(first, count)
     value = sizes.values[np.repeat(start, count) + dimension]
-    place = mix(dimension) ^ np.repeat(argument, count)
+    place = mix(dimension.astype(np.uint64) + np.repeat(argument, count))
     event = np.repeat(tensors["event"][rows], count)
-    return event, mix(mix(value) ^ place)
+    return event, mix(value.astype(np.uint64) + place)
 
 
 def _add(total: Signature, event: npt.NDArray[np.integer[Any]], value: Signature) -> None:
