@@ -24,6 +24,7 @@ from opscope.drop_in.function_event import FunctionEvent
 from opscope.drop_in.function_event_avg import FunctionEventAvg
 from opscope.drop_in.kineto_event import KinetoEvent, ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord
+from opscope.drop_in.memory_profile import memory_profile
 from opscope.drop_in.profiler_event import ProfilerEvent
 from opscope.observer import ExecutionTraceObserver
 from opscope.recording import bridge
@@ -131,6 +132,7 @@ def _methods() -> tuple[tuple[type, str, Any], ...]:
         (emit_nvtx, "__enter__", methods.enter_nvtx),
         (emit_nvtx, "__exit__", methods.exit_nvtx),
         (_KinetoProfile, "export_chrome_trace", methods.export_last_cycle),
+        (_KinetoProfile, "_memory_profile", memory_profile),
     )
 
 
