@@ -1,4 +1,4 @@
-"""Spans that users and libraries name: high-level ones, left open, moved between threads, at random."""
+"""Named spans: high-level ones, left open, moved between threads, at random."""
 
 import asyncio
 import gc
