@@ -1,4 +1,4 @@
-"""Named spans: high-level ones, left open, moved between threads, at random."""
+"""Spans that users and libraries name: high-level ones, left open, ended elsewhere, at random."""
 
 import asyncio
 import gc

@@ -1,0 +1,351 @@
+"""Recordings that overlap, pause, start at odd moments, lack memory, or come by the thousand."""
+
+import gc
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import opscope
+from opscope import _native
+from opscope.options import RecordingOptions
+from opscope.recording.recorder import Recording
+from support.recorded import names, parents, record
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind():
+    before = _native.statistics()["windows"]
+    yield
+    gc.collect()
+    assert _native.statistics()["wanted"] == 0
+    assert _native.statistics()["windows"] <= before
+    assert not torch.autograd._profiler_enabled()
+    assert torch.autograd.profiler._is_profiler_enabled is False
+
+
+def test_a_profile_inside_a_profile_sees_its_own_part():
+    with opscope.profile(record_shapes=True) as outer:
+        torch.ones(1)
+        with opscope.profile(profile_memory=True) as inner:
+            torch.zeros(2)
+        torch.full((3,), 1)
+    assert [n for n in names(inner.trace) if n in ("aten::ones", "aten::zeros", "aten::full")] == [
+        "aten::zeros"
+    ]
+    assert {"aten::ones", "aten::zeros", "aten::full"} <= set(names(outer.trace))
+    assert len(inner.trace.table("allocations")) > 0 == len(outer.trace.table("allocations"))
+    assert len(outer.trace.table("tensors")) > 0 == len(inner.trace.table("tensors"))
+
+
+def test_profiles_that_overlap_without_nesting():
+    first, second = opscope.profile(), opscope.profile(record_shapes=True)
+    first.start()
+    torch.ones(1)
+    second.start()
+    torch.zeros(1)
+    first.stop()
+    torch.full((1,), 1)
+    second.stop()
+    seen = [
+        set(names(prof.trace)) & {"aten::ones", "aten::zeros", "aten::full"}
+        for prof in (first, second)
+    ]
+    assert seen == [{"aten::ones", "aten::zeros"}, {"aten::zeros", "aten::full"}]
+
+
+def test_many_recordings_at_once_with_different_options():
+    kinds = [
+        RecordingOptions(gc_pauses=False),
+        RecordingOptions(gc_pauses=False, shapes=True),
+        RecordingOptions(gc_pauses=False, operators=False),
+        RecordingOptions(gc_pauses=False, annotations=False, memory=True),
+        RecordingOptions(gc_pauses=False, overloads=True),
+        RecordingOptions(gc_pauses=False, outputs=True, shapes=True),
+    ]
+    recordings = [Recording(options) for options in kinds * 5]
+    for recording in recordings:
+        recording.start()
+    with opscope.record_function("annotated"):
+        torch.ones(2) + 1
+    for recording in recordings[::2] + recordings[1::2]:
+        recording.stop()
+    expected = set(names(recordings[0].trace))
+    for recording in recordings:
+        trace, options = recording.trace, recording.options
+        recorded = set(names(trace))
+        assert ("annotated" in recorded) == options.annotations
+        assert ("aten::add" in recorded) == options.operators
+        assert (len(trace.table("tensors")) > 0) == options.shapes
+        assert (len(trace.table("allocations")) > 0) == options.memory
+        assert (set(np.unique(trace.events["overload"])) != {-1}) == options.overloads
+        assert (1 in trace.table("tensors")["role"]) == options.outputs
+        assert recorded <= expected
+
+
+def test_starting_and_stopping_twice_changes_nothing():
+    prof = opscope.profile()
+    prof.stop()
+    prof.start()
+    torch.ones(1)
+    prof.start()
+    torch.zeros(1)
+    prof.stop()
+    recorded = names(prof.trace)
+    prof.stop()
+    assert {"aten::ones", "aten::zeros"} <= set(recorded)
+    assert names(prof.trace) == recorded
+
+
+def test_an_object_can_be_used_again():
+    prof = opscope.profile()
+    for factory in (torch.ones, torch.zeros):
+        prof.start()
+        factory(1)
+        prof.stop()
+        assert f"aten::{factory.__name__}" in names(prof.trace)
+    assert "aten::ones" not in names(prof.trace)
+
+
+def test_a_recording_runs_once():
+    recording = Recording(RecordingOptions())
+    with pytest.raises(opscope.LifecycleError, match="started and stopped"):
+        _ = recording.trace
+    recording.start()
+    recording.start()
+    with pytest.raises(opscope.LifecycleError, match="started and stopped"):
+        _ = recording.trace
+    recording.stop()
+    recording.stop()
+    with pytest.raises(opscope.LifecycleError, match="runs once"):
+        recording.start()
+    assert recording.trace is recording.trace
+
+
+def test_stopping_inside_a_span_and_starting_in_it():
+    prof = opscope.profile()
+    with opscope.record_function("around"):
+        prof.start()
+        with opscope.record_function("cut"):
+            torch.ones(1)
+            prof.stop()
+            torch.zeros(1)
+    trace = prof.trace
+    assert parents(trace)["aten::ones"] == "cut" and "around" not in names(trace)
+    assert trace.events["unfinished"][names(trace).index("cut")]
+    assert "aten::zeros" not in names(trace)
+    assert parents(record(lambda: torch.ones(1)))["aten::ones"] == ""
+
+
+class StartsInside(torch.autograd.Function):
+    prof: opscope.profile
+
+    @staticmethod
+    def forward(ctx, x):
+        StartsInside.prof.start()
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        StartsInside.prof.stop()
+        return gradient * 2
+
+
+def test_starting_in_the_middle_of_a_forward_and_stopping_in_its_backward():
+    StartsInside.prof = opscope.profile(record_shapes=True, profile_memory=True)
+    x = torch.ones(3, requires_grad=True)
+    StartsInside.apply(x).sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 2.0))
+    recorded = names(StartsInside.prof.trace)
+    assert recorded.count("aten::mul") == 1
+    assert "StartsInsideBackward" in recorded
+
+
+def test_starting_from_a_hook_of_a_backward_on_another_thread():
+    prof = opscope.profile(profile_memory=True)
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(lambda gradient: prof.start())
+
+    def work():
+        (x * x).sum().backward()
+        torch.zeros(7)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    prof.stop()
+    assert "aten::zeros" in names(prof.trace)
+
+
+def test_toggling_leaves_a_gap():
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    prof = opscope.profile()
+    with prof:
+        torch.ones(1)
+        prof.toggle_collection_dynamic(False, cpu)
+        torch.zeros(1)
+        prof.toggle_collection_dynamic(False, cpu)
+        prof.toggle_collection_dynamic(True, cpu)
+        torch.full((1,), 1)
+    assert "aten::zeros" not in names(prof.trace)
+    assert {"aten::ones", "aten::full"} <= set(names(prof.trace))
+    prof.toggle_collection_dynamic(True, cpu)
+
+
+def test_deep_nesting():
+    def down(depth):
+        with opscope.record_function("level"):
+            if depth:
+                down(depth - 1)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        trace = record(lambda: down(5000))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert trace.events["parent"].tolist() == list(range(-1, 5000))
+
+
+# -- Memory ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_budget():
+    """No memory beyond what the recorder has already."""
+    _native.set_budget(0)
+    yield
+    _native.set_budget(2**62)
+
+
+def test_a_recorder_without_memory_counts_what_it_loses_and_harms_nothing(small_budget):
+    with opscope.profile(record_shapes=True, profile_memory=True) as prof:
+        total = 0
+        for _ in range(60_000):
+            with opscope.record_function("step"):
+                total += int(torch.tensor(1) + 0)
+    assert total == 60_000
+    ledger = prof.trace.ledger
+    for source in ("events", "allocations"):
+        counts = ledger[source]
+        assert counts["dropped: memory budget"] > 0
+        assert counts["requested"] == counts["recorded"] + counts["dropped: memory budget"]
+    assert ledger["events"]["recorded"] == len(prof.trace.events)
+    # Steps themselves and what ran in them, all counted.
+    per_step = ledger["events"]["requested"] / 60_000
+    assert per_step == pytest.approx(round(per_step), abs=0.01)
+    del prof
+    _native.set_budget(2**62)
+    trace = record(lambda: torch.ones(1))
+    assert trace.ledger["events"]["dropped: memory budget"] == 0
+    assert parents(trace)["aten::ones"] == ""
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def cycle(prof):
+    with prof:
+        torch.ones(3).add_(1)
+        with opscope.record_function("left open"):
+            pass
+
+
+def memory_growth(cycles, make, use=lambda prof: None):
+    held = opscope.record_function("open all the while")
+    held.__enter__()
+    try:
+        for i in range(cycles):
+            if i == cycles // 4:
+                gc.collect()
+                before = resident_bytes(), _native.statistics()["mapped_bytes"]
+            prof = make()
+            cycle(prof)
+            use(prof)
+        gc.collect()
+        after = resident_bytes(), _native.statistics()["mapped_bytes"]
+    finally:
+        held.__exit__(None, None, None)
+    return after[0] - before[0], after[1] - before[1]
+
+
+def test_two_thousand_cycles_take_no_memory():
+    resident, mapped = memory_growth(2000, opscope.profile)
+    assert mapped <= 0
+    assert resident < 4 << 20
+
+
+def test_cycles_that_are_looked_at_take_no_memory():
+    def make():
+        return opscope.profile(record_shapes=True, profile_memory=True, with_modules=True)
+
+    resident, mapped = memory_growth(400, make, use=lambda prof: len(prof.trace.events))
+    assert mapped <= 0
+    assert resident < 4 << 20
+
+
+def test_cycles_with_python_calls_take_no_memory():
+    resident, mapped = memory_growth(
+        400, lambda: opscope.profile(with_stack=True), use=lambda prof: prof.trace
+    )
+    assert mapped <= 0
+    assert resident < 4 << 20
+
+
+def test_one_object_started_and_stopped_many_times_takes_no_memory():
+    prof = opscope.profile()
+    resident, mapped = memory_growth(1000, lambda: prof)
+    assert mapped <= 0
+    assert resident < 4 << 20
+
+
+@pytest.mark.slow
+def test_ten_thousand_cycles_take_no_memory():
+    resident, mapped = memory_growth(10_000, opscope.profile, use=lambda prof: prof.trace)
+    assert mapped <= 0
+    assert resident < 4 << 20
+
+
+def test_a_recording_thrown_away_while_running_stops():
+    prof = opscope.profile()
+    prof.start()
+    assert _native.statistics()["wanted"] != 0
+    del prof
+    gc.collect()
+    assert _native.statistics()["wanted"] == 0
+    assert _native.gc_callback not in gc.callbacks
+
+
+def test_looking_at_one_trace_while_others_are_recorded_and_thrown_away():
+    stop = threading.Event()
+    failures = []
+
+    def churn():
+        while not stop.is_set():
+            with opscope.profile(record_shapes=True):
+                torch.ones(5).sum()
+
+    def look():
+        for _ in range(15):
+            with opscope.profile(record_shapes=True) as prof:
+                for _ in range(100):
+                    torch.ones(5).sum()
+            trace = prof.trace
+            own = [n for n in names(trace) if n == "aten::sum"]
+            if len(own) < 100 or trace.ledger["arguments"]["dropped: unreadable"]:
+                failures.append(trace.ledger)
+
+    churning = [threading.Thread(target=churn) for _ in range(2)]
+    looking = [threading.Thread(target=look) for _ in range(2)]
+    for thread in churning + looking:
+        thread.start()
+    for thread in looking:
+        thread.join()
+    stop.set()
+    for thread in churning:
+        thread.join()
+    assert failures == []
