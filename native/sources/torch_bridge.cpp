@@ -2,6 +2,7 @@
 // torch that is installed there, loaded next to the core, and does two things: it registers
 // callbacks with at::RecordFunction that append records, and it stands in the thread-local slot
 // where torch looks for somebody to report memory to.
+#include <ATen/SparseTensorImpl.h>
 #include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -15,6 +16,7 @@
 #include <charconv>
 #include <cstdio>
 #include <mutex>
+#include <typeinfo>
 #include <vector>
 
 #include "core_api.h"
@@ -50,6 +52,9 @@ uint32_t wanted() { return core->wanted->load(std::memory_order_relaxed); }
 // are recorded together that address must not be reused. A weak reference ensures it: it keeps the
 // struct of some 200 bytes, never the tensor's data. The owning thread appends to its list and any
 // thread may release what was published, but only between recordings.
+//
+// Only classes that let go of everything with the last strong reference are held. Others (nested,
+// compressed sparse, quantized, functorch's wrappers) keep further tensors until they are destroyed.
 class HeldTensors {
  public:
   static constexpr uint64_t kMaxHeld = (512u << 20) / sizeof(c10::TensorImpl);
@@ -63,6 +68,7 @@ class HeldTensors {
     }
     const void*& slot = cache_[(reinterpret_cast<uintptr_t>(impl) >> 6) % cache_.size()];
     if (slot == impl) return;  // held since this recording began
+    if (!is_empty_once_dead(*impl)) return;
     slot = impl;
     if (held_.fetch_add(1, std::memory_order_relaxed) >= kMaxHeld) {
       held_.fetch_sub(1, std::memory_order_relaxed);
@@ -132,6 +138,11 @@ class HeldTensors {
       c10::raw::weak_intrusive_ptr::decref(head_->items[head_used_]);
       held_.fetch_sub(1, std::memory_order_relaxed);
     }
+  }
+
+  static bool is_empty_once_dead(const c10::TensorImpl& impl) {
+    const std::type_info& type = typeid(impl);
+    return type == typeid(c10::TensorImpl) || type == typeid(at::SparseTensorImpl);
   }
 
   static std::mutex& mutex() {

@@ -210,3 +210,57 @@ def test_recording_keeps_no_tensor_alive():
         assert tensor() is None
         assert storage() is None
     assert (prof.trace.table("allocations")["size_bytes"] == -4000).any()
+
+
+def compressed_sparse():
+    rows, columns = torch.tensor([0, 2]), torch.arange(2)
+    torch.sparse_csr_tensor(rows, columns, torch.ones(2), (1, 2)) * 2
+
+
+def sparse():
+    torch.sparse_coo_tensor(torch.arange(3)[None], torch.ones(3), (3,)) * 2
+
+
+def quantized():
+    scales, zeros = torch.ones(4), torch.zeros(4)
+    torch.quantize_per_channel(torch.ones(4, 2), scales, zeros, 0, torch.qint8).dequantize()
+
+
+def nested():
+    torch.nested.nested_tensor([torch.ones(3), torch.ones(2)]) * 2
+
+
+def vectorized():
+    torch.vmap(lambda row: row * 2 + 1)(torch.ones(4, 3))
+
+
+def differentiated():
+    torch.func.grad(lambda x: (x * 2 + 1).sum())(torch.ones(4))
+
+
+def pushed_forward():
+    torch.func.jvp(torch.sin, (torch.ones(3),), (torch.ones(3),))
+
+
+def without_mutation():
+    torch.func.functionalize(lambda x: (x * 2).add_(1))(torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        compressed_sparse,
+        sparse,
+        quantized,
+        nested,
+        vectorized,
+        differentiated,
+        pushed_forward,
+        without_mutation,
+    ],
+)
+def test_recording_keeps_nothing_alive_that_a_tensor_is_made_of(program):
+    program()
+    trace = record(program, record_shapes=True, profile_memory=True)
+    sizes = trace.table("allocations")["size_bytes"]
+    assert len(sizes) > 0 and sizes.sum() == 0
