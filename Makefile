@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NPM = PYTHON="$(CURDIR)/$(BIN)/python" web/npm
 STAMPS := $(VENV)/stamps
 
 # A change to one of these means that the compiled core has to be built again. Python files are used
@@ -15,7 +16,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test lint typecheck format format-check bench native-test web-test \
-  report-page package-test clean
+  report-page browser package-test clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -57,15 +58,27 @@ native-test: $(STAMPS)/dependencies ## Test the native core under the address an
 	  ctest --test-dir $$folder --output-on-failure || exit 1; \
 	done
 
-web-test: ## Test the program inside the HTML report (needs Node 20.19 or newer)
-	npm --prefix web ci
-	npm --prefix web run check
-	npm --prefix web run format-check
-	npm --prefix web test
+web-test: $(STAMPS)/venv ## Test the program inside the HTML report, and that the package has its newest build
+	$(NPM) ci --no-audit --no-fund
+	$(NPM) run check
+	$(NPM) run format-check
+	$(NPM) test
+	rm -rf build/report-bundle
+	$(NPM) run build -- --outDir ../build/report-bundle
+	diff -r build/report-bundle src/opscope/report/bundle || { \
+	  echo "The report's bundle is not what web/ builds. Run: make report-page" >&2; exit 1; }
 
-report-page: ## Build that program into the package, after any change in web/
-	npm --prefix web ci
-	npm --prefix web run build
+report-page: $(STAMPS)/venv ## Build that program into the package, after any change in web/
+	$(NPM) ci --no-audit --no-fund
+	$(NPM) run build
+
+browser: ## Install the Chromium that the report's tests open it in, where that is possible
+	@if command -v chromium google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	    apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
+	    echo "Chromium could not be installed: the tests in a browser will be skipped." >&2; \
+	else echo "No Chromium here: the tests in a browser will be skipped." >&2; fi
 
 package-test: $(STAMPS)/venv ## Does a plain `pip install .` work, with build isolation and no torch?
 	rm -rf build/package-test
@@ -75,7 +88,7 @@ package-test: $(STAMPS)/venv ## Does a plain `pip install .` work, with build is
 	cd build/package-test && bin/opscope --version
 
 clean: ## Remove everything that these commands made
-	rm -rf $(VENV) build demo-out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build demo-out web/node_modules web/.node .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # A torch that this Python already has is used; otherwise the pinned one is installed.
 $(STAMPS)/venv:

@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { defineConfig } from "vitest/config";
 import type { Plugin } from "vite";
 import { sourceHash } from "./source_hash.ts";
@@ -7,16 +7,22 @@ import { sourceHash } from "./source_hash.ts";
 const BUNDLE = join(import.meta.dirname, "../src/opscope/report/bundle");
 
 // Recorded beside the bundle, so that a check without node can tell whether it is stale.
-const recordSources: Plugin = {
-  name: "record-sources",
-  apply: "build",
-  closeBundle() {
-    writeFileSync(join(BUNDLE, "sources.sha256"), `${sourceHash(import.meta.dirname)}\n`);
-  },
-};
+function recordSources(): Plugin {
+  let folder = BUNDLE;
+  return {
+    name: "record-sources",
+    apply: "build",
+    configResolved(config) {
+      folder = resolve(config.root, config.build.outDir);
+    },
+    closeBundle() {
+      writeFileSync(join(folder, "sources.sha256"), `${sourceHash(import.meta.dirname)}\n`);
+    },
+  };
+}
 
 export default defineConfig({
-  plugins: [recordSources],
+  plugins: [recordSources()],
   build: {
     outDir: BUNDLE,
     emptyOutDir: true,
