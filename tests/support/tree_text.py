@@ -1,0 +1,87 @@
+"""Event trees as indented lines, of opscope and of torch.profiler alike."""
+
+from __future__ import annotations
+
+import gc
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+import opscope
+
+PYTHON_FUNCTION = re.compile(r"^(.*\.pyx?|<.*>)\(\d+\): ")
+C_FUNCTION = re.compile(r"^<built-in |^<method |^<slot wrapper |^<class ")
+# What a profiler does to start and stop is not part of the program.
+OF_PROFILERS = re.compile(r"^torch/profiler/profiler\.py|^weakref\.py")
+
+WITHOUT_LINES = (
+    (re.compile(r"\((\d+)\): "), "(...): "),
+    (re.compile(r" object at 0x[0-9a-fA-F]+>"), " object>"),
+)
+
+# From 3.12 on the two hear of C functions in different ways, and of other ones.
+SAME_FUNCTIONS = sys.version_info < (3, 12)
+
+
+def name_of(node: Any) -> str:
+    """The node's name, without what differs from run to run or from version to version."""
+    name = str(node.name)
+    for pattern, replacement in WITHOUT_LINES:
+        name = pattern.sub(replacement, name)
+    return name
+
+
+def lines(
+    nodes: Iterable[Any], with_functions: bool = True, with_modules: bool = True, depth: int = 0
+) -> list[str]:
+    """Two spaces per level; what is left out has what it called in its place."""
+    found = []
+    for node in nodes:
+        name = str(node.name)
+        if OF_PROFILERS.match(name):
+            continue
+        is_function = PYTHON_FUNCTION.match(name) or C_FUNCTION.match(name)
+        is_module = name.startswith("nn.Module: ")
+        shown = (with_functions or not is_function) and (with_modules or not is_module)
+        if shown:
+            found.append("  " * depth + name_of(node))
+        found += lines(node.children, with_functions, with_modules, depth + shown)
+    return found
+
+
+def inside(roots: Iterable[Any]) -> list[Any]:
+    """What the program did, without the functions around the profiler."""
+    pending = list(roots)
+    found = list(pending)
+    while pending:
+        node = pending.pop()
+        if node.name.endswith(f": {_profiled.__name__}"):
+            found = list(node.children)
+        pending += node.children
+    return found
+
+
+def ours(program: Callable[[], object], **options: Any) -> Any:
+    """The finished opscope.profile of a program."""
+    return _profiled(opscope.profile, program, options)
+
+
+def theirs(program: Callable[[], object], **options: Any) -> list[Any]:
+    """torch.profiler's event tree of a program."""
+    prof = _profiled(torch.profiler.profile, program, options)
+    roots: list[Any] = prof.profiler.kineto_results.experimental_event_tree()
+    return roots
+
+
+def _profiled(profiler: Any, program: Callable[[], object], options: dict[str, Any]) -> Any:
+    gc.collect()
+    gc.disable()
+    try:
+        with profiler(activities=[torch.profiler.ProfilerActivity.CPU], **options) as prof:
+            program()
+    finally:
+        gc.enable()
+    return prof
