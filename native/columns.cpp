@@ -34,10 +34,6 @@ uint32_t want_of(RecordKind kind) {
   }
 }
 
-bool is_python(RecordKind kind) {
-  return kind >= RecordKind::kPythonCall && kind <= RecordKind::kOptimizerCall;
-}
-
 class WindowDecoder {
  public:
   WindowDecoder(Recorder& recorder, const Window& window, PythonNames* python,
@@ -95,6 +91,8 @@ class WindowDecoder {
   void collect_ends(const Slice& slice) {
     for_each_record(slice, [&](uint64_t, const Record& record) {
       if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
+      const bool of_python = record.scope != static_cast<uint8_t>(EndOf::kSpan);
+      if (of_python && (window_.wants & kWantPython) == 0) return;
       ends_.add(record, slice.thread.get());
     });
   }
@@ -104,7 +102,7 @@ class WindowDecoder {
     thread.log = slice.thread;
     thread.system_thread_id = slice.thread->system_thread_id;
     for (const InitialStack& stack : window_.initial_stacks) {
-      if (stack.native_thread == slice.thread->native_thread) add_initial_frames(thread, stack);
+      if (is_of(stack, *slice.thread)) add_initial_frames(thread, stack);
     }
     // For each record of the slice, the ordinal of the span it is or is inside of: a span the
     // window does not want hands its children to its own parent.
@@ -123,14 +121,19 @@ class WindowDecoder {
   // Threads that recorded nothing still were somewhere in Python.
   void collect_idle_threads() {
     for (const InitialStack& stack : window_.initial_stacks) {
-      const bool known = std::any_of(window_.slices.begin(), window_.slices.end(), [&](const Slice& slice) {
-        return slice.thread->native_thread == stack.native_thread;
-      });
+      const bool known = std::any_of(window_.slices.begin(), window_.slices.end(),
+                                     [&](const Slice& slice) { return is_of(stack, *slice.thread); });
       if (known) continue;
       ThreadSpans& thread = threads_.emplace_back();
       thread.system_thread_id = stack.system_thread_id;
       add_initial_frames(thread, stack);
     }
+  }
+
+  // A thread that began in the window may have the handle of one that ended there.
+  static bool is_of(const InitialStack& stack, const ThreadLog& thread) {
+    return stack.native_thread == thread.native_thread &&
+           (stack.system_thread_id == 0 || stack.system_thread_id == thread.system_thread_id);
   }
 
   void add_initial_frames(ThreadSpans& thread, const InitialStack& stack) {
@@ -143,11 +146,10 @@ class WindowDecoder {
       record.kind = RecordKind::kPythonCall;
       thread.initial.push_back(record);
     }
-    // Innermost first, because of two frames of one function the inner one ends first.
     thread.initial_ends.assign(thread.initial.size(), UINT64_MAX);
-    for (size_t i = thread.initial.size(); i-- > 0;) {
+    for (size_t i = 0; i < thread.initial.size(); ++i) {
       Record& record = thread.initial[i];
-      const uint64_t end = ends_.take(record.end, window_.started.ticks);
+      const uint64_t end = ends_.end_of_started(record.end, window_.started.ticks);
       if (end == UINT64_MAX) continue;
       thread.initial_ends[i] = end;
       record.store_end(end);

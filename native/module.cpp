@@ -195,11 +195,18 @@ class RecordedPython final : public PythonNames {
 };
 
 uint32_t open_window(uint32_t wants, bool all_threads) {
+#ifdef Py_GIL_DISABLED
+  if ((wants & (kWantPython | kWantModules)) != 0) {
+    throw std::runtime_error(
+        "Python calls and modules cannot be recorded without the GIL; leave out "
+        "with_stack and with_modules, or set PYTHON_GIL=1");
+  }
+#endif
   Recorder& recorder = Recorder::instance();
   PythonCalls& python = PythonCalls::instance();
   const uint32_t id = recorder.open_window(wants, all_threads);
   python.configure(recorder.wanted());
-  if ((wants & kWantPython) != 0) recorder.set_initial_stacks(id, python.capture_stacks());
+  recorder.set_initial_stacks(id, python.begin_window(wants));
   return id;
 }
 
@@ -212,7 +219,10 @@ void close_window(uint32_t id) {
 void pause_window(uint32_t id, bool paused) {
   Recorder& recorder = Recorder::instance();
   recorder.pause_window(id, paused);
-  PythonCalls::instance().configure(recorder.wanted());
+  PythonCalls& python = PythonCalls::instance();
+  python.configure(recorder.wanted());
+  const auto window = recorder.window(id);
+  if (!paused && window != nullptr && window->open) python.resume_window(*window);
 }
 
 void discard_window(uint32_t id) {
@@ -223,10 +233,11 @@ void discard_window(uint32_t id) {
   if (recorder.statistics().windows == 0) python.forget();
 }
 
-void set_up_python(const std::string& hidden_folder, const std::string& shown_file, nb::handle module_class,
-                   nb::handle module_code, nb::handle optimizer_code, nb::handle parameter_reader) {
-  PythonCalls::instance().set_up(hidden_folder.c_str(), shown_file.c_str(), module_class.ptr(),
-                                 module_code.ptr(), optimizer_code.ptr(), parameter_reader.ptr());
+void set_up_python(const std::string& hidden_folder, const std::string& shown_file,
+                   const std::string& program_file, nb::handle module_function, nb::handle optimizer_code,
+                   nb::handle parameter_reader, nb::handle watch_optimizers) {
+  PythonCalls::instance().set_up({hidden_folder, shown_file, program_file, module_function.ptr(),
+                                  optimizer_code.ptr(), parameter_reader.ptr(), watch_optimizers.ptr()});
 }
 
 nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
@@ -340,8 +351,12 @@ NB_MODULE(_native, m) {
   m.def("discard_window", &discard_window, "window"_a);
   m.def("decode", &decode, "window"_a, "prefixes"_a);
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
-  m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "module_class"_a.none(),
-        "module_code"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none());
+  m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
+        "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),
+        "watch_optimizers"_a.none());
+  m.def(
+      "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
+      "optimizer"_a);
   m.def("attach_bridge", &attach_bridge, "path"_a);
   m.def("enter_thread", [] { bridge().enter_thread(); });
   m.def("leave_thread", [] { bridge().leave_thread(); });

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int32_t kNone = -1;
 
-bool is_python(RecordKind kind) {
+bool is_function(RecordKind kind) {
   return kind == RecordKind::kPythonCall || kind == RecordKind::kModuleCall ||
          kind == RecordKind::kOptimizerCall;
 }
@@ -24,7 +24,7 @@ int32_t PythonColumnWriter::event_name(NameTable& names, const Record& record) {
 
 void PythonColumnWriter::add_event(const Record& record, int32_t event, int32_t parent) {
   const uint32_t caller = parent == kNone ? kNoFrame : enclosing_[parent];
-  const bool python = is_python(record.kind);
+  const bool python = is_function(record.kind);
   const uint32_t own = python ? frame_of(record) : kNoFrame;
   enclosing_.push_back(python ? own : caller);
   if (!python && record.kind != RecordKind::kCCall) return;

@@ -26,11 +26,21 @@ enum class RecordKind : uint8_t {
 };
 
 inline bool is_span(RecordKind kind) { return kind <= RecordKind::kLastSpan; }
+inline bool is_python(RecordKind kind) {
+  return kind >= RecordKind::kPythonCall && kind <= RecordKind::kOptimizerCall;
+}
 
 enum class SpanState : uint8_t {
   kOpen = 0,       // `end` holds the key that will close it
   kClosed = 1,     // `end` holds ticks; the owner never writes this record again
   kAbandoned = 2,  // its parent ended first: `end` still holds the key, a kClose may follow
+};
+
+// What a kClose record ends; in its `scope`.
+enum class EndOf : uint8_t {
+  kSpan = 0,          // an operator or annotation
+  kStartedFrame = 1,  // a Python call whose span was closed too: for windows that opened while it ran
+  kPythonCall = 2     // a Python call that this thread did not have open
 };
 
 constexpr uint32_t kNoParent = UINT32_MAX;
@@ -58,8 +68,7 @@ struct Record {
                             // Python calls: where the caller was, as an offset into its code.
                             // Memory: arena position of the reserved total, kNoArena if zero
   RecordKind kind;
-  uint8_t scope;        // at::RecordScope. Memory: device type. Closes: 1 if the span itself was closed
-                        // too, and only windows that opened after it need this
+  uint8_t scope;        // at::RecordScope. Memory: device type. Closes: EndOf
   uint8_t state;        // SpanState; written last by the owner, read by the decoder
   int8_t device_index;  // memory only
   uint32_t detail;      // Optimizer calls: row in the optimizer table. Annotations: torch's id of

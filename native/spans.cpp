@@ -10,40 +10,27 @@ constexpr int32_t kNone = -1;
 
 bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks; }
 
-std::vector<Ends::End>::iterator first_from(std::vector<Ends::End>& ends, uint64_t start) {
-  return std::lower_bound(ends.begin(), ends.end(), Ends::End{start}, earlier);
-}
-
 }  // namespace
 
 void Ends::add(const Record& close, const ThreadLog* thread) {
-  const bool noted = close.scope != 0;
-  (noted ? noted_ : apart_)[close.end].push_back({close.ticks, thread});
-  total_ += noted ? 0 : 1;
+  const auto what = static_cast<EndOf>(close.scope);
+  if (what != EndOf::kSpan) of_started_[close.end].push_back({close.ticks, thread});
+  if (what == EndOf::kStartedFrame) return;
+  apart_[close.end].push_back({close.ticks, thread});
+  total_ += what == EndOf::kSpan ? 1 : 0;
 }
 
 void Ends::sort() {
-  for (ByKey* ends : {&apart_, &noted_}) {
+  for (ByKey* ends : {&apart_, &of_started_}) {
     for (auto& [key, ticks] : *ends) std::sort(ticks.begin(), ticks.end(), earlier);
   }
 }
 
-uint64_t Ends::take(uint64_t key, uint64_t start) {
-  uint64_t taken = UINT64_MAX;
-  ByKey* from = nullptr;
-  for (ByKey* ends : {&apart_, &noted_}) {
-    const auto entry = ends->find(key);
-    if (entry == ends->end()) continue;
-    const auto end = first_from(entry->second, start);
-    if (end == entry->second.end() || end->ticks >= taken) continue;
-    taken = end->ticks;
-    from = ends;
-  }
-  if (from == nullptr) return taken;
-  std::vector<End>& ends = (*from)[key];
-  ends.erase(first_from(ends, start));
-  matched_ += from == &apart_ ? 1 : 0;
-  return taken;
+uint64_t Ends::end_of_started(uint64_t key, uint64_t start) const {
+  const auto entry = of_started_.find(key);
+  if (entry == of_started_.end()) return UINT64_MAX;
+  const auto end = std::lower_bound(entry->second.begin(), entry->second.end(), End{start}, earlier);
+  return end == entry->second.end() ? UINT64_MAX : end->ticks;
 }
 
 void Ends::match() {
@@ -57,8 +44,8 @@ void Ends::match() {
                                       [&](const Record* span) { return span->ticks > end.ticks; });
       if (after == spans.begin()) continue;
       found_[*std::prev(after)] = end;
+      if (!is_python((*std::prev(after))->kind)) ++matched_;
       spans.erase(std::prev(after));
-      ++matched_;
     }
   }
 }

@@ -44,8 +44,8 @@ class Ends {
   void add(const Record& close, const ThreadLog* thread);
   // Once all are added.
   void sort();
-  // Takes the first end with this key after `start`, UINT64_MAX if there is none.
-  uint64_t take(uint64_t key, uint64_t start);
+  // When a function that was running at `start` ended, UINT64_MAX if it did not.
+  uint64_t end_of_started(uint64_t key, uint64_t start) const;
 
   // A span of this window that has no end in its record.
   void expect(const Record& span) { expected_[span.load_end()].push_back(&span); }
@@ -62,8 +62,8 @@ class Ends {
  private:
   using ByKey = std::unordered_map<uint64_t, std::vector<End>>;
 
-  ByKey apart_;  // in time order
-  ByKey noted_;  // likewise: those of spans that were closed as well
+  ByKey apart_;       // in time order
+  ByKey of_started_;  // likewise, of Python calls, which may have been running from the start
   std::unordered_map<uint64_t, std::vector<const Record*>> expected_;
   std::unordered_map<const Record*, End> found_;
   uint64_t total_ = 0;

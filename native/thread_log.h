@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -70,21 +71,13 @@ class ThreadLog {
   // [owner] Ends the span opened with `key`. The common case is the top of the stack. Spans found
   // above it were never ended (an annotation without an exit): they leave the stack with it. One
   // not found at all was opened on another thread, or has already left: its end is appended.
-  void close_span(uint64_t key, uint64_t ticks) {
+  void close_span(uint64_t key, uint64_t ticks, EndOf what = EndOf::kSpan) {
     if (is_top(key)) [[likely]] {
       finish(open_.back().record, ticks);
       open_.pop_back();
       return;
     }
-    close_out_of_order(key, ticks);
-  }
-
-  // [owner] Ends the innermost span if `key` is its key; false otherwise.
-  bool close_top(uint64_t key, uint64_t ticks) {
-    if (!is_top(key)) return false;
-    finish(open_.back().record, ticks);
-    open_.pop_back();
-    return true;
+    close_out_of_order(key, ticks, what);
   }
 
   // [owner] Ends the span opened with `key` if this thread has it open, and appends nothing if not:
@@ -97,16 +90,21 @@ class ThreadLog {
 
   // [owner] Says once more, apart from its span, that a span has ended: for windows that opened while
   // it ran, which know it only by key.
-  void note_end(uint64_t key, uint64_t ticks) { append_end(key, ticks, /*noted=*/1); }
+  void note_end(uint64_t key, uint64_t ticks) { append_end(key, ticks, EndOf::kStartedFrame); }
 
-  // [owner] Takes spans off the stack whose ends were not watched for and may have passed.
-  template <typename Predicate>
-  void abandon_if(Predicate&& predicate) {
-    std::erase_if(open_, [&](const OpenSpan& span) {
-      if (!predicate(span.record->kind)) return false;
-      span.record->store_state(SpanState::kAbandoned);
-      return true;
-    });
+  // [owner] Ends, as of now, the spans whose end nobody is going to report: those for which
+  // `is_over(key, record)` says so. It is asked innermost first.
+  template <typename Function>
+  void leave_spans(uint64_t ticks, Function&& is_over) {
+    size_t kept = open_.size();
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (is_over(open_[i].key, *open_[i].record)) {
+        finish(open_[i].record, ticks);
+      } else {
+        open_[--kept] = open_[i];
+      }
+    }
+    open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(kept));
   }
 
   // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
@@ -129,8 +127,8 @@ class ThreadLog {
   size_t depth() const { return open_.size(); }
   // [owner] Is the innermost open span the one opened with `key`?
   bool is_top(uint64_t key) const { return !open_.empty() && open_.back().key == key; }
-  // [owner] What the innermost open span is; a kind that is no span outside all of them.
-  RecordKind top_kind() const { return open_.empty() ? RecordKind::kClose : open_.back().record->kind; }
+  // [owner] When the innermost open span began. There must be one.
+  uint64_t top_start() const { return open_.back().record->ticks; }
 
   ChunkLog& log() { return log_; }
   const ChunkLog& log() const { return log_; }
@@ -165,7 +163,7 @@ class ThreadLog {
     record->store_state(SpanState::kClosed);
   }
 
-  [[gnu::noinline]] void close_out_of_order(uint64_t key, uint64_t ticks) {
+  [[gnu::noinline]] void close_out_of_order(uint64_t key, uint64_t ticks, EndOf what) {
     for (size_t i = open_.size(); i-- > 0;) {
       if (open_[i].key != key) continue;
       finish(open_[i].record, ticks);
@@ -175,15 +173,15 @@ class ThreadLog {
       open_.resize(i);
       return;
     }
-    append_end(key, ticks, /*noted=*/0);
+    append_end(key, ticks, what);
   }
 
-  void append_end(uint64_t key, uint64_t ticks, uint8_t noted) {
+  void append_end(uint64_t key, uint64_t ticks, EndOf what) {
     Record* record = append(RecordKind::kClose);
     if (record == nullptr) return;
     record->ticks = ticks;
     record->end = key;
-    record->scope = noted;
+    record->scope = static_cast<uint8_t>(what);
     publish();
   }
 

@@ -1,8 +1,9 @@
 // Python calls as spans: Python and C functions, nn.Module calls, optimizer steps.
 //
 // Below Python 3.12 calls arrive through PyEval_SetProfile on every thread, from 3.12 through
-// sys.monitoring. Module calls arrive through the tp_call slot of nn.Module and its subclasses,
-// which costs nothing else in the program and changes no attribute that code could look at.
+// sys.monitoring. Where only modules are wanted, they arrive through the function that
+// nn.Module.__call__ is: what C code calls it by is exchanged, which costs nothing else in the
+// program, holds for classes that are made later, and changes no attribute that code could look at.
 //
 // [GIL] Everything here is called with the GIL.
 #pragma once
@@ -10,6 +11,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "recorder.h"
@@ -18,25 +20,36 @@
 
 namespace opscope {
 
+// What the recorder needs from Python, once. Any object may be None.
+struct PythonSetup {
+  std::string hidden_folder;   // code in here is not recorded, nor what it calls
+  std::string shown_file;      // but for this file, which wraps the program's own functions
+  std::string program_file;    // and what this one calls: it runs the program
+  PyObject* module_function;   // nn.Module.__call__
+  PyObject* optimizer_code;    // where optimizers show themselves
+  PyObject* parameter_reader;  // returns an instance's parameters (recording/parameters.py)
+  PyObject* watch_optimizers;  // called with True or False: report steps, or no longer
+};
+
 class PythonCalls {
  public:
   static PythonCalls& instance();
 
-  // What the hooks need from Python, once: the folder whose code is not recorded and the file in it
-  // that is, nn.Module and the
-  // code of its __call__, the code where optimizers show themselves, and a function that returns an
-  // instance's parameters (see recording/parameters.py). Any may be None.
-  void set_up(const char* hidden_folder, const char* shown_file, PyObject* module_class,
-              PyObject* module_code, PyObject* optimizer_code, PyObject* parameter_reader);
+  void set_up(const PythonSetup& setup);
 
-  // Installs or removes hooks so that `wanted` is seen. `new_threads`: also threads not yet begun.
+  // Installs or removes hooks so that `wanted` is seen.
   void configure(uint32_t wanted);
-  std::vector<InitialStack> capture_stacks();
+  // What every thread is running, for a window that opens now.
+  std::vector<InitialStack> begin_window(uint32_t wants);
+  // Of functions that were running when the window opened, ends those that ended while it paused.
+  void resume_window(const Window& window);
   // No window can refer to frames and instances any more.
   void forget();
+  // In a child that was just forked: nothing is being recorded.
+  void forked();
 
-  uint64_t window = 0;        // changes whenever a window opens
-  uint64_t first_window = 0;  // `window` since when calls have been watched without a break
+  // An optimizer has made a step, where calls are not seen.
+  void optimizer_step(PyObject* optimizer);
 
   FrameTable frames;
   InstanceTable modules;
@@ -44,14 +57,30 @@ class PythonCalls {
 
   // Threads left alone because another profiler had its hook there.
   uint64_t occupied_threads() const { return occupied_threads_; }
+  // Counts up whenever hooks are installed: ends in between went unseen.
+  uint64_t installation() const { return installation_; }
+  // Spans that began before this time may be known to a window as frames that were running.
+  uint64_t overlap_ticks() const { return overlap_ticks_; }
 
  private:
+  PythonCalls();
   void hook_calls(bool on);
   void hook_modules(bool on);
+  void watch_optimizers(bool on);
 
   uint32_t configured_ = 0;
   uint64_t occupied_threads_ = 0;
-  PyTypeObject* module_class_ = nullptr;
+  uint64_t installation_ = 0;
+  uint64_t overlap_ticks_ = 0;
+  PyObject* module_function_ = nullptr;    // owned
+  PyObject* optimizer_watcher_ = nullptr;  // owned
+  bool watching_optimizers_ = false;
 };
+
+// Takes a module or optimizer's row in `table`, and its parameters if this window has none yet.
+uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module);
+// An open call span with this key; nullptr if there is no room for it. Filled in, then published.
+Record* open_call(ThreadLog& log, RecordKind kind, uint64_t key, uint32_t name, int32_t offset);
+void publish_call(ThreadLog& log, Record* record);
 
 }  // namespace opscope

@@ -19,25 +19,20 @@ std::string text_of(PyObject* text) {
 uint32_t FrameTable::intern(PyCodeObject* code) {
   const auto known = by_code_.find(code);
   if (known != by_code_.end()) return known->second;
-  uint32_t id = 0;
-  if (code == module_code_) {
-    id = kModuleFrame;
-  } else if (code == optimizer_code_) {
-    id = kOptimizerFrame;
-  } else if (is_hidden(code)) {
-    id = kHiddenFrame;
-  } else {
-    id = row_of(code);
-  }
+  const uint32_t id = id_of(code);
   // Kept alive so that its address means the same function for as long as it is in the table.
   Py_INCREF(reinterpret_cast<PyObject*>(code));
   by_code_.emplace(code, id);
   return id;
 }
 
-bool FrameTable::is_hidden(PyCodeObject* code) const {
+uint32_t FrameTable::id_of(PyCodeObject* code) {
+  if (code == module_code_) return kModuleFrame;
+  if (code == optimizer_code_) return kOptimizerFrame;
   const std::string file = text_of(code->co_filename);
-  return !hidden_folder_.empty() && file.starts_with(hidden_folder_) && file != shown_file_;
+  const bool is_ours = !hidden_folder_.empty() && file.starts_with(hidden_folder_);
+  if (!is_ours || file == shown_file_) return row_of(code);
+  return file == program_file_ ? kProgramFrame : kHiddenFrame;
 }
 
 uint32_t FrameTable::row_of(PyCodeObject* code) {

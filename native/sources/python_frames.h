@@ -18,7 +18,8 @@ namespace opscope {
 constexpr uint32_t kHiddenFrame = UINT32_MAX;         // opscope's own
 constexpr uint32_t kModuleFrame = UINT32_MAX - 1;     // nn.Module.__call__: recorded as the module
 constexpr uint32_t kOptimizerFrame = UINT32_MAX - 2;  // where an optimizer shows itself, once a step
-constexpr uint32_t kFirstSpecialFrame = kOptimizerFrame;
+constexpr uint32_t kProgramFrame = UINT32_MAX - 3;    // opscope's own that runs the program
+constexpr uint32_t kFirstSpecialFrame = kProgramFrame;
 
 struct FrameInfo {
   std::string file;
@@ -30,19 +31,24 @@ struct FrameInfo {
 class FrameTable {
  public:
   // Code in this folder is never recorded, nor what it calls; but for one file that wraps the
-  // program's own functions.
-  void hide_files_under(std::string folder, std::string shown_file) {
+  // program's own functions, and for what one file calls, which runs the program.
+  void hide_files_under(std::string folder, std::string shown_file, std::string program_file) {
     hidden_folder_ = std::move(folder);
     shown_file_ = std::move(shown_file);
+    program_file_ = std::move(program_file);
   }
-  void set_module_code(PyCodeObject* code) { module_code_ = code; }
-  void set_optimizer_code(PyCodeObject* code) { optimizer_code_ = code; }
+  // Kept for good. nullptr: there is none.
+  void set_module_code(PyCodeObject* code) {
+    module_code_ = reinterpret_cast<PyCodeObject*>(Py_XNewRef(code));
+  }
+  void set_optimizer_code(PyCodeObject* code) {
+    optimizer_code_ = reinterpret_cast<PyCodeObject*>(Py_XNewRef(code));
+  }
 
   // A row of the table, or one of the special ids.
   uint32_t intern(PyCodeObject* code);
   // The table rows of the code behind kModuleFrame and kOptimizerFrame.
   uint32_t row_of(PyCodeObject* code);
-  bool is_hidden(PyCodeObject* code) const;
   uint32_t module_row() { return module_code_ == nullptr ? kHiddenFrame : row_of(module_code_); }
   uint32_t optimizer_row() { return optimizer_code_ == nullptr ? kHiddenFrame : row_of(optimizer_code_); }
 
@@ -51,20 +57,26 @@ class FrameTable {
   void forget();
   uint64_t epoch() const { return epoch_; }
 
+  // Around fork: nobody else is in the middle of a change.
+  std::mutex& mutex() { return mutex_; }
+
   // [MT] The function with this id.
   FrameInfo describe(uint32_t id);
   // [MT] The line of instruction `offset` in that function; -1 if unknown.
   int32_t line_of(uint32_t id, int32_t offset);
 
  private:
+  uint32_t id_of(PyCodeObject* code);
+
   std::mutex mutex_;  // of frames_, for describe() without the GIL
   std::deque<FrameInfo> frames_;
   std::unordered_map<PyCodeObject*, uint32_t> by_code_;
   std::unordered_map<std::string, uint32_t> by_text_;
   std::string hidden_folder_;
   std::string shown_file_;
-  PyCodeObject* module_code_ = nullptr;     // borrowed: torch keeps it
-  PyCodeObject* optimizer_code_ = nullptr;  // likewise
+  std::string program_file_;
+  PyCodeObject* module_code_ = nullptr;
+  PyCodeObject* optimizer_code_ = nullptr;
   uint64_t epoch_ = 1;
 };
 

@@ -1,51 +1,46 @@
-#include <Python.h>
+#include "sources/python_hooks.h"
 
 #if PY_VERSION_HEX >= 0x030C0000
 
 #include <array>
 
-#include "sources/python_hooks.h"
-
 namespace opscope {
 
 namespace {
 
-// sys.monitoring reports a call of anything, with its place in the caller, before it reports the
-// start of a Python function. The place is kept here for that start.
-thread_local int32_t call_offset = -1;
-
-int32_t offset_of(PyObject* argument) {
-  const long offset = PyLong_AsLong(argument);
-  if (offset == -1) PyErr_Clear();
-  return static_cast<int32_t>(offset);
-}
-
 PyCodeObject* code_of(PyObject* argument) { return reinterpret_cast<PyCodeObject*>(argument); }
-uint64_t key_of(PyObject* code) { return reinterpret_cast<uintptr_t>(code); }
 
-// Methods of built-in types arrive as descriptors. A C function proper is named after what it is
-// bound to; a descriptor prints itself.
+RunningFrame current_frame() { return RunningFrame::current(PyThreadState_Get()); }
+
+// Called with code, offset, callable and its first argument. A C function proper comes bound to
+// what it is called on, a method of a built-in type as a descriptor. Python functions report their
+// own start, so nothing is to be done for them.
 PyObject* on_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  call_offset = offset_of(args[1]);
-  if (count >= 3 && (PyCFunction_Check(args[2]) || Py_IS_TYPE(args[2], &PyMethodDescr_Type))) {
-    python_enter_c(args[2], call_offset);
+  if (count >= 4) {
+    PyObject* const callable = args[2];
+    if (PyCFunction_Check(callable)) {
+      python_enter_c(callable, nullptr, current_frame());
+    } else if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+      python_enter_c(callable, args[3], current_frame());
+    }
   }
   Py_RETURN_NONE;
 }
 
 PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count >= 3) python_leave_c(args[2]);
+  if (count >= 3 && (PyCFunction_Check(args[2]) || Py_IS_TYPE(args[2], &PyMethodDescr_Type))) {
+    python_leave_c(args[2], current_frame());
+  }
   Py_RETURN_NONE;
 }
 
 PyObject* on_start(PyObject*, PyObject* const* args, Py_ssize_t) {
-  python_enter(code_of(args[0]), nullptr, key_of(args[0]), call_offset);
-  call_offset = -1;
+  python_enter(code_of(args[0]), current_frame());
   Py_RETURN_NONE;
 }
 
 PyObject* on_end(PyObject*, PyObject* const* args, Py_ssize_t) {
-  python_leave(code_of(args[0]), key_of(args[0]));
+  python_leave(code_of(args[0]), current_frame());
   Py_RETURN_NONE;
 }
 
@@ -77,9 +72,9 @@ int tool = -1;  // sys.monitoring's id for us while installed
 
 PyObject* monitoring() { return PySys_GetObject("monitoring"); }  // borrowed
 
-// Python's own profiler id is for profilers; if another one holds it, the free ids serve as well.
+// The ids that Python has no use for first, so that cProfile and coverage find theirs free.
 int claim_tool() {
-  for (const int id : {2, 3, 4, 1}) {
+  for (const int id : {4, 3, 2, 1}) {
     PyObject* done = PyObject_CallMethod(monitoring(), "use_tool_id", "is", id, "opscope");
     if (done != nullptr) {
       Py_DECREF(done);
@@ -136,10 +131,9 @@ void remove_call_hooks() {
   tool = -1;
 }
 
-// Monitoring reports functions, not frames: the innermost running frame of a function ends first.
-uint64_t frame_key(PyFrameObject*, PyCodeObject* code) { return reinterpret_cast<uintptr_t>(code); }
+void hook_new_threads(bool) {}  // monitoring is for all threads
 
-int32_t instruction_of(PyFrameObject* frame) { return frame == nullptr ? -1 : PyFrame_GetLasti(frame); }
+bool reports_calls(PyThreadState* state) { return tool >= 0 && state->tracing == 0; }
 
 }  // namespace opscope
 

@@ -1,37 +1,32 @@
-#include <Python.h>
+#include "sources/python_hooks.h"
 
 #if PY_VERSION_HEX < 0x030C0000
 
-#include <frameobject.h>
-
-#include "sources/python_hooks.h"
+#include <vector>
 
 namespace opscope {
 
 namespace {
 
-int on_event(PyObject*, PyFrameObject* frame, int what, PyObject* arg) {
+bool installed = false;
+
+int on_event(PyObject*, PyFrameObject* object, int what, PyObject* arg) {
+  if (!installed) [[unlikely]]
+    return 0;  // in a forked child, or a thread on its way out
+  const RunningFrame frame(object);
   switch (what) {
-    case PyTrace_CALL: {
-      PyCodeObject* code = PyFrame_GetCode(frame);
-      PyFrameObject* back = PyFrame_GetBack(frame);
-      python_enter(code, frame, frame_key(frame, code), instruction_of(back));
-      Py_XDECREF(reinterpret_cast<PyObject*>(back));
-      Py_DECREF(reinterpret_cast<PyObject*>(code));
+    case PyTrace_CALL:
+      python_enter(frame.code(), frame);
       break;
-    }
-    case PyTrace_RETURN: {
-      PyCodeObject* code = PyFrame_GetCode(frame);
-      python_leave(code, frame_key(frame, code));
-      Py_DECREF(reinterpret_cast<PyObject*>(code));
+    case PyTrace_RETURN:
+      python_leave(frame.code(), frame);
       break;
-    }
     case PyTrace_C_CALL:
-      python_enter_c(arg, instruction_of(frame));
+      if (PyCFunction_Check(arg)) python_enter_c(arg, nullptr, frame);
       break;
     case PyTrace_C_RETURN:
     case PyTrace_C_EXCEPTION:
-      python_leave_c(arg);
+      python_leave_c(arg, frame);
       break;
     default:
       break;
@@ -41,78 +36,87 @@ int on_event(PyObject*, PyFrameObject* frame, int what, PyObject* arg) {
 
 // threading.setprofile's function: runs once in a new thread and puts the native hook in its place.
 PyObject* begin_thread(PyObject*, PyObject*) {
-  PyEval_SetProfile(&on_event, nullptr);
+  PyEval_SetProfile(installed ? &on_event : nullptr, nullptr);
+  std::vector<RunningFrame> running;  // what threading itself runs around the program's function
+  for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
+    running.push_back(frame);
+  }
+  for (auto frame = running.rbegin(); installed && frame != running.rend(); ++frame) {
+    python_enter(frame->code(), *frame);
+  }
   Py_RETURN_NONE;
 }
 PyMethodDef begin_thread_def = {"opscope_begin_thread", &begin_thread, METH_VARARGS, nullptr};
 
-// Whatever the program had given to threading.setprofile before us; owned.
-PyObject* previous_thread_hook = nullptr;
-bool installed = false;
+// [GIL] What we gave to threading.setprofile; owned. Ours only while it is still there.
+PyObject* thread_hook = nullptr;
 
-void set_thread_hook(PyObject* hook) {
+PyObject* call_threading(const char* function, PyObject* argument) {
   PyObject* threading = PyImport_ImportModule("threading");
-  PyObject* done = threading == nullptr ? nullptr : PyObject_CallMethod(threading, "setprofile", "O", hook);
-  if (done == nullptr) PyErr_Clear();
-  Py_XDECREF(done);
+  PyObject* method = threading == nullptr ? nullptr : PyObject_GetAttrString(threading, function);
+  PyObject* result = method == nullptr ? nullptr : PyObject_CallFunctionObjArgs(method, argument, nullptr);
+  if (result == nullptr) PyErr_Clear();
+  Py_XDECREF(method);
   Py_XDECREF(threading);
+  return result;
 }
 
-PyObject* current_thread_hook() {
-  PyObject* threading = PyImport_ImportModule("threading");
-  PyObject* hook = threading == nullptr ? nullptr : PyObject_GetAttrString(threading, "_profile_hook");
-  if (hook == nullptr) {
-    PyErr_Clear();
-    Py_INCREF(Py_None);
-    hook = Py_None;
+bool is_thread_hook(PyObject* hook) {
+  PyObject* current = call_threading("getprofile", nullptr);
+  Py_XDECREF(current);  // threading keeps it
+  return current == hook;
+}
+
+// Setting the profile function of another thread is what sys.setprofile does to its own.
+bool set_profile(PyThreadState* state, Py_tracefunc function) {
+  if (_PyEval_SetProfile(state, function, nullptr) == 0) return true;
+  PyErr_Clear();  // an audit hook refused
+  return false;
+}
+
+template <typename Function>
+void for_each_thread(Function&& function) {
+  for (PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); state != nullptr;
+       state = PyThreadState_Next(state)) {
+    function(state);
   }
-  Py_XDECREF(threading);
-  return hook;
 }
 
 }  // namespace
 
 uint64_t install_call_hooks() {
-  // Before this thread's own hook, which would record it.
-  previous_thread_hook = current_thread_hook();
-  PyObject* hook = PyCFunction_New(&begin_thread_def, nullptr);
-  if (hook != nullptr && previous_thread_hook == Py_None) set_thread_hook(hook);
-  Py_XDECREF(hook);
   uint64_t occupied = 0;
-  for (PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); state != nullptr;
-       state = PyThreadState_Next(state)) {
-    if (state->c_profilefunc != nullptr && state->c_profilefunc != &on_event) {
-      ++occupied;
-    } else if (_PyEval_SetProfile(state, &on_event, nullptr) < 0) {
-      PyErr_Clear();
-      ++occupied;
-    }
-  }
+  for_each_thread([&](PyThreadState* state) {
+    const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_event;
+    if (!is_free || !set_profile(state, &on_event)) ++occupied;
+  });
   installed = true;
   return occupied;
 }
 
 void remove_call_hooks() {
-  if (!installed) return;
+  hook_new_threads(false);
   installed = false;
-  for (PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); state != nullptr;
-       state = PyThreadState_Next(state)) {
-    if (state->c_profilefunc != &on_event) continue;
-    if (_PyEval_SetProfile(state, nullptr, nullptr) < 0) PyErr_Clear();
-  }
-  if (previous_thread_hook == Py_None) set_thread_hook(Py_None);
-  Py_CLEAR(previous_thread_hook);
+  for_each_thread([](PyThreadState* state) {
+    if (state->c_profilefunc == &on_event) set_profile(state, nullptr);
+  });
 }
 
-uint64_t frame_key(PyFrameObject* frame, PyCodeObject*) { return reinterpret_cast<uintptr_t>(frame); }
+void hook_new_threads(bool on) {
+  if (on == (thread_hook != nullptr)) return;
+  if (on) {
+    if (!is_thread_hook(Py_None)) return;  // the program's own goes first
+    thread_hook = PyCFunction_New(&begin_thread_def, nullptr);
+    Py_XDECREF(thread_hook == nullptr ? nullptr : call_threading("setprofile", thread_hook));
+  } else {
+    if (is_thread_hook(thread_hook)) Py_XDECREF(call_threading("setprofile", Py_None));
+    Py_CLEAR(thread_hook);
+  }
+  PyErr_Clear();
+}
 
-int32_t instruction_of(PyFrameObject* frame) {
-  if (frame == nullptr) return -1;
-#if PY_VERSION_HEX >= 0x030B0000
-  return PyFrame_GetLasti(frame);
-#else
-  return frame->f_lasti * 2;  // counted in instructions until 3.10, in bytes since
-#endif
+bool reports_calls(PyThreadState* state) {
+  return installed && state->c_profilefunc == &on_event && state->tracing == 0;
 }
 
 }  // namespace opscope

@@ -4,7 +4,18 @@
 
 namespace opscope {
 
-bool InstanceTable::is_current(const Known& known, PyObject* instance) const {
+namespace {
+
+// A class made by a class statement is called what it says, dots included; a built-in one is called
+// after its module too.
+std::string class_name(const PyTypeObject* type) {
+  const char* dot = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 ? nullptr : strrchr(type->tp_name, '.');
+  return dot == nullptr ? type->tp_name : dot + 1;
+}
+
+}  // namespace
+
+bool InstanceTable::is_current(const Known& known, PyObject* instance) {
   if (known.reference == nullptr) return true;
 #if PY_VERSION_HEX >= 0x030D0000
   PyObject* target = nullptr;
@@ -19,8 +30,8 @@ bool InstanceTable::is_current(const Known& known, PyObject* instance) const {
 uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
   const auto known = by_address_.find(instance);
   if (known != by_address_.end() && is_current(known->second, instance)) {
-    *is_new = known->second.met_in != current_window_;
-    known->second.met_in = current_window_;
+    *is_new = known->second.window != window_;
+    known->second.window = window_;
     return known->second.row;
   }
   *is_new = true;
@@ -31,12 +42,11 @@ uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
   PyObject* reference = PyWeakref_NewRef(instance, nullptr);
   if (reference == nullptr) PyErr_Clear();
   PyTypeObject* type = Py_TYPE(instance);
-  const char* dot = strrchr(type->tp_name, '.');
   std::lock_guard lock(mutex_);
   const auto row = static_cast<uint32_t>(instances_.size());
-  instances_.push_back({reinterpret_cast<uintptr_t>(instance), reinterpret_cast<uintptr_t>(type),
-                        dot == nullptr ? type->tp_name : dot + 1});
-  by_address_.emplace(instance, Known{row, current_window_, reference});
+  instances_.push_back(
+      {reinterpret_cast<uintptr_t>(instance), reinterpret_cast<uintptr_t>(type), class_name(type)});
+  by_address_.emplace(instance, Known{row, window_, reference});
   return row;
 }
 

@@ -1,7 +1,8 @@
 // nn.Module and Optimizer instances seen by the call recorder.
 //
 // [GIL] Everything but describe(). An instance is known by its address; a weak reference tells when
-// the address has come to mean another object. Nothing is kept alive.
+// the address has come to mean another object. Nothing is kept alive. Every window wants to be told
+// of an instance's parameters anew.
 #pragma once
 
 #include <Python.h>
@@ -22,10 +23,11 @@ struct InstanceInfo {
 
 class InstanceTable {
  public:
-  // The row of this instance. `is_new` says that it was not met since the last begin_window().
+  // The row of this instance. `is_new`: it was not met since the last window opened.
   uint32_t intern(PyObject* instance, bool* is_new);
-  // A window opens: what instances hold may have changed since they were last read.
-  void begin_window() { ++current_window_; }
+  void begin_window() { ++window_; }
+  // Around fork: nobody else is in the middle of a change.
+  std::mutex& mutex() { return mutex_; }
   // [MT]
   InstanceInfo describe(uint32_t row);
   // Empties the table, when no window can refer to it any more.
@@ -34,12 +36,12 @@ class InstanceTable {
  private:
   struct Known {
     uint32_t row;
-    uint64_t met_in;      // value of current_window_ when it was last met
+    uint64_t window;      // in which it was last met
     PyObject* reference;  // weak reference object, owned; null if the class supports none
   };
-  bool is_current(const Known& known, PyObject* instance) const;
+  static bool is_current(const Known& known, PyObject* instance);
 
-  uint64_t current_window_ = 0;
+  uint64_t window_ = 0;
   std::mutex mutex_;  // of instances_
   std::deque<InstanceInfo> instances_;
   std::unordered_map<PyObject*, Known> by_address_;

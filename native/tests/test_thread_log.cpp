@@ -95,7 +95,6 @@ TEST(one_key_may_be_open_twice) {
 TEST(ends_that_may_belong_to_nothing) {
   Log log;
   log.open(1);
-  CHECK(!log.thread.close_top(2, 5));
   log.thread.close_if_open(2, 5);
   CHECK_SAME(log.size(), 1u);
   log.open(2);
@@ -103,7 +102,8 @@ TEST(ends_that_may_belong_to_nothing) {
   CHECK(log.at(0).load_state() == SpanState::kClosed);
   CHECK_SAME(log.thread.depth(), 0u);
   log.open(3);
-  CHECK(log.thread.is_top(3) && log.thread.close_top(3, log.ticks++));
+  CHECK(log.thread.is_top(3));
+  log.close(3);
 }
 
 TEST(a_dropped_span_is_counted_once_and_leaves_the_others_alone) {
@@ -209,11 +209,16 @@ TEST(calls_whose_ends_were_not_watched_leave_the_stack_alone) {
   log.open(1, RecordKind::kPythonCall);
   log.open(2, RecordKind::kAnnotation);
   log.open(3, RecordKind::kPythonCall);
-  log.thread.abandon_if([](RecordKind kind) { return kind == RecordKind::kPythonCall; });
+  std::vector<uint64_t> asked;
+  log.thread.leave_spans(log.ticks++, [&](uint64_t key, const Record& record) {
+    asked.push_back(key);
+    return record.kind == RecordKind::kPythonCall;
+  });
+  CHECK(asked == (std::vector<uint64_t>{3, 2, 1}));
   CHECK_SAME(log.thread.depth(), 1u);
   CHECK(log.thread.is_top(2));
-  CHECK(log.at(0).load_state() == SpanState::kAbandoned);
-  CHECK(log.at(2).load_state() == SpanState::kAbandoned);
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+  CHECK(log.at(2).load_state() == SpanState::kClosed);
   log.close(2);
   CHECK(log.at(1).load_state() == SpanState::kClosed);
 }

@@ -12,6 +12,7 @@ from opscope import _native
 from opscope.recording.parameters import read_parameters
 
 _set_up = False
+_optimizer_handle: Any = None
 
 
 def set_up_python_source() -> None:
@@ -21,7 +22,6 @@ def set_up_python_source() -> None:
         return
     import torch
 
-    module_call: Any = torch.nn.Module.__call__
     optimizer_step: Any = getattr(torch.optim.Optimizer, "_optimizer_step_code", None)
     fast_annotation = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     if fast_annotation is not None:
@@ -30,12 +30,33 @@ def set_up_python_source() -> None:
     _native.set_up_python(
         str(package) + os.sep,
         str(package / "annotate.py"),
-        torch.nn.Module,
-        getattr(module_call, "__code__", None),
+        str(package / "cli" / "program.py"),
+        torch.nn.Module.__call__,
         getattr(optimizer_step, "__code__", None),
         read_parameters,
+        _watch_optimizers,
     )
     _set_up = True
+
+
+def _watch_optimizers(on: bool) -> None:
+    """Have the steps of optimizers reported where their Python calls are not seen."""
+    global _optimizer_handle
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    if on and _optimizer_handle is None:
+        _optimizer_handle = register_optimizer_step_post_hook(_on_optimizer_step)
+    elif not on and _optimizer_handle is not None:
+        _optimizer_handle.remove()
+        _optimizer_handle = None
+
+
+def _on_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    import torch
+
+    # A compiled step has no use for it, and must not break because of it.
+    if not torch.compiler.is_compiling():
+        _native.optimizer_step(optimizer)
 
 
 def path_prefixes() -> list[str]:

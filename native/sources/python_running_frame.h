@@ -1,0 +1,109 @@
+// A Python function that is running: who called it, and where it is.
+//
+// From 3.11 a frame object is made only for code that asks for one, which costs more than recording
+// the call, so CPython's own frames are read where their layout is known (3.11 to 3.13). They are
+// read only, with the GIL, while they run.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
+#define OPSCOPE_READS_FRAMES 1
+#define Py_BUILD_CORE 1
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#else
+#include <frameobject.h>
+#endif
+
+namespace opscope {
+
+#ifdef OPSCOPE_READS_FRAMES
+
+class RunningFrame {
+ public:
+  explicit RunningFrame(_PyInterpreterFrame* frame) : frame_(frame) {}
+  explicit RunningFrame(PyFrameObject* frame) : frame_(frame == nullptr ? nullptr : frame->f_frame) {}
+
+  // The innermost function of this thread.
+  static RunningFrame current(PyThreadState* state) {
+#if PY_VERSION_HEX >= 0x030D0000
+    return RunningFrame(complete(state->current_frame));
+#else
+    return RunningFrame(complete(state->cframe->current_frame));
+#endif
+  }
+
+  explicit operator bool() const { return frame_ != nullptr; }
+  RunningFrame caller() const { return RunningFrame(complete(frame_->previous)); }
+  PyCodeObject* code() const {
+#if PY_VERSION_HEX >= 0x030D0000
+    return _PyFrame_GetCode(frame_);
+#else
+    return frame_->f_code;
+#endif
+  }
+  // Offset of its instruction, as PyCode_Addr2Line takes it.
+  int32_t instruction() const {
+    return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
+  }
+  const void* address() const { return frame_; }
+
+ private:
+  // C calling Python leaves frames that belong to no function in between.
+  static _PyInterpreterFrame* complete(_PyInterpreterFrame* frame) {
+    while (frame != nullptr && _PyFrame_IsIncomplete(frame)) frame = frame->previous;
+    return frame;
+  }
+  _PyInterpreterFrame* frame_;
+};
+
+#else
+
+// Through the public interface. A caller's frame object lives as long as its callee's.
+class RunningFrame {
+ public:
+  explicit RunningFrame(PyFrameObject* frame) : frame_(frame) {}
+
+  static RunningFrame current(PyThreadState* state) {
+    PyFrameObject* frame = PyThreadState_GetFrame(state);
+    Py_XDECREF(reinterpret_cast<PyObject*>(frame));  // its thread keeps it
+    return RunningFrame(frame);
+  }
+
+  explicit operator bool() const { return frame_ != nullptr; }
+  RunningFrame caller() const {
+    PyFrameObject* back = PyFrame_GetBack(frame_);
+    Py_XDECREF(reinterpret_cast<PyObject*>(back));
+    return RunningFrame(back);
+  }
+  PyCodeObject* code() const {
+    PyCodeObject* code = PyFrame_GetCode(frame_);
+    Py_DECREF(reinterpret_cast<PyObject*>(code));  // the frame keeps it
+    return code;
+  }
+  int32_t instruction() const {
+#if PY_VERSION_HEX >= 0x030B0000
+    return PyFrame_GetLasti(frame_);
+#else
+    return frame_->f_lasti * 2;  // counted in instructions until 3.10, in bytes since
+#endif
+  }
+  const void* address() const { return frame_; }
+
+ private:
+  PyFrameObject* frame_;
+};
+
+#endif
+
+// What the end of this call will be known by: no other call that is running now has it, and addresses
+// of objects are smaller.
+inline uint64_t key_of(const RunningFrame& frame, const PyCodeObject* code) {
+  return reinterpret_cast<uintptr_t>(frame.address()) ^ (reinterpret_cast<uintptr_t>(code) << 16);
+}
+inline bool is_frame_key(uint64_t key) { return key >> 48 != 0; }
+
+}  // namespace opscope

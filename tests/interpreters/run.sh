@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Tests the recorder of Python calls on every interpreter from 3.10 to 3.13 that is on the path. It
+# needs no torch, so it runs where torch has no build. Versions that are missing are passed over.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+tested=0
+for version in 3.10 3.11 3.12 3.13; do
+  python="python$version"
+  if ! "$python" -c "import sys; sys.exit(sys.version_info[:2] != tuple(map(int, '$version'.split('.'))))" \
+    2>/dev/null; then
+    echo "== Python $version: not installed, passed over"
+    continue
+  fi
+  environment="build/interpreters/$version"
+  echo "== Python $version"
+  [ -x "$environment/bin/python" ] || "$python" -m venv "$environment"
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
+    "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja "pytest>=8"
+  "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --no-build-isolation --config-settings=build-dir="build/interpreters/$version-native" .
+  "$environment/bin/python" -m pytest -q -p no:cacheprovider --noconftest \
+    tests/unit/recording/test_python_calls.py
+  tested=$((tested + 1))
+done
+echo "tested on $tested interpreters"
+[ "$tested" -gt 0 ]
