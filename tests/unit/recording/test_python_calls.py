@@ -19,8 +19,18 @@ import pytest
 from opscope import _native
 from support.record_python import PythonWindow, record
 
-pytestmark = pytest.mark.usefixtures("nothing_left_over")
-_native.set_up_python("", "", "", None, None, None, None)
+pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
+
+
+@pytest.fixture(scope="module")
+def no_torch():
+    """The recorder as it is where torch was never imported; what it knew of torch comes back."""
+    _native.set_up_python("", "", "", *[None] * 4)
+    yield
+    source = sys.modules.get("opscope.recording.python_source")
+    if source is not None and source._set_up:
+        source._set_up = False
+        source.set_up_python_source()
 
 
 @pytest.fixture
