@@ -13,7 +13,7 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 3;
+constexpr uint32_t kCoreApiVersion = 4;
 
 // What open windows want; the bits of CoreApi::wanted.
 enum Want : uint32_t {
@@ -61,8 +61,10 @@ struct BridgeApi {
   // Lets go of the TensorImpls that were kept from being reused. Called while no window wants both
   // inputs and memory.
   void (*release_tensors)();
-  // How many TensorImpls could not be kept within the byte budget, so far.
+  // How often a TensorImpl was seen that could not be kept within the byte budget, so far.
   uint64_t (*tensors_not_held)();
+  // How many bytes of TensorImpls may be kept. [MT]
+  void (*set_tensor_budget)(uint64_t bytes);
   // Has every span of every thread pushed to `sink`, with torch's ids and the shapes of arguments if
   // wanted; nullptr ends that. Not [MT].
   void (*emit_ranges)(const RangeSink* sink, bool with_ids, bool with_shapes);

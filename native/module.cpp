@@ -270,6 +270,7 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["dropped_allocations"] = columns.dropped.allocations;
   result["unmatched_ends"] = columns.unmatched_ends;
   result["cut_payloads"] = columns.cut_payloads;
+  result["tensors_not_held"] = window->tensors_not_held;
   result["fault"] = window->fault;
   return result;
 }
@@ -366,6 +367,7 @@ NB_MODULE(_native, m) {
       "time_spans", [](bool empty_callback) { return bridge().time_spans(empty_callback); },
       "empty_callback"_a);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
+  m.def("set_tensor_budget", [](uint64_t bytes) { bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
   m.def("statistics", &statistics);
   m.def("gc_callback", &gc_callback, "phase"_a, "info"_a);

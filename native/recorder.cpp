@@ -127,6 +127,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
     if (thread->finished || !covers(*window, *thread)) continue;
     window->slices.push_back({thread, thread->log().size(), 0, thread->dropped()});
   }
+  window->tensors_not_held = tensors_not_held();
   // Last, so that the setting up above is not part of what is measured.
   window->started = read_anchor();
   return window->id;
@@ -144,6 +145,7 @@ void Recorder::close_window(uint32_t id) {
   const int64_t late_ns = TickConverter(origin_, now).duration_ns(ticks, now.ticks);
   window.stopped = {ticks, now.unix_ns - late_ns, now.monotonic_ns - late_ns};
   window.fault = fault_;
+  window.tensors_not_held = tensors_not_held() - window.tensors_not_held;
   configure();
   for (Slice& slice : window.slices) {
     slice.end = slice.thread->log().size();

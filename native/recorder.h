@@ -54,6 +54,7 @@ struct Window {
   bool open = true;
   bool process_ids = false;       // spans have the same ids as in the windows open meanwhile
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
+  uint64_t tensors_not_held = 0;  // for want of memory; while the window is open, as it was before
   std::string fault;              // why recording ended before the window did, or empty
   ClockAnchor started;
   ClockAnchor stopped;
@@ -111,6 +112,7 @@ class Recorder {
   friend class ReadLock;
 
   Recorder();
+  uint64_t tensors_not_held() const { return bridge_ == nullptr ? 0 : bridge_->tensors_not_held(); }
   std::string configure();  // under mutex_; why torch refused, or an empty string
   void release_memory();    // under mutex_
   static void before_fork();

@@ -57,8 +57,6 @@ uint32_t wanted() { return core->wanted->load(std::memory_order_relaxed); }
 // compressed sparse, quantized, functorch's wrappers) keep further tensors until they are destroyed.
 class HeldTensors {
  public:
-  static constexpr uint64_t kMaxHeld = (512u << 20) / sizeof(c10::TensorImpl);
-
   // [owner]
   void hold(c10::TensorImpl* impl) {
     const uint64_t epoch = epoch_.load(std::memory_order_relaxed);
@@ -69,12 +67,12 @@ class HeldTensors {
     const void*& slot = cache_[(reinterpret_cast<uintptr_t>(impl) >> 6) % cache_.size()];
     if (slot == impl) return;  // held since this recording began
     if (!is_empty_once_dead(*impl)) return;
-    slot = impl;
-    if (held_.fetch_add(1, std::memory_order_relaxed) >= kMaxHeld) {
+    if (held_.fetch_add(1, std::memory_order_relaxed) >= most_held_.load(std::memory_order_relaxed)) {
       held_.fetch_sub(1, std::memory_order_relaxed);
       not_held_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
+    slot = impl;
     c10::raw::weak_intrusive_ptr::incref(impl);
     if (used_ == Block::kItems) add_block();
     tail_->items[used_++] = impl;
@@ -107,6 +105,7 @@ class HeldTensors {
     this_list_ = nullptr;
   }
 
+  static void set_budget(uint64_t bytes) { most_held_.store(bytes / sizeof(c10::TensorImpl)); }
   static uint64_t not_held() { return not_held_.load(std::memory_order_relaxed); }
 
  private:
@@ -158,6 +157,7 @@ class HeldTensors {
   static inline std::atomic<uint64_t> epoch_{1};
   static inline std::atomic<uint64_t> held_{0};
   static inline std::atomic<uint64_t> not_held_{0};
+  static inline std::atomic<uint64_t> most_held_{(512u << 20) / sizeof(c10::TensorImpl)};
 
   // The owner's side.
   std::array<const void*, 2048> cache_{};
@@ -690,9 +690,9 @@ double time_spans(bool empty_callback) {
 }
 
 const BridgeApi bridge = {
-    kCoreApiVersion,        OPSCOPE_TORCH_VERSION, &configure,  &enter_thread,
-    &leave_thread,          &forget_thread,        &time_spans, [] { HeldTensors::release_all(); },
-    &HeldTensors::not_held, &start_ranges,         &itt_ranges};
+    kCoreApiVersion,        OPSCOPE_TORCH_VERSION,    &configure,    &enter_thread,
+    &leave_thread,          &forget_thread,           &time_spans,   [] { HeldTensors::release_all(); },
+    &HeldTensors::not_held, &HeldTensors::set_budget, &start_ranges, &itt_ranges};
 
 }  // namespace
 }  // namespace opscope

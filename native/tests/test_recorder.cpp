@@ -23,6 +23,7 @@ void on_another_thread(std::function<void()> work) { std::thread(std::move(work)
 // A bridge that writes down what it is asked for.
 std::vector<uint32_t> configured;
 bool refuse = false;
+uint64_t not_held = 0;
 const BridgeApi fake_bridge = {
     kCoreApiVersion,
     "none",
@@ -39,10 +40,21 @@ const BridgeApi fake_bridge = {
     [] {},
     [](bool) { return 0.0; },
     [] {},
-    []() -> uint64_t { return 0; },
+    []() -> uint64_t { return not_held; },
 };
 
 }  // namespace
+
+TEST(a_window_counts_the_tensors_it_could_not_hold) {
+  recorder().attach_bridge(&fake_bridge);
+  not_held = 3;
+  const uint32_t window = open_window();
+  not_held = 10;
+  recorder().close_window(window);
+  CHECK_SAME(recorder().window(window)->tensors_not_held, 7u);
+  recorder().discard_window(window);
+  recorder().attach_bridge(nullptr);
+}
 
 TEST(a_window_holds_what_happened_while_it_was_open) {
   span("before");

@@ -111,6 +111,9 @@ def _ledger(
     ]
     if options.shapes:
         rows.append(("arguments", "dropped: unreadable", decoded["cut_payloads"]))
+    if options.shapes and options.memory:
+        # Their addresses may have been used again, and with them their ids.
+        rows.append(("tensor ids", "dropped: memory budget", decoded["tensors_not_held"]))
     if options.memory:
         allocations = len(tables["allocations"]["time_ns"])
         dropped = decoded["dropped_allocations"]

@@ -1,0 +1,365 @@
+"""Which tensors are the same tensor: ids across views, set_, resize_, and addresses used again."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from opscope import _native  # noqa: E402
+from opscope.tree.arguments import Scalar, TensorRecord  # noqa: E402
+from opscope.tree.detail import MemoryDetail, NodeKind, OperatorDetail  # noqa: E402
+from support.recorded import record  # noqa: E402
+
+BOTH = {"record_shapes": True, "profile_memory": True}
+
+
+def inputs(trace, name, nth=0):
+    """Arguments of the nth operator of a name."""
+    nodes = [node for node in trace.tree().depth_first() if node.name == name]
+    detail = nodes[nth].detail
+    assert isinstance(detail, OperatorDetail)
+    return detail.inputs
+
+
+def life(trace):
+    """Every allocation and free as (tensor id, allocation id, allocated)."""
+    table = trace.table("allocations")
+    columns = (table["tensor_id"], table["allocation_id"], table["size_bytes"] > 0)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def torchs_life(program):
+    """The same, as torch.profiler tells it."""
+    gc.collect()
+    gc.disable()
+    with torch.profiler.profile(**BOTH) as prof:
+        program()
+    gc.enable()
+    pending, found = list(prof.profiler.kineto_results.experimental_event_tree()), []
+    while pending:
+        node = pending.pop()
+        pending += node.children
+        if node.name == "[memory]":
+            found.append(node)
+    fields = [node.extra_fields for node in sorted(found, key=lambda node: node.start_time_ns)]
+    return [
+        (-1 if f.id is None else f.id, f.allocation_id, f.alloc_size > 0) for f in fields
+    ]  # fmt: skip
+
+
+def one():
+    return torch.ones(1).storage()
+
+
+def another_storage():
+    x = torch.ones(1)
+    x.set_(one())
+    x.view_as(x)
+
+
+def emptied_before():
+    x = torch.ones(1)
+    x.set_()
+    x.set_(one())
+    x.view_as(x)
+
+
+def storages_kept(empty_first):
+    """Storages outlive the tensor's use of them, and join all of them into one tensor."""
+
+    def run():
+        x = torch.ones(1)
+        kept = [x.storage()]
+        for _ in range(3):
+            x.set_()
+            x.set_(one())
+            kept.append(x.storage())
+        x.view_as(x)
+        while kept:
+            kept.pop()
+        if empty_first:
+            x.set_()
+        for _ in range(3):
+            x.set_(one())
+        x.view_as(x)
+
+    return run
+
+
+def grown():
+    x = torch.ones(1)
+    for size in range(2, 6):
+        x.resize_(size)
+    x.set_()
+    x.set_(one())
+    x.resize_(9)
+    x.view_as(x)
+
+
+def numbers_in_place():
+    with torch.no_grad():
+        x = torch.ones(1)
+        for _ in range(10):
+            x.add_(2)
+
+
+def temporaries():
+    for _ in range(50):
+        torch.ones(2) + torch.ones(2)
+
+
+def only_allocated():
+    torch.empty(3)
+    torch.empty(5)
+
+
+def test_a_tensor_stays_itself_with_another_storage():
+    assert life(record(another_storage, **BOTH)) == [
+        (0, 1, True),
+        (0, 2, True),
+        (0, 1, False),
+        (0, 2, False),
+    ]
+
+
+def test_a_tensor_stays_itself_when_it_had_no_storage_for_a_while():
+    assert life(record(emptied_before, **BOTH)) == [
+        (0, 1, True),
+        (0, 1, False),
+        (0, 2, True),
+        (0, 2, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        another_storage, emptied_before, storages_kept(False), storages_kept(True), grown,
+        numbers_in_place, temporaries, only_allocated,
+    ],
+)  # fmt: skip
+def test_ids_are_the_ones_torch_gives(program):
+    program()
+    expected = torchs_life(program)
+    assert len(expected) >= 4
+    assert life(record(program, **BOTH)) == expected
+
+
+def test_a_thousand_temporaries_are_a_thousand_tensors():
+    def program():
+        for _ in range(1000):
+            torch.ones(1)
+
+    trace = record(program, **BOTH)
+
+    tensors, table = trace.table("tensors"), trace.table("allocations")
+    assert len(set(tensors["impl"].tolist())) == 1000
+    assert len(set(tensors["tensor_id"].tolist())) == 1000
+    assert len(set(table["allocation_id"].tolist())) == 1000
+
+
+def test_views_share_memory_and_not_the_struct():
+    x = torch.rand(4, 3)
+    trace = record(lambda: (x.view(12).sin(), x.t().cos(), x.neg()), **BOTH)
+
+    view, transposed, plain = (inputs(trace, f"aten::{op}")[0] for op in ("sin", "cos", "neg"))
+
+    assert view.storage == transposed.storage == plain.storage == x.data_ptr()
+    assert len({view.impl, transposed.impl, plain.impl}) == 3
+    assert view.tensor_id == transposed.tensor_id == plain.tensor_id
+    assert (transposed.sizes, transposed.strides) == ((3, 4), (1, 3))
+
+
+def test_resizing_moves_a_tensor_and_leaves_it_the_same():
+    def program():
+        x = torch.rand(4, 3)
+        x.resize_(128, 129)
+        x.sin()
+
+    trace = record(program, **BOTH)
+    nodes = {node.name: node for node in trace.tree().depth_first()}
+    made, freed = (child.detail for child in nodes["aten::resize_"].children)
+    before, after = inputs(trace, "aten::uniform_")[0], inputs(trace, "aten::sin")[0]
+
+    assert before.impl == after.impl and before.storage != after.storage
+    assert isinstance(made, MemoryDetail) and isinstance(freed, MemoryDetail)
+    assert made.size_bytes == 128 * 129 * 4 and freed.size_bytes == -48
+    assert (made.address, freed.address) == (after.storage, before.storage)
+    assert made.tensor_id == freed.tensor_id == before.tensor_id == after.tensor_id
+    assert before.allocation_id == freed.allocation_id != made.allocation_id == after.allocation_id
+
+
+def test_two_tensors_become_one_when_they_come_to_share_a_storage():
+    def program():
+        c, d = torch.rand(4), torch.rand(4)
+        c.exp(), d.sin()
+        c.set_(d.storage())
+        c.cos()
+
+    trace = record(program, **BOTH)
+    c_before, d, c_after = (inputs(trace, f"aten::{op}")[0] for op in ("exp", "sin", "cos"))
+
+    assert c_before.impl == c_after.impl != d.impl
+    assert c_after.storage == d.storage != c_before.storage
+    assert c_before.tensor_id == d.tensor_id == c_after.tensor_id
+    assert c_before.allocation_id != c_after.allocation_id == d.allocation_id
+
+
+def test_an_address_used_again_is_another_allocation_and_another_tensor():
+    def program():
+        for _ in range(2):
+            torch.zeros(64).neg()
+
+    trace = record(program, **BOTH)
+    first, second = (inputs(trace, "aten::neg", nth)[0] for nth in range(2))
+
+    assert first.tensor_id != second.tensor_id and first.allocation_id != second.allocation_id
+    assert first.impl != second.impl
+
+
+def test_everything_a_tensor_argument_has():
+    x = torch.ones(10, 10).as_strided([4, 4], [12, 3])
+    y = torch.ones(4, 1, requires_grad=True)
+    trace = record(lambda: (x + y, x * y), **BOTH)
+
+    left, right, alpha = inputs(trace, "aten::add")
+    add, mul = (
+        node.detail for node in trace.tree().roots if node.name in ("aten::add", "aten::mul")
+    )
+
+    assert (left.sizes, left.strides, left.dtype) == ((4, 4), (12, 3), "float32")
+    assert (right.sizes, right.strides, right.layout) == ((4, 1), (1, 1), "strided")
+    assert (left.requires_grad, right.requires_grad) == (False, True)
+    assert (left.device_type, left.device_index) == (0, -1)
+    assert (left.impl, left.storage) == (x._cdata, x.untyped_storage().data_ptr())
+    assert left.version == x._version == 0
+    assert alpha == Scalar(alpha.type, 1)
+    assert add.sequence_number + 1 == mul.sequence_number >= 1
+
+
+def test_versions_count_changes_in_place():
+    def program():
+        x = torch.zeros(2)
+        x.add_(1).add_(1)
+        x.neg()
+
+    assert inputs(record(program, **BOTH), "aten::neg")[0].version == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "layout", "dtype"),
+    [
+        (lambda x: x.to_sparse(), "sparse_coo", "float32"),
+        (lambda x: x.to_sparse_csr(), "sparse_csr", "float32"),
+        (lambda x: x.to_mkldnn(), "_mkldnn", "float32"),
+    ],
+    ids=["coo", "csr", "mkldnn"],
+)
+def test_tensors_in_other_layouts_have_sizes_and_no_strides(make, layout, dtype):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = make(torch.eye(3))
+        trace = record(lambda: x + x, **BOTH)
+
+    left, right, _ = inputs(trace, "aten::add")
+
+    assert (left.layout, left.dtype, left.sizes, left.strides) == (layout, dtype, (3, 3), ())
+    assert (left.storage, left.impl) == (0, x._cdata)
+    assert left.tensor_id == right.tensor_id
+
+
+def test_nested_tensors_are_known_and_have_no_plain_shape():
+    x = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+    trace = record(lambda: x * 2, **BOTH)
+
+    nested = inputs(trace, "aten::mul")[0]
+
+    assert isinstance(nested, TensorRecord)
+    assert (nested.impl, nested.sizes, nested.strides) == (x._cdata, (), ())
+
+
+def test_numbers_none_and_lists():
+    x, y = torch.ones(1), torch.ones(2)
+    trace = record(
+        lambda: (torch.add(x, 9.5, alpha=0.5), torch.cat((x, y), dim=0), x.sum(), x.repeat(2, 3)),
+        **BOTH,
+    )
+
+    _, number, alpha = inputs(trace, "aten::add")
+    tensors, dim = inputs(trace, "aten::cat")
+
+    # torch makes a tensor of the Python number; alpha stays what it was.
+    assert (number.dtype, number.sizes, number.is_wrapped_number) == ("float64", (), True)
+    assert alpha.value == 0.5
+    assert [part.storage for part in tensors] == [x.data_ptr(), y.data_ptr()]
+    assert dim.value == 0
+    assert inputs(trace, "aten::sum")[1].value is None
+    assert inputs(trace, "aten::repeat")[1].value == [2, 3]
+
+
+def test_allocations_without_shapes_have_addresses_sizes_and_totals():
+    kept = []
+    gc.collect()
+    first = record(lambda: kept.append(torch.empty(3, 4)), profile_memory=True)
+    address = kept[0].data_ptr()
+    second = record(kept.clear, profile_memory=True)
+
+    (made,), (freed,) = (
+        [n.detail for n in t.tree().depth_first() if n.kind is NodeKind.ALLOCATION]
+        for t in (first, second)
+    )
+
+    assert (made.address, made.size_bytes) == (address, 48)
+    assert (freed.address, freed.size_bytes) == (address, -48)
+    assert (made.device_type, made.device_index, made.total_reserved_bytes) == (0, -1, 0)
+    assert freed.total_allocated_bytes == made.total_allocated_bytes - 48
+
+
+def test_held_tensors_free_their_memory_at_once():
+    def program():
+        for _ in range(20):
+            x = torch.ones(1 << 20)  # 4 MiB
+            x.add_(1)
+            del x
+
+    trace = record(program, **BOTH)
+    sizes = trace.table("allocations")["size_bytes"]
+
+    assert sizes[abs(sizes) > 1000].tolist() == [4 << 20, -(4 << 20)] * 20
+    assert len(set(trace.table("tensors")["impl"].tolist())) >= 20
+
+
+@pytest.fixture
+def small_budget():
+    record(lambda: None)  # the bridge is loaded
+    _native.set_tensor_budget(200 * 100)  # of bytes; a struct has some 200
+    yield
+    _native.set_tensor_budget(512 << 20)
+
+
+def test_what_the_budget_does_not_hold_is_counted(small_budget):
+    def program():
+        for _ in range(500):
+            torch.ones(1).neg_()
+
+    trace = record(program, **BOTH)
+
+    seen_without_hold = trace.ledger["tensor ids"]["dropped: memory budget"]
+    distinct = len(set(trace.table("tensors")["impl"].tolist()))
+    assert 700 <= seen_without_hold < 1000  # of 500 tensors, each the argument of two operators
+    assert 50 <= distinct < 500  # structs that were not held were used again
+    # The next recording starts with all of its budget.
+    assert record(lambda: torch.ones(1).neg_(), **BOTH).ledger["tensor ids"] == {
+        "dropped: memory budget": 0
+    }
+
+
+def test_within_the_budget_nothing_is_lost():
+    trace = record(temporaries, **BOTH)
+
+    assert trace.ledger["tensor ids"] == {"dropped: memory budget": 0}
+    assert "tensor ids" not in record(temporaries, record_shapes=True).ledger
