@@ -117,9 +117,14 @@ def test_every_event_has_the_same_attributes(recorded):
         different = [
             (a.name, getattr(a, name), getattr(b, name))
             for a, b in zip(theirs, ours, strict=True)
-            if getattr(a, name) != getattr(b, name)
+            if signed(getattr(a, name)) != signed(getattr(b, name))
         ]
         assert different == [], name
+
+
+def signed(value):
+    """torch says 2**64 - 1 for a thread that ran no operator; our ids end at the largest int64."""
+    return min(value, 2**63 - 1) if isinstance(value, int) else value
 
 
 def test_times_are_the_same(recorded):
