@@ -109,6 +109,12 @@ def _flops(source: EventSource, row: int) -> int:
     return int(source.flops.flops[row]) if source.flops is not None else 0
 
 
+def _event_index(source: EventSource, row: int) -> str:
+    """What torch adds to an operator in its files, where ``expose_kineto_event_metadata`` asks."""
+    exposed = source.exposes_metadata and _kind(source, row) <= EventKind.ANNOTATION
+    return f'"Ev Idx": {row}' if exposed else ""
+
+
 def _python_parent(source: EventSource, row: int) -> int:
     if source.python_numbers[row] < 0 or source.stacks is None:
         return -1
@@ -161,7 +167,7 @@ _EVENT: dict[str, Reader] = {
     "is_user_annotation": lambda source, row: _kind(source, row) == EventKind.ANNOTATION,
     "is_python_function": lambda source, row: _kind(source, row) in PYTHON_KINDS,
     "activity_type": _activity,
-    "_metadata_json": _constant(""),
+    "_metadata_json": _event_index,
     "flow_id": lambda source, row: source.flows.get(row, (0, False))[0],
     "flow_type": lambda source, row: _FORWARD_BACKWARD_FLOW if row in source.flows else 0,
     "flow_start": lambda source, row: source.flows.get(row, (0, False))[1],

@@ -23,6 +23,8 @@ from opscope.tree.links import forward_backward_links, thread_numbers
 
 Values = npt.NDArray[np.int64]
 
+EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
+
 
 class EventSource:
     """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use.
@@ -98,6 +100,11 @@ class EventSource:
         """The process that was recorded; 0 if the trace does not say."""
         known = self.trace.metadata.get("process_id")
         return known if isinstance(known, int) else 0
+
+    @cached_property
+    def exposes_metadata(self) -> bool:
+        """Whether events say what a file says of them beyond their attributes."""
+        return bool(self.trace.metadata.get(EXPOSES_METADATA))
 
     @cached_property
     def thread_numbers(self) -> Values:

@@ -178,8 +178,8 @@ class KinetoEvent:
         return {}
 
     def metadata_json(self) -> str:
-        """Kineto's own text for a device event: there is none."""
-        return ""
+        """What the event's file says of it beyond its attributes, where that was asked for."""
+        return self._event._metadata_json or ""
 
 
 _id_lock = threading.Lock()

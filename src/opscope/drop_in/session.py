@@ -14,10 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opscope.activities import experimental_switches
 from opscope.drop_in import ranges, switches
 from opscope.drop_in.config import ProfilerConfig, kinds_of_cpu_events
+from opscope.drop_in.event_source import EXPOSES_METADATA
 from opscope.drop_in.kineto_event import ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord, legacy_records
+from opscope.drop_in.torch_terms import in_torch_terms
 from opscope.recording.recorder import Recording
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace
@@ -53,10 +56,15 @@ class _Session:
         """The trace, with what torch's files say about a recording."""
         if self.recording is None:
             return Trace({}, Names.from_strings([]), {"start_ns": 0})
-        flags = {flag: True for flag, name in _FLAGS.items() if getattr(self.config, name)}
+        config = self.config
+        flags = {flag: True for flag, name in _FLAGS.items() if getattr(config, name)}
         user = {key: value for key, value in self.kept.items() if key not in _FLAGS}
-        own = {"trace_id": self.config.trace_id, **flags, **switches.metadata(), "user": user}
-        return self.recording.trace.with_metadata(own)
+        own = {"trace_id": config.trace_id, **flags, **switches.metadata(), "user": user}
+        asked = experimental_switches(config.experimental_config)
+        if asked.get("expose_kineto_event_metadata"):
+            own[EXPOSES_METADATA] = True
+        trace = self.recording.trace.with_metadata(own)
+        return in_torch_terms(trace, bool(asked.get("adjust_profiler_step")))
 
 
 _lock = threading.Lock()

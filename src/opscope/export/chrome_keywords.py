@@ -7,12 +7,12 @@ rely on it. A string with a quote in it becomes "None".
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from opscope.export.json_text import to_json
 from opscope.trace.schema import ScalarType
+from opscope.tree.arguments import list_of_strings
 
 RESERVED = frozenset(
     {
@@ -53,8 +53,7 @@ def _value(kind: int, text: str) -> Any:
             number = float(text)
             return number if math.isfinite(number) else text
         if kind == ScalarType.OTHER_LIST:
-            value = json.loads(text)
-            return value if isinstance(value, list) else None
+            return list_of_strings(text)
     except ValueError:
         pass  # not what its type says: nothing torch would have written
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -171,11 +172,27 @@ def scalar_value(kind: ScalarType, text: str) -> Any:
         return text
     if kind == ScalarType.TENSOR_LIST:
         return []
+    if kind == ScalarType.OTHER_LIST:
+        return list_of_strings(text)
     if kind in _LIST_ELEMENTS:
         inner = text.strip().removeprefix("[").removesuffix("]").strip()
         kind = _LIST_ELEMENTS[kind]
         return [_number(_spelled_kind(kind, part), part) for part in inner.split(",") if part]
     return _number(kind, text)
+
+
+def list_of_strings(text: str) -> list[str] | None:
+    """The strings behind the text of an ``OTHER_LIST``; None if it holds anything else.
+
+    They are spelled as nested values are (see ``trace.schema.SCALARS``), or as a JSON array.
+    """
+    try:
+        value = json.loads(text)
+        items = value["GenericList"] if isinstance(value, dict) else value
+        strings = [item["String"] if isinstance(item, dict) else item for item in items]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return strings if all(isinstance(item, str) for item in strings) else None
 
 
 _LIST_ELEMENTS = {

@@ -50,3 +50,21 @@ def test_rows_of_an_event_in_an_unsorted_table():
     rows = RowsOfEvent(table)
 
     assert [rows.rows(event).tolist() for event in range(4)] == [[1], [3], [0, 2], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "strings"),
+    [
+        ('{"GenericList":[{"String":"a"},{"String":"b"}]}', ["a", "b"]),
+        ('["a", "b"]', ["a", "b"]),
+        ("[]", []),
+        ("[1, 2]", None),
+        ('{"GenericList":[{"Int":1}]}', None),
+        ('{"Tuple":[{"String":"a"}]}', None),
+        ("7", None),
+        ("not JSON", None),
+        ("", None),
+    ],
+)
+def test_lists_of_strings(text, strings):
+    assert scalar_value(ScalarType.OTHER_LIST, text) == strings
