@@ -122,6 +122,20 @@ class ThreadLog {
   }
   void publish() { log_.publish(); }
 
+  // [owner] A record for the results of the span opened with `key`; nullptr if that is not open on
+  // this thread. It need not be the innermost: what is inside may end later, or on another thread.
+  Record* append_results(uint64_t key) {
+    if (is_top(key)) [[likely]]
+      return append(RecordKind::kOutputs);
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (open_[i].key != key) continue;
+      Record* record = append(RecordKind::kOutputs);
+      if (record != nullptr) record->parent = open_[i].index;
+      return record;
+    }
+    return nullptr;
+  }
+
   // [owner] Log index of the innermost open span, kNoParent outside all spans.
   uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
   size_t depth() const { return open_.size(); }

@@ -537,8 +537,7 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   if (log == nullptr) [[unlikely]]
     return;
   if constexpr (kOutputs) {
-    // They belong to the innermost span, so one that ends out of order has none.
-    Record* record = log->is_top(key_of(fn)) ? log->append(RecordKind::kOutputs) : nullptr;
+    Record* record = log->append_results(key_of(fn));
     if (record != nullptr) {
       record->ticks = ticks;
       record->end = key_of(fn);

@@ -93,8 +93,9 @@ void ExecutionTraceWriter::write_chakra(TextBuffer& out, const Node& node) {
   write_chakra_dependencies(out, node);
   put_field(out, kStartTimeMicros, microseconds(e.start_ns[row] - trace_.base_ns));
   put_field(out, kDurationMicros, microseconds(e.self_ns[row]));
-  values_->write_chakra(out, kInputs, row, true);
-  values_->write_chakra(out, kOutputs, row, false);
+  const SchemaSize size = size_of(row);
+  values_->write_chakra(out, kInputs, row, size.inputs, true);
+  values_->write_chakra(out, kOutputs, row, size.outputs, false);
   put_int(out, "rf_id", node.record_function_id);
   put_int(out, "fw_parent", static_cast<int64_t>(node.forward_parent));
   put_int(out, "seq_id", e.sequence_number[row]);

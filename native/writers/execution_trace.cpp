@@ -62,6 +62,11 @@ void ExecutionTraceWriter::write_event(TextBuffer& out, size_t row) {
   }
 }
 
+SchemaSize ExecutionTraceWriter::size_of(size_t row) const {
+  const int32_t schema = trace_.events.schema[row];
+  return schema < 0 ? SchemaSize{} : trace_.schema_sizes.at(static_cast<size_t>(schema));
+}
+
 void ExecutionTraceWriter::write_json(TextBuffer& out, const Node& node) {
   const NodeEvents& e = trace_.events;
   const size_t row = node.row;
@@ -75,9 +80,10 @@ void ExecutionTraceWriter::write_json(TextBuffer& out, const Node& node) {
   out.put("\",\"ctrl_deps\":");
   out.number(node.parent);
   out.put(",\"inputs\":");
-  values_->write_inputs(out, row, kernel.stream, "\"Int\"");
+  const SchemaSize size = size_of(row);
+  values_->write_inputs(out, row, size.inputs, kernel.stream, "\"Int\"");
   out.put(",\"outputs\":");
-  values_->write_outputs(out, row);
+  values_->write_outputs(out, row, size.outputs);
   out.put(",\"attrs\":[{\"name\":\"rf_id\",\"type\":\"uint64\",\"value\":");
   out.number(node.record_function_id);
   out.put("},{\"name\":\"fw_parent\",\"type\":\"uint64\",\"value\":");

@@ -36,6 +36,12 @@ struct NodeEvents {
   Column<int64_t> record_function_id;
 };
 
+// How many arguments and results an operator has.
+struct SchemaSize {
+  size_t inputs = SIZE_MAX;
+  size_t outputs = SIZE_MAX;
+};
+
 // Finished JSON texts of a generated kernel.
 struct KernelText {
   std::string backend;
@@ -76,6 +82,7 @@ struct NodeTrace {
   ValueNames names;
   NodeExtras extras;
   std::vector<std::string> schemas;  // inside of a JSON string
+  std::vector<SchemaSize> schema_sizes;
   std::vector<KernelText> kernels;
   std::vector<std::string> fragments;
   ChakraNodes chakra;
@@ -147,6 +154,7 @@ class ExecutionTraceWriter {
   void write_chakra_gpu(TextBuffer& out, size_t row);
   uint64_t dependency_id(int64_t dependency) const;
   std::string_view plain_name(int32_t name) const;
+  SchemaSize size_of(size_t row) const;
 
   Format format_;
   NodeTrace trace_;

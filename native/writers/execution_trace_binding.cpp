@@ -24,6 +24,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 using Kernels = std::vector<std::tuple<std::string, std::string, std::string>>;
+using SchemaSizes = std::vector<std::tuple<size_t, size_t>>;
 using Nested = std::unordered_map<int32_t, std::tuple<Texts, Texts, Texts>>;
 
 NodeEvents read_events(const PythonColumns& columns) {
@@ -110,9 +111,9 @@ class PyExecutionTraceWriter {
   explicit PyExecutionTraceWriter(bool chakra)
       : writer_(chakra ? ExecutionTraceWriter::Format::kChakra : ExecutionTraceWriter::Format::kJson) {}
 
-  void begin(nb::dict arrays, Texts schemas, const Kernels& kernels, const std::vector<nb::bytes>& fragments,
-             Nested nested, Texts dtype_names, std::vector<int64_t> itemsizes, Texts device_names,
-             int64_t base_ns, bool has_times) {
+  void begin(nb::dict arrays, Texts schemas, const SchemaSizes& schema_sizes, const Kernels& kernels,
+             const std::vector<nb::bytes>& fragments, Nested nested, Texts dtype_names,
+             std::vector<int64_t> itemsizes, Texts device_names, int64_t base_ns, bool has_times) {
     auto columns = std::make_unique<PythonColumns>(std::move(arrays));
     NodeTrace trace;
     trace.name_offsets = columns->any<int64_t>("names.offsets");
@@ -128,6 +129,7 @@ class PyExecutionTraceWriter {
     }
     trace.extras = {columns->rows("extras.rows"), columns->any<int32_t>("extras.fragment")};
     trace.schemas = std::move(schemas);
+    for (const auto& [inputs, outputs] : schema_sizes) trace.schema_sizes.push_back({inputs, outputs});
     for (const auto& [backend, file, stream] : kernels) trace.kernels.push_back({backend, file, stream});
     for (const nb::bytes& text : fragments) trace.fragments.emplace_back(text.c_str(), text.size());
     trace.chakra = read_chakra(*columns);
@@ -152,8 +154,8 @@ void bind_execution_trace(nanobind::module_& m) {
   nanobind::class_<PyExecutionTraceWriter>(m, "ExecutionTraceWriter")
       .def(nanobind::init<bool>(), nanobind::kw_only(), "chakra"_a)
       .def("begin", &PyExecutionTraceWriter::begin, "columns"_a, nanobind::kw_only(), "schemas"_a,
-           "kernels"_a, "fragments"_a, "nested"_a, "dtype_names"_a, "itemsizes"_a, "device_names"_a,
-           "base_ns"_a, "has_times"_a)
+           "schema_sizes"_a, "kernels"_a, "fragments"_a, "nested"_a, "dtype_names"_a, "itemsizes"_a,
+           "device_names"_a, "base_ns"_a, "has_times"_a)
       .def("next_block", &PyExecutionTraceWriter::next_block, "size"_a);
 }
 

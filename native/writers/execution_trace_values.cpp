@@ -96,11 +96,19 @@ std::string_view kind_name(uint8_t type) {
   }
 }
 
+// A list of Scalar says by its spelling what each element is: 2, 2., True.
+uint8_t type_of_element(uint8_t list, std::string_view text) {
+  if (list == kBoolList || text == "True" || text == "False") return kBool;
+  if (list == kIntList) return kInt;
+  const size_t begin = text.front() == '-' ? 1 : 0;
+  return text.size() > begin && skip_digits(text, begin) == text.size() ? kInt : kFloat;
+}
+
 }  // namespace
 
-void ValueWriter::write_inputs(TextBuffer& out, size_t event, std::string_view more_value,
+void ValueWriter::write_inputs(TextBuffer& out, size_t event, size_t most, std::string_view more_value,
                                std::string_view more_type) {
-  collect(event, tensors_.inputs, scalars_.inputs);
+  collect(event, most, tensors_.inputs, scalars_.inputs);
   const std::string_view empty_list = more_value.empty() ? "" : "[]";
   out.put("{\"values\":");
   write_part(out, Part::kValues, more_value);
@@ -109,12 +117,12 @@ void ValueWriter::write_inputs(TextBuffer& out, size_t event, std::string_view m
   out.put(",\"types\":");
   write_part(out, Part::kTypes, more_value.empty() ? std::string_view() : more_type);
   out.put(",\"strides\":");
-  write_part(out, Part::kStrides, empty_list);
+  write_part(out, Part::kStrides, {});  // none for the further value, as in torch's files
   out.put('}');
 }
 
-void ValueWriter::write_outputs(TextBuffer& out, size_t event) {
-  collect(event, tensors_.outputs, scalars_.outputs);
+void ValueWriter::write_outputs(TextBuffer& out, size_t event, size_t most) {
+  collect(event, most, tensors_.outputs, scalars_.outputs);
   out.put("{\"values\":");
   write_part(out, Part::kValues, {});
   out.put(",\"shapes\":");
@@ -126,8 +134,9 @@ void ValueWriter::write_outputs(TextBuffer& out, size_t event) {
   out.put('}');
 }
 
-void ValueWriter::write_chakra(TextBuffer& out, uint32_t field, size_t event, bool inputs) {
-  collect(event, inputs ? tensors_.inputs : tensors_.outputs, inputs ? scalars_.inputs : scalars_.outputs);
+void ValueWriter::write_chakra(TextBuffer& out, uint32_t field, size_t event, size_t most, bool inputs) {
+  collect(event, most, inputs ? tensors_.inputs : tensors_.outputs,
+          inputs ? scalars_.inputs : scalars_.outputs);
   Nested info(out, field);
   uint32_t number = 1;
   for (const Part part : {Part::kValues, Part::kShapes, Part::kTypes}) {
@@ -138,7 +147,8 @@ void ValueWriter::write_chakra(TextBuffer& out, uint32_t field, size_t event, bo
   info.close();
 }
 
-void ValueWriter::collect(size_t event, const RowsOfEvents& tensors, const RowsOfEvents& scalars) {
+void ValueWriter::collect(size_t event, size_t most, const RowsOfEvents& tensors,
+                          const RowsOfEvents& scalars) {
   arguments_.clear();
   side_ = &tensors;
   const auto scalar_rows = scalars.rows[event];
@@ -165,6 +175,8 @@ void ValueWriter::collect(size_t event, const RowsOfEvents& tensors, const RowsO
     if (role == kInputPart || role == kOutputPart) continue;  // of a nested value, placed above
     argument.kind = tensors_.element[first] >= 0 ? Argument::kTensorList : Argument::kTensor;
   }
+  if (arguments_.size() > most)
+    arguments_.erase(arguments_.begin(), arguments_.end() - static_cast<ptrdiff_t>(most));
 }
 
 ValueWriter::Argument& ValueWriter::place(int16_t position) {
@@ -390,8 +402,9 @@ const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t na
       result.value.push_back(',');
       result.type.push_back(',');
     }
-    result.value += type == kBoolList ? bool_json(element) : number_json(element);
-    result.type += kind;
+    const uint8_t element_type = type_of_element(type, element);
+    result.value += element_type == kBool ? bool_json(element) : number_json(element);
+    result.type += kind_name(element_type);
   }
   result.value.push_back(']');
   result.type.push_back(']');

@@ -85,11 +85,13 @@ class ValueWriter {
         next_id_(next_id),
         segment_(segment) {}
 
-  // `more` has further finished values: {value, type}, or is empty.
-  void write_inputs(TextBuffer& out, size_t event, std::string_view more_value, std::string_view more_type);
-  void write_outputs(TextBuffer& out, size_t event);
+  // Of every side at most the last `most` values: operators that are called with their arguments on a
+  // stack are shown all of it. `more` has further finished values: {value, type}, or is empty.
+  void write_inputs(TextBuffer& out, size_t event, size_t most, std::string_view more_value,
+                    std::string_view more_type);
+  void write_outputs(TextBuffer& out, size_t event, size_t most);
   // The same without strides, as Chakra's IOInfo message in `field`.
-  void write_chakra(TextBuffer& out, uint32_t field, size_t event, bool inputs);
+  void write_chakra(TextBuffer& out, uint32_t field, size_t event, size_t most, bool inputs);
 
  private:
   struct Argument {
@@ -107,7 +109,7 @@ class ValueWriter {
     int64_t count;
   };
 
-  void collect(size_t event, const RowsOfEvents& tensors, const RowsOfEvents& scalars);
+  void collect(size_t event, size_t most, const RowsOfEvents& tensors, const RowsOfEvents& scalars);
   Argument& place(int16_t position);
   void write_part(TextBuffer& out, Part part, std::string_view more);
   void write_argument(TextBuffer& out, Part part, const Argument& argument);

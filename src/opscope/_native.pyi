@@ -89,6 +89,7 @@ class ExecutionTraceWriter:
         columns: dict[str, NDArray[Any]],
         *,
         schemas: list[str],
+        schema_sizes: list[tuple[int, int]],
         kernels: list[tuple[str, str, str]],
         fragments: list[bytes],
         nested: dict[int, tuple[list[str], list[str], list[str]]],

@@ -13,7 +13,7 @@ from opscope.export.chrome_columns import Columns, name_columns, row_ranges
 from opscope.export.chrome_header import window_of
 from opscope.export.collectives import find_collectives
 from opscope.export.json_text import to_json
-from opscope.export.operator_schemas import schemas_of_events
+from opscope.export.operator_schemas import schema_size, schemas_of_events
 from opscope.export.output_file import Block
 from opscope.export.value_rows import keyword_values, nested_values, value_columns
 from opscope.trace.dtypes import CPP_NAMES, ITEM_SIZES
@@ -95,6 +95,7 @@ def node_columns(trace: Trace, escape: Escape = json_inside) -> tuple[Columns, d
     }
     settings = {
         "schemas": [escape(text) for text in schemas],
+        "schema_sizes": [schema_size(text) for text in schemas],
         "kernels": kernels,
         "nested": nested_values(trace),
         "dtype_names": [CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],

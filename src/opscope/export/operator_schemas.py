@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy.typing as npt
 
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
+
+_UNKNOWN_SIZE = 1 << 30
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def schemas_of_events(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
@@ -42,6 +46,34 @@ def schemas_of_events(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
         which.reshape(-1)
     ]
     return row, texts
+
+
+@cache
+def schema_size(text: str) -> tuple[int, int]:
+    """How many arguments and results a schema has; a great many where it does not say.
+
+    ``aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)``
+    has three and two.
+    """
+    name, arrow, results = text.rpartition(" -> ")
+    arguments = name[name.find("(") + 1 : -1]
+    if not arrow or not name.endswith(")") or "..." in text:
+        return _UNKNOWN_SIZE, _UNKNOWN_SIZE
+    several = results.startswith("(") and results.endswith(")")
+    return _listed(arguments), _listed(results[1:-1]) if several else 1
+
+
+def _listed(text: str) -> int:
+    """How many items stand in a list, outside brackets and strings, without the ``*``."""
+    text = _STRING.sub('""', text)
+    depth, items = 0, [""]
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            items.append("")
+        else:
+            items[-1] += character
+    return sum(item.strip() not in ("", "*") for item in items)
 
 
 def _schema(name: str, overload: str, known: dict[str, Any], exact: bool) -> str:

@@ -29,6 +29,7 @@ class FreshArguments:
         self._recorded = Arguments(trace)
         self._tensors = RowsOfEvent(trace.table("tensors"))
         self._device = device
+        self._torch_version = trace.metadata.get("torch_version")
 
     def of(self, event: int, schema: Any) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments for an operator with ``schema`` (torch's object).
@@ -39,7 +40,10 @@ class FreshArguments:
         self._check(event)
         given = self._recorded.inputs(event)
         if len(given) > len(schema.arguments):
-            raise RefusedError("this torch's operator takes fewer arguments")
+            if not self._is_of_this_torch():
+                raise RefusedError("this torch's operator takes fewer arguments")
+            # Called with its arguments on a stack, of which all was recorded.
+            given = given[len(given) - len(schema.arguments) :]
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for recorded, wanted in zip(given, schema.arguments, strict=False):
@@ -53,6 +57,11 @@ class FreshArguments:
     def shapes(self, event: int) -> list[Any]:
         """Shapes of the arguments, ``[]`` for those that are no tensors."""
         return [_shape(argument) for argument in self._recorded.inputs(event)]
+
+    def _is_of_this_torch(self) -> bool:
+        import torch
+
+        return bool(self._torch_version == torch.__version__)
 
     def _check(self, event: int) -> None:
         table = self._tensors.table

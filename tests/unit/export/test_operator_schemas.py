@@ -1,6 +1,9 @@
 """Schemas come from the trace, or from torch by name and overload."""
 
-from opscope.export.operator_schemas import registered_overloads, schemas_of_events
+import pytest
+import torch
+
+from opscope.export.operator_schemas import registered_overloads, schema_size, schemas_of_events
 from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, span
 
@@ -54,3 +57,27 @@ def test_a_trace_that_brought_its_schemas_keeps_them():
 def test_names_that_torch_would_refuse_are_no_operators():
     assert set(registered_overloads("aten::mm")) == {"", "dtype", "dtype_out", "out"}
     assert texts(span("autograd::engine::evaluate_function: MmBackward0", 0, 1)) == [""]
+
+
+@pytest.mark.parametrize(
+    ("schema", "size"),
+    [
+        ("aten::t(Tensor(a) self) -> Tensor(a)", (1, 1)),
+        ("aten::rand() -> ()", (0, 0)),
+        ("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor v, Tensor i)", (3, 2)),
+        ("aten::sum.x(Tensor self, int[1]? dim=[0, 1], *, bool a=True) -> Tensor[]", (3, 1)),
+        ('prim::s(str a=", (", (int, float)? b=None) -> ((int, int), Tensor)', (2, 2)),
+        ("prim::Print(...) -> ()", (1 << 30, 1 << 30)),
+        ("", (1 << 30, 1 << 30)),
+        ("broken(", (1 << 30, 1 << 30)),
+    ],
+)
+def test_a_schema_says_how_much_goes_in_and_out(schema, size):
+    assert schema_size(schema) == size
+
+
+def test_every_schema_of_torch_is_counted_as_torch_does():
+    for schema in torch._C._jit_get_all_schemas():
+        text = str(schema)
+        if "..." not in text:
+            assert schema_size(text) == (len(schema.arguments), len(schema.returns)), text
