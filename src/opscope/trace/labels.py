@@ -67,6 +67,8 @@ LABELS: dict[tuple[str, str], dict[int, str]] = {
     ("parameters", "layout"): LAYOUTS,
     ("gpu", "kind"): {0: "kernel", 1: "copy", 2: "set", 3: "synchronisation", 4: "annotation"},
     ("gpu", "device_type"): DEVICES,
+    ("runtime_calls", "api"): {0: "runtime", 1: "driver"},
+    ("gpu_memory", "action"): _of(AllocationAction),
     ("links", "kind"): {0: "forward to backward"},
 }
 """(table, column) to the text of each code. A code without a text is shown as its number."""
