@@ -132,7 +132,7 @@ def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
         peaks = [find_peak(trace, name) for name in devices_with_memory(trace)]
         accelerators = [peak for peak in peaks if peak.device != "cpu"] or peaks
         if not accelerators:
-            raise UsageError(_nothing_recorded(trace, "any device"))
+            raise UsageError(_nothing_recorded(trace, None))
         return _account(trace, max(accelerators, key=lambda peak: peak.in_use))
     peak = find_peak(trace, device)
     if not len(peak.lives) and not len(peak.rows):
@@ -140,11 +140,16 @@ def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
     return _account(trace, peak)
 
 
-def _nothing_recorded(trace: Trace, device: str) -> str:
-    seen = ", ".join(devices_with_memory(trace)) or "no device at all"
+def _nothing_recorded(trace: Trace, device: str | None) -> str:
+    seen = ", ".join(devices_with_memory(trace))
+    if device is None or not seen:
+        return (
+            "The trace knows nothing of memory: none was allocated, freed or used in it, or that "
+            "was not recorded. Record with profile_memory=True (opscope run --memory)."
+        )
     return (
-        f"The trace has no memory of {device}; it has memory of {seen}. Record it with "
-        "profile_memory=True, or name a device that the program used."
+        f"The trace has no memory of {device}; it has memory of {seen}. Name one of these, or "
+        "record a program that allocates memory there."
     )
 
 

@@ -13,6 +13,7 @@ from opscope.cli.build import build
 from opscope.cli.console import Messages
 from opscope.cli.doctor import doctor
 from opscope.cli.export import export
+from opscope.cli.memory import memory
 from opscope.cli.replay import replay
 from opscope.cli.report import report
 from opscope.cli.run import run
@@ -23,6 +24,7 @@ from opscope.errors import OpscopeError
 COMMANDS: tuple[Callable[..., Any], ...] = (
     run,
     summary,
+    memory,
     report,
     export,
     replay,

@@ -17,6 +17,7 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.export.chakra import write_chakra
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
+from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.output_file import write_file
 from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
@@ -33,6 +34,7 @@ class Format(str, Enum):
     EXECUTION_TRACE = "execution-trace"
     CHAKRA = "chakra"
     STACKS = "stacks"
+    MEMORY_TIMELINE = "memory-timeline"
     CSV = "csv"
     TRACE = "trace"
 
@@ -41,6 +43,7 @@ SUFFIXES: dict[Format, tuple[str, ...]] = {
     Format.EXECUTION_TRACE: (".et.json", ".et.json.gz"),
     Format.CHAKRA: (".et",),
     Format.SPEEDSCOPE: (".speedscope.json", ".speedscope.json.gz"),
+    Format.MEMORY_TIMELINE: (".memory.json", ".memory.json.gz", ".memory.html", ".raw.json.gz"),
     Format.CHROME: (".json", ".json.gz"),
     Format.PERFETTO: (".pftrace", ".pftrace.gz", ".perfetto-trace"),
     Format.STACKS: (".txt", ".stacks", ".folded"),
@@ -73,6 +76,8 @@ def export(
     - execution-trace: operators with arguments and results, as torch's ExecutionTraceObserver
     - chakra: mlcommons/chakra's graph of operators and what they wait for, for simulators
     - stacks: collapsed stacks, for flame graphs
+    - memory-timeline: memory by category over time, in the files of torch's
+      export_memory_timeline; .html is a page and .png a picture
     - csv: averages by operator, as `opscope summary --format csv --row-limit -1`
     - trace: opscope's own folder, for example from another profiler's Chrome trace
     """
@@ -113,6 +118,8 @@ def _writer(format: Format, metric: str) -> Callable[[Trace, Path], object]:
         return write_chakra
     if format is Format.STACKS:
         return lambda trace, path: write_stacks(trace, path, metric)
+    if format is Format.MEMORY_TIMELINE:
+        return write_memory_timeline
     if format is Format.CSV:
         return _write_averages
     return lambda trace, path: trace.save(path)

@@ -9,6 +9,7 @@ from opscope.errors import UsageError
 from opscope.export.chakra import write_chakra
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
+from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
 from opscope.export.stacks import write_stacks
@@ -23,6 +24,7 @@ WRITERS: dict[str, Writer] = {
     "stacks": write_stacks,
     "execution-trace": write_execution_trace,
     "chakra": write_chakra,
+    "memory-timeline": write_memory_timeline,
 }
 
 
@@ -31,8 +33,8 @@ def export_trace(trace: Trace, format: str, path: str | os.PathLike[str]) -> Non
 
     Args:
         trace: any.
-        format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks``, ``execution-trace``
-            or ``chakra``.
+        format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks``, ``execution-trace``,
+            ``chakra`` or ``memory-timeline``.
         path: of the file, which is replaced; a name that ends in ``.gz`` compresses it.
 
     Raises:

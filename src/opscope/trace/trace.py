@@ -16,6 +16,7 @@ from opscope.trace.summary_html import summary_html
 from opscope.trace.table import Table
 
 if TYPE_CHECKING:
+    from opscope.analysis.peak_memory import PeakMemory
     from opscope.tree.node import Tree
 
 
@@ -30,6 +31,9 @@ class Trace:
         # Given by opscope/__init__.py, because this package knows nothing of what reads traces.
         def tree(self) -> Tree:
             """The events as a tree of nodes, made when they are looked at."""
+
+        def peak_memory(self, device: str | None = None) -> PeakMemory:
+            """What was in use at the peak: see ``opscope.analysis.peak_memory``."""
 
         def export(self, format: str, path: str | os.PathLike[str]) -> None:
             """Write a file for other tools: see ``opscope.export.formats``."""

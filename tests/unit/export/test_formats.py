@@ -5,13 +5,14 @@ import pytest
 from opscope import UsageError
 from opscope.export.formats import WRITERS
 from opscope.trace.schema import EventKind
-from support.build_trace import build_trace, span, tensor
+from support.build_trace import allocation, build_trace, span, tensor
 
 TRACE = build_trace(
     [
         span("main", 0, 20, kind=EventKind.PYTHON_CALL, frame=("main.py", 1, "main")),
         span("aten::mm", 0, 10, inputs=[tensor(2, 3), tensor(3, 2)]),
-    ]
+    ],
+    allocations=[allocation(5, 16, address=0x10, allocation_id=1, tensor_id=0)],
 )
 
 

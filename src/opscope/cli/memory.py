@@ -1,0 +1,48 @@
+"""``opscope memory``: what was in use when memory was fullest."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from opscope.analysis.peak_memory import memory_at_peak
+from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.export.peak_table import peak_table
+
+
+class Format(str, Enum):
+    """How to print the peak."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def memory(
+    trace: TraceArgument,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DEVICE",
+            help="Such as cpu or cuda:0.",
+            show_default="the fullest accelerator, else cpu",
+        ),
+    ] = None,
+    row_limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rows of each table to show.")
+    ] = 8,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
+    rank: RankOption = None,
+) -> None:
+    """Show what was in use when memory was fullest: by category, module, operator and function.
+
+    Record with --memory; --shapes adds categories and memory from before the recording, --modules
+    and --stack say who allocated it. JSON has all groups, with sizes in bytes.
+    """
+    peak = memory_at_peak(open_trace(trace, rank), device)
+    if format is Format.JSON:
+        typer.echo(json.dumps(peak.to_dict(), indent=2))
+    else:
+        typer.echo(peak_table(peak, row_limit), nl=False)

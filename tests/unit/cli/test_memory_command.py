@@ -1,0 +1,60 @@
+"""``opscope memory``: the peak as tables and as JSON."""
+
+import json
+
+from support.build_trace import allocation, build_trace, span
+
+
+def test_the_table_names_what_was_in_use(command_line, trace_folder):
+    outcome = command_line("memory", trace_folder)
+
+    assert outcome.code == 0
+    assert outcome.out.startswith("4.00 KiB in use on cpu at its peak\n")
+    assert "step  " in outcome.out
+
+
+def test_json_has_sizes_in_bytes(command_line, trace_folder):
+    outcome = command_line("memory", trace_folder, "--format", "json")
+
+    content = json.loads(outcome.out)
+    assert (content["device"], content["total_bytes"]) == ("cpu", 4096)
+    assert content["by_operator"] == [
+        {"name": "step", "size_bytes": 4096, "blocks": 1, "before_bytes": 0}
+    ]
+
+
+def test_a_device_can_be_chosen(command_line, tmp_path):
+    build_trace(
+        [span("aten::mm", 0, 10)],
+        allocations=[
+            allocation(1, 64, address=0x10),
+            allocation(2, 32, address=0x20, device_type=1, device_index=0),
+        ],
+    ).save(tmp_path / "two.opscope")
+
+    totals = [
+        json.loads(command_line("memory", tmp_path / "two.opscope", "--format=json", *device).out)
+        for device in ([], ["--device", "cpu"])
+    ]
+
+    assert [total["total_bytes"] for total in totals] == [32, 64]
+
+
+def test_rows_can_be_limited(command_line, tmp_path):
+    build_trace(
+        [span(f"aten::op{i}", 10 * i, 10 * i + 9) for i in range(5)],
+        allocations=[allocation(10 * i + 1, 100 - i, address=0x10 + i) for i in range(5)],
+    ).save(tmp_path / "five.opscope")
+
+    out = command_line("memory", tmp_path / "five.opscope", "--row-limit", "2").out
+
+    assert "aten::op1" in out and "aten::op2" not in out and "(3 more)" in out
+
+
+def test_a_trace_without_memory_is_refused(command_line, tmp_path):
+    build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "bare.opscope")
+
+    outcome = command_line("memory", tmp_path / "bare.opscope")
+
+    assert outcome.code == 2
+    assert "knows nothing of memory" in outcome.complaint
