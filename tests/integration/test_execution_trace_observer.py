@@ -1,0 +1,400 @@
+"""``ExecutionTraceObserver`` in every way that a program uses torch's."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+
+import opscope
+from opscope import ExecutionTraceObserver, UsageError, profile, record_function, schedule
+from support.execution_traces import (
+    PROCESS,
+    THREAD,
+    named,
+    names_of,
+    nodes_of,
+    record_function_ids,
+    timeline_ids,
+)
+
+
+def train():
+    x = torch.ones(3, 4, requires_grad=True)
+    (x * 2).relu().sum().backward()
+
+
+def registered(path):
+    return ExecutionTraceObserver().register_callback(path)
+
+
+def loops(nodes):
+    return [name for name in names_of(nodes) if name.startswith("loop ")]
+
+
+def test_alone(tmp_path):
+    path = tmp_path / "t.json"
+    observer = registered(str(path))
+    observer.start()
+    for i in range(3):
+        with record_function(f"loop {i}"):
+            train()
+    observer.stop()
+    assert observer.get_output_file_path() == str(path)
+    observer.unregister_callback()
+
+    nodes = nodes_of(path)
+
+    assert [nodes[0]["name"], nodes[1]["name"]] == [PROCESS, THREAD]
+    assert loops(nodes) == ["loop 0", "loop 1", "loop 2"]
+    by_id = {node["id"]: node for node in nodes}
+    relu = [node for node in nodes if node["name"] == "aten::relu"]
+    assert [by_id[node["ctrl_deps"]]["name"] for node in relu] == loops(nodes)
+    assert relu[0]["attributes"]["op_schema"] == "aten::relu(Tensor self) -> Tensor"
+    tensor, *_ = relu[0]["inputs"]["values"]
+    assert len(tensor) == 6
+    assert tensor[2:] == [0, 12, 4, "cpu"]  # offset, elements, bytes of one, device
+
+
+@pytest.mark.parametrize("cycles", [1, 2])
+def test_inside_a_profile_with_a_schedule_both_files_count_the_same(tmp_path, cycles):
+    charts = []
+
+    def ready(finished):
+        charts.append(tmp_path / f"chart{len(charts)}.json")
+        finished.export_chrome_trace(charts[-1])
+
+    # GIVEN a profile that records two of four steps, once or twice
+    observer = registered(tmp_path / "t.json")
+    steps = schedule(skip_first=1, wait=1, warmup=1, active=2, repeat=cycles)
+    with profile(
+        schedule=steps, on_trace_ready=ready, execution_trace_observer=observer
+    ) as running:
+        for i in range(10):
+            with record_function(f"loop {i}"):
+                train()
+            running.step()
+        assert running.execution_trace_observer.get_output_file_path() == str(tmp_path / "t.json")
+
+    # THEN the file holds just those steps, and every rf_id is one of the Chrome traces
+    nodes = nodes_of(tmp_path / "t.json")
+    assert loops(nodes) == ["loop 3", "loop 4", "loop 7", "loop 8"][: 2 * cycles]
+    assert len(charts) == cycles
+    ids = record_function_ids(nodes)
+    assert ids == sorted(number for chart in charts for number in timeline_ids(chart))
+    assert len(set(ids)) == len(ids) > 20
+
+
+def test_the_profile_it_is_in_may_record_more_or_less(tmp_path):
+    for options in ({}, {"record_shapes": True, "profile_memory": True, "with_stack": True}):
+        observer = registered(tmp_path / "t.json")
+        with profile(execution_trace_observer=observer, **options) as running:
+            train()
+        running.export_chrome_trace(tmp_path / "chart.json")
+
+        nodes = nodes_of(tmp_path / "t.json")
+        assert record_function_ids(nodes) == timeline_ids(tmp_path / "chart.json")
+        assert "aten::relu" in names_of(nodes)
+        shows_outputs = len(running.trace.table("tensors")) > 0
+        assert shows_outputs == bool(options)  # what only the file asked for stays out
+
+
+def test_around_a_profile_ids_are_the_same_too(tmp_path):
+    observer = registered(tmp_path / "t.json")
+    observer.start()
+    torch.ones(2)
+    with profile() as running:
+        train()
+    observer.unregister_callback()
+    running.export_chrome_trace(tmp_path / "chart.json")
+
+    nodes = nodes_of(tmp_path / "t.json")
+    names = {node["attributes"]["rf_id"]: node["name"] for node in nodes}
+    events = json.loads((tmp_path / "chart.json").read_text())["traceEvents"]
+    shown = [e for e in events if e.get("cat") in ("cpu_op", "user_annotation")]
+    assert len(shown) > 5
+    assert all(names[e["args"]["Record function id"]] == e["name"] for e in shown)
+
+
+def test_started_and_stopped_many_times_into_one_file(tmp_path):
+    observer = registered(tmp_path / "t.json")
+    for i in range(10):
+        if i in (3, 4, 6):
+            observer.start()
+        elif i in (5, 7):
+            observer.stop()
+        with record_function(f"loop {i}"):
+            train()
+    observer.unregister_callback()
+
+    nodes = nodes_of(tmp_path / "t.json")
+    assert loops(nodes) == ["loop 3", "loop 4", "loop 6"]
+    assert len({node["id"] for node in nodes}) == len(nodes)
+    assert [node["name"] for node in nodes].count(PROCESS) == 1
+    assert [node["name"] for node in nodes].count(THREAD) == len({
+        node["attributes"]["tid"] for node in nodes if node["name"] != PROCESS
+    })  # fmt: skip
+
+
+def test_again_and_again_in_a_loop(tmp_path):
+    for i in range(5):
+        observer = registered(tmp_path / f"{i}.json")
+        if i in (1, 3):
+            observer.start()
+        with record_function(f"loop {i}"):
+            train()
+        observer.stop()
+        observer.unregister_callback()
+
+    assert [loops(nodes_of(tmp_path / f"{i}.json")) for i in range(5)] == [
+        [], ["loop 1"], [], ["loop 3"], [],
+    ]  # fmt: skip
+
+
+def test_nothing_captured(tmp_path):
+    observer = registered(tmp_path / "t.json")
+    train()
+    observer.stop()
+    observer.unregister_callback()
+
+    assert [node["name"] for node in nodes_of(tmp_path / "t.json")] == [PROCESS]
+
+
+def test_stopped_and_started_inside_a_profile(tmp_path):
+    observer = registered(tmp_path / "t.json")
+    with profile(execution_trace_observer=observer):
+        with record_function("loop 1"):
+            train()
+        observer.stop()
+        with record_function("loop 2"):
+            train()
+        observer.start()
+        with record_function("loop 3"):
+            train()
+
+    assert loops(nodes_of(tmp_path / "t.json")) == ["loop 1", "loop 3"]
+
+
+def test_several_at_once(tmp_path):
+    outer, inner = registered(tmp_path / "outer.json"), registered(tmp_path / "inner.json")
+    outer.start()
+    for i, observer in enumerate([None, inner]):
+        if observer is not None:
+            observer.start()
+        with record_function(f"loop {i}"):
+            train()
+    inner.unregister_callback()
+    outer.unregister_callback()
+
+    assert loops(nodes_of(tmp_path / "outer.json")) == ["loop 0", "loop 1"]
+    assert loops(nodes_of(tmp_path / "inner.json")) == ["loop 1"]
+
+
+def test_its_state_is_told_and_every_call_may_come_at_any_time(tmp_path):
+    observer = ExecutionTraceObserver()
+    assert (observer.is_registered, observer.is_running()) == (False, False)
+    assert observer.get_output_file_path() is None
+    for call in (observer.start, observer.stop, observer.cleanup, observer.unregister_callback):
+        call()
+    with profile(execution_trace_observer=observer):
+        train()
+
+    assert observer.register_callback(tmp_path / "a.json") is observer
+    observer.register_callback(tmp_path / "ignored.json")
+    observer.start()
+    observer.start()
+    assert (observer.is_registered, observer.is_running()) == (True, True)
+    observer.cleanup()
+    observer.cleanup()
+
+    assert (observer.is_registered, observer.is_running()) == (False, False)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_an_object_that_is_let_go_writes_its_file(tmp_path):
+    observer = registered(tmp_path / "t.json.gz")
+    observer.start()
+    train()
+    del observer
+    gc.collect()
+
+    assert "aten::relu" in names_of(nodes_of(tmp_path / "t.json.gz"))
+
+
+def test_tensors_are_not_kept_alive(tmp_path):
+    observer = registered(tmp_path / "t.json")
+    observer.start()
+    storage = torch.ones(1000).untyped_storage()
+    alive = storage._weak_ref()
+    del storage
+    assert torch.UntypedStorage._expired(alive)
+    observer.unregister_callback()
+
+
+def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "none" / "t.json", tmp_path / "file" / "t.json", tmp_path):
+        observer = ExecutionTraceObserver()
+        with pytest.raises(UsageError):
+            observer.register_callback(path)
+        assert not observer.is_registered
+        observer.start()
+        observer.stop()
+
+
+def test_a_folder_that_vanishes_meanwhile_is_a_warning(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    observer = registered(folder / "t.json")
+    observer.start()
+    train()
+    folder.rmdir()
+
+    with pytest.warns(UserWarning, match="execution trace was not written"):
+        observer.unregister_callback()
+
+
+def test_in_a_child_process_the_parents_file_is_left_alone(tmp_path):
+    observer = registered(tmp_path / "t.json")
+    observer.start()
+    train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        observer.unregister_callback()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert not (tmp_path / "t.json").exists()
+    observer.unregister_callback()
+
+    assert "aten::relu" in names_of(nodes_of(tmp_path / "t.json"))
+
+
+# ---- The environment -----------------------------------------------------------------------
+
+
+def test_without_the_variable_the_environment_makes_none(monkeypatch):
+    monkeypatch.delenv("ENABLE_PYTORCH_EXECUTION_TRACE", raising=False)
+    assert ExecutionTraceObserver.build_execution_trace_obs_from_env() is None
+    monkeypatch.setenv("ENABLE_PYTORCH_EXECUTION_TRACE", "0")
+    assert ExecutionTraceObserver.build_execution_trace_obs_from_env() is None
+
+
+def test_the_environment_makes_one_for_every_profile(monkeypatch, tmp_path):
+    monkeypatch.setenv("ENABLE_PYTORCH_EXECUTION_TRACE", "1")
+    monkeypatch.setenv("PYTORCH_EXECUTION_TRACE_PATH", str(tmp_path / "named.json"))
+    with profile() as running:
+        train()
+
+    assert running.execution_trace_observer.get_output_file_path() == str(tmp_path / "named.json")
+    assert "aten::relu" in names_of(nodes_of(tmp_path / "named.json"))
+
+
+def test_without_a_path_the_file_is_a_temporary_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("ENABLE_PYTORCH_EXECUTION_TRACE", "1")
+    monkeypatch.delenv("PYTORCH_EXECUTION_TRACE_PATH", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()
+
+    path = observer.get_output_file_path()
+    assert path.startswith(str(tmp_path))
+    assert path.endswith(".et.json")
+    observer.unregister_callback()
+
+
+def test_an_environment_that_cannot_work_is_a_warning(monkeypatch, tmp_path):
+    monkeypatch.setenv("ENABLE_PYTORCH_EXECUTION_TRACE", "1")
+    monkeypatch.setenv("PYTORCH_EXECUTION_TRACE_PATH", str(tmp_path / "none" / "t.json"))
+    with pytest.warns(UserWarning, match="No execution trace will be recorded"):
+        assert ExecutionTraceObserver.build_execution_trace_obs_from_env() is None
+
+
+# ---- Generated kernels ---------------------------------------------------------------------
+
+COMPILES = """
+import os, sys
+os.environ["ENABLE_PYTORCH_EXECUTION_TRACE"] = "1"
+os.environ["ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS"] = "1"
+os.environ["PYTORCH_EXECUTION_TRACE_PATH"] = sys.argv[1] + "/t.json"
+import torch, opscope
+compiled = torch.compile(lambda a, b: (torch.nn.functional.linear(a, b) + 1).cos())
+arguments = torch.ones(3, 4), torch.ones(5, 4)
+expected = compiled(*arguments)
+with opscope.profile() as profile:
+    torch.testing.assert_close(compiled(*arguments), expected)
+print(profile.execution_trace_observer.get_resources_dir())
+"""
+
+
+def test_a_program_compiled_by_inductor_leaves_its_kernels_beside_the_file(tmp_path):
+    # In a process of its own: the compiler's worker threads outlive a test.
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILES, str(tmp_path)],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+    resources = tmp_path / "t_resources"
+    assert done.stdout.strip().splitlines()[-1] == str(resources)
+    [kernel] = [path for path in resources.iterdir() if path.suffix == ".py"]
+    assert "def call" in kernel.read_text()
+    names = names_of(nodes_of(tmp_path / "t.json"))
+    assert any(name.startswith("Torch-Compiled Region") for name in names)
+    assert "aten::addmm" in names or "aten::mm" in names
+
+
+def test_resources_belong_to_the_trace(tmp_path):
+    resources = ExecutionTraceObserver.get_resources_dir_for_et_path
+    assert resources(tmp_path / "a.json") is None
+    assert resources(tmp_path / "a.json", create_dir=True) == str(tmp_path / "a_resources")
+    assert resources(tmp_path / "a.json") == str(tmp_path / "a_resources")
+    with pytest.warns(UserWarning, match="cannot be created"):
+        assert resources(tmp_path / "none" / "a.json", create_dir=True) is None
+
+    observer = registered(tmp_path / "b.json")
+    assert observer.get_resources_dir(can_create=True) is None  # not asked for
+    observer.set_extra_resource_collection(True)
+    assert observer.get_resources_dir() == str(tmp_path / "b_resources")
+    observer.unregister_callback()
+
+
+# ---- Beyond torch's ------------------------------------------------------------------------
+
+
+def test_a_saved_profile_becomes_the_same_file(tmp_path):
+    observer = registered(tmp_path / "observed.json")
+    with profile(record_outputs=True, execution_trace_observer=observer) as running:
+        train()
+    running.trace.save(tmp_path / "saved.opscope")
+
+    opscope.load(tmp_path / "saved.opscope").export("execution-trace", tmp_path / "exported.json")
+
+    assert nodes_of(tmp_path / "exported.json") == nodes_of(tmp_path / "observed.json")
+
+
+def test_what_torch_wrote_can_be_read(tmp_path):
+    theirs = torch.profiler.ExecutionTraceObserver()
+    theirs.register_callback(str(tmp_path / "torch.json"))
+    theirs.start()
+    train()
+    theirs.stop()
+    theirs.unregister_callback()
+
+    trace = opscope.load(tmp_path / "torch.json")
+    trace.export("execution-trace", tmp_path / "again.json")
+
+    again, first = nodes_of(tmp_path / "again.json"), nodes_of(tmp_path / "torch.json")
+    assert names_of(again) == names_of(first)
+    for a, b in zip(again, first, strict=True):
+        for side in ("inputs", "outputs"):
+            for part in ("shapes", "types"):
+                assert a[side][part] == b[side][part], a["name"]
+        assert a["attributes"]["op_schema"] == b["attributes"]["op_schema"]
+    relu = named(again, "aten::relu")
+    assert relu["inputs"]["strides"] == [[4, 1]]
