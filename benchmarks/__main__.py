@@ -16,7 +16,17 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import annotations, lasting, looking, recording, report, resident, results, threads
+from benchmarks import (
+    annotations,
+    execution_traces,
+    lasting,
+    looking,
+    recording,
+    report,
+    resident,
+    results,
+    threads,
+)
 from benchmarks.figures import Figure
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import start_kineto
@@ -28,6 +38,7 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "threads": threads.measure,
     "results": results.measure,
     "looking": looking.measure,
+    "execution-traces": execution_traces.measure,
     "memory": resident.measure,
     "lasting": lasting.measure,
 }
