@@ -162,9 +162,13 @@ class WindowDecoder {
   }
 
   // The function from before the window that something without a parent runs in.
-  static int32_t initial_parent(const ThreadSpans& thread, uint64_t ticks) {
+  static int32_t initial_parent(const ThreadSpans& thread, const Record& record) {
+    const bool is_closed = is_span(record.kind) && record.load_state() == SpanState::kClosed;
+    const uint64_t end = is_closed ? record.load_end() : record.ticks;
     for (size_t i = thread.initial_ends.size(); i-- > 0;) {
-      if (thread.initial_ends[i] > ticks) return static_cast<int32_t>(i);
+      // An annotation may outlive the call that opened it.
+      if (thread.initial_ends[i] > record.ticks && thread.initial_ends[i] >= end)
+        return static_cast<int32_t>(i);
     }
     return kNone;
   }
@@ -172,7 +176,7 @@ class WindowDecoder {
   // Returns the ordinal of the span that children of this record belong to.
   int32_t add_record(ThreadSpans& thread, const Record& record, int32_t parent) {
     if (record.kind == RecordKind::kClose || !in_window(record.ticks)) return parent;
-    if (parent == kNone) parent = initial_parent(thread, record.ticks);
+    if (parent == kNone) parent = initial_parent(thread, record);
     if (record.kind == RecordKind::kParameters) {
       if ((window_.wants & (kWantPython | kWantModules)) != 0) thread.parameters.push_back(&record);
       return parent;

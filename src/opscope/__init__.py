@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from opscope.activities import supported_activities
+from opscope.analysis.findings.find import find_findings as _find_findings
 from opscope.analysis.peak_memory import memory_at_peak as _memory_at_peak
 from opscope.annotate import record_function
 from opscope.errors import (
@@ -50,6 +51,7 @@ __all__ = [
 
 Trace.tree = _build_tree  # type: ignore[method-assign, assignment]
 Trace.peak_memory = _memory_at_peak  # type: ignore[method-assign, assignment]
+Trace.findings = _find_findings  # type: ignore[method-assign, assignment]
 Trace.export = _export_trace  # type: ignore[method-assign, assignment]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opscope.analysis.quantity_text import time_text
 from opscope.drop_in.function_event_avg import FunctionEventAvg
-from opscope.report.notebook import time_text
 from opscope.trace.html_table import html_table
 
 ROWS = 20

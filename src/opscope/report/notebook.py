@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.averages import key_averages
+from opscope.analysis.quantity_text import time_text
 from opscope.trace.html_table import html_table
 from opscope.trace.trace import Trace
 
@@ -42,12 +43,3 @@ def overview_html(trace: Trace) -> str:
         "to look at, key_averages() a table, trace.to_pandas() a DataFrame."
     )
     return html_table("opscope: most time of their own", columns, rows, note)
-
-
-def time_text(nanoseconds: int) -> str:
-    """A time with three digits and its unit."""
-    for size, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")):
-        if nanoseconds >= size:
-            value = nanoseconds / size
-            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
-    return f"{nanoseconds} ns"

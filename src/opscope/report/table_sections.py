@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.listed_rows import RowSource
 from opscope.analysis.listing import Listing
 from opscope.analysis.module_times import ModuleTimes, module_times
+from opscope.analysis.program_files import is_library
 from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.report.shown_text import shown
 from opscope.report.span_section import GPU_KIND, shapes_text
@@ -105,7 +105,7 @@ def source_section(trace: Trace, listing: Listing) -> Section | None:
         "file": [shown(lines.file[row]) for row in rows],
         "line": lines.line[rows].tolist(),
         "function": [shown(lines.function[row]) for row in rows],
-        "library": [_is_library(lines.file[row]) for row in rows],
+        "library": [is_library(lines.file[row]) for row in rows],
         "calls": lines.calls[rows].tolist(),
         "self": lines.self_ns[rows].tolist(),
         "total": lines.total_ns[rows].tolist(),
@@ -113,13 +113,6 @@ def source_section(trace: Trace, listing: Listing) -> Section | None:
     if lines.device_ns.any():
         columns["deviceTotal"] = lines.device_ns[rows].tolist()
     return _section(columns, len(lines))
-
-
-def _is_library(file: str) -> bool:
-    """Whether a file is installed rather than part of the program."""
-    packaged = ("/site-packages/", "/dist-packages/", "<frozen", "/lib/python3", "\\Lib\\")
-    torch_sources = file.startswith(("torch/", sys.prefix + "/lib/python"))
-    return torch_sources or any(part in file for part in packaged)
 
 
 def _section(columns: dict[str, Any], total_rows: int) -> Section:

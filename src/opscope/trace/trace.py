@@ -16,6 +16,7 @@ from opscope.trace.summary_html import summary_html
 from opscope.trace.table import Table
 
 if TYPE_CHECKING:
+    from opscope.analysis.findings.finding import Findings
     from opscope.analysis.peak_memory import PeakMemory
     from opscope.tree.node import Tree
 
@@ -34,6 +35,9 @@ class Trace:
 
         def peak_memory(self, device: str | None = None) -> PeakMemory:
             """What was in use at the peak: see ``opscope.analysis.peak_memory``."""
+
+        def findings(self, benchmark: bool = False, name: str | None = None) -> Findings:
+            """Why the program was slow: see ``opscope.analysis.findings.find``."""
 
         def export(self, format: str, path: str | os.PathLike[str]) -> None:
             """Write a file for other tools: see ``opscope.export.formats``."""

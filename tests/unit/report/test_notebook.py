@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from opscope.analysis.quantity_text import time_text
 from opscope.drop_in.event_list import make_event_list
 from opscope.drop_in.notebook import ROWS
-from opscope.report.notebook import overview_html, time_text
+from opscope.report.notebook import overview_html
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace
 from support.build_trace import build_trace, kernel, span

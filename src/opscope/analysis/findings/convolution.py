@@ -1,0 +1,97 @@
+"""A bias that batch normalisation takes away again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.measure import measure_convolution_bias
+from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.quantity_text import time_text
+from opscope.tree.links import forward_backward_links
+
+_CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d")
+_BIAS = 2
+"""Position of the bias among a convolution's arguments."""
+
+_NORMALISATION_PASSES = 5
+"""Passes over the activations in batch normalisation's backward: it reads input and gradient twice,
+and writes one gradient. The gradient of a bias takes one more, reading the gradient."""
+
+
+def _find(subject: Subject) -> Evidence | None:
+    biased = _with_bias(subject)
+    follower = _next_operator(subject, biased)
+    # nn.BatchNorm counts its batches in between.
+    counting = (follower >= 0) & subject.named("aten::add_")[follower]
+    follower = np.where(counting, _next_operator(subject, follower), follower)
+    known = follower >= 0
+    normalised = subject.named("aten::batch_norm")[follower] & known
+    rows, norms = biased[normalised], follower[normalised]
+    if not len(rows):
+        return None
+    backward = _normalisation_backward(subject, norms)
+    saved = backward // _NORMALISATION_PASSES if backward else None
+    return Evidence(
+        events=rows,
+        time_ns=int(subject.duration_ns[rows].sum()),
+        explanation=(
+            f"{len(rows):,} convolutions added a bias, and batch normalisation, called right "
+            "after, subtracted it again with the mean. The result does not depend on it; its "
+            "parameters, their gradients and the optimizer's work on them are for nothing."
+        ),
+        saved_ns=saved,
+        saved_by=(
+            f"a fifth of batch normalisation's backward ({time_text(backward)}): the gradient of "
+            "a bias reads the activations' gradient once, where that takes five passes"
+            if saved is not None
+            else "no backward pass was recorded; in inference, fold the two instead"
+        ),
+    )
+
+
+def _with_bias(subject: Subject) -> Values:
+    bias = subject.tensor_argument(_BIAS)
+    defined = (bias >= 0) & (subject.trace.table("tensors")["impl"][bias] != 0)
+    return np.flatnonzero(subject.named(*_CONVOLUTIONS) & defined)
+
+
+def _next_operator(subject: Subject, rows: Values) -> Values:
+    """The operator at the same level that its thread began next, -1 for none."""
+    order = _siblings_in_order(subject)
+    position = np.full(len(subject.parent), -1, dtype=np.int64)
+    position[order] = np.arange(len(order))
+    after = position[rows] + 1
+    follower = order[np.minimum(after, len(order) - 1)] if len(order) else after
+    same = (after < len(order)) & (
+        subject.operator_parent[follower] == subject.operator_parent[rows]
+    )
+    same &= subject.events["thread"][follower] == subject.events["thread"][rows]
+    return np.where(same, follower, -1)
+
+
+def _siblings_in_order(subject: Subject) -> Values:
+    """All operators: those of one thread and operator together, in order of start."""
+    rows = np.flatnonzero(subject.is_operator)
+    return rows[np.lexsort((rows, subject.operator_parent[rows], subject.events["thread"][rows]))]
+
+
+def _normalisation_backward(subject: Subject, norms: Values) -> int:
+    """Time of the backward nodes of the given normalisations."""
+    is_norm: Flags = np.zeros(len(subject.parent), dtype=np.bool_)
+    is_norm[norms] = True
+    links = forward_backward_links(subject.trace)
+    outer = subject.outermost_operator[links.source]
+    wanted = is_norm[outer] & (outer >= 0) | is_norm[links.source]
+    return int(subject.duration_ns[links.target[wanted]].sum())
+
+
+CONVOLUTION_BIAS = Pattern(
+    id="convolution-bias-before-batch-norm",
+    title="Convolutions have a bias that batch normalisation removes",
+    advice="Make these convolutions with bias=False.",
+    find=_find,
+    needs=(Needs.SHAPES,),
+    measure=measure_convolution_bias,
+    link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#disable-bias-for-convolutions-directly-followed-by-a-batch-norm",
+)

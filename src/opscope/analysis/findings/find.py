@@ -1,0 +1,143 @@
+"""All patterns, applied to a trace."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from opscope.analysis.findings import (
+    allocation,
+    convolution,
+    copies,
+    data_loading,
+    indexing,
+    interpreter,
+    matmul,
+    optimizer,
+    synchronisation,
+)
+from opscope.analysis.findings.finding import Finding, Findings, Unchecked
+from opscope.analysis.findings.pattern import Evidence, Pattern, missing
+from opscope.analysis.findings.sites import RECORD_STACKS
+from opscope.analysis.findings.subject import Subject
+from opscope.analysis.listing import Listing
+from opscope.analysis.quantity_text import share_text
+from opscope.errors import UsageError
+from opscope.trace.trace import Trace
+
+PATTERNS: tuple[Pattern, ...] = (
+    data_loading.IN_PROCESS,
+    data_loading.STALLS,
+    synchronisation.SYNCHRONISATION,
+    interpreter.TINY_OPERATORS,
+    interpreter.COLLECTIONS,
+    interpreter.RECOMPILATIONS,
+    optimizer.SINGLE_TENSOR,
+    optimizer.ZEROED_GRADIENTS,
+    convolution.CONVOLUTION_BIAS,
+    matmul.UNALIGNED,
+    matmul.FULL_PRECISION,
+    copies.FILLED_ON_HOST,
+    copies.REPEATED,
+    copies.CASTS,
+    indexing.FOR_LOOP_INDEXING,
+    allocation.CHURN,
+    allocation.DEVICE_GROWTH,
+)
+
+
+def find_findings(
+    trace: Trace,
+    benchmark: bool = False,
+    name: str | None = None,
+    listing: Listing | None = None,
+) -> Findings:
+    """Why is this program slow? All patterns that the trace shows, with what a fix would save.
+
+    Estimates are derived from the recording and say how; they do not add up, as one fix can take
+    away what another would have saved.
+
+    Args:
+        trace: any.
+        benchmark: where a pattern can be measured, run it with and without the fix, in torch on
+            this machine, and scale by that. Takes seconds.
+        name: a regular expression; all events whose names it matches are one more finding.
+        listing: of ``trace``, where it has been made already.
+
+    Raises:
+        UsageError: ``name`` is no regular expression.
+        MissingDependencyError: ``benchmark`` without torch.
+    """
+    subject = Subject(trace, listing)
+    patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
+    found, absent, unchecked = [], [], []
+    for pattern in patterns:
+        needs = missing(subject, pattern.needs)
+        evidence = None if needs or not len(trace.events) else pattern.find(subject)
+        if needs:
+            unchecked.append(Unchecked(pattern.id, pattern.title, needs))
+        elif evidence is None:
+            absent.append(pattern.id)
+        else:
+            found.append(_finding(subject, pattern, evidence, benchmark))
+    found.sort(key=lambda finding: (-(finding.saved_ns or 0), -finding.time_ns))
+    return Findings(tuple(found), tuple(absent), tuple(unchecked), subject.wall_ns)
+
+
+def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool) -> Finding:
+    measured = pattern.measure(subject, evidence) if benchmark and pattern.measure else None
+    saved = evidence.saved_ns if measured is None else measured.saved_ns
+    took = evidence.event_time_ns
+    took = subject.duration_ns[evidence.events] if took is None else took
+    return Finding(
+        id=pattern.id,
+        title=pattern.title,
+        explanation=evidence.explanation,
+        advice=evidence.advice or pattern.advice,
+        occurrences=len(evidence.events),
+        events=evidence.events,
+        time_ns=evidence.time_ns,
+        time_share=evidence.time_ns / subject.wall_ns,
+        saved_ns=saved,
+        saved_share=None if saved is None else saved / subject.wall_ns,
+        saved_by=evidence.saved_by if measured is None else measured.how,
+        measured=measured is not None,
+        places=subject.sites.places(evidence.events, took),
+        place_note="" if subject.sites.known else RECORD_STACKS,
+        link=pattern.link,
+    )
+
+
+def _name_pattern(expression: str) -> Pattern:
+    """Events whose names match ``expression`` anywhere."""
+    try:
+        matches = re.compile(expression).search
+    except re.error as error:
+        raise UsageError(
+            f"{expression!r} is not a regular expression: {error}. Escape characters that mean "
+            "something in one, such as . ( ) [ ] * +, with a backslash."
+        ) from error
+
+    def find(subject: Subject) -> Evidence | None:
+        wanted = [i for i, text in enumerate(subject.listing.texts) if matches(text)]
+        rows = np.flatnonzero(np.isin(subject.listing.label, wanted))
+        outermost = np.zeros(len(subject.parent), dtype=np.bool_)
+        outermost[rows] = True
+        total = int(subject.duration_ns[rows[subject.inside(outermost)[rows] < 0]].sum())
+        return (
+            None
+            if not len(rows)
+            else Evidence(
+                events=rows,
+                time_ns=total,
+                explanation=(
+                    f"{len(rows):,} events of {len(wanted):,} names match {expression!r}; together "
+                    f"they take {share_text(total / subject.wall_ns)} of the recording."
+                ),
+                saved_ns=None,
+                saved_by="that depends on what you do about them",
+            )
+        )
+
+    return Pattern(id="name-pattern", title=f"Events named like {expression}", advice="", find=find)

@@ -1,0 +1,149 @@
+"""What the patterns found in a trace, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.findings.sites import Place
+
+Values = npt.NDArray[np.int64]
+Severity = Literal["high", "medium", "low"]
+
+_HIGH, _MEDIUM = 0.10, 0.02
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Finding:
+    """One thing that costs time and can be changed.
+
+    Shares are of ``Findings.wall_ns``: 0.25 is a quarter of the recording.
+
+    Attributes:
+        id: stays the same from release to release, as in ``gradients-set-to-zero``.
+        title: one line.
+        explanation: what was seen in this recording, with numbers, and why it costs time.
+        advice: what to change in the program.
+        occurrences: how often.
+        events: row in ``events`` of each occurrence, shape (occurrences,).
+        time_ns: spent in them.
+        time_share: of the recording.
+        saved_ns: what the fix would save; None where this recording cannot tell.
+        saved_share: of the recording; None as above.
+        saved_by: how ``saved_ns`` was arrived at.
+        measured: whether that was measured with torch on this machine, not derived.
+        places: lines of the program, or modules, with most time first.
+        place_note: what to record to learn the lines; empty where they are known.
+        link: where to read on.
+    """
+
+    id: str
+    title: str
+    explanation: str
+    advice: str
+    occurrences: int
+    events: Values
+    time_ns: int
+    time_share: float
+    saved_ns: int | None
+    saved_share: float | None
+    saved_by: str
+    measured: bool
+    places: tuple[Place, ...]
+    place_note: str
+    link: str
+
+    @property
+    def severity(self) -> Severity:
+        """By the share of the recording that the fix would save: 10 % is high, 2 % medium."""
+        share = self.saved_share or 0.0
+        return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold: all but the events, of which it has the first."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "severity": self.severity,
+            "explanation": self.explanation,
+            "advice": self.advice,
+            "occurrences": self.occurrences,
+            "time_ns": self.time_ns,
+            "time_share": round(self.time_share, 6),
+            "saved_ns": self.saved_ns,
+            "saved_share": None if self.saved_share is None else round(self.saved_share, 6),
+            "saved_by": self.saved_by,
+            "measured": self.measured,
+            "places": [place.as_dict() for place in self.places],
+            "place_note": self.place_note,
+            "first_event": int(self.events[0]) if len(self.events) else -1,
+            "link": self.link,
+        }
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """A pattern that this recording cannot show.
+
+    Attributes:
+        id: of the pattern.
+        title: of the pattern.
+        needs: what to record, in one sentence.
+    """
+
+    id: str
+    title: str
+    needs: str
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All that was found, what was looked for in vain, and what could not be looked for.
+
+    Iterating gives the findings, those that would save most first.
+
+    Attributes:
+        found: the findings.
+        absent: ids of patterns that were looked for and are not in the trace.
+        unchecked: patterns for which something was not recorded.
+        wall_ns: from the first event of the recording to the end of the last.
+    """
+
+    found: tuple[Finding, ...]
+    absent: tuple[str, ...]
+    unchecked: tuple[Unchecked, ...]
+    wall_ns: int
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.found)
+
+    def __getitem__(self, which: int | str) -> Finding:
+        """By position, or by id.
+
+        Raises:
+            IndexError, KeyError: there is none.
+        """
+        if isinstance(which, int):
+            return self.found[which]
+        for finding in self.found:
+            if finding.id == which:
+                return finding
+        raise KeyError(which)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "wall_ns": self.wall_ns,
+            "findings": [finding.as_dict() for finding in self.found],
+            "absent": list(self.absent),
+            "unchecked": [
+                {"id": one.id, "title": one.title, "needs": one.needs} for one in self.unchecked
+            ],
+        }

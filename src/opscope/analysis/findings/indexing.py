@@ -1,0 +1,94 @@
+"""Loops over the elements of a tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.pattern import Evidence, Pattern
+from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.quantity_text import time_text
+from opscope.analysis.signatures import mix
+
+_FEWEST_ROUNDS = 10
+
+
+def _find(subject: Subject) -> Evidence | None:
+    """``select``, some operators, ``select``, the same operators, ...: a loop over an index."""
+    order, group = _siblings(subject)
+    is_select = subject.named("aten::select")[order]
+    selects = np.flatnonzero(is_select)
+    if len(selects) < _FEWEST_ROUNDS:
+        return None
+    what = _rounds(subject, order, group, selects)
+    run_start = np.flatnonzero(np.append(True, what[1:] != what[:-1]))
+    length = np.diff(np.append(run_start, len(what)))
+    loops = np.flatnonzero(length >= _FEWEST_ROUNDS)
+    if not len(loops):
+        return None
+    return _evidence(subject, order[selects], run_start[loops], length[loops])
+
+
+def _siblings(subject: Subject) -> tuple[Values, Values]:
+    """Operators in order of start within their thread and operator, and a number for that group."""
+    rows = np.flatnonzero(subject.is_operator)
+    thread = subject.events["thread"][rows].astype(np.int64)
+    group = thread * (len(subject.parent) + 1) + subject.operator_parent[rows] + 1
+    order = np.argsort(group, kind="stable")
+    return rows[order], group[order]
+
+
+def _rounds(
+    subject: Subject, order: Values, group: Values, selects: Values
+) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """One number for the operators from each ``select`` to before the next, and their group.
+
+    The last round of a group ends where a round of the length before it would.
+    """
+    ends = np.append(selects[1:], len(order))
+    group_end = np.searchsorted(group, group[selects], side="right")
+    before = np.append(0, np.diff(selects))
+    last = ends >= group_end
+    ends = np.where(last, np.minimum(group_end, selects + np.maximum(before, 1)), ends)
+    place = np.arange(len(order)) - np.repeat(
+        np.append(0, selects), np.diff(np.concatenate([[0], selects, [len(order)]]))
+    )
+    name = subject.events["name"][order].astype(np.uint64)
+    value = mix(mix(name) + place.astype(np.uint64))
+    total = np.append(np.uint64(0), np.cumsum(value, dtype=np.uint64))
+    return mix(total[ends] - total[selects]) ^ mix(group[selects])
+
+
+def _evidence(subject: Subject, selects: Values, first: Values, length: Values) -> Evidence:
+    # A round lasts from one select to the next: Python between the operators included.
+    start = subject.start_ns[selects]
+    spent, saved = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
+    for loop, (begin, rounds) in enumerate(zip(first.tolist(), length.tolist(), strict=True)):
+        took = np.diff(start[begin : begin + rounds])
+        spent[loop], saved[loop] = took.sum(), (rounds - 1) * int(took.min())
+    rounds = int(length.sum())
+    return Evidence(
+        events=selects[first],
+        event_time_ns=spent,
+        time_ns=int(spent.sum()),
+        explanation=(
+            f"{len(first):,} loops went over a tensor element by element, {rounds // len(first):,} "
+            f"rounds each on average, {time_text(int(spent.sum()) // rounds)} a round. Every round "
+            "is several calls from Python that handle one element."
+        ),
+        saved_ns=int(saved.sum()),
+        saved_by=(
+            "the fastest round of each loop, for all its rounds but one: what a round costs "
+            "whatever its element holds"
+        ),
+    )
+
+
+FOR_LOOP_INDEXING = Pattern(
+    id="for-loop-indexing",
+    title="Tensors are indexed in Python loops",
+    advice=(
+        "Replace the loop by one operation on the whole tensor: arithmetic with broadcasting, "
+        "slices, torch.arange, index_select, scatter_ or torch.stack; or torch.vmap the body."
+    ),
+    find=_find,
+)

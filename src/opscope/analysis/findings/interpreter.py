@@ -1,0 +1,121 @@
+"""Time that Python itself takes: collections, compilations, many small operators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.pattern import Evidence, Pattern
+from opscope.analysis.findings.subject import Subject
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.trace.schema import EventKind
+
+_COMPILE = "_compile.compile_inner"
+_REGION = "Torch-Compiled Region: "
+
+_TINY = 3
+"""An operator is tiny if it takes less than so many times the fixed cost."""
+
+_MANY = 500
+_COLLECTIONS_WORTH_SAYING, _TINY_WORTH_SAYING = 0.005, 0.05
+
+
+def _find_collections(subject: Subject) -> Evidence | None:
+    pauses = np.flatnonzero(subject.events["kind"] == EventKind.GC_PAUSE)
+    took = subject.duration_ns[pauses]
+    total = int(took.sum())
+    if not len(pauses) or total < _COLLECTIONS_WORTH_SAYING * subject.wall_ns:
+        return None
+    return Evidence(
+        events=pauses,
+        time_ns=total,
+        explanation=(
+            f"Python's garbage collector stopped the program {len(pauses):,} times, for "
+            f"{time_text(total)} in all and {time_text(int(took.max()))} at the longest. "
+            "Nothing else runs meanwhile, and in a distributed job every other rank waits."
+        ),
+        saved_ns=total,
+        saved_by="the pauses themselves",
+    )
+
+
+def _find_recompilations(subject: Subject) -> Evidence | None:
+    compiling = subject.named_like(_COMPILE)
+    compiled = np.flatnonzero(compiling & (subject.inside(compiling) < 0))
+    if not len(compiled):
+        return None
+    total = int(subject.duration_ns[compiled].sum())
+    again = sorted(
+        text.removeprefix(_REGION)
+        for text in subject.names_used
+        if text.startswith(_REGION) and not text.endswith("/0")
+    )
+    which = (
+        f" Code compiled more than once, as frame/version: {', '.join(again[:5])}." if again else ""
+    )
+    return Evidence(
+        events=compiled,
+        time_ns=total,
+        explanation=(
+            f"torch.compile compiled {len(compiled):,} times while this was recorded, "
+            f"{time_text(total)} in all.{which}"
+        ),
+        saved_ns=total,
+        saved_by="the compilations; those of a first call are only moved to before the recording",
+    )
+
+
+def _find_tiny_operators(subject: Subject) -> Evidence | None:
+    fixed, calls = subject.fixed_cost_ns, subject.outermost
+    tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
+    cost = fixed * len(tiny)
+    if len(tiny) < _MANY or cost < _TINY_WORTH_SAYING * subject.wall_ns:
+        return None
+    return Evidence(
+        events=tiny,
+        time_ns=int(subject.duration_ns[tiny].sum()),
+        explanation=(
+            f"{len(tiny):,} of {len(calls):,} operators take at most {time_text(_TINY * fixed)}, "
+            f"where getting from one operator to the next takes Python {time_text(fixed)} at its "
+            f"fastest: {share_text(cost / subject.wall_ns)} of the recording goes into calling "
+            "them. On a GPU such kernels finish before the next one is launched."
+        ),
+        saved_ns=cost,
+        saved_by=(
+            f"{time_text(fixed)} for each of them, the fastest twentieth of the times between the "
+            "starts of two operators here; operators that are fused are called once"
+        ),
+    )
+
+
+COLLECTIONS = Pattern(
+    id="garbage-collections",
+    title="Garbage collections interrupt the program",
+    advice=(
+        "Call gc.collect() and gc.freeze() once after set-up; then gc.disable() and collect at a "
+        "point of your choice, the same on all ranks (every N steps, or between epochs)."
+    ),
+    find=_find_collections,
+)
+
+RECOMPILATIONS = Pattern(
+    id="compilations",
+    title="torch.compile compiled during the recording",
+    advice=(
+        "Warm up before recording (a schedule with more wait steps). If it compiles again and "
+        "again, run with TORCH_LOGS=recompiles to see why; mark sizes that change with "
+        "torch.compile(dynamic=True) or torch._dynamo.mark_dynamic."
+    ),
+    find=_find_recompilations,
+)
+
+TINY_OPERATORS = Pattern(
+    id="many-small-operators",
+    title="The program calls very many very small operators",
+    advice=(
+        "torch.compile(model) fuses them; so do larger batches, foreach/fused optimizers and "
+        "library calls in place of hand-written formulas. On a GPU, CUDA graphs "
+        '(torch.compile(mode="reduce-overhead")) launch them all at once.'
+    ),
+    find=_find_tiny_operators,
+    link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#fuse-operations",
+)

@@ -1,0 +1,114 @@
+"""What an optimizer does one parameter at a time, or in vain."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.measure import measure_single_tensor
+from opscope.analysis.findings.pattern import Evidence, Pattern
+from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.quantity_text import share_text, time_text
+
+_STEP = "Optimizer.step#"
+_ZERO_GRAD = ("Optimizer.zero_grad#", ": zero_grad")
+_TOGETHER = ("_foreach_", "_fused_")
+_FEWEST = 8
+"""Operators in a step below which there is nothing to group."""
+
+
+def _single_tensor_steps(subject: Subject) -> tuple[Values, Values]:
+    """Steps without an operator on lists of tensors, and the outermost operators in them."""
+    step = subject.named_like(_STEP)
+    around = subject.during(np.flatnonzero(step))
+    is_single = step.copy()
+    together = subject.named_like(*_TOGETHER) & subject.is_operator & (around >= 0)
+    is_single[around[together]] = False
+    outermost = subject.is_operator & (subject.operator_parent < 0) & (around >= 0)
+    operators = np.flatnonzero(outermost & is_single[around])
+    count = np.bincount(around[operators], minlength=len(step))
+    return np.flatnonzero(is_single & (count >= _FEWEST)), operators
+
+
+def _find_single_tensor(subject: Subject) -> Evidence | None:
+    steps, operators = _single_tensor_steps(subject)
+    if not len(steps):
+        return None
+    total = int(subject.duration_ns[steps].sum())
+    between = max(total - int(subject.duration_ns[operators].sum()), 0)
+    calls = len(operators) - len(steps)
+    fastest = int(np.percentile(subject.duration_ns[operators], 5))
+    saved = min(between + fastest * calls, total)
+    name = subject.trace.event_name(int(steps[0])).removeprefix(_STEP)
+    return Evidence(
+        events=steps,
+        time_ns=total,
+        explanation=(
+            f"{name} updates one parameter at a time: {len(operators) // len(steps):,} operator "
+            f"calls from Python in each of {len(steps):,} steps, "
+            f"{share_text(total / subject.wall_ns)} of the recording."
+        ),
+        saved_ns=saved,
+        saved_by=(
+            f"Python between the operators of a step ({time_text(between)}) and the fixed cost of "
+            f"{calls:,} calls ({time_text(fastest)} each, as the fastest of them), which one fused "
+            "call avoids"
+        ),
+    )
+
+
+def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
+    zeroing = subject.named_like(*_ZERO_GRAD)
+    around = subject.during(np.flatnonzero(zeroing))
+    zero = subject.named("aten::zero_", "aten::_foreach_zero_") & (around >= 0)
+    zero &= ~zero[subject.operator_parent] | (subject.operator_parent < 0)
+    zeros = np.flatnonzero(zero)
+    if not len(zeros):
+        return None
+    cleared = int(subject.duration_ns[zeros].sum())
+    added = _additions(subject)
+    events = np.unique(around[zeros])
+    return Evidence(
+        events=events,
+        event_time_ns=np.bincount(
+            np.searchsorted(events, around[zeros]), subject.duration_ns[zeros]
+        ).astype(np.int64),
+        time_ns=cleared + added,
+        explanation=(
+            f"{len(events):,} calls of zero_grad() filled gradients with zeros "
+            f"({len(zeros):,} operators, {time_text(cleared)}), so that the backward pass had to "
+            f"add to them instead of storing its result ({time_text(added)})."
+        ),
+        saved_ns=cleared + added,
+        saved_by="filling with zeros, and the additions in AccumulateGrad",
+    )
+
+
+def _additions(subject: Subject) -> int:
+    """Time of ``add_`` that accumulate gradients."""
+    storing = subject.named_like("AccumulateGrad")
+    adding = np.asarray(subject.named("aten::add_") & (subject.inside(storing) >= 0))
+    return int(subject.duration_ns[adding].sum())
+
+
+SINGLE_TENSOR = Pattern(
+    id="single-tensor-optimizer",
+    title="The optimizer updates one parameter at a time",
+    advice=(
+        "Pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad have it, on CPU too), or "
+        "foreach=True where it is not offered."
+    ),
+    find=_find_single_tensor,
+    measure=measure_single_tensor,
+    link="https://pytorch.org/docs/stable/optim.html#algorithms",
+)
+
+ZEROED_GRADIENTS = Pattern(
+    id="gradients-set-to-zero",
+    title="Gradients are set to zero, not to None",
+    advice=(
+        "Call zero_grad(set_to_none=True), which is the default since torch 2.0. The one "
+        "difference: a parameter that got no gradient has None, and the optimizer skips it."
+    ),
+    find=_find_zeroed_gradients,
+    link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#disable-gradient-calculation-for-validation-or-inference",
+)

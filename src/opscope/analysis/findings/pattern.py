@@ -1,0 +1,95 @@
+"""What a pattern is: what it needs recorded, how it is found, and how its saving is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.findings.subject import Subject
+
+Values = npt.NDArray[np.int64]
+
+
+class Needs(Enum):
+    """Something a recording may lack; the value says how to record it."""
+
+    SHAPES = "Record argument shapes: record_shapes=True, or --shapes."
+    MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
+    MODULES = "Record modules: with_modules=True, or --modules."
+    DEVICE = "It is about programs that run on a GPU, and this recording shows none."
+    KERNELS = "Record GPU activity, where torch sees a GPU."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evidence:
+    """What a pattern found.
+
+    Attributes:
+        events: row in events of each occurrence, shape (occurrences,), at least one.
+        explanation: what was seen, with numbers.
+        time_ns: spent in the occurrences.
+        saved_ns: what the fix would save, None where this recording cannot tell.
+        saved_by: how that was derived, or why it cannot be.
+        event_time_ns: time of each occurrence, shape (occurrences,); durations by default.
+        advice: in place of the pattern's, where the case is special.
+    """
+
+    events: Values
+    explanation: str
+    time_ns: int
+    saved_ns: int | None
+    saved_by: str
+    event_time_ns: Values | None = None
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What torch itself took, with and without the fix.
+
+    Attributes:
+        saved_ns: over the whole recording.
+        how: what was measured.
+    """
+
+    saved_ns: int
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """One thing to look for.
+
+    Attributes:
+        id: stays the same from release to release.
+        title: one line.
+        advice: what to change.
+        find: looks at a trace; None if the pattern is not in it.
+        needs: what has to be recorded to see it.
+        measure: runs both variants with torch, where that is possible on this machine.
+        link: where to read on.
+    """
+
+    id: str
+    title: str
+    advice: str
+    find: Callable[[Subject], Evidence | None]
+    needs: tuple[Needs, ...] = ()
+    measure: Callable[[Subject, Evidence], Measured | None] | None = None
+    link: str = ""
+
+
+def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
+    """What to record before ``needs`` are met, empty if they are."""
+    present = {
+        Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
+        Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
+        Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
+        Needs.DEVICE: lambda: subject.has_device,
+        Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,
+    }
+    return " ".join(need.value for need in needs if not present[need]())

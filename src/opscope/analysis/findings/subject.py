@@ -1,0 +1,180 @@
+"""A trace as the patterns look at it: columns they share, each made when first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.findings.sites import Sites
+from opscope.analysis.listing import Listing
+from opscope.trace.schema import EventKind, Role
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.self_time import minus_children
+from opscope.tree.steps import find_steps
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_FIXED_COST_PERCENTILE = 5
+CUDA = 1
+"""c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
+
+
+class Subject:
+    """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``."""
+
+    def __init__(self, trace: Trace, listing: Listing | None = None) -> None:
+        self.trace = trace
+        self.listing = listing or Listing(trace)
+        self.events = trace.events
+        self.parent = self.listing.tree.parent
+        self.start_ns: Values = self.listing.tree.start_ns
+        self.duration_ns: Values = self.listing.tree.duration_ns
+        self.end_ns: Values = self.start_ns + self.duration_ns
+
+    @cached_property
+    def wall_ns(self) -> int:
+        """From the first start to the last end; at least 1."""
+        gpu = self.trace.table("gpu")
+        starts = [c.min() for c in (self.start_ns, gpu["start_ns"]) if len(c)]
+        ends = [c.max() for c in (self.end_ns, gpu["start_ns"] + gpu["duration_ns"]) if len(c)]
+        return max(int(max(ends, default=1)) - int(min(starts, default=0)), 1)
+
+    @cached_property
+    def step_count(self) -> int:
+        """Number of ``ProfilerStep#N`` spans."""
+        return len(find_steps(self.trace))
+
+    @cached_property
+    def sites(self) -> Sites:
+        """Places in the program."""
+        return Sites(self.listing)
+
+    @cached_property
+    def is_operator(self) -> Flags:
+        """Whether each event is an operator."""
+        return np.asarray(self.events["kind"] == EventKind.OPERATOR)
+
+    @cached_property
+    def operator_parent(self) -> Values:
+        """The nearest operator around each event, -1 for none."""
+        return nearest_ancestor(self.parent, self.is_operator).astype(np.int64)
+
+    @cached_property
+    def outermost_operator(self) -> Values:
+        """The outermost operator around each event or itself, -1 for none."""
+        outermost = self.is_operator & (self.operator_parent < 0)
+        around = nearest_ancestor(self.parent, outermost)
+        return np.where(outermost, np.arange(len(around)), around)
+
+    @cached_property
+    def operator_self_ns(self) -> Values:
+        """Duration minus that of operators directly inside."""
+        return minus_children(
+            np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
+        )
+
+    @cached_property
+    def fixed_cost_ns(self) -> int:
+        """From one operator to the next where Python calls one after the other as fast as it can.
+
+        The fastest twentieth of the times between the starts of outermost operators of a thread:
+        Python, dispatch, and hardly any work.
+        """
+        rows = self.outermost
+        order = np.argsort(self.events["thread"][rows], kind="stable")
+        apart = np.diff(self.start_ns[rows][order])
+        apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
+        return int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
+
+    @cached_property
+    def outermost(self) -> Values:
+        """Operators that no other operator called. Rows, in order of start."""
+        return np.flatnonzero(self.is_operator & (self.operator_parent < 0))
+
+    @cached_property
+    def names_used(self) -> dict[str, int]:
+        """Row in names of every event name, by text."""
+        used = np.flatnonzero(np.bincount(self.events["name"] + 1, minlength=1)) - 1
+        return {self.trace.names[row]: int(row) for row in used.tolist() if row >= 0}
+
+    def named(self, *texts: str) -> Flags:
+        """Which events have one of these names."""
+        rows = [self.names_used[text] for text in texts if text in self.names_used]
+        return self._with_name(rows)
+
+    def named_like(self, *parts: str) -> Flags:
+        """Which events have a name that contains one of ``parts``."""
+        rows = [row for text, row in self.names_used.items() if any(p in text for p in parts)]
+        return self._with_name(rows)
+
+    def _with_name(self, rows: list[int]) -> Flags:
+        wanted = np.zeros(len(self.trace.names) + 1, dtype=np.bool_)
+        wanted[rows] = True
+        return np.asarray(wanted[self.events["name"]])
+
+    def inside(self, around: Flags) -> Values:
+        """The nearest event of ``around`` that each event runs in, -1 for none."""
+        return nearest_ancestor(self.parent, around).astype(np.int64)
+
+    def during(self, spans: Values) -> Values:
+        """The latest of ``spans`` that was open on its thread when each event began, -1 for none.
+
+        By time, because where Python calls are recorded an annotation begins within the call that
+        opens it and outlives that: what follows is not nested in it. A span is not in itself.
+        """
+        result = np.full(len(self.parent), -1, dtype=np.int64)
+        thread = self.events["thread"]
+        for number in np.unique(thread[spans]):
+            own, rows = spans[thread[spans] == number], np.flatnonzero(thread == number)
+            latest = own[
+                np.maximum(np.searchsorted(self.start_ns[own], self.start_ns[rows], "right") - 1, 0)
+            ]
+            begun = self.start_ns[latest] <= self.start_ns[rows]
+            inside = begun & (self.start_ns[rows] < self.end_ns[latest]) & (rows != latest)
+            result[rows[inside]] = latest[inside]
+        return result
+
+    def tensor_argument(self, position: int) -> Values:
+        """Row in ``tensors`` of one positional argument; the first of a list; -1 for none."""
+        table = self.trace.table("tensors")
+        return self._argument_rows(table, position, table["element"] <= 0)
+
+    def tensor_column(self, column: str, rows: Values) -> Values:
+        """Values of a column of ``tensors`` at ``rows`` of that table; -1 where the row is -1."""
+        values = self.trace.table("tensors")[column]
+        if not len(values):
+            return np.full(len(rows), -1, dtype=np.int64)
+        return np.where(rows >= 0, values[rows], -1).astype(np.int64)
+
+    def scalar_argument(self, position: int) -> Values:
+        """Row in ``scalars`` of one positional argument, -1 for none."""
+        table = self.trace.table("scalars")
+        return self._argument_rows(table, position, np.ones(len(table), dtype=np.bool_))
+
+    def _argument_rows(self, table: Table, position: int, wanted: Flags) -> Values:
+        wanted = wanted & (table["role"] == Role.INPUT) & (table["argument"] == position)
+        rows = np.flatnonzero(wanted)
+        found = np.full(len(self.parent), -1, dtype=np.int64)
+        found[table["event"][rows]] = rows
+        return found
+
+    @cached_property
+    def device_work(self) -> tuple[Values, Values]:
+        """Start and end of what devices computed and copied, in order of start."""
+        gpu = self.trace.table("gpu")
+        work = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+        work = work[np.argsort(gpu["start_ns"][work], kind="stable")]
+        start = gpu["start_ns"][work]
+        return start, start + gpu["duration_ns"][work]
+
+    @cached_property
+    def has_device(self) -> bool:
+        """Whether a GPU took part: it was recorded, or tensors were on one."""
+        tensors = self.trace.table("tensors")
+        return len(self.trace.table("gpu")) > 0 or bool((tensors["device_type"] == CUDA).any())

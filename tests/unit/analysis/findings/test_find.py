@@ -1,0 +1,397 @@
+"""Every pattern on a picture of a timeline: where it is found, where not, what it would save."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from opscope.analysis.findings.find import PATTERNS, find_findings
+from opscope.errors import UsageError
+from opscope.trace.names import Names
+from opscope.trace.schema import EventKind, RecordScope
+from opscope.trace.trace import Trace
+from support.build_trace import allocation, build_trace, kernel, span, tensor
+
+MICROSECOND = 1000
+ANNOTATION = {"kind": EventKind.ANNOTATION}
+
+
+def found(trace, pattern):
+    """The finding, or None if the pattern was looked for in vain."""
+    findings = find_findings(trace)
+    assert pattern not in [one.id for one in findings.unchecked]
+    return None if pattern in findings.absent else findings[pattern]
+
+
+def loads(name, took, between=10):
+    return [
+        span(f"enumerate(DataLoader)#{name}.__next__", i * (took + between),
+             i * (took + between) + took, **ANNOTATION)
+        for i in range(5)
+    ]  # fmt: skip
+
+
+def test_loading_in_the_training_process():
+    finding = found(
+        build_trace(loads("_SingleProcessDataLoaderIter", 30)), "synchronous-data-loading"
+    )
+    assert finding.occurrences == 5
+    assert finding.time_ns == 150 * MICROSECOND
+    # Of the four later batches, as much as fits beside the 10 µs of work before each.
+    assert finding.saved_ns == 40 * MICROSECOND
+    assert finding.severity == "high"
+
+
+def test_waiting_for_workers_but_for_the_first_batch():
+    trace = build_trace(loads("_MultiProcessingDataLoaderIter", 30))
+    assert found(trace, "data-loading-stalls").saved_ns == 120 * MICROSECOND
+    assert found(trace, "synchronous-data-loading") is None
+
+
+def test_loading_that_takes_no_time_is_no_finding():
+    trace = build_trace(loads("_SingleProcessDataLoaderIter", 1, between=500))
+    assert found(trace, "synchronous-data-loading") is None
+
+
+def test_reading_values_on_the_host():
+    spans = [
+        one
+        for i in range(3)
+        for one in (
+            span("aten::mm", i * 100, i * 100 + 80),
+            span("aten::item", i * 100 + 81, i * 100 + 91),
+            span("aten::_local_scalar_dense", i * 100 + 82, i * 100 + 90),
+        )
+    ]
+    finding = found(build_trace(spans), "implicit-synchronisation")
+    assert finding.events.tolist() == [1, 4, 7]
+    assert finding.saved_ns == 30 * MICROSECOND
+    assert "aten::item" in finding.explanation
+    assert found(build_trace(spans[:3]), "implicit-synchronisation") is None  # once is no loop
+
+
+def test_waiting_for_a_device_costs_what_the_device_idles_afterwards():
+    trace = build_trace(
+        [
+            span("aten::item", 0, 50),
+            span("cudaStreamSynchronize", 10, 40, kind=EventKind.RUNTIME_CALL),
+            span("aten::mm", 60, 70),
+        ],
+        gpu=[kernel("gemm", 5, 38), kernel("gemm", 65, 90)],
+    )
+    finding = found(trace, "implicit-synchronisation")
+    assert finding.events.tolist() == [0]
+    assert finding.time_ns == 30 * MICROSECOND
+    assert finding.saved_ns == 27 * MICROSECOND  # from 38, when it had nothing left, to 65
+
+
+def test_garbage_collections():
+    trace = build_trace(
+        [span("aten::mm", 0, 100), span("gc", 10, 30, kind=EventKind.GC_PAUSE, parent=-1)]
+    )
+    assert found(trace, "garbage-collections").saved_ns == 20 * MICROSECOND
+    assert found(build_trace([span("aten::mm", 0, 100)]), "garbage-collections") is None
+
+
+def test_compilations_count_once_however_deep():
+    name = "_compile.compile_inner (dynamo_timed)"
+    trace = build_trace([
+        span(name, 0, 100), span(name, 10, 50), span("Torch-Compiled Region: 0/0", 110, 120),
+        span(name, 200, 230), span("Torch-Compiled Region: 0/1", 240, 250),
+    ])  # fmt: skip
+    finding = found(trace, "compilations")
+    assert finding.events.tolist() == [0, 3]
+    assert finding.saved_ns == 130 * MICROSECOND
+    assert "0/1" in finding.explanation
+
+
+def test_many_small_operators():
+    small = [span("aten::add", i * 4, i * 4 + 2) for i in range(600)]
+    finding = found(build_trace(small), "many-small-operators")
+    assert finding.occurrences == 600
+    assert finding.saved_ns == 600 * 4 * MICROSECOND  # 4 µs from one to the next
+    large = [span("aten::mm", i * 400, i * 400 + 390) for i in range(600)]
+    one_small = [span("aten::add", 240_000 + i, 240_000 + i + 0.5) for i in range(400)]
+    assert found(build_trace(large + one_small), "many-small-operators") is None
+
+
+def step(start, operators, name="AdamW"):
+    inner = [span(op, start + 1 + i * 10, start + 5 + i * 10) for i, op in enumerate(operators)]
+    return [span(f"Optimizer.step#{name}.step", start, start + 100, **ANNOTATION), *inner]
+
+
+def test_an_optimizer_that_goes_one_by_one():
+    single = build_trace(step(0, ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3))
+    finding = found(single, "single-tensor-optimizer")
+    # 100 µs less 9 operators of 4 µs is Python; 8 of the 9 calls at 4 µs are not needed.
+    assert finding.saved_ns == (100 - 36 + 8 * 4) * MICROSECOND
+    for together in ("aten::_foreach_mul_", "aten::_fused_adamw_"):
+        trace = build_trace(step(0, [together, *["aten::mul_"] * 8]))
+        assert found(trace, "single-tensor-optimizer") is None
+    assert found(build_trace(step(0, ["aten::mul_"] * 2)), "single-tensor-optimizer") is None
+
+
+def test_gradients_filled_with_zeros():
+    trace = build_trace([
+        span("Optimizer.zero_grad#SGD.zero_grad", 0, 20, **ANNOTATION),
+        span("aten::zero_", 1, 5),
+        span("aten::fill_", 2, 4),
+        span("aten::zero_", 6, 9),
+        span("torch::autograd::AccumulateGrad", 30, 40, "autograd"),
+        span("aten::add_", 31, 38, "autograd"),
+        span("aten::add_", 50, 59),
+    ])  # fmt: skip
+    finding = found(trace, "gradients-set-to-zero")
+    assert finding.occurrences == 1
+    assert finding.saved_ns == (4 + 3 + 7) * MICROSECOND
+    without = build_trace([span("Optimizer.zero_grad#SGD.zero_grad", 0, 20, **ANNOTATION)])
+    assert found(without, "gradients-set-to-zero") is None
+
+
+def convolution(bias, *between):
+    arguments = [tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), tensor(4, impl=7) if bias else None]
+    return build_trace([
+        span("aten::conv2d", 0, 10, inputs=arguments),
+        *(span(name, 11, 12) for name in between),
+        span("aten::batch_norm", 13, 20, sequence_number=5),
+        span("NativeBatchNormBackward0", 30, 40, "autograd", sequence_number=5, forward_thread=1,
+             scope=RecordScope.BACKWARD_FUNCTION),
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("between", [(), ("aten::add_",)])
+def test_a_bias_before_batch_normalisation(between):
+    finding = found(convolution(True, *between), "convolution-bias-before-batch-norm")
+    assert finding.events.tolist() == [0]
+    assert finding.saved_ns == 2 * MICROSECOND  # a fifth of the 10 µs of the backward
+
+
+@pytest.mark.parametrize("trace", [convolution(False), convolution(True, "aten::relu")])
+def test_no_bias_or_no_normalisation_right_after(trace):
+    assert found(trace, "convolution-bias-before-batch-norm") is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "expected"),
+    [
+        (((16, 30), (30, 8)), "float16", True),
+        (((16, 32), (32, 8)), "bfloat16", False),
+        (((16, 30), (30, 8)), "float32", False),
+    ],
+)
+def test_odd_sizes_in_half_precision(sizes, dtype, expected):
+    arguments = [tensor(*size, dtype=dtype) for size in sizes]
+    trace = build_trace([span("aten::mm", 0, 10, inputs=arguments)])
+    finding = found(trace, "unaligned-matmul")
+    assert (finding is not None) is expected
+    if finding:
+        assert finding.saved_ns is None
+        assert "--benchmark" in finding.saved_by
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("ampere_sgemm_128x64_nn", True), ("cutlass_tensorop_s1688gemm_tf32", False)],
+)
+def test_full_precision_on_a_gpu(name, expected):
+    on_gpu = [tensor(64, 64, device="cuda:0"), tensor(64, 64, device="cuda:0")]
+    trace = build_trace(
+        [
+            span("aten::mm", 0, 10, inputs=on_gpu),
+            span("cudaLaunchKernel", 2, 4, kind=EventKind.RUNTIME_CALL),
+        ],
+        gpu=[kernel(name, 5, 25, launch=1)],
+    )
+    finding = found(trace, "full-precision-matmul")
+    assert (finding is not None) is expected
+    if finding:
+        assert finding.events.tolist() == [0]
+        assert finding.saved_ns == 10 * MICROSECOND
+
+
+def test_filling_on_the_host_what_goes_to_the_device():
+    here, there = tensor(64, storage=0x10), tensor(64, device="cuda:0", storage=0x20)
+    copy = [
+        span("aten::to", 10, 30, inputs=[here]),
+        span("aten::_to_copy", 11, 29, inputs=[here]),
+        span("aten::copy_", 12, 28, inputs=[there, here]),
+    ]
+    filled = build_trace([span("aten::fill_", 0, 5, inputs=[here, 1.0]), *copy])
+    finding = found(filled, "extra-device-copy")
+    assert finding.events.tolist() == [3]
+    assert finding.saved_ns == 16 * MICROSECOND
+    loaded = build_trace([span("aten::fill_", 0, 5, inputs=[tensor(64, storage=0x30), 1.0]), *copy])
+    assert found(loaded, "extra-device-copy") is None
+
+
+def conversions(*versions, source="float32", **columns):
+    code = {"float32": 15, "bfloat16": 6}[source]
+    spans = [
+        span("aten::_to_copy", i * 20, i * 20 + 10 + i,
+             inputs=[tensor(64, dtype=source, version=v, tensor_id=3, **columns), code])
+        for i, v in enumerate(versions)
+    ]  # fmt: skip
+    return build_trace(spans, allocations=[allocation(1, 64, event=0)])
+
+
+def test_converting_what_has_not_changed():
+    finding = found(conversions(1, 1, 1), "repeated-conversions")
+    assert finding.saved_ns == (10 + 11) * MICROSECOND  # all but the slowest
+    assert found(conversions(1, 2, 3), "repeated-conversions") is None
+
+
+def test_casting_weights_again_and_again():
+    weights = conversions(1, 2, 3, storage=0x40, requires_grad=True)
+    assert found(weights, "precision-casts").saved_ns == 33 * MICROSECOND
+    others = found(conversions(1, 2, 3, storage=0x40), "precision-casts")
+    assert others.saved_ns is None
+    assert others.time_ns == 33 * MICROSECOND
+
+
+def loop(rounds, *names, start=0):
+    return [
+        span(name, start + i * 10 + j, start + i * 10 + j + 0.5)
+        for i in range(rounds)
+        for j, name in enumerate(names)
+    ]
+
+
+def test_indexing_in_a_loop():
+    finding = found(build_trace(loop(12, "aten::select", "aten::fill_")), "for-loop-indexing")
+    assert finding.occurrences == 1
+    # Eleven times from one round to the next, 10 µs each.
+    assert finding.saved_ns == 110 * MICROSECOND
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        loop(8, "aten::select", "aten::fill_"),
+        [
+            one
+            for i in range(0, 640, 80)
+            for one in (
+                *loop(1, "aten::select", start=i),
+                *loop(1, "aten::select", "aten::mul", start=i + 40),
+            )
+        ],
+        loop(20, "aten::slice", "aten::fill_"),
+    ],
+    ids=["few rounds", "rounds differ", "no index"],
+)
+def test_what_is_no_loop(spans):
+    assert found(build_trace(spans), "for-loop-indexing") is None
+
+
+def test_taking_large_blocks_again_and_again():
+    spans = [span("aten::empty", i * 50, i * 50 + 20) for i in range(4)]
+    trace = build_trace(
+        [span("aten::mm", 0, 1, inputs=[tensor(1)], parent=-1), *spans],
+        allocations=[allocation(i * 50 + 1, 1 << 20, event=i + 1) for i in range(4)],
+    )
+    finding = found(trace, "allocation-churn")
+    assert finding.occurrences == 4
+    assert finding.saved_ns == 80 * MICROSECOND
+    assert "4.00 MiB" in finding.explanation
+
+
+def test_a_device_pool_that_grows():
+    on_gpu = {"device_type": 1, "device_index": 0}
+    trace = build_trace(
+        [span("aten::empty", i * 50, i * 50 + 20) for i in range(3)],
+        allocations=[
+            allocation(i * 50 + 1, 1 << 20, event=i, total_reserved_bytes=r, **on_gpu)
+            for i, r in enumerate([100, 200, 300])
+        ],
+        gpu=[kernel("k", 0, 5)],
+    )
+    assert found(trace, "device-memory-growth").events.tolist() == [1, 2]
+
+
+def test_a_pattern_of_names():
+    trace = build_trace([span("aten::mm", 0, 10), span("aten::addmm", 20, 25), ("other", 30, 31)])
+    finding = find_findings(trace, name="mm$")["name-pattern"]
+    assert finding.occurrences == 2
+    assert finding.time_ns == 15 * MICROSECOND
+    assert "name-pattern" in find_findings(trace, name="no such").absent
+    with pytest.raises(UsageError, match="Escape"):
+        find_findings(trace, name="(")
+
+
+def test_places_are_lines_of_the_program_not_of_libraries():
+    library = ("/usr/lib/python3/dist-packages/torch/x.py", 7, "wrapper")
+    spans = [
+        span("train", 0, 500, kind=EventKind.PYTHON_CALL, frame=("train.py", 3, "train")),
+        *(
+            one
+            for i in (0, 1)
+            for one in (
+                span("wrapper", 10 + 100 * i, 90 + 100 * i, kind=EventKind.PYTHON_CALL,
+                     frame=library, caller=("train.py", 12, "train")),
+                span("item", 20 + 100 * i, 80 + 100 * i, kind=EventKind.C_CALL, caller=library),
+                span("aten::item", 30 + 100 * i, 70 + 100 * i),
+                span("aten::_local_scalar_dense", 31 + 100 * i, 60 + 100 * i),
+            )
+        ),
+    ]  # fmt: skip
+    finding = found(build_trace(spans), "implicit-synchronisation")
+    (place,) = finding.places
+    assert (str(place), place.function, place.occurrences) == ("train.py:12", "train", 2)
+    assert place.time_ns == 80 * MICROSECOND
+    assert finding.place_note == ""
+
+
+def test_what_the_program_does_itself_is_known_to_the_function():
+    spans = [
+        span("train", 0, 500, kind=EventKind.PYTHON_CALL, frame=("train.py", 3, "train"),
+             caller=("main.py", 90, "main")),
+        span("gc", 10, 60, kind=EventKind.GC_PAUSE),
+    ]  # fmt: skip
+    (place,) = found(build_trace(spans), "garbage-collections").places
+    assert (str(place), place.function) == ("train.py:3", "train")
+
+
+def test_modules_stand_in_for_lines():
+    spans = [
+        span("Net_0", 0, 500, kind=EventKind.MODULE_CALL, module="Net_0"),
+        span("gc", 10, 60, kind=EventKind.GC_PAUSE),
+    ]
+    finding = found(build_trace(spans), "garbage-collections")
+    assert [str(place) for place in finding.places] == ["Net_0"]
+    assert "--stack" in finding.place_note
+
+
+def test_what_was_not_recorded_is_said():
+    findings = find_findings(build_trace([span("aten::mm", 0, 10)]))
+    needs = {one.id: one.needs for one in findings.unchecked}
+    assert "--shapes" in needs["unaligned-matmul"]
+    assert "--memory" in needs["allocation-churn"]
+    assert "GPU" in needs["extra-device-copy"]
+    assert len(findings.absent) + len(needs) == len(PATTERNS)
+
+
+def test_those_that_save_most_come_first_and_json_has_all():
+    trace = build_trace([
+        *loads("_SingleProcessDataLoaderIter", 30),
+        span("gc", 190, 195, kind=EventKind.GC_PAUSE),
+    ])  # fmt: skip
+    findings = find_findings(trace)
+    assert [one.id for one in findings] == ["synchronous-data-loading", "garbage-collections"]
+    assert findings[0] is findings["synchronous-data-loading"]
+    content = json.loads(json.dumps(findings.as_dict()))
+    assert content["wall_ns"] == 195 * MICROSECOND
+    assert content["findings"][0]["saved_ns"] == 40 * MICROSECOND
+    assert content["findings"][0]["saved_share"] == pytest.approx(40 / 195, abs=1e-6)
+    with pytest.raises(KeyError):
+        findings["no such"]
+
+
+def test_an_empty_trace_has_none():
+    findings = find_findings(Trace({}, Names.from_strings([])))
+    assert len(findings) == 0
+
+
+def test_ids_are_unique_and_everything_says_what_to_do():
+    assert len({pattern.id for pattern in PATTERNS}) == len(PATTERNS)
+    assert all(pattern.advice.endswith(".") for pattern in PATTERNS)
