@@ -50,7 +50,8 @@ def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse
 
 
 def allocation_bytes(listing: Listing, rows: Values, device_types: tuple[int, ...]) -> Values:
-    """Size of the given allocations where they are on one group of devices, else 0."""
+    """Size of the given allocations where they are on one group of devices and happened, else 0."""
     table = listing.trace.table("allocations")
     on_device = np.isin(table["device_type"][rows], device_types)
+    on_device &= table["action"][rows] != AllocationAction.OUT_OF_MEMORY
     return np.where(on_device, table["size_bytes"][rows], 0)

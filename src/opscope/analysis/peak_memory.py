@@ -135,7 +135,7 @@ def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
             raise UsageError(_nothing_recorded(trace, None))
         return _account(trace, max(accelerators, key=lambda peak: peak.in_use))
     peak = find_peak(trace, device)
-    if not len(peak.lives) and not len(peak.rows):
+    if not len(peak.lives):
         raise UsageError(_nothing_recorded(trace, device))
     return _account(trace, peak)
 

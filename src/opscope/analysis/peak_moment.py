@@ -20,19 +20,23 @@ Values = npt.NDArray[np.int64]
 class PeakMoment:
     """When a device was fullest.
 
+    Positions count the rows of ``allocations`` on the device in order of time; -1 is the start.
+
     Attributes:
         device: as torch names it.
-        rows: of ``allocations``, in order of time.
         lives: of all blocks on the device.
+        begin: position from which on each of them was in use, shape (blocks,).
+        end: position from which on it no longer was.
         time_ns: Unix time.
-        position: of the row in ``rows`` after which it was fullest; -1 for the start.
+        position: the last row that had happened then.
         in_use: bytes.
         allocator_knows_all: whether its own total covers what was there before the recording.
     """
 
     device: str
-    rows: Values
     lives: AllocationLives
+    begin: Values
+    end: Values
     time_ns: int
     position: int
     in_use: int
@@ -40,56 +44,60 @@ class PeakMoment:
 
 
 def find_peak(trace: Trace, device: str) -> PeakMoment:
-    """When most was in use: by the allocator's total, and by what it never knew of."""
+    """When most was in use: by the allocator's total or, where that is wanting, by its blocks."""
     rows, lives = allocation_rows(trace, device), allocation_lives(trace, device)
     time = trace.table("allocations")["time_ns"][rows]
-    at_start, in_use, knows_all = _in_use(trace, rows, lives)
-    if not len(rows) or in_use.max() <= at_start:
-        start_ns = int(trace.metadata.get("start_ns", time[0] if len(rows) else 0))
-        return PeakMoment(device, rows, lives, start_ns, -1, at_start, knows_all)
-    at = int(np.argmax(in_use))
-    return PeakMoment(device, rows, lives, int(time[at]), at, int(in_use[at]), knows_all)
+    begin, end = _positions(rows, time, lives)
+    in_use = _from_blocks(len(rows), lives, begin, end)
+    counted = _from_totals(trace, rows, device)
+    knows_all = counted is not None and counted[0] >= in_use[0]
+    if counted is not None and knows_all:
+        in_use = counted
+    position = int(np.argmax(in_use)) - 1
+    start_ns = int(trace.metadata.get("start_ns", time[0] if len(rows) else 0))
+    time_ns = int(time[position]) if position >= 0 else start_ns
+    most = int(in_use[position + 1])
+    return PeakMoment(device, lives, begin, end, time_ns, position, most, knows_all)
 
 
-def _in_use(trace: Trace, rows: Values, lives: AllocationLives) -> tuple[int, Values, bool]:
-    """Bytes at the start and after every row, and whether the allocator's total is all there is.
+def _positions(rows: Values, time: Values, lives: AllocationLives) -> tuple[Values, Values]:
+    """From where to where each block was in use. Shape (blocks,) each."""
+    place = np.full(int(rows.max()) + 1 if len(rows) else 1, -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    # One that was made unseen is taken to have been there since its address was last heard of.
+    unseen = np.where(lives.start_ns < 0, -1, np.searchsorted(time, lives.start_ns, side="right"))
+    begin = np.where(lives.allocation >= 0, place[lives.allocation], unseen)
+    gone = np.where(lives.end_ns < 0, len(rows), np.searchsorted(time, lives.end_ns, side="left"))
+    end = np.where(lives.free >= 0, place[lives.free], gone)
+    return begin, end
 
-    The allocator of the CPU only counts what it hands out while somebody listens.
+
+def _from_blocks(rows: int, lives: AllocationLives, begin: Values, end: Values) -> Values:
+    """Bytes in use at the start and after every row. Shape (rows + 1,)."""
+    changes = np.zeros(rows + 2, dtype=np.int64)
+    np.add.at(changes, np.minimum(begin + 1, rows + 1), lives.size_bytes)
+    np.subtract.at(changes, np.minimum(end + 1, rows + 1), lives.size_bytes)
+    in_use: Values = np.cumsum(changes)[:-1]
+    return in_use
+
+
+def _from_totals(trace: Trace, rows: Values, device: str) -> Values | None:
+    """The same by the allocator's own total; None where it has none, or none to rely on.
+
+    The allocator of the CPU counts only while somebody listens: what it handed out then and took
+    back since stays in its total for good.
     """
     table = trace.table("allocations")
     total = table["total_allocated_bytes"][rows].astype(np.int64)
-    size = table["size_bytes"][rows]
-    if not total.any():
-        total = np.cumsum(size)
-    counted = int(total[0]) - int(size[0]) if len(rows) else 0
-    is_before = lives.start_ns < 0
-    known = int(lives.size_bytes[is_before].sum())
-    if counted >= known:
-        return counted, total, True
-    # Uncounted memory ends where its address is handed out again.
-    gone = np.flatnonzero(is_before & (lives.free < 0) & (lives.end_ns >= 0))
-    gone = gone[np.argsort(lives.end_ns[gone], kind="stable")]
-    lost = np.concatenate([[0], np.cumsum(lives.size_bytes[gone])])
-    lost = lost[np.searchsorted(lives.end_ns[gone], table["time_ns"][rows], side="right")]
-    return known, total + (known - counted) - lost, False
+    if device == "cpu" or not total.any():
+        return None
+    return np.concatenate([[total[0] - int(table["size_bytes"][rows[0]])], total])
 
 
 def alive_at(peak: PeakMoment) -> Values:
     """Rows of ``peak.lives`` that were in use then, largest first."""
-    lives = peak.lives
-    place = np.full(int(peak.rows.max()) + 1 if len(peak.rows) else 1, -1, dtype=np.int64)
-    place[peak.rows] = np.arange(len(peak.rows))
-    made, freed = place[lives.allocation], place[lives.free]
-    has_begun = np.where(
-        lives.allocation >= 0, made <= peak.position, lives.start_ns < max(peak.time_ns, 0)
-    )
-    has_ended = np.where(
-        lives.free >= 0,
-        freed <= peak.position,
-        (lives.end_ns >= 0) & (lives.end_ns <= peak.time_ns),
-    )
-    alive = np.flatnonzero(has_begun & ~has_ended)
-    return alive[np.argsort(-lives.size_bytes[alive], kind="stable")]
+    alive = np.flatnonzero((peak.begin <= peak.position) & (peak.end > peak.position))
+    return alive[np.argsort(-peak.lives.size_bytes[alive], kind="stable")]
 
 
 def devices_with_memory(trace: Trace) -> list[str]:

@@ -15,6 +15,7 @@ from opscope.errors import UsageError
 from opscope.trace.schema import AllocationAction, EventKind
 from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span, tensor
 
+CUDA = {"device_type": 1, "device_index": 0}
 OPERATORS = [span("aten::linear", 0, 20), span("aten::addmm", 5, 15), span("aten::relu", 30, 40)]
 
 
@@ -67,9 +68,9 @@ def test_what_the_allocator_counted_before_is_part_of_the_total():
     # GIVEN an allocator that had handed out 1,000 bytes when the recording began
     peak = peak_of(
         allocations=[
-            allocation(6, 100, address=0x10, total_allocated_bytes=1100),
-            allocation(8, -300, address=0x99, total_allocated_bytes=800),
-            allocation(9, -100, address=0x10, total_allocated_bytes=700),
+            allocation(6, 100, address=0x10, total_allocated_bytes=1100, **CUDA),
+            allocation(8, -300, address=0x99, total_allocated_bytes=800, **CUDA),
+            allocation(9, -100, address=0x10, total_allocated_bytes=700, **CUDA),
         ]
     )
 
@@ -82,14 +83,39 @@ def test_what_the_allocator_counted_before_is_part_of_the_total():
 def test_memory_that_only_shrinks_was_fullest_at_the_start():
     peak = peak_of(
         allocations=[
-            allocation(6, -100, address=0x10, total_allocated_bytes=400),
-            allocation(8, -300, address=0x20, total_allocated_bytes=100),
+            allocation(6, -100, address=0x10, total_allocated_bytes=400, **CUDA),
+            allocation(8, -300, address=0x20, total_allocated_bytes=100, **CUDA),
         ]
     )
 
     assert (peak.time_ns, peak.total_bytes) == (ORIGIN_NS, 500)
     assert (peak.before_bytes, peak.unseen_bytes) == (500, 100)
     assert peak.blocks.size_bytes.tolist() == [300, 100]
+
+
+def test_the_cpus_total_is_not_relied_on():
+    # GIVEN a total that still has 5,000 bytes which were freed while nobody listened
+    peak = peak_of(
+        allocations=[
+            allocation(6, 100, address=0x10, total_allocated_bytes=5100),
+            allocation(8, -40, address=0x99, total_allocated_bytes=5060),
+        ]
+    )
+
+    assert (peak.total_bytes, peak.before_bytes, peak.unseen_bytes) == (140, 40, 0)
+
+
+def test_a_block_whose_free_was_missed_ends_where_its_address_is_used_again():
+    peak = peak_of(
+        allocations=[
+            allocation(6, 100, address=0x10),
+            allocation(8, 60, address=0x10),
+            allocation(9, 30, address=0x20),
+        ]
+    )
+
+    assert (peak.total_bytes, peak.time_ns) == (100, nanoseconds(6))
+    assert peak.blocks.size_bytes.tolist() == [100]
 
 
 def test_the_cpus_allocator_knows_nothing_of_before_but_use_shows_it():

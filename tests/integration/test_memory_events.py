@@ -1,0 +1,268 @@
+"""Memory of real programs: events, sums by operator, failures, timelines, and the peak."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import json
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.profiler._memory_profiler import MemoryProfileTimeline  # noqa: E402
+
+import opscope  # noqa: E402
+import opscope.drop_in  # noqa: E402
+from opscope.analysis.peak_memory import ALLOCATED_BEFORE  # noqa: E402
+from opscope.drop_in.kineto_event import ProfilerResult  # noqa: E402
+from opscope.errors import MissingDependencyError, UsageError  # noqa: E402
+from opscope.tree.detail import MemoryDetail, NodeKind  # noqa: E402
+from programs.torch_programs import PROGRAMS  # noqa: E402
+from support.recorded import record  # noqa: E402
+
+MEMORY = {"profile_memory": True}
+EVERYTHING = {**MEMORY, "record_shapes": True, "with_stack": True}
+
+
+def profiled(profiler, program, **options):
+    gc.collect()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.manual_seed(0)
+            with profiler(**options) as prof:
+                program()
+    finally:
+        gc.enable()
+    return prof
+
+
+def sums(prof):
+    """Bytes by operator: total and own, and how often."""
+    return {
+        row.key: (row.cpu_memory_usage, row.self_cpu_memory_usage, row.count)
+        for row in prof.key_averages()
+        if row.cpu_memory_usage or row.self_cpu_memory_usage
+    }
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_bytes_by_operator_are_torchs(program):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            program()
+
+    expected = sums(profiled(torch.profiler.profile, program, **MEMORY))
+
+    assert expected
+    assert sums(profiled(opscope.profile, program, **MEMORY)) == expected
+
+
+def out_of_memory():
+    with pytest.raises(RuntimeError, match="allocate"):
+        torch.empty(1 << 50, dtype=torch.uint8)  # more than an address has bits for
+
+
+def test_a_failed_allocation_is_an_event_and_no_memory():
+    expected = profiled(torch.profiler.profile, out_of_memory, **MEMORY)
+    prof = profiled(opscope.profile, out_of_memory, **MEMORY)
+
+    (failed,) = (n for n in prof.trace.tree().depth_first() if n.kind is NodeKind.OUT_OF_MEMORY)
+
+    assert failed.name == "[OutOfMemory]" and failed.parent.name == "aten::empty"
+    assert isinstance(failed.detail, MemoryDetail)
+    assert (failed.detail.size_bytes, failed.detail.address) == (1 << 50, 0)
+    assert (failed.detail.allocation_id, failed.detail.tensor_id) == (-1, -1)
+    assert [event.name for event in prof.events()] == [event.name for event in expected.events()]
+    assert sums(prof) == sums(expected) == {}
+
+
+def test_every_free_has_the_size_of_its_allocation_and_totals_add_up():
+    def program():
+        for size in (3, 100, 1000):
+            torch.ones(size).neg()
+
+    table = record(program, **MEMORY).table("allocations")
+    size, total = table["size_bytes"], table["total_allocated_bytes"].astype("int64")
+
+    assert sorted(size[size > 0].tolist()) == sorted((-size[size < 0]).tolist())
+    assert size.sum() == 0 and len(size) == 12
+    assert (total[1:] - total[:-1]).tolist() == size[1:].tolist()
+
+
+def test_frees_outside_operators_are_rows_of_their_own():
+    kept = []
+
+    def program():
+        kept.append(torch.ones(250))
+        kept.clear()
+
+    prof = profiled(opscope.profile, program, **MEMORY)
+
+    (row,) = (row for row in prof.key_averages() if row.key == "[memory]")
+    assert (row.count, row.cpu_memory_usage, row.self_cpu_memory_usage) == (1, -1000, -1000)
+
+
+class Net(torch.nn.Module):
+    """Two layers with something in between."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 64), torch.nn.Linear(64, 4)
+
+    def forward(self, x):
+        """The result."""
+        return self.second(self.first(x).relu())
+
+
+def training():
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step():
+        optimizer.zero_grad()
+        model(torch.rand(32, 8)).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+@pytest.fixture(scope="module")
+def trained():
+    step = training()
+    step()
+    return profiled(opscope.profile, lambda: [step() for _ in range(3)], **EVERYTHING)
+
+
+def torchs_timeline(trace, method, path):
+    """What torch's own code makes of a recording of opscope's, without the file's last digits."""
+    from torch.profiler._memory_profiler import MemoryProfile
+
+    with opscope.drop_in.install():
+        timeline = MemoryProfileTimeline(MemoryProfile(ProfilerResult(lambda: trace, {})))
+        getattr(timeline, method)(str(path), "cpu")
+
+
+def read(path):
+    opener = gzip.open if path.name.endswith(".gz") else open
+    with opener(path, "rt") as file:
+        return json.load(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("memory.json", "export_memory_timeline"),
+        ("memory.raw.json.gz", "export_memory_timeline_raw"),
+    ],
+)
+def test_timelines_are_torchs(trained, tmp_path, name, method):
+    torchs_timeline(trained.trace, method, tmp_path / f"torch-{name.removesuffix('.gz')}")
+    trained.export_memory_timeline(tmp_path / name)
+
+    expected = read(tmp_path / f"torch-{name.removesuffix('.gz')}")
+
+    assert len(expected) > 1
+    assert read(tmp_path / name) == expected
+
+
+def test_a_compressed_timeline_holds_the_same(trained, tmp_path):
+    trained.export_memory_timeline(tmp_path / "memory.json")
+    trained.export_memory_timeline(tmp_path / "memory.json.gz")
+
+    assert read(tmp_path / "memory.json.gz") == read(tmp_path / "memory.json")
+
+
+def test_the_page_needs_nothing_else_and_has_every_category(trained, tmp_path):
+    trained.export_memory_timeline(tmp_path / "memory.html", device="cpu")
+
+    page = (tmp_path / "memory.html").read_text()
+
+    assert page.count("<path") >= 6
+    assert "http://" not in page.replace("http://www.w3.org", "") and "https://" not in page
+    for name in ("Parameter", "Optimizer state", "Input", "Activation", "Gradient"):
+        assert name in page
+
+
+def test_the_picture_is_drawn_with_matplotlib(trained, tmp_path):
+    pytest.importorskip("matplotlib")
+    trained.export_memory_timeline(tmp_path / "memory.png")
+
+    assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_it_says_what_to_do(trained, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+
+    with pytest.raises(MissingDependencyError, match=r"pip install matplotlib, or write an \.html"):
+        trained.export_memory_timeline(tmp_path / "memory.png")
+
+
+def test_a_timeline_takes_what_torchs_takes(tmp_path):
+    prof = profiled(opscope.profile, lambda: torch.ones(3), profile_memory=True)
+
+    with pytest.raises(UsageError, match="record_shapes=True, with_stack=True required"):
+        prof.export_memory_timeline(tmp_path / "memory.json")
+
+
+def test_a_device_nobody_used_is_refused(trained, tmp_path):
+    with pytest.raises(UsageError, match="no memory events on 'cuda:3', but on: cpu"):
+        trained.export_memory_timeline(tmp_path / "memory.json", device="cuda:3")
+
+
+def test_a_saved_trace_has_the_same_timeline_and_peak(trained, tmp_path):
+    trained.trace.save(tmp_path / "run.opscope")
+    again = opscope.load(tmp_path / "run.opscope")
+
+    trained.trace.export("memory-timeline", tmp_path / "first.json")
+    again.export("memory-timeline", tmp_path / "second.json")
+
+    assert read(tmp_path / "first.json") == read(tmp_path / "second.json")
+    assert again.peak_memory().to_dict() == trained.trace.peak_memory().to_dict()
+
+
+def test_the_peak_of_a_recording_that_began_late_is_exact():
+    # GIVEN two recordings of the same program, one of which missed the beginning
+    gc.collect()
+    with opscope.profile(**EVERYTHING) as whole:
+        step = training()
+        step()
+        with opscope.profile(**EVERYTHING) as late:
+            for _ in range(3):
+                step()
+        del step
+    first, second = whole.trace.peak_memory(), late.trace.peak_memory()
+
+    # THEN both find the same moment, and as much in use
+    assert second.time_ns == first.time_ns
+    assert second.total_bytes == first.total_bytes
+    since = first.blocks.allocated_ns >= late.trace.metadata["start_ns"]
+    assert second.before_bytes == first.blocks.size_bytes[~since].sum() > 0
+    assert (second.unseen_bytes, first.before_bytes) == (0, 0)
+
+    # AND the one that saw everything says what the other could not: who allocated it
+    held = 4 * (8 * 64 + 64 + 64 * 4 + 4)
+    assert {
+        group.name: group.before_bytes for group in second.by_category if group.before_bytes
+    } == {
+        "parameter": held,
+        "optimizer state": 2 * held + 4 * 4,  # two averages each, and how many steps
+    }
+    late_groups = {group.name: group.size_bytes for group in second.by_operator}
+    assert late_groups.pop(ALLOCATED_BEFORE) == second.before_bytes
+    assert late_groups.items() <= {g.name: g.size_bytes for g in first.by_operator}.items()
+
+
+def test_the_peak_by_module_and_function(trained):
+    peak = trained.trace.peak_memory()
+    modules = {group.name: group.size_bytes for group in peak.by_module}
+
+    assert modules["Net_0.Linear_0"] > 0 and modules["Net_0.Linear_1"] > 0
+    assert any("test_memory_events.py" in group.name for group in peak.by_stack)
+    for groups in (peak.by_category, peak.by_module, peak.by_operator, peak.by_stack):
+        assert sum(group.size_bytes for group in groups) == peak.total_bytes
+        assert sum(group.before_bytes for group in groups) == peak.before_bytes
