@@ -6,13 +6,13 @@ As in torch there is at most one observer in a process; a second one registers w
 from __future__ import annotations
 
 import atexit
-import threading
 import warnings
 
 from opscope.errors import OpscopeError
 from opscope.observed_file import ObservedFile
+from opscope.process_lock import process_lock
 
-_lock = threading.Lock()
+_lock = process_lock()
 _file: ObservedFile | None = None
 _enabled = False
 

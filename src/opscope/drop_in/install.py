@@ -10,18 +10,18 @@ replaced too; what is held elsewhere (in a default argument, as a base class) st
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opscope.errors import LifecycleError
+from opscope.process_lock import process_lock
 
 if TYPE_CHECKING:
     from opscope.drop_in.replacements import Replacements
 
-_lock = threading.RLock()
+_lock = process_lock()
 _saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
 _installed: Replacements | None = None
 _had_ours: set[tuple[str, str]] = set()  # globals that held what is opscope's before the switch

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +11,7 @@ from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.drop_in.profiler_event import ProfilerEvent, ProfilerTree
 from opscope.export.chrome_trace import write_chrome_trace
+from opscope.process_lock import process_lock
 from opscope.trace.trace import Trace
 
 
@@ -182,7 +182,7 @@ class KinetoEvent:
         return self._event._metadata_json or ""
 
 
-_id_lock = threading.Lock()
+_id_lock = process_lock()
 _next_id = 1
 
 

@@ -9,7 +9,6 @@ There is one session at a time: a profile, a legacy profile, or ranges for anoth
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +20,7 @@ from opscope.drop_in.event_source import EXPOSES_METADATA
 from opscope.drop_in.kineto_event import ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord, legacy_records
 from opscope.drop_in.torch_terms import in_torch_terms
+from opscope.process_lock import process_lock
 from opscope.recording.recorder import Recording
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace
@@ -67,7 +67,7 @@ class _Session:
         return in_torch_terms(trace, bool(asked.get("adjust_profiler_step")))
 
 
-_lock = threading.Lock()
+_lock = process_lock()
 _current: _Session | None = None
 _kinds: frozenset[str] | None = None  # of CPU events, said when preparing
 

@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,13 +29,14 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import BridgeError
+from opscope.process_lock import process_lock
 
 LOCK_TIMEOUT_S = 120.0
 """How long a process waits for another one that is building."""
 
 # NDEBUG as in every torch release: torch's inline classes have other members without it.
 _FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden")
-_load_lock = threading.Lock()
+_load_lock = process_lock()
 _loaded: str | None = None
 
 

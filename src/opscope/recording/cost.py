@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 from opscope import _native
+from opscope.process_lock import process_lock
 from opscope.recording.neighbours import is_recording, is_torch_recording
 
-_lock = threading.Lock()
+_lock = process_lock()
 _measured: dict[str, float] = {}
 
 
@@ -19,12 +18,14 @@ def recording_cost_ns() -> dict[str, float]:
     """
     with _lock:
         if not _measured and not is_recording() and not is_torch_recording():
-            _measured["floor"] = round(_native.time_spans(empty_callback=True), 1)
+            floor = round(_native.time_spans(empty_callback=True), 1)
             wants = _native.WANTS["OPERATORS"] | _native.WANTS["ANNOTATIONS"]
             window = _native.open_window(wants, all_threads=False)
             try:
-                _measured["span"] = round(_native.time_spans(empty_callback=False), 1)
+                span = round(_native.time_spans(empty_callback=False), 1)
             finally:
                 _native.discard_window(window)
-                _native.leave_thread()  # its spans made torch take this thread for profiled
+                if not is_recording():
+                    _native.leave_thread()  # its spans made torch take this thread for profiled
+            _measured.update(floor=floor, span=span)
         return dict(_measured)

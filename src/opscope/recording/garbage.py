@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 
 from opscope import _native
+from opscope.process_lock import process_lock
 
 _users = 0
 # Re-entrant, because a collection may run in the middle and finalize a recording.
-_lock = threading.RLock()
+_lock = process_lock()
 
 
 def watch_gc(change: int) -> None:
@@ -26,8 +26,7 @@ def watch_gc(change: int) -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _users, _lock
-    _lock = threading.RLock()  # whoever held it is not here
+    global _users
     _users = 0
     watch_gc(0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import weakref
@@ -174,6 +175,7 @@ class _Window:
                 "try again."
             ) from error
         self.is_open = True
+        self._process = os.getpid()
         self._watches_gc = options.gc_pauses
         if self._watches_gc:
             watch_gc(+1)
@@ -184,7 +186,7 @@ class _Window:
             return
         self.is_open = False
         _native.close_window(self.id)
-        if self._watches_gc:
+        if self._watches_gc and os.getpid() == self._process:  # a child counts from 0
             watch_gc(-1)
         if not is_recording():
             leave_place()

@@ -1,0 +1,262 @@
+"""Processes: forked in the middle of a recording, spawned, replaced, workers of data loaders."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import opscope
+from opscope import _native
+from support.recorded import names, record, run_python
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+OPTIONS = {"record_shapes": True, "profile_memory": True, "with_modules": True, "with_stack": True}
+
+
+def in_child(work):
+    """Exit status of a forked child that runs ``work``, with what it raised on standard error."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_records_nothing_of_its_own_accord():
+    def child():
+        assert _native.statistics()["wanted"] == 0
+        assert not torch.autograd._profiler_enabled()
+        torch.zeros(1)
+
+    prof = opscope.profile(**OPTIONS)
+    with prof:
+        torch.ones(1)
+        assert in_child(child) == 0
+        torch.full((1,), 1)
+    found = names(prof.trace)
+    assert {"aten::ones", "aten::full"} <= set(found)
+    assert "aten::zeros" not in found
+    assert prof.trace.ledger["events"]["ends without a start"] == 0
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS])
+def test_a_forked_child_may_profile_itself(options):
+    def child():
+        with opscope.profile(**options) as mine:
+            torch.zeros(1)
+        assert "aten::zeros" in names(mine.trace)
+        assert "aten::ones" not in names(mine.trace)
+        assert mine.trace.metadata["process_id"] == os.getpid()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
+            torch.zeros(1)
+        assert any(event.name == "aten::zeros" for event in theirs.events())
+
+    with opscope.profile(**options) as prof:
+        torch.ones(1)
+        assert in_child(child) == 0
+    assert "aten::zeros" not in names(prof.trace)
+
+
+def test_what_a_child_does_with_its_parents_profile():
+    prof = opscope.profile(**OPTIONS)
+
+    def child():
+        prof.stop()
+        with prof:
+            torch.zeros(1)
+        assert "aten::zeros" in names(prof.trace)
+
+    prof.start()
+    torch.ones(1)
+    assert in_child(child) == 0
+    prof.stop()
+    assert "aten::ones" in names(prof.trace) and "aten::zeros" not in names(prof.trace)
+
+
+def test_a_child_that_looks_at_what_was_recorded_before_it_was_born():
+    with opscope.profile(**OPTIONS) as prof:
+        torch.ones(1)
+
+    def child():
+        assert "aten::ones" in names(prof.trace)
+        prof.key_averages().table()
+
+    assert in_child(child) == 0
+    assert "aten::ones" in names(prof.trace)
+
+
+def test_a_child_that_ends_in_the_middle_of_the_parents_spans():
+    with opscope.profile() as prof, opscope.record_function("around"):
+
+        def child():
+            with opscope.record_function("in the child"):
+                torch.zeros(1)
+
+        assert in_child(child) == 0
+    assert "around" in names(prof.trace)
+    assert "in the child" not in names(prof.trace)
+
+
+def test_a_fork_while_other_threads_record_and_decode():
+    # Whatever lock one of them holds at that moment, the child must find it free. Nothing records
+    # all the time, so that the cost of recording is measured now and then.
+    output = run_python(
+        """
+import os, threading, torch, opscope
+from opscope.recording import cost
+stop = threading.Event()
+def work():
+    while not stop.is_set():
+        with opscope.record_function("busy"):
+            torch.ones(3).sum()
+def churn():
+    while not stop.is_set():
+        cost._measured.clear()
+        with opscope.profile(record_shapes=True, profile_memory=True) as prof:
+            torch.ones(2)
+        len(prof.trace.events)
+with opscope.profile() as first:  # modules imported meanwhile would be Python's own deadlock
+    torch.ones(1)
+len(first.trace.events)
+threads = [threading.Thread(target=target) for target in (work, churn)]
+for thread in threads:
+    thread.start()
+codes = set()
+for _ in range(15):
+    child = os.fork()
+    if child == 0:
+        with opscope.profile(record_shapes=True) as mine:
+            torch.zeros(2)
+        found = [mine.trace.event_name(row) for row in range(len(mine.trace.events))]
+        os._exit(0 if "aten::zeros" in found and "busy" not in found else 7)
+    codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+stop.set()
+for thread in threads:
+    thread.join()
+print(codes)
+"""
+    )
+    assert output.strip() == "{0}"
+
+
+def test_children_of_children():
+    def grandchild():
+        with opscope.profile() as mine:
+            torch.full((1,), 1)
+        assert "aten::full" in names(mine.trace)
+
+    def child():
+        with opscope.profile() as mine:
+            torch.zeros(1)
+            assert in_child(grandchild) == 0
+        assert "aten::zeros" in names(mine.trace) and "aten::full" not in names(mine.trace)
+
+    with opscope.profile() as prof:
+        assert in_child(child) == 0
+        torch.ones(1)
+    assert "aten::ones" in names(prof.trace)
+
+
+def test_programs_started_meanwhile_are_their_own():
+    with opscope.profile(**OPTIONS) as prof:
+        done = subprocess.run([sys.executable, "-c", "print(1)"], capture_output=True, text=True)
+        assert os.system("true") == 0
+        torch.ones(1)
+    assert done.stdout == "1\n"
+    assert "aten::ones" in names(prof.trace)
+
+
+def double(number):
+    return int(torch.tensor(number) * 2)
+
+
+def profiled(number):
+    with opscope.profile(record_shapes=True) as prof:
+        torch.full((number,), 1)
+    return [name for name in names(prof.trace) if name == "aten::full"]
+
+
+@pytest.mark.parametrize("work", [double, profiled])
+def test_pools_of_forked_processes(work):
+    with opscope.profile(**OPTIONS) as prof:
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            results = pool.map(work, range(1, 5))
+        torch.ones(1)
+    assert results == [double(n) if work is double else ["aten::full"] for n in range(1, 5)]
+    assert "aten::ones" in names(prof.trace) and "aten::full" not in names(prof.trace)
+
+
+def test_spawned_processes_know_nothing_of_it():
+    # A script, because a spawned process imports the main module.
+    assert run_python(
+        """
+import torch, opscope
+from torch.multiprocessing import get_context
+from statistics import median
+if __name__ == "__main__":
+    with opscope.profile(record_shapes=True, with_stack=True) as prof:
+        with get_context("spawn").Pool(1) as pool:
+            print(pool.map(median, [[1, 2, 3]]))
+        torch.ones(1)
+    names = [prof.trace.event_name(row) for row in range(len(prof.trace.events))]
+    print("aten::ones" in names)
+"""
+    ).split("\n")[:2] == ["[2]", "True"]
+
+
+def squares():
+    return torch.utils.data.TensorDataset(torch.arange(12.0) ** 2)
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS])
+def test_workers_of_a_data_loader(options):
+    loader = torch.utils.data.DataLoader(squares(), batch_size=3, num_workers=2)
+    seen = []
+    trace = record(lambda: seen.extend(batch for (batch,) in loader), **options)
+    assert torch.equal(torch.cat(seen), torch.arange(12.0) ** 2)
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    assert names(trace).count(name) == 5
+    assert trace.ledger["events"]["ends without a start"] == 0
+    assert not multiprocessing.active_children()
+
+
+def test_a_worker_that_profiles_itself():
+    class Profiled(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            with opscope.profile() as prof:
+                torch.full((2,), index)
+            return torch.tensor(names(prof.trace).count("aten::full"))
+
+    loader = torch.utils.data.DataLoader(Profiled(), num_workers=2)
+    with opscope.profile() as prof:
+        assert [int(batch) for batch in loader] == [1, 1, 1, 1]
+    assert "aten::full" not in names(prof.trace)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_child_that_is_killed(number):
+    with opscope.profile(**OPTIONS) as prof:
+        assert in_child(lambda: os.kill(os.getpid(), number)) == -number
+        torch.ones(1)
+    assert "aten::ones" in names(prof.trace)
+
+
+def test_a_process_that_becomes_another_program():
+    def child():
+        with opscope.profile(**OPTIONS):
+            torch.ones(1)
+            os.execv(sys.executable, [sys.executable, "-c", "raise SystemExit(5)"])
+
+    assert in_child(child) == 5

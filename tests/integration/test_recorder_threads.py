@@ -1,0 +1,316 @@
+"""Every thread of the process: many, short-lived, pooled, torch's own, and at work meanwhile."""
+
+import contextvars
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+import opscope
+from opscope import _native
+from opscope.options import RecordingOptions
+from opscope.recording.recorder import Recording
+from support.recorded import names, parents, record, run_python
+
+
+def in_threads(count, work):
+    """Run ``work(number)`` in threads of their own that all live at once; their errors are ours."""
+    together, errors = threading.Barrier(count), []
+
+    def run(number):
+        together.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def thread_of(trace, name):
+    """The threads (row numbers) on which events of this name began, in order."""
+    return [int(trace.events["thread"][row]) for row, n in enumerate(names(trace)) if n == name]
+
+
+def test_every_thread_has_a_tree_of_its_own():
+    def work(number):
+        for step in range(20):
+            with opscope.record_function(f"worker {number}"):
+                torch.full((2,), number).add_(step)
+
+    trace = record(lambda: in_threads(24, work))
+
+    events, found = trace.events, names(trace)
+    assert len({thread for n in range(24) for thread in thread_of(trace, f"worker {n}")}) == 24
+    for number in range(24):
+        assert len(set(thread_of(trace, f"worker {number}"))) == 1
+        assert found.count(f"worker {number}") == 20
+    assert found.count("aten::full") == found.count("aten::add_") == 24 * 20
+    inside = events["parent"] >= 0
+    assert (events["thread"][inside] == events["thread"][events["parent"][inside]]).all()
+    assert trace.ledger["events"]["ends without a start"] == 0
+    assert trace.ledger["events"]["unfinished"] == 0
+
+
+def test_threads_that_are_gone_leave_their_spans():
+    def program():
+        for number in range(100):
+            thread = threading.Thread(
+                target=torch.full, args=((1,), number), name=f"brief {number}"
+            )
+            thread.start()
+            thread.join()
+
+    trace = record(program)
+    assert names(trace).count("aten::full") == 100
+    assert len(set(thread_of(trace, "aten::full"))) == 100
+    assert len(trace.table("threads")) >= 100
+
+
+def test_memory_of_threads_that_are_gone_is_used_again():
+    def program():
+        for _ in range(200):
+            thread = threading.Thread(target=torch.ones, args=(1,))
+            thread.start()
+            thread.join()
+
+    record(program)
+    threads, mapped = (_native.statistics()[what] for what in ("threads", "mapped_bytes"))
+    for _ in range(5):
+        record(program)
+    # Python lets go of a thread a moment before the system does, so a few may still be there.
+    assert _native.statistics()["threads"] <= threads + 20
+    assert _native.statistics()["mapped_bytes"] <= mapped + (4 << 20)
+
+
+def test_a_thread_that_dies_inside_a_span():
+    entered = opscope.record_function("left by its thread")
+
+    def work():
+        entered.__enter__()
+        torch.ones(1)
+
+    def program():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        torch.zeros(1)
+
+    trace = record(program)
+    row = names(trace).index("left by its thread")
+    assert trace.events["unfinished"][row]
+    assert parents(trace)["aten::ones"] == "left by its thread"
+    assert parents(trace)["aten::zeros"] == ""
+    end_ns = trace.events["start_ns"][row] + trace.events["duration_ns"][row]
+    assert end_ns == trace.metadata["end_ns"]
+    entered.__exit__(None, None, None)
+
+
+def test_a_pool_that_was_there_before_and_goes_on_after():
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(torch.ones, range(1, 7)))
+        prof = opscope.profile(record_shapes=True)
+        with prof:
+            results = list(pool.map(lambda n: torch.zeros(n).sum().item(), range(1, 31)))
+        list(pool.map(torch.ones, range(1, 7)))
+    assert results == [0.0] * 30
+    found = Counter(names(prof.trace))
+    assert (found["aten::zeros"], found["aten::item"], found["aten::ones"]) == (30, 30, 0)
+
+
+def test_torchs_own_threads():
+    def program():
+        futures = [torch.jit.fork(torch.sin, torch.ones(3)) for _ in range(8)]
+        for future in futures:
+            torch.jit.wait(future)
+        x = torch.ones(4, requires_grad=True)
+        (x * x).sum().backward()
+
+    program()
+    trace = record(program)
+    assert names(trace).count("aten::sin") == 8
+    assert "MulBackward0" in names(trace)
+    # On the CPU the engine runs backward on the thread that asked for it.
+    assert thread_of(trace, "MulBackward0")[0] == thread_of(trace, "aten::mul")[0]
+
+
+def test_only_the_thread_that_started_if_asked():
+    options = RecordingOptions(all_threads=False, gc_pauses=False)
+    recording = Recording(options)
+    recording.start()
+    torch.ones(1)
+    in_threads(3, lambda number: torch.zeros(1))
+    recording.stop()
+    assert "aten::ones" in names(recording.trace)
+    assert "aten::zeros" not in names(recording.trace)
+
+
+def test_profiles_of_their_own_in_many_threads():
+    recorded = {}
+
+    def work(number):
+        for _ in range(5):
+            prof = opscope.profile(record_shapes=number % 2 == 0)
+            with prof, opscope.record_function(f"mine {number}"):
+                torch.ones(number + 1)
+            trace = prof.trace
+            recorded.setdefault(number, []).append(
+                (f"mine {number}" in names(trace), len(trace.table("tensors")) > 0)
+            )
+            assert trace.ledger["events"]["recorded"] == len(trace.events)
+
+    in_threads(8, work)
+    for number, seen in recorded.items():
+        assert seen == [(True, number % 2 == 0)] * 5
+
+
+def test_one_profile_started_and_stopped_by_many_threads():
+    prof = opscope.profile()
+
+    def work(number):
+        for _ in range(50):
+            prof.start()
+            torch.ones(1)
+            prof.stop()
+
+    in_threads(6, work)
+    assert _native.statistics()["wanted"] == 0
+    with prof:
+        torch.zeros(1)
+    assert "aten::zeros" in names(prof.trace)
+
+
+def test_started_here_stopped_there():
+    prof = opscope.profile(profile_memory=True)
+    starting = threading.Thread(target=prof.start)
+    starting.start()
+    starting.join()
+    torch.ones(1)
+    stopping = threading.Thread(target=prof.stop)
+    stopping.start()
+    stopping.join()
+    assert "aten::ones" in names(prof.trace)
+    assert not torch.autograd._profiler_enabled()
+    # The place of memory reports is free again: torch's own profiler can take it.
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
+        torch.ones(1)
+    assert "aten::ones" in {event.name for event in theirs.events()}
+
+
+def test_threads_at_work_while_a_recording_is_decoded_and_saved(tmp_path):
+    stop, done = threading.Event(), Counter()
+
+    def work(number):
+        while not stop.is_set():
+            with opscope.record_function("busy"):
+                torch.ones(3).sum()
+            done[number] += 1
+
+    def look(number):
+        try:
+            for cycle in range(10):
+                prof = opscope.profile(record_shapes=True, profile_memory=True)
+                with prof:
+                    for _ in range(50):
+                        torch.full((3,), 1)
+                prof.export_chrome_trace(tmp_path / f"{cycle}.json")
+                events = prof.trace.events
+                assert names(prof.trace).count("aten::full") == 50
+                inside = events["parent"] >= 0
+                starts = events["start_ns"]
+                assert (starts[inside] >= starts[events["parent"][inside]]).all()
+                assert (events["duration_ns"] >= 0).all()
+                # Names were not mixed up between threads.
+                known = {"busy", "aten::ones", "aten::empty", "aten::fill_", "aten::sum"}
+                known |= {"aten::full", "aten::as_strided", "Garbage collection"}
+                assert {n for n in names(prof.trace) if not n.startswith("Python GC")} <= known
+        finally:
+            stop.set()
+
+    in_threads(4, lambda number: look(number) if number == 0 else work(number))
+    assert all(done[number] > 0 for number in (1, 2, 3))
+
+
+def test_a_new_thread_starts_outside_of_its_parents_span():
+    def program():
+        with opscope.record_function("parent"):
+            thread = threading.Thread(target=torch.ones, args=(1,))
+            thread.start()
+            thread.join()
+            context = contextvars.copy_context()
+            thread = threading.Thread(target=context.run, args=(torch.zeros, 1))
+            thread.start()
+            thread.join()
+
+    trace = record(program)
+    assert parents(trace)["aten::ones"] == "" == parents(trace)["aten::zeros"]
+
+
+def test_python_calls_of_every_thread():
+    def leaf(number):
+        return torch.ones(number + 1)
+
+    trace = record(lambda: in_threads(5, leaf), with_stack=True)
+    calls = [name for name in names(trace) if name.endswith(": leaf")]
+    assert len(calls) == 5
+    events = trace.events
+    for row, name in enumerate(names(trace)):
+        if name == "aten::ones":
+            above = []
+            while row >= 0:
+                above.append(trace.event_name(row))
+                row = events["parent"][row]
+            assert any(n.endswith(": leaf") for n in above)
+
+
+def test_threads_inside_spans_when_the_process_ends():
+    # Not inside torch: torch alone aborts when a daemon thread is in an operator at exit.
+    output = run_python(
+        """
+import threading, torch, opscope
+forever, started = threading.Event(), threading.Barrier(4)
+def work():
+    with opscope.record_function("never left"):
+        torch.ones(1)
+        started.wait()
+        forever.wait()
+prof = opscope.profile(record_shapes=True, profile_memory=True, with_stack=True)
+prof.start()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+started.wait()
+prof.stop()
+print(sum(prof.trace.event_name(row) == "never left" for row in range(len(prof.trace.events))))
+prof.start()
+"""
+    )
+    assert output.split() == ["3"]
+
+
+def test_times_of_threads_share_one_clock():
+    order = []
+    turns = [threading.Event() for _ in range(6)]
+
+    def work(number):
+        turns[number].wait()
+        with opscope.record_function(f"turn {number}"):
+            order.append(number)
+        if number + 1 < len(turns):
+            turns[number + 1].set()
+
+    def program():
+        turns[0].set()
+        in_threads(6, work)
+
+    trace = record(program)
+    starts = [int(trace.events["start_ns"][names(trace).index(f"turn {n}")]) for n in range(6)]
+    assert order == list(range(6))
+    assert starts == sorted(starts)
+    assert np.all(np.diff(starts) >= 0)
