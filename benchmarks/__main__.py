@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import (
+    accounts,
     annotations,
     execution_traces,
     lasting,
@@ -39,6 +40,7 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "results": results.measure,
     "looking": looking.measure,
     "execution-traces": execution_traces.measure,
+    "accounts": accounts.measure,
     "memory": resident.measure,
     "lasting": lasting.measure,
 }
