@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opscope.report.findings import Finding
+from opscope.analysis.findings.finding import Finding, Findings
+from opscope.analysis.findings.sites import Place
 from opscope.report.page import write_report
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind, RecordScope
@@ -31,8 +32,8 @@ sync_api = pytest.importorskip(
     "playwright.sync_api", reason="needs playwright: pip install playwright"
 )
 
-TABS = ["overview", "selection", "operators", "modules", "sources", "flame", "memory", "steps",
-        "run"]  # fmt: skip
+TABS = ["overview", "findings", "selection", "operators", "modules", "sources", "flame", "memory",
+        "steps", "run"]  # fmt: skip
 LAPTOP = {"width": 1280, "height": 720}
 
 
@@ -109,7 +110,7 @@ class Opened:
 def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
     pages: list[Opened] = []
 
-    def open_(trace: Trace, findings: tuple[Finding, ...] = (), **options: Any) -> Opened:
+    def open_(trace: Trace, findings: Findings | None = None, **options: Any) -> Opened:
         write_report(trace, tmp_path / "report.html", findings=findings)
         pages.append(Opened(browser, tmp_path / "report.html", **options))
         return pages[-1]
@@ -332,19 +333,37 @@ def test_steps_are_compared(opened, training):
     assert "backward: 40.0 µs more than usual" in text
 
 
-def test_findings_have_a_panel_only_where_there_are_any(opened, training):
-    assert opened(training).page.locator("[data-tab=findings]").count() == 0
-    finding = Finding(
-        title="Copies in a loop", explanation="Move them out.", severity="high", events=(3, 4),
-        sources=("train.py:12",),
-    )  # fmt: skip
-    report = opened(training, findings=(finding,))
-    report.open_tab("findings")
+def finding(**columns: Any) -> Findings:
+    """One finding, of what is given and of nothing special."""
+    given = {
+        "id": "name-pattern", "title": "", "explanation": "", "advice": "", "occurrences": 2,
+        "events": np.array([3, 10]), "time_ns": 60_000, "time_share": 0.2, "saved_ns": 40_000,
+        "saved_share": 0.12, "saved_by": "", "measured": False, "places": (), "place_note": "",
+        "link": "", **columns,
+    }  # fmt: skip
+    return Findings((Finding(**given),), ("absent",), (), 330_000)
+
+
+def test_findings_lead_to_their_lines_and_spans(opened, training):
+    place = Place("train.py", 12, "main", "Net_0", 2, 60_000)
+    report = opened(training, findings=finding(title="Copies in a loop", places=(place,)))
+    assert "Copies in a loop" in report.page.inner_text(".panel")  # in the overview
+    report.page.locator(".finding-line").click()
     text = report.page.inner_text(".panel")
-    assert "Copies in a loop" in text
-    assert "train.py:12" in text
-    report.page.get_by_role("button", name="Show the next").click()
-    assert report.state("s.spans.name(s.selected)") == "aten::mm"
+    assert "train.py:12 in main" in text
+    assert "saves about 40.0 µs" in text
+    for shown in ("2 of 2", "1 of 2"):
+        report.page.get_by_role("button", name="in the timeline").click()
+        assert report.state("s.spans.name(s.selected)") == "aten::mm"
+        assert shown in report.page.inner_text(".finding .button")
+    assert report.state("s.tab") == "findings"
+
+
+def test_no_findings_are_said_to_be_none(opened, training):
+    report = opened(training, findings=Findings((), ("a", "b"), (), 1))
+    assert report.page.locator(".finding-line").count() == 0
+    report.open_tab("findings")
+    assert "Nothing found: 2 patterns were looked for" in report.page.inner_text(".panel")
 
 
 def test_help_lists_the_keys_and_closes(opened, training):
@@ -420,9 +439,13 @@ def test_nothing_in_a_trace_is_executed(opened):
         metadata={"program": names[1], "user": {names[0]: names[1]}, "options": {bad: bad}},
         ledger={bad: {"dropped: " + bad: 2}},
     )
-    finding = Finding(title=bad, explanation=names[1], sources=(bad,), link="javascript:alert(1)")
-    report = opened(trace, findings=(finding,))
-    for tab in [*TABS, "findings"]:
+    place = Place(bad, 3, bad, names[1], 1, 1)
+    hostile = finding(
+        title=bad, explanation=names[1], advice=bad, saved_by=names[2], places=(place,),
+        events=np.array([0, 1]), link="javascript:alert(1)",
+    )  # fmt: skip
+    report = opened(trace, findings=hostile)
+    for tab in TABS:
         report.open_tab(tab)
         assert report.page.locator(".panel script, .panel img, .panel svg").count() == 0
     for i in range(len(names)):

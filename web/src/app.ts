@@ -75,6 +75,13 @@ export class App {
     const tabs: Tab[] = [
       { id: "overview", title: "Overview", badge: "", make: () => overviewPanel(state), follows: [] },
       {
+        id: "findings",
+        title: "Findings",
+        badge: report.findings.found.length ? formatCount(report.findings.found.length) : "",
+        make: () => findingsPanel(state),
+        follows: [],
+      },
+      {
         id: "selection",
         title: "Selection",
         badge: "",
@@ -119,15 +126,6 @@ export class App {
       },
       { id: "run", title: "Run", badge: "", make: () => runPanel(state), follows: [] },
     ];
-    if (report.findings.length) {
-      tabs.splice(1, 0, {
-        id: "findings",
-        title: "Findings",
-        badge: formatCount(report.findings.length),
-        make: () => findingsPanel(state),
-        follows: [],
-      });
-    }
     return tabs;
   }
 
@@ -211,6 +209,7 @@ export class App {
 
   private selectionChanged(): void {
     const { state } = this;
+    if (state.staying) return;
     const something = state.selected >= 0 || state.range !== null;
     const follows = this.tabs.find((tab) => tab.id === state.tab)?.follows.includes("selection");
     if (something && !(follows && (state.range || state.tab === "selection"))) state.setTab("selection");

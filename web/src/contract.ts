@@ -14,7 +14,7 @@ export interface Report {
   sources: TableSection<SourceColumns> | null;
   steps: StepSection | null;
   memory: MemoryDevice[];
-  findings: Finding[];
+  findings: FindingSection;
   columns: PackedColumn[];
 }
 
@@ -159,13 +159,35 @@ export interface MemoryBlock {
   name: string;
 }
 
+export interface FindingSection {
+  found: Finding[];
+  absent: number; // patterns that were looked for and are not there
+  unchecked: { title: string; needs: string }[]; // that the recording cannot show
+}
+
 export interface Finding {
+  id: string;
   title: string;
   explanation: string;
+  advice: string;
   severity: "high" | "medium" | "low";
-  time: number | null;
+  time: number;
+  timeShare: number; // of the recording, 0 to 1
+  saved: number | null; // what the fix would save
+  savedShare: number | null;
+  savedBy: string; // how that was arrived at
+  measured: boolean; // by running it, not derived from the recording
   count: number;
-  spans: number[];
-  sources: string[];
+  spans: number[]; // the first of them
+  places: FindingPlace[];
+  placeNote: string; // what to record to see lines
   link: string;
+}
+
+export interface FindingPlace {
+  text: string; // file:line, or the module where no line is known
+  function: string;
+  module: string;
+  count: number;
+  time: number;
 }

@@ -13,6 +13,7 @@ export class State {
   view: TimeRange;
   range: TimeRange | null = null;
   selected = -1;
+  staying = false;
   search: Search | null = null;
   tab = "overview";
   theme: Theme;
@@ -84,7 +85,9 @@ export class State {
   }
 
   // Selects a span and brings it into the window, wherever that is now.
-  goTo(span: number): void {
+  // `staying` keeps the panel that asked for it in place of the one that describes the span.
+  goTo(span: number, staying = false): void {
+    this.staying = staying;
     const { from, to } = this.view;
     const [start, end] = [this.spans.start[span], this.spans.end[span]];
     const small = end - start < (to - from) / 400;
@@ -93,6 +96,7 @@ export class State {
       this.setView((start + end - width) / 2, (start + end + width) / 2);
     }
     this.select(span);
+    this.staying = false;
   }
 
   setSearch(text: string, exact = false): void {

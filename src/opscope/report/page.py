@@ -10,14 +10,13 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
 
+from opscope.analysis.findings.finding import Findings
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
-from opscope.report.findings import Finding
 from opscope.report.payload import gather
 from opscope.trace.trace import Trace
 
@@ -50,7 +49,7 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str = "",
-    findings: Iterable[Finding] = (),
+    findings: Findings | None = None,
 ) -> None:
     """Write the report of ``trace`` to ``path``.
 
@@ -58,7 +57,7 @@ def write_report(
         trace: any, also an empty one or one imported from another profiler.
         path: replaced once the new file is complete.
         title: shown at the top; the program's name by default.
-        findings: what analyses found worth saying; without any, the page has no such panel.
+        findings: what makes the program slow, where it is known already or was measured.
 
     Raises:
         UsageError: ``path`` cannot be written.
@@ -66,9 +65,9 @@ def write_report(
     write_file(path, [report_html(trace, title=title, findings=findings).encode("utf-8")])
 
 
-def report_html(trace: Trace, *, title: str = "", findings: Iterable[Finding] = ()) -> str:
+def report_html(trace: Trace, *, title: str = "", findings: Findings | None = None) -> str:
     """The page as text; see :func:`write_report`."""
-    report, columns = gather(trace, title, tuple(findings))
+    report, columns = gather(trace, title, findings)
     script, style = _bundled("report.js"), _bundled("report.css")
     return _PAGE.format(
         title=escape(str(report["title"])),

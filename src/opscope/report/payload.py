@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.finding import Findings
 from opscope.analysis.listing import Listing
 from opscope.export.chrome_header import window_of
-from opscope.report.findings import Finding, finding_section
+from opscope.report.findings import finding_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer
 from opscope.report.run_section import run_section
@@ -20,7 +22,9 @@ from opscope.trace.trace import Trace
 CONTRACT_VERSION = 1
 
 
-def gather(trace: Trace, title: str, findings: tuple[Finding, ...]) -> tuple[dict[str, Any], str]:
+def gather(
+    trace: Trace, title: str, findings: Findings | None = None
+) -> tuple[dict[str, Any], str]:
     """The report as JSON can hold it, and its packed columns."""
     metadata, listing, packer = trace.metadata, Listing(trace), Packer()
     window = window_of(trace, metadata)
@@ -37,7 +41,9 @@ def gather(trace: Trace, title: str, findings: tuple[Finding, ...]) -> tuple[dic
         "sources": source_section(trace, listing),
         "steps": step_section(trace, listing, window.start_ns),
         "memory": memory_section(trace, listing, spans),
-        "findings": finding_section(findings, spans),
+        "findings": finding_section(
+            find_findings(trace, listing=listing) if findings is None else findings, spans
+        ),
     }
     columns = packer.finish()
     report["columns"] = packer.directory

@@ -82,7 +82,7 @@ def test_an_empty_trace_is_a_page():
     report = read_report(report_html(Trace({}, Names.from_strings([]))))
     assert report.spans == []
     assert report.data["modules"] is report.data["sources"] is report.data["steps"] is None
-    assert report.data["memory"] == report.data["findings"] == []
+    assert report.data["memory"] == report.data["findings"]["found"] == []
 
 
 def test_text_of_the_page_is_the_same_json_to_a_parser():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.report.findings import Finding
+from opscope.analysis.findings.find import find_findings
 from opscope.report.page import report_html
 from opscope.report.span_section import GPU_KIND
 from opscope.trace.schema import EventKind
@@ -131,18 +131,16 @@ def test_steps_and_memory(training):
     ]
 
 
-def test_findings_come_most_severe_first_and_point_at_spans(training):
-    findings = [
-        Finding(title="small", explanation="", severity="low"),
-        Finding(
-            title="big", explanation="because", severity="high", events=(5, 2), time_ns=9,
-            sources=("train.py:7",), link="javascript:alert(1)",
-        ),
-    ]  # fmt: skip
-    big, small = report_of(training, findings=findings).data["findings"]
-    assert (big["title"], big["spans"], big["time"]) == ("big", [6, 2], 9)
-    assert big["link"] == ""  # only https
-    assert small["title"] == "small"
+def test_findings_point_at_spans_and_say_what_was_not_looked_for(training):
+    findings = find_findings(training, name="aten::mm")
+    without = report_of(build_trace([span("aten::mm", 0, 10)])).data["findings"]
+    assert without["found"] == []
+    assert any("--shapes" in one["needs"] for one in without["unchecked"])
+    report = report_of(training, findings=findings)
+    (named,) = [one for one in report.data["findings"]["found"] if one["id"] == "name-pattern"]
+    assert named["count"] == len(named["spans"]) == findings["name-pattern"].occurrences > 0
+    assert {report.spans[row][0] for row in named["spans"]} == {"aten::mm"}
+    assert named["saved"] is None
 
 
 def test_tables_are_cut_where_nobody_reads_on(monkeypatch):

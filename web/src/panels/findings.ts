@@ -1,51 +1,118 @@
-// What the analyses found worth saying.
-import type { Finding } from "../contract";
+// Why the program is slow: what was found, where, what to do about it, and what that would save.
+import type { Finding, FindingSection } from "../contract";
 import { element } from "../dom";
-import { formatCount, formatTime } from "../format";
+import { formatCount, formatShare, formatTime } from "../format";
 import type { State } from "../state";
 
 export function findingsPanel(state: State): HTMLElement {
+  const { findings } = state.report;
   return element(
     "div",
     { class: "findings" },
-    ...state.report.findings.map((finding) => findingCard(state, finding)),
+    element("p", { class: "sentence" }, summary(findings)),
+    ...findings.found.map((finding) => findingCard(state, finding)),
+    uncheckedCard(findings),
   );
 }
 
+// What the panel begins with, also where nothing was found.
+export function summary({ found, absent, unchecked }: FindingSection): string {
+  const looked = found.length + absent;
+  const rest = unchecked.length
+    ? ` ${formatCount(unchecked.length)} more need something that was not recorded.`
+    : "";
+  if (!looked) return `No pattern could be looked for.${rest}`;
+  if (!found.length)
+    return `Nothing found: ${formatCount(looked)} patterns were looked for, and none is here.${rest}`;
+  return (
+    `${formatCount(found.length)} of ${formatCount(looked)} patterns found, those that would save most ` +
+    `first. Savings do not add up: one fix may take away what another would have saved.${rest}`
+  );
+}
+
+export function savedText({ saved, savedShare, measured }: Finding): string {
+  if (saved === null || savedShare === null) return "saving unknown";
+  return `${measured ? "saves" : "saves about"} ${formatTime(saved)}  ${formatShare(savedShare)}`;
+}
+
+export function severityMark({ severity }: Finding): HTMLElement {
+  return element("span", { class: `severity ${severity}` }, severity);
+}
+
 function findingCard(state: State, finding: Finding): HTMLElement {
-  let next = 0;
-  const visit = () => state.goTo(finding.spans[next++ % finding.spans.length]);
-  const amount = [
-    finding.time !== null && formatTime(finding.time),
-    finding.count > 0 && `${formatCount(finding.count)} places`,
-  ]
-    .filter(Boolean)
-    .join(" · ");
   return element(
-    "div",
-    { class: "card finding" },
+    "section",
+    { class: `card finding ${finding.severity}`, aria: { label: finding.title } },
     element(
       "div",
       { class: "card-head" },
-      element("span", { class: `severity ${finding.severity}` }, finding.severity),
+      severityMark(finding),
       element("h3", {}, finding.title),
-      element("span", { class: "card-subtitle" }, amount),
+      element("span", { class: "saved" }, savedText(finding)),
     ),
     element("p", { class: "sentence" }, finding.explanation),
-    ...finding.sources.map((source) => element("code", {}, source)),
+    finding.advice &&
+      element("p", { class: "sentence advice" }, element("b", {}, "What to do: "), finding.advice),
+    places(finding),
+    element("p", { class: "sentence dim" }, `How the saving was estimated: ${finding.savedBy}.`),
+    buttons(state, finding),
+  );
+}
+
+function places(finding: Finding): HTMLElement | false {
+  if (!finding.places.length)
+    return finding.placeNote !== "" && element("p", { class: "sentence dim" }, finding.placeNote);
+  return element(
+    "ul",
+    { class: "places" },
+    ...finding.places.map((place) =>
+      element(
+        "li",
+        {},
+        element("code", {}, place.text),
+        place.function ? ` in ${place.function}` : "",
+        place.module ? element("span", { class: "dim" }, ` ${place.module}`) : null,
+        element("span", { class: "dim" }, `  ${formatCount(place.count)} × · ${formatTime(place.time)}`),
+      ),
+    ),
+    finding.placeNote ? element("li", { class: "dim" }, finding.placeNote) : null,
+  );
+}
+
+function buttons(state: State, finding: Finding): HTMLElement {
+  let next = 0;
+  const { spans } = finding;
+  const button = element("button", { class: "button" }, label(0));
+  button.addEventListener("click", () => {
+    state.goTo(spans[next % spans.length], true);
+    next = (next + 1) % spans.length;
+    button.textContent = label(next);
+  });
+  function label(position: number): string {
+    return spans.length > 1
+      ? `Show ${formatCount(position + 1)} of ${formatCount(finding.count)} in the timeline`
+      : "Show it in the timeline";
+  }
+  return element(
+    "div",
+    { class: "buttons" },
+    spans.length ? button : null,
+    finding.link
+      ? element("a", { href: finding.link, target: "_blank", rel: "noreferrer" }, "Read more")
+      : null,
+  );
+}
+
+function uncheckedCard({ unchecked }: FindingSection): HTMLElement | null {
+  if (!unchecked.length) return null;
+  return element(
+    "details",
+    { class: "card unchecked" },
+    element("summary", {}, `Not looked for, because it was not recorded (${formatCount(unchecked.length)})`),
     element(
-      "div",
-      { class: "buttons" },
-      finding.spans.length
-        ? element(
-            "button",
-            { class: "button", on: { click: visit } },
-            finding.spans.length > 1 ? "Show the next" : "Show it",
-          )
-        : null,
-      finding.link
-        ? element("a", { href: finding.link, target: "_blank", rel: "noreferrer" }, "Read more")
-        : null,
+      "dl",
+      {},
+      ...unchecked.flatMap(({ title, needs }) => [element("dt", {}, title), element("dd", {}, needs)]),
     ),
   );
 }

@@ -4,6 +4,7 @@ import { Kind, type Report } from "../contract";
 import { element } from "../dom";
 import { formatBytes, formatCount, formatShare, formatTime } from "../format";
 import type { State } from "../state";
+import { savedText, severityMark } from "./findings";
 import { largestGroups, peakMoment } from "./memory_facts";
 import { explainSlowest, otherTime, typicalStep } from "./step_facts";
 import { place } from "./tables";
@@ -33,19 +34,22 @@ export function overviewPanel(state: State): HTMLElement {
 }
 
 function findingsCard(state: State): HTMLElement | null {
-  const { findings } = state.report;
-  if (!findings.length) return null;
-  const items = findings
-    .slice(0, 4)
-    .map((finding) =>
-      element(
-        "div",
-        { class: "finding-line" },
-        element("span", { class: `severity ${finding.severity}` }, finding.severity),
-        element("span", {}, finding.title),
-      ),
-    );
-  return card(state, "Findings", `${findings.length}`, "findings", ...items);
+  const { found } = state.report.findings;
+  if (!found.length) return null;
+  const lines = found.slice(0, 5).map((finding) =>
+    element(
+      "button",
+      {
+        class: "finding-line",
+        title: finding.advice,
+        on: { click: () => state.setTab("findings") },
+      },
+      severityMark(finding),
+      element("span", { class: "finding-title" }, finding.title),
+      element("span", { class: "bar-text" }, savedText(finding)),
+    ),
+  );
+  return card(state, "What to change", "and what it would save", "findings", ...lines);
 }
 
 // Work on a device and on the CPU go on at the same time, so their shares are apart.
