@@ -1,0 +1,416 @@
+"""A profile's life: steps and cycles, what is handed over when, metadata, ids, files."""
+
+import gzip
+import json
+import os
+import warnings
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity
+
+import opscope
+from support.recorded import names
+
+
+def schedule(**counts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return opscope.schedule(**{"wait": 0, "warmup": 0, "active": 1, **counts})
+
+
+def run(prof, steps):
+    """``steps`` steps that each make a tensor with as many elements as the step's number + 1."""
+    for step in range(steps):
+        torch.full((step + 1,), 1)
+        prof.step()
+
+
+def steps_of(prof):
+    return [name for name in names(prof.trace) if name.startswith("ProfilerStep#")]
+
+
+def sizes_of(trace):
+    """The sizes that the operators aten::full were asked for, as texts."""
+    scalars = trace.table("scalars")
+    fulls = {row for row, name in enumerate(names(trace)) if name == "aten::full"}
+    return [
+        trace.names[scalars["value"][row]]
+        for row in range(len(scalars))
+        if scalars["event"][row] in fulls and scalars["argument"][row] == 0
+    ]
+
+
+# -- Steps and cycles ------------------------------------------------------------------------------
+
+
+def test_every_cycle_is_handed_over_when_it_ends():
+    seen = []
+
+    def ready(prof):
+        seen.append((prof.step_num, steps_of(prof), sizes_of(prof.trace)))
+
+    chosen = schedule(wait=1, warmup=1, active=2, repeat=2)
+    with opscope.profile(schedule=chosen, on_trace_ready=ready, record_shapes=True) as prof:
+        run(prof, 10)
+    assert seen == [
+        (4, ["ProfilerStep#2", "ProfilerStep#3"], ["[3]", "[4]"]),
+        (8, ["ProfilerStep#6", "ProfilerStep#7"], ["[7]", "[8]"]),
+    ]
+    assert prof.step_num == 10
+    assert prof.current_action is opscope.ProfilerAction.NONE
+
+
+def test_an_unfinished_cycle_is_handed_over_at_the_end():
+    seen = []
+    chosen = schedule(wait=1, active=5)
+    with opscope.profile(
+        schedule=chosen, on_trace_ready=lambda p: seen.append(steps_of(p))
+    ) as prof:
+        run(prof, 3)
+    assert seen == [["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"]]
+
+
+def test_nothing_is_handed_over_if_nothing_was_recorded():
+    seen = []
+    with opscope.profile(schedule=schedule(wait=9), on_trace_ready=seen.append) as prof:
+        run(prof, 3)
+    assert seen == []
+    with pytest.raises(opscope.LifecycleError, match="Nothing has been recorded yet"):
+        prof.events()
+    with pytest.raises(opscope.LifecycleError, match="Nothing has been recorded yet"):
+        prof.export_chrome_trace("never.json")
+
+
+def test_a_profile_without_a_schedule_counts_steps_but_shows_none():
+    with opscope.profile() as prof:
+        run(prof, 3)
+    assert prof.step_num == 3
+    assert steps_of(prof) == []
+    assert names(prof.trace).count("aten::full") == 3
+
+
+def test_what_runs_in_a_step_is_inside_its_span():
+    with opscope.profile(schedule=schedule(warmup=1, active=2)) as prof:
+        run(prof, 3)
+    events, found = prof.trace.events, names(prof.trace)
+    shown = {found[events["parent"][row]] for row, name in enumerate(found) if name == "aten::full"}
+    assert shown == {"ProfilerStep#1", "ProfilerStep#2"}
+    steps = {int(events["step"][row]) for row, name in enumerate(found) if name == "aten::full"}
+    assert steps == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("actions", "warned", "cycles"),
+    [
+        ("NONE RECORD NONE", "RECORD followed by NONE", 0),
+        ("RECORD WARMUP RECORD_AND_SAVE NONE", "RECORD followed by WARMUP", 1),
+        ("WARMUP NONE", "WARMUP followed by NONE", 0),
+        ("RECORD_AND_SAVE RECORD_AND_SAVE NONE", None, 2),
+        ("RECORD_AND_SAVE WARMUP RECORD_AND_SAVE NONE", None, 2),
+        ("RECORD_AND_SAVE RECORD RECORD_AND_SAVE NONE", None, 2),
+        ("WARMUP WARMUP RECORD_AND_SAVE NONE", None, 1),
+        ("NONE NONE RECORD_AND_SAVE", None, 1),
+    ],
+)
+def test_every_transition(actions, warned, cycles):
+    seen, planned = [], [opscope.ProfilerAction[name] for name in actions.split()]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with opscope.profile(
+            schedule=lambda step: planned[min(step, len(planned) - 1)],
+            on_trace_ready=lambda prof: seen.append(names(prof.trace).count("aten::full")),
+        ) as prof:
+            run(prof, len(planned) - 1)
+    messages = [str(w.message) for w in caught if "schedule" in str(w.message)]
+    assert messages == ([f"Incorrect schedule: {warned}"] if warned else [])
+    assert len(seen) == cycles
+
+
+def test_torchs_own_schedules_and_actions_work():
+    seen = []
+    chosen = torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+    with opscope.profile(
+        schedule=chosen, on_trace_ready=lambda p: seen.append(steps_of(p))
+    ) as prof:
+        run(prof, 5)
+    assert seen == [["ProfilerStep#2"]]
+
+
+@pytest.mark.parametrize("answer", [None, "RECORD", 17, opscope.ProfilerAction.DEVICE_STOPPED])
+def test_schedules_that_answer_nonsense(answer):
+    with pytest.raises(opscope.UsageError, match="schedule"):
+        opscope.profile(schedule=lambda step: answer)
+
+
+def test_an_error_in_the_program_ends_the_recording_and_comes_through():
+    seen = []
+    prof = opscope.profile(on_trace_ready=seen.append, schedule=schedule(active=3))
+    with pytest.raises(ZeroDivisionError), prof:
+        torch.ones(1)
+        _ = 1 / 0
+    assert seen == [prof]
+    assert "aten::ones" in names(prof.trace)
+
+
+def test_an_error_in_the_callback_comes_through_and_leaves_a_usable_profile():
+    def ready(prof):
+        raise KeyError("mine")
+
+    prof = opscope.profile(on_trace_ready=ready)
+    prof.start()
+    torch.ones(1)
+    with pytest.raises(KeyError, match="mine"):
+        prof.stop()
+    assert "aten::ones" in names(prof.trace)
+    prof.on_trace_ready = None
+    with prof:
+        torch.zeros(1)
+    assert "aten::zeros" in names(prof.trace)
+
+
+def test_the_callback_may_do_anything_to_its_profile(tmp_path):
+    exported = []
+
+    def ready(prof):
+        path = tmp_path / f"{len(exported)}.json"
+        prof.add_metadata("cycle", str(len(exported)))
+        prof.export_chrome_trace(path)
+        prof.key_averages().table()
+        exported.append(path)
+        if len(exported) == 2:
+            prof.stop()
+
+    with opscope.profile(schedule=schedule(), on_trace_ready=ready) as prof:
+        run(prof, 6)
+    assert [json.loads(path.read_text())["cycle"] for path in exported] == ["0", "1"]
+
+
+def test_a_hundred_uses_of_one_object():
+    seen = []
+    prof = opscope.profile(
+        schedule=schedule(active=1), on_trace_ready=lambda p: seen.append(p.trace)
+    )
+    for _ in range(100):
+        with prof:
+            torch.ones(1)
+    assert len(seen) == 100
+    assert {names(trace).count("aten::ones") for trace in seen} == {1}
+
+
+# -- Accumulating ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("accumulate", "expected"), [(False, 1), (True, 3)])
+def test_events_of_earlier_cycles_are_kept_if_asked(accumulate, expected):
+    chosen = schedule(wait=1, active=1, repeat=3)
+    with opscope.profile(schedule=chosen, acc_events=accumulate) as prof:
+        run(prof, 8)
+    assert sum(event.name == "aten::full" for event in prof.events()) == expected
+    (row,) = [row for row in prof.key_averages() if row.key == "aten::full"]
+    assert row.count == expected
+
+
+def test_accumulated_events_keep_their_trees():
+    chosen = schedule(active=1, repeat=2)
+    with opscope.profile(schedule=chosen, acc_events=True, record_shapes=True) as prof:
+        run(prof, 3)
+    fulls = [event for event in prof.events() if event.name == "aten::full"]
+    assert [event.cpu_parent.name for event in fulls] == ["ProfilerStep#0", "ProfilerStep#1"]
+    assert [event.concrete_inputs[0] for event in fulls] == [[1], [2]]
+    assert all(
+        child.name in ("aten::empty", "aten::fill_") for e in fulls for child in e.cpu_children
+    )
+
+
+# -- Metadata and ids ------------------------------------------------------------------------------
+
+
+def exported(prof, tmp_path):
+    path = tmp_path / "trace.json"
+    prof.export_chrome_trace(path)
+    return json.loads(path.read_text())
+
+
+def test_metadata_lands_in_the_file(tmp_path):
+    prof = opscope.profile()
+    prof.preset_metadata_json("job", '{"name": "night", "tries": [1, 2]}')
+    with prof:
+        torch.ones(1)
+        prof.add_metadata("note", 'a "quoted" text\nof two lines')
+        prof.add_metadata_json("numbers", "[1, 2.5, null]")
+    prof.add_metadata("afterwards", "too")
+    top = exported(prof, tmp_path)
+    assert top["job"] == {"name": "night", "tries": [1, 2]}
+    assert top["note"] == 'a "quoted" text\nof two lines'
+    assert top["numbers"] == [1, 2.5, None]
+    assert top["afterwards"] == "too"
+
+
+def test_metadata_belongs_to_one_cycle_but_for_the_preset(tmp_path):
+    prof = opscope.profile()
+    prof.preset_metadata_json("always", "1")
+    with prof:
+        prof.add_metadata("first", "only")
+    assert exported(prof, tmp_path)["first"] == "only"
+    with prof:
+        torch.ones(1)
+    top = exported(prof, tmp_path)
+    assert "first" not in top and top["always"] == 1
+
+
+@pytest.mark.parametrize("method", ["add_metadata_json", "preset_metadata_json"])
+@pytest.mark.parametrize("text", ["{", "plain", "", None])
+def test_what_is_no_json_is_refused_and_nothing_recorded_is_lost(method, text):
+    with opscope.profile() as prof:
+        torch.ones(1)
+        with pytest.raises(opscope.UsageError, match="'key' is not JSON.*add_metadata"):
+            getattr(prof, method)("key", text)
+    assert "aten::ones" in names(prof.trace)
+
+
+def test_what_was_asked_for_stands_in_the_file(tmp_path):
+    with opscope.profile(record_shapes=True, profile_memory=True) as prof:
+        torch.ones(1)
+    top = exported(prof, tmp_path)
+    assert top["record_shapes"] == top["profile_memory"] == 1
+    assert not top["with_stack"] and not top["with_flops"]
+
+
+def test_ids_of_traces(tmp_path):
+    numbers = iter(range(100))
+    prof = opscope.profile(custom_trace_id_callback=lambda: f"run-{next(numbers)}")
+    assert prof.get_trace_id() is None
+    for expected in ("run-0", "run-1"):
+        with prof:
+            torch.ones(1)
+        assert prof.get_trace_id() == expected
+        assert exported(prof, tmp_path)["trace_id"] == expected
+    prof.set_custom_trace_id_callback(lambda: "other")
+    with prof:
+        torch.ones(1)
+    assert prof.get_trace_id() == "other"
+
+
+def test_ids_made_for_us_differ():
+    seen = set()
+    for _ in range(3):
+        with opscope.profile() as prof:
+            torch.ones(1)
+        seen.add(prof.get_trace_id())
+    assert len(seen) == 3
+
+
+# -- Files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_file_for_every_cycle(tmp_path, zipped):
+    folder = tmp_path / "deep" / "logs"
+    handler = opscope.tensorboard_trace_handler(str(folder), "worker.7", use_gzip=zipped)
+    with opscope.profile(schedule=schedule(warmup=1, repeat=3), on_trace_ready=handler) as prof:
+        run(prof, 8)
+    files = sorted(folder.iterdir())
+    assert len(files) == 3
+    for path in files:
+        start, number, *rest = (
+            path.name.removeprefix("worker.7.").partition(".")[0],
+            path.name,
+            path,
+        )
+        assert path.name.startswith("worker.7.") and start.isdigit() and number
+        assert path.name.endswith(".pt.trace.json.gz" if zipped else ".pt.trace.json")
+        data = gzip.decompress(path.read_bytes()) if zipped else path.read_bytes()
+        spans = [e["name"] for e in json.loads(data)["traceEvents"] if e.get("ph") == "X"]
+        assert "aten::full" in spans and rest
+
+
+def test_files_are_named_after_host_and_process_by_default(tmp_path):
+    with opscope.profile(on_trace_ready=opscope.tensorboard_trace_handler(str(tmp_path))):
+        torch.ones(1)
+    (path,) = tmp_path.iterdir()
+    assert f"_{os.getpid()}." in path.name
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    handler = opscope.tensorboard_trace_handler(str(tmp_path / "file" / "logs"))
+    prof = opscope.profile(on_trace_ready=handler)
+    prof.start()
+    torch.ones(1)
+    with pytest.raises(opscope.UsageError, match="file"):
+        prof.stop()
+    # Nothing recorded is lost.
+    prof.export_chrome_trace(tmp_path / "saved.json")
+    assert "aten::ones" in (tmp_path / "saved.json").read_text()
+
+
+@pytest.mark.parametrize("python_export", [False, True])
+def test_exporting_again_and_again(tmp_path, python_export):
+    with opscope.profile() as prof:
+        torch.ones(1)
+    for number in range(3):
+        prof.export_chrome_trace(str(tmp_path / f"{number}.json"), use_python_export=python_export)
+    texts = {(tmp_path / f"{number}.json").read_text() for number in range(3)}
+    assert len(texts) == 1
+
+
+# -- Activities ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kinds", "operators", "annotations", "calls"),
+    [
+        (["CPU_OP"], True, False, False),
+        (["USER_ANNOTATION"], False, True, False),
+        (["cpu_op", "user_annotation"], True, True, False),
+        (["PYTHON_FUNCTION"], False, False, True),
+        ([], False, False, False),
+    ],
+)
+def test_kinds_of_event_by_name(kinds, operators, annotations, calls):
+    def called():
+        with opscope.record_function("mine"):
+            torch.ones(1)
+
+    with opscope.profile(activities=[{ProfilerActivity.CPU: kinds}], with_stack=True) as prof:
+        called()
+    found = names(prof.trace)
+    assert ("aten::ones" in found) is operators
+    assert ("mine" in found) is annotations
+    assert any(name.endswith(": called") for name in found) is calls
+
+
+@pytest.mark.parametrize(
+    ("activities", "said"),
+    [
+        ([], "nothing left to record"),
+        (["CPU"], "expected ProfilerActivity"),
+        ([ProfilerActivity.CPU, ProfilerActivity.CPU], "more than once"),
+        ([{ProfilerActivity.CPU: ["KERNELS"]}], "unknown kinds of CPU event.*CPU_OP"),
+    ],
+)
+def test_activities_that_make_no_sense(activities, said):
+    with pytest.raises(opscope.UsageError, match=said):
+        opscope.profile(activities=activities)
+
+
+def test_options_of_newer_torch_are_accepted():
+    with opscope.profile(post_processing_timeout_s=0.0, custom_trace_id_callback=None) as prof:
+        torch.ones(1)
+    assert "aten::ones" in names(prof.trace)
+
+
+def test_supported_activities_are_torchs():
+    assert ProfilerActivity.CPU in opscope.supported_activities()
+    assert opscope.ProfilerActivity is ProfilerActivity
+
+
+def test_libraries_are_told_that_a_profiler_runs():
+    flag = torch.autograd.profiler
+    assert flag._is_profiler_enabled is False
+    with opscope.profile():
+        assert flag._is_profiler_enabled is True
+        assert torch.autograd._profiler_enabled()
+    assert flag._is_profiler_enabled is False
+    assert not torch.autograd._profiler_enabled()
