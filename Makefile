@@ -101,9 +101,11 @@ $(STAMPS)/venv:
 	  exit 1; }
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/dependencies: $(STAMPS)/venv requirements/dev.txt requirements/readers.txt requirements/torch.txt
+$(STAMPS)/dependencies: $(STAMPS)/venv requirements/dev.txt requirements/readers.txt \
+  requirements/clients.txt requirements/torch.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/readers.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/readers.txt \
+	  --requirement requirements/clients.txt
 	@$(BIN)/python -c 'import torch' 2>/dev/null \
 	  || $(BIN)/python -m pip install torch==2.13.0 --constraint requirements/torch.txt || { \
 	  echo "torch 2.13.0 has no build for this Python and platform that pip can find. Install one you" >&2; \

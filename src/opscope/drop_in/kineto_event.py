@@ -10,6 +10,7 @@ from typing import Any
 from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.drop_in.profiler_event import ProfilerEvent, ProfilerTree
+from opscope.drop_in.trace_activity import TraceActivity, list_activities
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.process_lock import process_lock
 from opscope.trace.trace import Trace
@@ -53,7 +54,8 @@ class KinetoEvent:
 
     def linked_correlation_id(self) -> int:
         """Of the operator that launched it, for device events."""
-        return int(self._event.linked_correlation_id)
+        linked = int(self._event.linked_correlation_id)
+        return self._first_id + linked - 1 if linked > 0 else 0
 
     def device_type(self) -> Any:
         """``torch.autograd.DeviceType``."""
@@ -220,6 +222,10 @@ class ProfilerResult:
         """All events."""
         origin_ns = self.trace_start_ns()
         return [KinetoEvent(e, origin_ns, self._first_id) for e in self.function_events]
+
+    def trace_activities(self) -> list[TraceActivity]:
+        """All events as Kineto's activities."""
+        return list_activities(list(self.function_events), self.events())
 
     @cached_property
     def _tree(self) -> ProfilerTree:

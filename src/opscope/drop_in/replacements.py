@@ -26,6 +26,7 @@ from opscope.drop_in.kineto_event import KinetoEvent, ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord
 from opscope.drop_in.memory_profile import memory_profile
 from opscope.drop_in.profiler_event import ProfilerEvent
+from opscope.drop_in.trace_activity import TraceActivity
 from opscope.observer import ExecutionTraceObserver
 from opscope.recording import bridge
 
@@ -62,6 +63,7 @@ _BACKEND = {
     "_is_kineto_stopped": session.is_kineto_stopped,
     "_ProfilerResult": ProfilerResult,
     "_KinetoEvent": KinetoEvent,
+    "_ITraceActivity": TraceActivity,
 }
 _EVENTS = {
     "EventList": EventList,
