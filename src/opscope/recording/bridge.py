@@ -221,7 +221,8 @@ def _compile(path: Path) -> None:
         raise BridgeError(
             "opscope compiles a small bridge to torch at first use, and found no C++ compiler. "
             "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or "
-            "set CXX to one, or run `opscope build` where there is one and ship the cache folder."
+            "set CXX to one, or run `opscope build` where there is one and ship the cache folder. "
+            "Looking at traces that were recorded elsewhere needs none."
         )
     version = _torch().__version__
     print(f"opscope: compiling the bridge to torch {version} (once)...", file=sys.stderr)
