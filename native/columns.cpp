@@ -296,9 +296,9 @@ class WindowDecoder {
     e.duration_ns.push_back(std::max<int64_t>(end_ns - start_ns, 0));
     e.sequence_number.push_back(is_torch ? record.sequence_number : kNone);
     e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.forward_thread) : 0);
-    e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.detail) : 0);
+    e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.detail & ~kAsynchronous) : 0);
     e.unfinished.push_back(unfinished);
-    e.is_async.push_back(is_async);
+    e.is_async.push_back(is_async || (is_torch && (record.detail & kAsynchronous) != 0));
     if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
     if ((window_.wants & (kWantPython | kWantModules)) != 0) {
       const std::vector<int32_t>& callers = threads_[t].callers;

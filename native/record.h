@@ -43,6 +43,7 @@ enum class EndOf : uint8_t {
   kPythonCall = 2     // a Python call that this thread did not have open
 };
 
+constexpr uint32_t kAsynchronous = 1u << 31;  // in `detail`: torch says so (work of a collective)
 constexpr uint32_t kNoParent = UINT32_MAX;
 constexpr uint32_t kNoArena = UINT32_MAX;
 constexpr uint32_t kCutArena = UINT32_MAX - 1;  // there was a payload, but it could not be kept
@@ -72,7 +73,8 @@ struct Record {
   uint8_t state;        // SpanState; written last by the owner, read by the decoder
   int8_t device_index;  // memory only
   uint32_t detail;      // Optimizer calls: row in the optimizer table. Annotations: torch's id of
-                        // the thread that made one that runs on another, 0 if this one did
+                        // the thread that made one that runs on another, 0 if this one did; and
+                        // kAsynchronous
 
   SpanState load_state() const { return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE)); }
   void store_state(SpanState value) {

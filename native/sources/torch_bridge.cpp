@@ -519,8 +519,9 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
       record->arena = put_inputs(*log, fn, name);
     }
     // Work that a collective hands to another thread belongs to the thread that asked for it.
-    if (record->kind == RecordKind::kAnnotation && fn.threadId() != log->torch_thread_id) {
-      record->detail = static_cast<uint32_t>(fn.threadId());
+    if (record->kind == RecordKind::kAnnotation) {
+      if (fn.threadId() != log->torch_thread_id) record->detail = static_cast<uint32_t>(fn.threadId());
+      if (fn.isAsync()) record->detail |= kAsynchronous;
     }
   } catch (const std::exception& error) {
     core->fault(error.what());

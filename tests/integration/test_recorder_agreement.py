@@ -118,3 +118,34 @@ def test_futures_agree():
     theirs = recorded_by(torch_profile, program)
     assert sorted(e.name for e in ours.events()) == sorted(e.name for e in theirs.events())
     assert ours.trace.ledger["events"]["unfinished"] == 0
+
+
+@pytest.fixture
+def process_group():
+    from torch import distributed
+
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield distributed
+    distributed.destroy_process_group()
+
+
+def test_work_of_collectives_is_asynchronous_as_in_torch(process_group):
+    def program():
+        tensor = torch.ones(4)
+        process_group.all_reduce(tensor, async_op=True).wait()
+        process_group.broadcast(tensor, 0)
+        process_group.barrier()
+
+    def shown(prof):
+        return sorted(
+            (event.name, event.is_async, event.is_user_annotation)
+            for event in prof.events()
+            if event.name.startswith(("gloo:", "c10d::"))
+        )
+
+    program()
+    ours, theirs = recorded_by(opscope.profile, program), recorded_by(torch_profile, program)
+    assert shown(ours) == shown(theirs)
+    assert ("gloo:all_reduce", True, True) in shown(ours)
+    # On another thread, so it takes nothing from what called it.
+    assert all(event.self_cpu_time_total == 0 for event in ours.events() if event.is_async)

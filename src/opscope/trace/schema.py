@@ -166,7 +166,7 @@ EVENTS = TableSchema(
         Column(
             "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"
         ),
-        Column("is_async", "bool", "ended on another thread than it began on"),
+        Column("is_async", "bool", "ended on another thread than it began on, or torch says so"),
     ),
 )
 
