@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,14 @@ _KINDS_ELSEWHERE = frozenset({
     "CUDA_RUNTIME", "CUDA_DRIVER", "XPU_RUNTIME", "XPU_DRIVER", "MTIA_RUNTIME",
     "PRIVATEUSE1_RUNTIME", "PRIVATEUSE1_DRIVER", "EXTERNAL_CORRELATION",
 })  # fmt: skip
+
+_UNSUPPORTED = {
+    "profiler_metrics": "hardware counters of kernels",
+    "profiler_measure_per_kernel": "hardware counters of kernels",
+    "performance_events": "performance counters of the processor",
+    "custom_profiler_config": "another backend of torch's profiler",
+}
+"""Switches that ask for what opscope cannot record, and for what."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,19 @@ class ProfilerConfig:
             "with_flops": self.with_flops,
             "with_stack": self.with_stack,
         }
+
+
+def warn_of_unsupported(experimental_config: Any) -> None:
+    """Say which of the switches that are on ask for what is not going to be recorded."""
+    switches = experimental_switches(experimental_config)
+    asked = [name for name in _UNSUPPORTED if switches.get(name)]
+    if asked:
+        what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in asked))
+        warnings.warn(
+            f"_ExperimentalConfig({', '.join(asked)}): opscope records no {what}; everything else "
+            "is recorded. For these, run the program on torch's own profiler, without the drop-in.",
+            stacklevel=5,
+        )
 
 
 def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from opscope.activities import experimental_switches
 from opscope.drop_in import ranges, switches
-from opscope.drop_in.config import ProfilerConfig, kinds_of_cpu_events
+from opscope.drop_in.config import ProfilerConfig, kinds_of_cpu_events, warn_of_unsupported
 from opscope.drop_in.event_source import EXPOSES_METADATA
 from opscope.drop_in.kineto_event import ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord, legacy_records
@@ -77,13 +77,14 @@ def prepare_profiler(
     activities: set[Any],
     activity_filter: Mapping[Any, set[str]] | None = None,
 ) -> None:
-    """Do what is slow, ahead of ``enable_profiler``.
+    """Do what is slow, ahead of ``enable_profiler``; warns of what cannot be recorded.
 
     Raises:
         RuntimeError: the filter names an unknown kind of event.
     """
     global _kinds
     _kinds = kinds_of_cpu_events(activity_filter or {})
+    warn_of_unsupported(config.experimental_config)
     Recording(config.options(activities)).prepare()
 
 

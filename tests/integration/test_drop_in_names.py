@@ -1,0 +1,128 @@
+"""docs/from-torch-profiler.md against torch: every name is there, and is whose it is said to be."""
+
+import functools
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the page is about torch's names")
+
+import opscope.drop_in  # noqa: E402
+from opscope.activities import _EXPERIMENTAL  # noqa: E402
+
+PAGE = Path(__file__).parents[2] / "docs" / "from-torch-profiler.md"
+LATER = {  # names of torch later than 2.6
+    "_ITraceActivity", "_cupti_monitor_pending_buffers", "EventMetadata", "symbolize_addresses",
+}  # fmt: skip
+
+
+def documented():
+    """(module, name, whose) of every name in the page's tables of names."""
+    module, found = "", []
+    for line in PAGE.read_text().splitlines():
+        if heading := re.fullmatch(r"## `([\w.]+)`", line):
+            module = heading[1]
+        elif line.startswith("## "):
+            module = ""
+        elif module and (row := re.match(r"\| (`.+?`) \| (torch|opscope) \|", line)):
+            found += [(module, name, row[2]) for name in re.findall(r"`([^`]+)`", row[1])]
+    return found
+
+
+def resolve(module, name):
+    *inner, last = f"{module}.{name}".split(".")
+    for length in range(len(inner), 0, -1):
+        try:
+            owner = importlib.import_module(".".join(inner[:length]))
+        except ImportError:
+            continue
+        return functools.reduce(getattr, [*inner[length:], last], owner)
+    raise ImportError(module)
+
+
+def test_every_name_is_there_and_whose_it_is_said_to_be():
+    names = documented()
+    assert len(names) > 120, "the page's tables are read"
+    with opscope.drop_in.install():
+        for module, name, whose in names:
+            try:
+                value = resolve(module, name)
+            except AttributeError:
+                assert name in LATER, f"{module}.{name} is documented, and is not there"
+                continue
+            if whose == "opscope":
+                home = getattr(value, "__module__", "")
+                assert home.startswith("opscope."), f"{module}.{name} is {home}'s"
+
+
+def test_what_the_switch_replaces_is_on_the_page():
+    from opscope.drop_in.replacements import find_replacements
+
+    originals = find_replacements().originals
+    said = {name for _, name, whose in documented() if whose == "opscope"}
+    replaced = {
+        name
+        for home in (torch._C._profiler, torch._C._autograd, torch.autograd.profiler_util)
+        for name, value in vars(home).items()
+        if id(value) in originals
+    }
+    assert len(replaced) > 30
+    assert replaced - said == set()
+
+
+def test_every_experimental_switch_is_on_the_page():
+    said = set(re.findall(r"`(\w+)`", PAGE.read_text().partition("## Switches")[2]))
+    assert set(_EXPERIMENTAL) <= said
+
+
+def test_what_cannot_be_recorded_is_warned_of():
+    asked = torch._C._profiler._ExperimentalConfig(profiler_metrics=["some_metric"])
+    with (
+        opscope.drop_in.install(),
+        pytest.warns(UserWarning, match=r"\(profiler_metrics\): opscope records no hardware"),
+        torch.profiler.profile(experimental_config=asked) as prof,
+    ):
+        torch.ones(2).neg()
+    assert "aten::neg" in [event.name for event in prof.events()]
+
+
+STEPPERS = """
+import torch
+from torch.autograd.profiler import KinetoStepTracker
+prof = torch.profiler.profile(
+    schedule=torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1)
+)
+start = KinetoStepTracker.current_step()
+with prof:
+    for _ in range(4):
+        KinetoStepTracker.increment_step("Optimizer")
+        prof.step()
+print(KinetoStepTracker.current_step() - start, "aten::neg" in [e.name for e in prof.events()])
+KinetoStepTracker.init_step_count("mine")
+for _ in range(3):
+    last = KinetoStepTracker.increment_step("mine")
+print(last - KinetoStepTracker.current_step(), KinetoStepTracker.erase_step_count("mine"))
+"""
+
+
+def test_steps_are_counted_as_torch_counts_them(tmp_path):
+    (tmp_path / "program.py").write_text(STEPPERS)
+    outputs = []
+    for switch in (["-m", "opscope.drop_in"], []):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", *switch, "program.py"],
+            cwd=tmp_path,
+            env={**os.environ, "KINETO_USE_DAEMON": "1"},  # torch 2.13 counts no steps without
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]
+    assert outputs[0].startswith("4 "), "prof.step() and the optimizer count as one"
