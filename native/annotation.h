@@ -18,8 +18,8 @@ inline void fill_annotation(Record& record, RecordKind kind, uint32_t name) {
 }
 
 inline uint32_t name_id(Recorder& recorder, ThreadLog& log, const char* text) {
-  const uint32_t known = log.names.find(text, /*with_overload=*/false);
-  return known != kNoName ? known : recorder.intern(&log, text, "", false);
+  const uint32_t known = log.names.find(text);
+  return known != kNoName ? known : recorder.intern(&log, text);
 }
 
 void bind_annotation(nanobind::module_& module);

@@ -54,6 +54,7 @@ class Arena {
     }
     start_ = next_;
     start_block_ = tail_;
+    __builtin_prefetch(next_ + kPrefetchWords, /*write*/ 1);
     return true;
   }
 
@@ -66,6 +67,12 @@ class Arena {
     return next_;
   }
   void advance(size_t count) { next_ += count; }
+  // [owner] For writing many small entries in one go: are there `count` words at `word`, which is as far
+  // as was written since reserve()? In the end what was written is kept with advance_to().
+  bool has_room(const uint64_t* word, size_t count) const {
+    return static_cast<size_t>(limit_ - word) >= count;
+  }
+  void advance_to(uint64_t* word) { next_ = word; }
 
   // [owner] Ends the payload and returns its position. The caller publishes it with a record.
   uint32_t commit() const {
@@ -116,7 +123,8 @@ class Arena {
     return true;
   }
 
-  static constexpr size_t kLinkWords = 2;  // always left free at the end of a block
+  static constexpr size_t kLinkWords = 2;       // always left free at the end of a block
+  static constexpr size_t kPrefetchWords = 24;  // about one payload ahead
 
   uint64_t* next_ = nullptr;                // the first free word of the current block
   uint64_t* limit_ = nullptr;               // the end of its free words

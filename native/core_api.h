@@ -13,7 +13,7 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 4;
+constexpr uint32_t kCoreApiVersion = 5;
 
 // What open windows want; the bits of CoreApi::wanted.
 enum Want : uint32_t {
@@ -34,7 +34,7 @@ struct CoreApi {
   uint32_t version;
   const std::atomic<uint32_t>* wanted;  // union of what open windows want; 0: nothing to do
   ThreadLog* (*this_thread)();          // made on first use; nullptr while the thread is torn down
-  uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload, bool with_overload);
+  uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload);
   void (*fault)(const char* what);  // something threw: stop recording, remember why
 };
 

@@ -1,7 +1,7 @@
 // Names of operators and annotations: text once per process, a 32-bit id everywhere else.
 //
-// A NameCache per thread maps the address of a name to its id. Addresses are reused (an annotation's
-// text lives in a temporary string), so a hit is believed only after comparing the text.
+// A NameCache per thread remembers the ids of names it has met. The address of a text says nothing: an
+// annotation's or a backward node's lives in a temporary string.
 #pragma once
 
 #include <array>
@@ -60,30 +60,66 @@ class NameTable {
   size_t bytes_ = 0;
 };
 
-struct NameCache {
-  struct Entry {
-    const char* address = nullptr;
-    const char* text = nullptr;  // the table's own copy
+// Names without an overload are found by their text. Those of operators are found by an address that
+// stands for one operator as long as it exists; whoever knows of operators says when some have gone.
+class NameCache {
+ public:
+  // The id of a text, or kNoName if this thread has not met it.
+  uint32_t find(std::string_view text) const {
+    const Text& entry = texts_[hash_text(text) % texts_.size()];
+    return entry.length == text.size() && std::memcmp(entry.text, text.data(), text.size()) == 0 ? entry.id
+                                                                                                 : kNoName;
+  }
+  // `name` must be the table's own.
+  void insert(const Name& name, uint32_t id) {
+    if (name.text.size() > UINT32_MAX) return;
+    texts_[hash_text(name.text) % texts_.size()] = {name.text.c_str(),
+                                                    static_cast<uint32_t>(name.text.size()), id};
+  }
+
+  // The same for an address, which must not be 0.
+  uint32_t find_address(uint64_t address) const {
+    const Address& entry = addresses_[slot_of(address)];
+    return entry.address == address ? entry.id : kNoName;
+  }
+  void insert_address(uint64_t address, uint32_t id) { addresses_[slot_of(address)] = {address, id}; }
+  void forget_addresses() { addresses_.fill({}); }
+
+ private:
+  struct Text {
+    const char* text = "";
+    uint32_t length = UINT32_MAX;
     uint32_t id = kNoName;
-    bool has_overload = false;
   };
-  std::array<Entry, 512> entries;
+  struct Address {
+    uint64_t address = 0;
+    uint32_t id = kNoName;
+  };
 
-  Entry& slot(const char* address) {
-    const auto bits = reinterpret_cast<uintptr_t>(address);
-    return entries[((bits >> 4) ^ (bits >> 13)) % entries.size()];
+  // Quick, and good enough for a table of this size: it only has to tell names apart that differ in a
+  // few letters somewhere.
+  static uint64_t hash_text(std::string_view text) {
+    constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
+    uint64_t hash = text.size() * kOdd;
+    const auto mix = [&hash](uint64_t word) { hash = ((hash >> 29 ^ hash) ^ word) * kOdd; };
+    const char* at = text.data();
+    size_t left = text.size();
+    for (; left >= sizeof(uint64_t); at += sizeof(uint64_t), left -= sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, at, sizeof(word));
+      mix(word);
+    }
+    uint64_t rest = 0;
+    for (; left != 0; --left) rest = rest << 8 | static_cast<uint8_t>(at[left - 1]);
+    mix(rest);
+    return hash >> 40;
   }
 
-  // The id, or kNoName if this thread has not seen the name at this address.
-  uint32_t find(const char* address, bool with_overload) {
-    const Entry& entry = slot(address);
-    if (entry.address != address || entry.has_overload != with_overload) return kNoName;
-    return std::strcmp(entry.text, address) == 0 ? entry.id : kNoName;
-  }
+  static size_t slot_of(uint64_t address) { return (address >> 4 ^ address >> 14 ^ address) % kAddresses; }
 
-  void insert(const char* address, const Name& name, uint32_t id, bool with_overload) {
-    slot(address) = {address, name.text.c_str(), id, with_overload};
-  }
+  static constexpr size_t kAddresses = 1024;
+  std::array<Address, kAddresses> addresses_{};
+  std::array<Text, 512> texts_{};
 };
 
 }  // namespace opscope

@@ -79,7 +79,7 @@ constexpr size_t kMaxListElements = 4096;
 constexpr size_t kMaxStringBytes = 60000;
 constexpr int kMaxSequenceDepth = 8;
 
-inline uint64_t make_tag(Tag tag, uint64_t detail = 0) { return static_cast<uint64_t>(tag) | detail << 8; }
+constexpr uint64_t make_tag(Tag tag, uint64_t detail = 0) { return static_cast<uint64_t>(tag) | detail << 8; }
 // The detail of a kInt tag, the number of such a tag, and whether a number fits into one.
 inline uint64_t short_int(int64_t number) { return static_cast<uint64_t>(number) & ~uint64_t{0} >> 8; }
 inline int64_t short_int_of(uint64_t word) { return static_cast<int64_t>(word) >> 8; }

@@ -48,8 +48,8 @@ Recorder& Recorder::instance() {
 
 Recorder::Recorder() : origin_(read_anchor()) {
   core_api_ = {kCoreApiVersion, &wanted_, &Recorder::this_thread,
-               [](ThreadLog* log, const char* text, const char* overload, bool with_overload) {
-                 return instance().intern(log, text, overload, with_overload);
+               [](ThreadLog* log, const char* text, const char* overload) {
+                 return instance().intern(log, text, overload);
                },
                [](const char* what) { instance().set_fault(what); }};
   pthread_atfork(&Recorder::before_fork, &Recorder::after_fork_in_parent, &Recorder::after_fork_in_child);
@@ -79,9 +79,9 @@ void Recorder::forget_thread(ThreadLog* log) {
   if (!needed) std::erase_if(threads_, [&](const auto& thread) { return thread.get() == log; });
 }
 
-uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload, bool with_overload) {
-  const uint32_t id = names_.intern(text, with_overload ? overload : "");
-  if (id != kNoName) log->names.insert(text, names_.at(id), id, with_overload);
+uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload) {
+  const uint32_t id = names_.intern(text, overload);
+  if (id != kNoName && *overload == '\0') log->names.insert(names_.at(id), id);
   return id;
 }
 

@@ -95,7 +95,8 @@ class Recorder {
 
   // [MT] This thread's log, made on first use; nullptr while the thread is being torn down.
   static ThreadLog* this_thread();
-  uint32_t intern(ThreadLog* log, const char* text, const char* overload, bool with_overload);
+  // [owner of `log`] The id of a name, kNoName when the table is full.
+  uint32_t intern(ThreadLog* log, const char* text, const char* overload = "");
   NameTable& names() { return names_; }
   BlockPool& pool() { return pool_; }
   uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
@@ -122,7 +123,7 @@ class Recorder {
   std::mutex mutex_;
   BlockPool pool_;
   NameTable names_;
-  std::atomic<uint32_t> wanted_{0};
+  alignas(64) std::atomic<uint32_t> wanted_{0};  // read at every event; its neighbours change rarely
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   std::map<uint32_t, std::shared_ptr<Window>> windows_;
   uint32_t next_window_ = 1;

@@ -35,14 +35,26 @@ struct Drops {
   }
 };
 
-class ThreadLog {
+class alignas(64) ThreadLog {
+  // What every event reads and writes comes first: a program with work of its own to do leaves little
+  // of this in its caches, so that each line of it costs.
+  std::vector<OpenSpan> open_;
+
+ public:
+  uint32_t source_state = 0;       // [owner] free for the torch bridge: what it has set up here
+  uint32_t source_generation = 0;  // [owner] likewise: what it knew of operators when it last looked
+
+ private:
+  ChunkLog log_;
+  Arena arena_;
+
  public:
   ThreadLog(BlockPool& pool, int64_t system_thread_id, uint64_t native_thread, std::string name)
-      : system_thread_id(system_thread_id),
+      : log_(pool),
+        arena_(pool),
+        system_thread_id(system_thread_id),
         native_thread(native_thread),
-        name(std::move(name)),
-        log_(pool),
-        arena_(pool) {
+        name(std::move(name)) {
     open_.reserve(256);
     dropped_span_.kind = RecordKind::kClose;
   }
@@ -50,7 +62,7 @@ class ThreadLog {
   // [owner] A new open span with its parent set; the caller fills in the rest, then calls
   // publish_span(). nullptr: dropped and counted; the matching close_span() is harmless.
   Record* open_span(uint64_t key) {
-    Record* record = log_.next_record(arena_.current_block());
+    Record* record = log_.next_record([this] { return arena_.current_block(); });
     if (record == nullptr) [[unlikely]] {
       count_one(dropped_spans_);
       // It keeps its place on the stack, so that its end finds it and is no second loss.
@@ -109,7 +121,7 @@ class ThreadLog {
 
   // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
   Record* append(RecordKind kind) {
-    Record* record = log_.next_record(arena_.current_block());
+    Record* record = log_.next_record([this] { return arena_.current_block(); });
     if (record == nullptr) [[unlikely]] {
       const bool is_memory = kind >= RecordKind::kAllocate && kind <= RecordKind::kOutOfMemory;
       count_one(is_memory ? dropped_allocations_ : dropped_others_);
@@ -159,7 +171,6 @@ class ThreadLog {
   void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
 
   NameCache names;               // [owner]
-  uint32_t source_state = 0;     // [owner] free for the torch bridge: what it has set up here
   int64_t system_thread_id;      // fixed but for the forking thread in a child
   uint64_t number = 0;           // in order of creation; set by the registry
   const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
@@ -199,10 +210,7 @@ class ThreadLog {
     publish();
   }
 
-  std::vector<OpenSpan> open_;
   Record dropped_span_{};  // where the ends of dropped spans go
-  ChunkLog log_;
-  Arena arena_;
   std::atomic<uint64_t> dropped_spans_{0};
   std::atomic<uint64_t> dropped_allocations_{0};
   std::atomic<uint64_t> dropped_others_{0};

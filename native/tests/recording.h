@@ -20,12 +20,12 @@ inline void open_span(const char* name, uint64_t key, RecordKind kind = RecordKi
                       std::initializer_list<int64_t> numbers = {}) {
   Recorder& recorder = Recorder::instance();
   ThreadLog* log = Recorder::this_thread();
-  const uint32_t known = log->names.find(name, false);
+  const uint32_t known = log->names.find(name);
   Record* record = log->open_span(key);
   if (record == nullptr) return;
   record->kind = kind;
   record->scope = 0;
-  record->name = known != kNoName ? known : recorder.intern(log, name, "", false);
+  record->name = known != kNoName ? known : recorder.intern(log, name);
   record->sequence_number = -1;
   record->forward_thread = 0;
   if (numbers.size() != 0) {

@@ -13,8 +13,10 @@ namespace {
 
 constexpr size_t kChunk = Chunk::kRecords;
 
+uint64_t no_arena() { return 0; }
+
 Record* append(ChunkLog& log, RecordKind kind, SpanState state = SpanState::kClosed) {
-  Record* record = log.next_record(0);
+  Record* record = log.next_record(no_arena);
   if (record == nullptr) return nullptr;
   record->kind = kind;
   record->state = static_cast<uint8_t>(state);
@@ -157,9 +159,9 @@ TEST(a_record_being_filled_in_is_not_handed_out_again) {
   BlockPool pool;
   ChunkLog log(pool);
   for (size_t i = 0; i < 2 * kChunk + 1; ++i) {
-    Record* record = log.next_record(0);
+    Record* record = log.next_record(no_arena);
     CHECK(record != nullptr);
-    CHECK(log.next_record(0) == nullptr);
+    CHECK(log.next_record(no_arena) == nullptr);
     record->ticks = i;
     log.publish();
   }

@@ -191,17 +191,46 @@ TEST(a_full_name_table_says_so) {
   CHECK_SAME(names.intern(large + "1"), first);
 }
 
-TEST(the_cache_believes_an_address_only_with_its_text) {
+TEST(the_cache_finds_a_name_by_its_text_wherever_that_is) {
   NameTable names;
   NameCache cache;
-  char buffer[16] = "one";
+  char buffer[80] = "one";
   const uint32_t one = names.intern(buffer);
-  CHECK_SAME(cache.find(buffer, false), kNoName);
-  cache.insert(buffer, names.at(one), one, false);
-  CHECK_SAME(cache.find(buffer, false), one);
-  CHECK_SAME(cache.find(buffer, true), kNoName);
+  CHECK_SAME(cache.find(buffer), kNoName);
+  cache.insert(names.at(one), one);
+  CHECK_SAME(cache.find(buffer), one);
+  CHECK_SAME(cache.find(std::string("one")), one);
   std::snprintf(buffer, sizeof(buffer), "two");
-  CHECK_SAME(cache.find(buffer, false), kNoName);
+  CHECK_SAME(cache.find(buffer), kNoName);
+  CHECK_SAME(cache.find(""), kNoName);
+  // Of every length, and differing in any one letter.
+  for (size_t length = 0; length < 70; ++length) {
+    std::string text(length, 'a');
+    cache.insert(names.at(names.intern(text)), names.intern(text));
+    CHECK_SAME(cache.find(text), names.intern(text));
+    for (size_t i = 0; i < length; ++i) {
+      text[i] = 'b';
+      CHECK_SAME(cache.find(text), kNoName);
+      text[i] = 'a';
+    }
+  }
+}
+
+TEST(the_cache_finds_a_name_by_its_address_until_told_to_forget) {
+  NameTable names;
+  NameCache cache;
+  CHECK_SAME(cache.find_address(4096), kNoName);
+  for (uint64_t i = 1; i <= 5000; ++i) {
+    cache.insert_address(i * 16, static_cast<uint32_t>(i));
+    CHECK_SAME(cache.find_address(i * 16), static_cast<uint32_t>(i));
+  }
+  // One that gave way to others is not mistaken for them.
+  for (uint64_t i = 1; i <= 5000; ++i) {
+    const uint32_t found = cache.find_address(i * 16);
+    CHECK(found == kNoName || found == i);
+  }
+  cache.forget_addresses();
+  for (uint64_t i = 1; i <= 5000; ++i) CHECK_SAME(cache.find_address(i * 16), kNoName);
 }
 
 TEST(calls_whose_ends_were_not_watched_leave_the_stack_alone) {
