@@ -19,6 +19,7 @@ from rich.progress import Progress
 from benchmarks import (
     accounts,
     annotations,
+    drop_in,
     execution_traces,
     lasting,
     looking,
@@ -41,6 +42,7 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "looking": looking.measure,
     "execution-traces": execution_traces.measure,
     "accounts": accounts.measure,
+    "drop-in": drop_in.measure,
     "memory": resident.measure,
     "lasting": lasting.measure,
 }

@@ -1,0 +1,64 @@
+"""torch.compile under the drop-in: what it says of itself, and that profiling changes nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="compiles functions")
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "compiled_programs.py"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """By profiler and program what was found."""
+    folder = tmp_path_factory.mktemp("compiled")
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM)],
+        cwd=folder,
+        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "program", ["compiling", "running", "undisturbed", "dynamic", "backward", "inductor"]
+)
+def test_it_is_as_with_torchs_profiler(found, program):
+    assert found["opscope"][program] == found["torch"][program]
+
+
+def test_the_compiler_names_its_phases(found):
+    phases = found["opscope"]["compiling"]
+    assert len(phases) > 3 and any("call_user_compiler" in name for name in phases)
+
+
+def test_regions_are_numbered_by_frame_and_compilation(found):
+    regions, lookups = found["opscope"]["running"]
+    assert regions[:4] == [f"Torch-Compiled Region: {n}" for n in ("0/0", "1/0", "0/1", "1/0")]
+    assert lookups > 0
+
+
+def test_profiling_breaks_no_graph_and_compiles_nothing_again(found):
+    assert found["opscope"]["undisturbed"] == [1, 0, 0]
+
+
+def test_shapes_of_dynamic_code_are_numbers(found):
+    assert found["opscope"]["dynamic"] == [[[15, 3], [3, 5]], [[17, 3], [3, 5]]]
+
+
+def test_a_compiled_backward_belongs_to_its_forward(found):
+    spans = found["opscope"]["backward"]
+    assert spans and all(has_forward for _, has_forward, _ in spans)
+
+
+def test_inductors_kernels_are_named(found):
+    assert any("cpp_fused" in name for name in found["opscope"]["inductor"])
