@@ -25,8 +25,9 @@ install: $(STAMPS)/opscope ## Set up .venv with everything that development need
 
 demo: install ## Profile the training of a small network, and show where its time went
 	@rm -rf demo-out
-	$(BIN)/opscope run --shapes --output demo-out/train_digits.opscope \
-	  --chrome demo-out/train_digits.json examples/train_digits.py
+	$(BIN)/opscope run --schedule 4,1,12,1 --shapes --modules --memory --stack --table \
+	  --output demo-out/train_digits.opscope --chrome demo-out/train_digits.json \
+	  --report demo-out/train_digits.html examples/train_digits.py
 
 test: install ## Run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)

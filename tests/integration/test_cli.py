@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -76,7 +77,11 @@ print(sys.argv, __name__, __file__, x.tolist())
     assert (alone.code, recorded.code) == (0, 0)
     assert recorded.names().count("aten::add") == 10
     assert f"trace written to {recorded.folder / 'script.opscope'}" in recorded.err
-    assert "aten::add" in recorded.err  # in the table
+    *_, time, change, look = recorded.own_words
+    assert re.search(r"most time: aten::\w+ [\d.]+%", time)
+    assert "what to change: " in change
+    assert "opscope summary" in look
+    assert "Self CPU" not in recorded.err
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_module(execute, tmp_path):
     (tmp_path / "package" / "training.py").write_text(f"{ADDITIONS}\nprint(sys.argv[1:])\n")
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "opscope", "run", "--no-table", "-o", "out"),
+            *(sys.executable, "-m", "opscope", "run", "--table", "-o", "out"),
             *("-m", "package.training", "-m", "--output", "x"),
         ],
         cwd=tmp_path,
@@ -127,7 +132,7 @@ def test_module(execute, tmp_path):
     )
     assert done.stdout == "['-m', '--output', 'x']\n"
     assert names_in(opscope.load(tmp_path / "out")).count("aten::add") == 10
-    assert "Self CPU" not in done.stderr
+    assert "Self CPU" in done.stderr
 
 
 def test_worker_processes(execute):
@@ -170,6 +175,7 @@ print(os.waitpid(child, 0)[1] >> 8)
 def test_the_program_may_set_up_torch_before_importing_it(execute):
     program = """
 import os
+import re
 os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 print(torch.get_num_threads())
@@ -185,7 +191,8 @@ def test_a_program_without_torch(execute):
 
 
 def test_what_to_record(execute):
-    options = ["--shapes", "--memory", "--flops", "--chrome", "out/trace.json.gz", "-o", "out/t"]
+    options = ["--shapes", "--memory", "--flops", "--table"]
+    options += ["--chrome", "out/trace.json.gz", "-o", "out/t"]
     recorded = execute("import torch\ntorch.ones(20, 30) @ torch.ones(30, 40)", options=options)
     trace = recorded.trace("out/t")
     (mm,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "aten::mm"]
@@ -235,10 +242,11 @@ def test_torch_profiler_beside_opscope(execute):
 def test_ranks_of_a_job_share_a_folder(execute):
     for rank in ("0", "1"):
         environment = {"WORLD_SIZE": "2", "RANK": rank}
-        options = ["--output", "job", "--chrome", "job.json"]
+        options = ["--output", "job", "--chrome", "job.json", "--table"]
         program = f"import torch\ntorch.ones({rank} + 2)"
         recorded = execute(program, options=options, environment=environment)
         assert ("Self CPU" in recorded.err) == (rank == "0")
+        assert ("most time: " in recorded.err) == (rank == "0")
     for rank in (0, 1):
         trace = opscope.load(recorded.folder / "job", rank=rank)
         assert "aten::ones" in names_in(trace)

@@ -13,6 +13,7 @@ from opscope.cli.build import build
 from opscope.cli.console import Messages
 from opscope.cli.doctor import doctor
 from opscope.cli.export import export
+from opscope.cli.findings import findings
 from opscope.cli.memory import memory
 from opscope.cli.replay import replay
 from opscope.cli.report import report
@@ -24,6 +25,7 @@ from opscope.errors import OpscopeError
 COMMANDS: tuple[Callable[..., Any], ...] = (
     run,
     summary,
+    findings,
     memory,
     report,
     export,

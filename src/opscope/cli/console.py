@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 WIDTH_OF_FILES = 160
@@ -32,7 +34,7 @@ class Messages:
     """
 
     def __init__(self, *, animated: bool = True) -> None:
-        """``animated`` is for progress: a spinner, which needs a thread of its own to redraw it.
+        """``animated`` is for progress: a bar, which needs a thread of its own to redraw it.
 
         ``opscope run`` writes its files at interpreter shutdown, when Python no longer starts
         threads; there, progress is one line that stands still.
@@ -64,7 +66,10 @@ class Messages:
         if not self._console.is_terminal:
             yield
         elif self._animated:
-            with self._console.status(Text(what)):
+            # How much there is to do is not known beforehand, so the bar only moves.
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            with Progress(*columns, console=self._console, transient=True) as bar:
+                bar.add_task(escape(what), total=None)
                 yield
         else:
             self._print(Text(f"opscope: {what} ...", style="dim"), end="\r")

@@ -12,6 +12,7 @@ import opscope
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
 from opscope.cli.destination import Destination, rank_in_job, write_or_rescue
+from opscope.cli.headline import headline
 from opscope.cli.optimizer_steps import after_each_optimizer_step
 from opscope.cli.run_options import RunOptions
 from opscope.cli.summary_formats import as_table
@@ -102,9 +103,15 @@ class RecordingSession:
     def _keep_cycle(self, profile: opscope.profile) -> None:
         self._cycles += 1
         try:
-            self._keep(profile.trace, self._destination.of_cycle(self._cycles))
+            self._keep(profile.trace, self._place_of_cycle())
         except Exception as error:
             self._messages.fail(f"Cycle {self._cycles} could not be written: {error}")
+
+    def _place_of_cycle(self) -> Destination:
+        schedule = self._options.schedule
+        if schedule is not None and schedule.repeat == 1:  # there will be no other to tell it from
+            return self._destination
+        return self._destination.of_cycle(self._cycles)
 
     def _keep(self, trace: Trace, destination: Destination) -> None:
         """Write one trace to its files, and show it."""
@@ -117,9 +124,11 @@ class RecordingSession:
             self._write("Chrome trace", write_chrome, destination.chrome)
         if destination.report is not None:
             self._write("report", functools.partial(write_report, trace), destination.report)
+        for line in headline(trace) if self._rank in (None, 0) else ():
+            self._messages.say(line)
         if saved is not None:
             rank = "" if self._rank is None else f" --rank {self._rank}"
-            self._messages.say(f"look again with `opscope summary {saved}{rank}`")
+            self._messages.say(f"look closer with `opscope summary {saved}{rank}`")
 
     def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
         """Write one file, say where it is, and return that; one that fails leaves the others be."""

@@ -115,12 +115,17 @@ def run(
             rich_help_panel=_WHERE,
         ),
     ] = None,
-    no_table: Annotated[
-        bool,
-        typer.Option("--no-table", help="Print no table.", rich_help_panel=_WHERE),
-    ] = False,
+    table: Annotated[
+        bool | None,
+        typer.Option(
+            "--table/--no-table",
+            help="Print the table of operators.",
+            show_default="with --sort-by or --row-limit",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
 ) -> Callable[[], None]:
-    """Run a program, record what torch does in it, then print where the time went.
+    """Run a program, record what torch does in it, then say where the time went.
 
     The program needs no change and sees none: same arguments, same standard output, same exit
     code. Everything opscope says goes to standard error. Recording begins when the program
@@ -133,7 +138,8 @@ def run(
     Ctrl-C or by SIGTERM. Three ends cannot be noticed from inside a process and lose the
     recording: os._exit(), os.exec*(), and being killed by SIGKILL or a crash.
     """
-    if no_table and (sort_by is not None or row_limit is not None):
+    shaped = sort_by is not None or row_limit is not None
+    if table is False and shaped:
         raise UsageError(
             "--sort-by and --row-limit shape the table that --no-table leaves out. Drop one or "
             "the other."
@@ -151,7 +157,7 @@ def run(
         schedule=None if schedule is None else Schedule.parse(schedule),
         sort_by=check_sort_key(sort_by or DEFAULT_SORT),
         row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
-        table=not no_table,
+        table=shaped if table is None else table,
     )
     asked_for = program.Program(target, tuple(arguments or ()), is_module)
     program.check(asked_for)

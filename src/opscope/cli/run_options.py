@@ -69,7 +69,7 @@ class RunOptions:
     schedule: Schedule | None = None
     sort_by: str = "self_cpu_time_total"
     row_limit: int = 15
-    table: bool = True
+    table: bool = False
 
     def profile_arguments(self) -> dict[str, Any]:
         """These options as keyword arguments of :class:`opscope.profile`."""

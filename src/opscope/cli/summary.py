@@ -1,4 +1,4 @@
-"""``opscope summary``: the operators that took the time."""
+"""``opscope summary``: where the time and memory went, and what to change."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages, console_for
 from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
+from opscope.cli.summary_sections import find_sections, section_markdown, section_texts
 from opscope.cli.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
@@ -47,9 +48,10 @@ def summary(
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
     rank: RankOption = None,
 ) -> None:
-    """Show which operators took the time.
+    """Show where the time went: operators, modules, memory, and what to change.
 
-    In JSON and CSV, times are nanoseconds and sizes bytes, under keys that stay the same.
+    In JSON and CSV, times are nanoseconds and sizes bytes, under keys that stay the same. CSV has
+    the operators only.
     """
     sort_by, row_limit = check_sort_key(sort_by), check_row_limit(row_limit)
     loaded = open_trace(trace, rank)
@@ -64,17 +66,19 @@ def summary(
 
 def _print(top: TopOperators, format: Format, trace: Trace) -> None:
     if format is Format.JSON:
-        typer.echo(as_json(top, _about(trace)), nl=False)
+        typer.echo(as_json(top, _about(trace), find_sections(trace).as_dict()), nl=False)
     elif format is Format.CSV:
         typer.echo(as_csv(top), nl=False)
     elif format is Format.MARKDOWN:
-        typer.echo(as_markdown(top), nl=False)
+        typer.echo(as_markdown(top) + section_markdown(find_sections(trace)), nl=False)
     else:
         console, messages = console_for(sys.stdout), Messages()
         table, left_out = as_table(top, console.width)
         console.print(table)
         if left_out:
             messages.say(f"left out for want of width: {', '.join(left_out)}")
+        for section in section_texts(find_sections(trace)):
+            console.print(section)
         if top.left_out:
             messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")
         messages.say(describe_completeness(trace))

@@ -75,13 +75,14 @@ def as_markdown(top: TopOperators) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(top: TopOperators, about: dict[str, Any]) -> str:
-    """One JSON object: ``about`` the trace, then all columns of the rows, times in nanoseconds."""
+def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> str:
+    """One JSON object: ``about`` the trace, all columns of the rows, and what is ``below`` them."""
     content = {
         **about,
         "cpu_self_ns_of_all": top.total_cpu_ns,
         "rows_left_out": top.left_out,
         "rows": top.rows,
+        **below,
     }
     return json.dumps(content, indent=2) + "\n"
 

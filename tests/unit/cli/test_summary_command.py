@@ -8,7 +8,8 @@ import pytest
 
 from opscope.cli.top_operators import COLUMNS, SORT_KEYS
 from opscope.drop_in.table import SORT_KEYS as TABLE_SORT_KEYS
-from support.build_trace import build_trace
+from opscope.trace.schema import EventKind
+from support.build_trace import build_trace, span
 
 # 3 mm of 10, 40 and 10 µs; add takes 5; step's 100 µs are 35 without them.
 MM = {"name": "aten::mm", "calls": 3, "cpu_self_ns": 60_000, "cpu_total_ns": 60_000}
@@ -83,7 +84,9 @@ def test_grouping_by_shape(command_line, trace_folder):
 
 def test_table(command_line, trace_folder):
     outcome = command_line("summary", trace_folder, "--row-limit", "2")
-    heading, first, second = (line.split() for line in outcome.out.splitlines())
+    heading, first, second, empty, memory = (line.split() for line in outcome.out.splitlines())
+    assert empty == []
+    assert " ".join(memory).startswith("Memory of CPU: 4.00 KiB at its peak: ")
     assert heading[:4] == ["Name", "Calls", "Self", "CPU"]
     assert first[:6] == ["aten::mm", "3", "60.00", "µs", "60.0%", "60.00"]
     assert second[:5] == ["step", "1", "35.00", "µs", "35.0%"]
@@ -123,7 +126,8 @@ def test_markdown(command_line, trace_folder):
     assert lines[0].startswith("| Name | Calls | Self CPU | Self CPU % |")
     assert set(lines[1]) <= set("| -:")
     assert lines[2].startswith("| aten::mm | 3 | 60.00 µs | 60.0% |")
-    assert len({line.count("|") for line in lines}) == 1
+    assert len({line.count("|") for line in lines[:3]}) == 1
+    assert lines[3:6] == ["", "## Memory", ""]
 
 
 @pytest.mark.parametrize(
@@ -142,3 +146,33 @@ def test_wrong_options(command_line, trace_folder, arguments, code, said):
     assert outcome.code == code
     assert said in outcome.complaint
     assert outcome.out == ""
+
+
+def test_sections_have_stable_keys_and_bounded_length(command_line, tmp_path):
+    spans = []
+    for i in range(20):
+        start = i * 100
+        spans += [
+            span(f"Layer_{i}", start, start + 60, kind=EventKind.MODULE_CALL, module=f"Layer_{i}"),
+            span("aten::mm", start + 10, start + 50),
+        ]
+    spans.append(span("gc", 2000, 2100, kind=EventKind.GC_PAUSE))
+    build_trace(spans).save(tmp_path / "modules.opscope")
+    outcome = command_line("summary", tmp_path / "modules.opscope", "--format", "json")
+    content = json.loads(outcome.out)
+    assert len(content["modules"]) == 5
+    assert content["modules"][0] == {
+        "module": "Layer_0", "calls": 1, "self_ns": 60_000, "backward_ns": 0,
+        "total_ns": 60_000, "device_ns": 0,
+    }  # fmt: skip
+    assert content["memory"] == []
+    (finding,) = content["findings"]
+    assert finding["id"] == "garbage-collections"
+    assert finding["saved_ns"] == 100_000
+    text = command_line("summary", tmp_path / "modules.opscope").out
+    assert "Garbage collections interrupt the program" in text
+    below = text[text.index("Module ") :]
+    assert "Layer_4" in below and "Layer_5" not in below
+    markdown = command_line("summary", tmp_path / "modules.opscope", "--format", "md").out
+    assert "## Findings" in markdown
+    assert "| Layer_0 | 1 | 60.0 µs | 0 ns | 60.0 µs |" in markdown

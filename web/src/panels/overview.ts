@@ -46,7 +46,7 @@ function findingsCard(state: State): HTMLElement | null {
       },
       severityMark(finding),
       element("span", { class: "finding-title" }, finding.title),
-      element("span", { class: "bar-text" }, savedText(finding)),
+      element("span", { class: "bar-text" }, savedText(finding).replace(/^saves (about )?/, "")),
     ),
   );
   return card(state, "What to change", "and what it would save", "findings", ...lines);

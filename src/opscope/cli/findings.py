@@ -1,0 +1,60 @@
+"""``opscope findings``: why a program is slow, and what to change."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from opscope.analysis.findings.find import find_findings
+from opscope.cli.console import Messages, console_for
+from opscope.cli.finding_formats import as_json, as_markdown, as_text
+from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.errors import TraceFormatError
+
+
+class Format(str, Enum):
+    """How to print findings."""
+
+    TEXT = "text"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+def findings(
+    trace: TraceArgument,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Also report all events whose names match."),
+    ] = None,
+    benchmark: Annotated[
+        bool,
+        typer.Option(
+            "--benchmark", help="Measure savings with torch on this machine, where possible."
+        ),
+    ] = False,
+    format: Annotated[Format, typer.Option(help="How to print them.")] = Format.TEXT,
+    rank: RankOption = None,
+) -> None:
+    """Show why a program is slow: what was found, where, what to do, what that would save.
+
+    Patterns that need something this trace lacks are named, with what to record. Estimates are
+    derived from the trace and say how; in JSON, times are nanoseconds and shares 0 to 1.
+    """
+    messages = Messages()
+    loaded = open_trace(trace, rank)
+    if len(loaded.events) == 0:
+        raise TraceFormatError(
+            f"{trace} holds no event, so there is nothing to look at. Record a program that runs "
+            "torch operators."
+        )
+    with messages.progress("measuring" if benchmark else "looking for patterns"):
+        found = find_findings(loaded, benchmark, name)
+    if format is Format.JSON:
+        typer.echo(as_json(found), nl=False)
+    elif format is Format.MARKDOWN:
+        typer.echo(as_markdown(found), nl=False)
+    else:
+        console_for(sys.stdout).print(as_text(found))

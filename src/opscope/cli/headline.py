@@ -1,0 +1,33 @@
+"""What ``opscope run`` ends with: where the time went, and what to change."""
+
+from __future__ import annotations
+
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli.finding_formats import place_text, saving_text, state_of
+from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
+from opscope.trace.trace import Trace
+
+_MOST_NAMES = 3
+
+
+def headline(trace: Trace) -> list[str]:
+    """Two lines; none for a trace without events."""
+    return [_most_time(trace), _first_finding(trace)] if len(trace.events) else []
+
+
+def _most_time(trace: Trace) -> str:
+    top = find_top_operators(trace, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
+    total = max(top.total_cpu_ns, 1)
+    names = [f"{row['name']} {share_text(row['cpu_self_ns'] / total)}" for row in top.rows]
+    return f"most time: {', '.join(names)} of {time_text(top.total_cpu_ns)}"
+
+
+def _first_finding(trace: Trace) -> str:
+    findings = find_findings(trace)
+    if not len(findings):
+        return f"what to change: {state_of(findings)}"
+    first = findings[0]
+    where = f", at {place_text(first.places[0])}" if first.places else ""
+    more = f"; {len(findings) - 1} more in the summary" if len(findings) > 1 else ""
+    return f"what to change: {first.title}, {saving_text(first)}{where}{more}"

@@ -1,0 +1,67 @@
+"""``opscope findings``: what is slow and what to do, in every format."""
+
+import json
+import os
+
+import pytest
+
+from opscope.trace.schema import EventKind
+from support.build_trace import build_trace, span
+
+
+@pytest.fixture
+def slow(tmp_path, monkeypatch):
+    """A program of which a garbage collection takes half; its one file is below this folder."""
+    monkeypatch.chdir(tmp_path)
+    file = os.path.join(tmp_path, "train.py")
+    build_trace(
+        [
+            span("train", 0, 200, kind=EventKind.PYTHON_CALL, frame=(file, 3, "train")),
+            span("aten::mm", 0, 90),
+            span("gc", 100, 200, kind=EventKind.GC_PAUSE),
+        ]
+    ).save(tmp_path / "slow.opscope")
+    return tmp_path / "slow.opscope"
+
+
+def test_text(command_line, slow):
+    outcome = command_line("findings", slow)
+    assert outcome.code == 0
+    first, *rest = (line.rstrip() for line in outcome.out.splitlines())
+    assert first == "high   Garbage collections interrupt the program  saves about 100 µs (50%)"
+    text = " ".join(line.strip() for line in rest)
+    assert "What to do: Call gc.collect()" in text
+    assert "at train.py:3 in train (1 times, 100 µs)" in text
+    assert "[garbage-collections]" in text
+    assert "not looked for, because it was not recorded" in text
+
+
+def test_json(command_line, slow):
+    content = json.loads(command_line("findings", slow, "--format", "json", "--name", "mm").out)
+    assert [one["id"] for one in content["findings"]] == ["garbage-collections", "name-pattern"]
+    assert content["findings"][0]["places"][0]["line"] == 3
+    assert content["findings"][1]["occurrences"] == 1
+    assert content["wall_ns"] == 200_000
+
+
+def test_markdown(command_line, slow):
+    lines = command_line("findings", slow, "--format", "md").out.splitlines()
+    assert lines[0] == "## Garbage collections interrupt the program: saves about 100 µs (50%)"
+    assert "- `train.py:3 in train`, 1 times, 100 µs" in lines
+
+
+def test_nothing_found_is_said(command_line, tmp_path):
+    build_trace([("aten::mm", 0, 10)]).save(tmp_path / "fast.opscope")
+    outcome = command_line("findings", tmp_path / "fast.opscope")
+    assert outcome.out.startswith("nothing found, of ")
+    assert "patterns that were looked for" in outcome.out
+
+
+def test_a_wrong_expression(command_line, slow):
+    outcome = command_line("findings", slow, "--name", "(")
+    assert "not a regular expression" in outcome.complaint
+
+
+def test_an_empty_trace(command_line, tmp_path):
+    build_trace([]).save(tmp_path / "empty.opscope")
+    assert "nothing to look at" in command_line("findings", tmp_path / "empty.opscope").complaint
