@@ -15,7 +15,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint typecheck format format-check bench native-test web-test \
+.PHONY: help install demo test lint typecheck format format-check bench native-test gpu-test web-test \
   report-page browser package-test clean
 
 help: ## List these commands
@@ -102,7 +102,16 @@ $(STAMPS)/venv:
 	  exit 1; }
 	@mkdir -p $(STAMPS) && touch $@
 
-$(STAMPS)/dependencies: $(STAMPS)/venv requirements/dev.txt requirements/readers.txt \
+# NVIDIA's headers of some CUDA releases, for tests alone; without them those are skipped.
+$(STAMPS)/cupti: $(STAMPS)/venv requirements/cupti-11.8.txt requirements/cupti-12.8.txt requirements/cupti-13.txt
+	@for release in 11.8 12.8 13; do \
+	  $(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/cupti/$$release \
+	    --requirement requirements/cupti-$$release.txt || { \
+	    echo "no CUPTI headers of CUDA $$release could be had: tests that need them are skipped" >&2; }; \
+	done
+	@touch $@
+
+$(STAMPS)/dependencies: $(STAMPS)/venv $(STAMPS)/cupti requirements/dev.txt requirements/readers.txt \
   requirements/clients.txt requirements/torch.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/readers.txt \

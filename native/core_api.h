@@ -28,6 +28,8 @@ enum Want : uint32_t {
   kWantAnnotations = 1u << 8,  // spans the user named
   kWantNewThreads = 1u << 9,   // Python calls also of threads that begin later
   kWantProcessIds = 1u << 10,  // ids of spans that are the same in every window open meanwhile
+  kWantGpu = 1u << 16,         // what devices do, and calls of their runtime
+  kWantGpuSync = 1u << 17,     // with it, which CUDA event a wait is for
 };
 
 struct CoreApi {

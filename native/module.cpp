@@ -10,8 +10,10 @@
 
 #include "annotation.h"
 #include "columns.h"
+#include "gpu/bindings.h"
 #include "memory/bindings.h"
 #include "recorder.h"
+#include "sources/gpu_activity.h"
 #include "sources/nvtx_ranges.h"
 #include "sources/python_calls.h"
 #include "sources/python_fast_annotation.h"
@@ -214,6 +216,7 @@ void close_window(uint32_t id) {
   Recorder& recorder = Recorder::instance();
   recorder.close_window(id);
   PythonCalls::instance().configure(recorder.wanted());
+  GpuActivity::instance().configure(recorder.wanted());
 }
 
 void pause_window(uint32_t id, bool paused) {
@@ -221,6 +224,7 @@ void pause_window(uint32_t id, bool paused) {
   recorder.pause_window(id, paused);
   PythonCalls& python = PythonCalls::instance();
   python.configure(recorder.wanted());
+  GpuActivity::instance().configure(recorder.wanted());
   const auto window = recorder.window(id);
   if (!paused && window != nullptr && window->open) python.resume_window(*window);
 }
@@ -230,7 +234,11 @@ void discard_window(uint32_t id) {
   recorder.discard_window(id);
   PythonCalls& python = PythonCalls::instance();
   python.configure(recorder.wanted());
-  if (recorder.statistics().windows == 0) python.forget();
+  GpuActivity::instance().configure(recorder.wanted());
+  if (recorder.statistics().windows == 0) {
+    python.forget();
+    GpuActivity::instance().forget();
+  }
 }
 
 void set_up_python(const std::string& hidden_folder, const std::string& shown_file,
@@ -272,6 +280,7 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["cut_payloads"] = columns.cut_payloads;
   result["tensors_not_held"] = window->tensors_not_held;
   result["fault"] = window->fault;
+  decode_gpu_into(result, *window);
   return result;
 }
 
@@ -384,7 +393,10 @@ NB_MODULE(_native, m) {
   wants["ANNOTATIONS"] = static_cast<uint32_t>(kWantAnnotations);
   wants["NEW_THREADS"] = static_cast<uint32_t>(kWantNewThreads);
   wants["PROCESS_IDS"] = static_cast<uint32_t>(kWantProcessIds);
+  wants["GPU"] = static_cast<uint32_t>(kWantGpu);
+  wants["GPU_SYNC"] = static_cast<uint32_t>(kWantGpuSync);
   bind_annotation(m);
+  bind_gpu(m);
   bind_memory(m);
   bind_writers(m);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,14 @@ def supported_activities() -> set[ProfilerActivity]:
     return supported
 
 
+def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
+    """Whether CUDA is asked for and there: a device, or a library that stands in for it."""
+    import torch
+
+    asked = any(activity.name == "CUDA" for activity in activities)
+    return asked and (torch.cuda.is_available() or bool(os.environ.get("OPSCOPE_CUPTI")))
+
+
 def parse_activities(
     activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None,
     use_cuda: bool | None,
@@ -60,6 +69,8 @@ def parse_activities(
             if kinds is not None:
                 filters[activity] = set(kinds)
     _apply_use_cuda(parsed, use_cuda)
+    if ProfilerActivity.CUDA in parsed and not records_cuda(parsed):
+        warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=3)
     if not parsed:
         raise UsageError("activities: nothing left to record. Name at least ProfilerActivity.CPU.")
     return parsed, filters
@@ -112,6 +123,8 @@ def recording_options(settings: profile, all_threads: bool) -> RecordingOptions:
         modules=settings.with_modules,
         overloads=settings.record_outputs or bool(experimental.get("capture_overload_names")),
         all_threads=all_threads,
+        gpu=records_cuda(settings.activities),
+        gpu_sync=bool(experimental.get("enable_cuda_sync_events")),
     )
 
 

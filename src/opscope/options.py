@@ -22,6 +22,8 @@ class RecordingOptions:
         all_threads: every thread of the process; otherwise only the one that starts.
         new_threads: Python calls also of threads that begin during the recording.
         process_ids: give spans the ids that they have in every other recording that is under way.
+        gpu: what CUDA devices do, and the calls of their runtime.
+        gpu_sync: with it, which call recorded the CUDA event that a wait is for.
     """
 
     operators: bool = True
@@ -36,6 +38,8 @@ class RecordingOptions:
     all_threads: bool = True
     new_threads: bool = True
     process_ids: bool = False
+    gpu: bool = False
+    gpu_sync: bool = False
 
     _NATIVE = {
         "operators": "OPERATORS",
@@ -49,6 +53,8 @@ class RecordingOptions:
         "gc_pauses": "GC",
         "new_threads": "NEW_THREADS",
         "process_ids": "PROCESS_IDS",
+        "gpu": "GPU",
+        "gpu_sync": "GPU_SYNC",
     }
 
     def union(self, other: RecordingOptions) -> RecordingOptions:

@@ -12,7 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from opscope.activities import parse_activities, recording_options, supported_activities
+from opscope.activities import (
+    parse_activities,
+    recording_options,
+    records_cuda,
+    supported_activities,
+)
 from opscope.annotate import record_function
 from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.errors import LifecycleError, UsageError
@@ -435,6 +440,8 @@ class profile:
     def use_device(self) -> str | None:
         """``cuda`` or another device recorded beside the CPU; None without one."""
         names = {activity.name for activity in self.activities}
+        if not records_cuda(self.activities):
+            names.discard("CUDA")
         return next((d for d in ("CUDA", "XPU", "MTIA", "HPU") if d in names), "").lower() or None
 
     def _user_metadata(self) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class ProfilerConfig:
             gc_pauses=bool(switches.get("record_python_gc_info")),
             # As torch: Python calls only of threads that exist when recording starts.
             new_threads=bool(switches.get("profile_all_threads")),
+            gpu=any(activity.name == "CUDA" for activity in activities),
+            gpu_sync=bool(switches.get("enable_cuda_sync_events")),
         )
 
     def list_options(self) -> dict[str, Any]:

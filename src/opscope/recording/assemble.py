@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from opscope.options import RecordingOptions
+from opscope.recording.gpu_account import gpu_ledger, gpu_metadata
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind
 from opscope.trace.table import ListColumn
@@ -29,6 +30,7 @@ _DECODED = (
     "parameters",
     "threads",
 )
+_OF_DEVICES = ("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads")
 STEP_PREFIX = "ProfilerStep#"
 
 
@@ -48,7 +50,8 @@ def assemble_trace(
             column: ListColumn(*data) if isinstance(data, tuple) else data
             for column, data in decoded[name].items()
         }
-        for name in _DECODED
+        for name in (*_DECODED, *_OF_DEVICES)
+        if name in decoded
     }
     tables["events"]["step"] = step_of_events(tables["events"], names)
     _link_engine_spans(tables["events"], names)
@@ -122,6 +125,7 @@ def _ledger(
             ("allocations", "recorded", allocations),
             ("allocations", "dropped: memory budget", dropped),
         ]
+    rows += gpu_ledger(decoded, tables)
     if decoded["fault"]:
         rows.append(("recorder", "stopped early by a fault", 1))
     rows += [("recorder", f"cost_ns: {level}", value) for level, value in cost_ns.items()]
@@ -144,6 +148,7 @@ def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, A
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
         **({"fault": decoded["fault"]} if decoded["fault"] else {}),
+        **gpu_metadata(decoded),
         **_distributed_info(),
     }
 

@@ -18,6 +18,8 @@ from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.garbage import watch_gc
+from opscope.recording.gpu_events import merge_gpu
+from opscope.recording.gpu_library import begin_gpu, wait_for_devices
 from opscope.recording.narrow import narrowed
 from opscope.recording.neighbours import (
     is_recording,
@@ -144,9 +146,14 @@ class Recording:
                         "There is no trace yet: a recording can be looked at once it has been "
                         "started and stopped."
                     )
+                if self._recorded.gpu:
+                    wait_for_devices()
                 decoded = _native.decode(self._window.id, path_prefixes())
                 if self._let_go is not None:
                     self._let_go()
+                decoded["gpu_refused"] = self._window.gpu_refused
+                if "gpu" in decoded:
+                    merge_gpu(decoded)
                 events = decoded["events"]
                 if self._first_id != 1 and "record_function_id" not in events:
                     first, count = self._first_id, len(events["start_ns"])
@@ -176,6 +183,7 @@ class _Window:
             ) from error
         self.is_open = True
         self._process = os.getpid()
+        self.gpu_refused = begin_gpu() if options.gpu else ""
         self._watches_gc = options.gc_pauses
         if self._watches_gc:
             watch_gc(+1)

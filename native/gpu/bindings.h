@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+
+namespace opscope {
+
+struct Window;
+
+void bind_gpu(nanobind::module_& m);
+// Decodes the window's device activity, if it wanted any, into `result["gpu"]`.
+void decode_gpu_into(nanobind::dict& result, const Window& window);
+
+}  // namespace opscope

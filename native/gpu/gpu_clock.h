@@ -1,0 +1,43 @@
+// One clock for CPU and GPU. CUPTI wants its time in nanoseconds, the recorder keeps ticks: while
+// device activity is collected, CUPTI reads the recorder's ticks through a fixed straight line, which
+// decoding inverts. Where CUPTI cannot be given a clock, its own is compared with ours instead.
+#pragma once
+
+#include <cstdint>
+
+#include "clock.h"
+
+namespace opscope::gpu {
+
+// A line through two points (device ns, ticks), and how far off it can be.
+class DeviceClock {
+ public:
+  struct Point {
+    uint64_t device_ns = 0;
+    uint64_t ticks = 0;
+    uint64_t gap_ticks = 0;  // between the two reads of ticks around the one of the device's clock
+  };
+
+  DeviceClock() = default;
+  DeviceClock(Point from, Point to) : from_(from) {
+    const auto elapsed = static_cast<double>(static_cast<int64_t>(to.device_ns - from.device_ns));
+    const auto ticks = static_cast<double>(static_cast<int64_t>(to.ticks - from.ticks));
+    if (elapsed > 0 && ticks > 0) ticks_per_ns_ = static_cast<int64_t>(ticks / elapsed * kOne);
+  }
+
+  uint64_t ticks(uint64_t device_ns) const {
+    const auto elapsed = static_cast<int64_t>(device_ns - from_.device_ns);
+    return from_.ticks + static_cast<uint64_t>((static_cast<__int128>(elapsed) * ticks_per_ns_) >> 32);
+  }
+  uint64_t device_ns(uint64_t ticks) const {
+    const auto elapsed = static_cast<int64_t>(ticks - from_.ticks);
+    return from_.device_ns + static_cast<uint64_t>((static_cast<__int128>(elapsed) << 32) / ticks_per_ns_);
+  }
+
+ private:
+  static constexpr double kOne = 4294967296.0;
+  Point from_;
+  int64_t ticks_per_ns_ = int64_t{1} << 32;
+};
+
+}  // namespace opscope::gpu

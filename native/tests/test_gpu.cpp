@@ -1,0 +1,214 @@
+// Device activity, over the fake CUPTI of tests/support: the library to load is the first argument.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "gpu/gpu_columns.h"
+#include "recording.h"
+#include "sources/gpu_activity.h"
+
+using namespace opscope;
+using namespace opscope::tests;
+
+namespace {
+
+void* library = nullptr;
+std::string library_path;
+
+template <typename F>
+F* function(const char* name) {
+  return reinterpret_cast<F*>(dlsym(library, name));
+}
+
+void set(const char* name, int value = 1) { function<void(const char*, int)>("fake_set")(name, value); }
+uint32_t launch(const char* name, uint32_t stream = 7, uint64_t duration = 1000) {
+  return function<uint32_t(const char*, uint32_t, uint32_t, uint64_t)>("fake_launch")(name, 0, stream,
+                                                                                      duration);
+}
+size_t count(const char* what) { return function<size_t(const char*)>("fake_count")(what); }
+
+GpuActivity& gpu_activity() { return GpuActivity::instance(); }
+
+struct Recorded {
+  std::string refused;
+  GpuColumns columns;
+};
+
+// Runs `program` in a window that wants device activity.
+Recorded record(const std::function<void()>& program, const std::function<void()>& afterwards = [] {}) {
+  Recorder& recorder = Recorder::instance();
+  gpu_activity().set_candidates({library_path});
+  Recorded result;
+  const uint32_t id = recorder.open_window(kWantAnnotations | kWantGpu | kWantGpuSync, true);
+  result.refused = gpu_activity().configure(recorder.wanted());
+  program();
+  recorder.close_window(id);
+  gpu_activity().configure(recorder.wanted());
+  afterwards();
+  gpu_activity().collect();
+  result.columns = decode_gpu(gpu_activity(), *recorder.window(id));
+  recorder.discard_window(id);
+  gpu_activity().forget();
+  function<void()>("fake_reset")();
+  return result;
+}
+
+std::string name_of(const GpuColumns& columns, int32_t row) { return columns.names.text(row); }
+
+}  // namespace
+
+TEST(errors_leave_no_subscription_and_say_what_to_do) {
+  for (const int error : {12, 39}) {
+    set("subscribe_error", error);
+    CHECK(record([] {}).refused.find("another profiler") != std::string::npos);
+  }
+  set("enable_error", 35);
+  CHECK(record([] {}).refused.find("may not profile") != std::string::npos);
+  set("enable_error", 7);
+  CHECK(record([] {}).refused.find("CUPTI_ERROR_FAKE (7)") != std::string::npos);
+  CHECK_SAME(count("subscribed"), 0u);
+  CHECK_SAME(count("kinds"), 0u);
+}
+
+TEST(a_kernel_is_linked_to_its_call_and_has_its_launch) {
+  const GpuColumns got = record([] {
+                           set("driver_calls");
+                           launch("_Z4gemmPfi");
+                         }).columns;
+  CHECK_SAME(got.work.kind, std::vector<uint8_t>{0});
+  CHECK_SAME(name_of(got, got.work.name[0]), std::string("gemm(float*, int)"));
+  CHECK_SAME(got.work.grid.values, std::vector<int64_t>{128, 2, 1});
+  CHECK_SAME(got.work.block.values, std::vector<int64_t>{256, 1, 1});
+  CHECK_SAME(got.work.registers_per_thread[0], 32);
+  CHECK_SAME(got.work.shared_memory_bytes[0], 1536);
+  CHECK_SAME(got.work.stream[0], 7);
+  CHECK_SAME(got.work.device_index[0], 0);
+  CHECK_SAME(got.calls.api, std::vector<uint8_t>{0, 1});  // the runtime's, and the driver's inside it
+  CHECK_SAME(got.work.call[0], 0);
+  CHECK_SAME(name_of(got, got.calls.name[0]), std::string("cudaLaunchKernel"));
+  CHECK(got.work.start_ns[0] >= got.calls.start_ns[0]);
+  CHECK(got.work.duration_ns[0] >= 998 && got.work.duration_ns[0] <= 1002);
+}
+
+TEST(nothing_is_collected_outside_a_window) {
+  record([] {});
+  CHECK_SAME(count("kinds"), 0u);
+  CHECK_SAME(count("subscribed"), 0u);
+  launch("outside");
+  const GpuColumns got = record([] { launch("inside"); }).columns;
+  CHECK_SAME(got.work.name.size(), 1u);
+}
+
+TEST(buffers_may_come_in_any_order_and_late) {
+  const GpuColumns got =
+      record(
+          [] {
+            set("out_of_order");
+            set("records_per_buffer", 20);  // fewer buffers than there are: nothing may be dropped
+            set("late");
+            for (int i = 0; i < 100; ++i) launch("k", 7 + i % 3);
+          },
+          [] { function<void()>("fake_finish")(); })
+          .columns;
+  CHECK_SAME(got.work.start_ns.size(), 100u);
+  CHECK_SAME(got.calls.start_ns.size(), 100u);
+  CHECK(std::is_sorted(got.work.start_ns.begin(), got.work.start_ns.end()));
+  CHECK(std::is_sorted(got.calls.start_ns.begin(), got.calls.start_ns.end()));
+  CHECK_SAME(got.counts.recorded, 200u);
+  for (size_t row = 0; row < 100; ++row) {
+    CHECK_SAME(got.calls.correlation_id[static_cast<size_t>(got.work.call[row])],
+               got.work.correlation_id[row]);
+  }
+}
+
+TEST(what_finds_no_buffer_or_no_room_is_counted) {
+  gpu_activity().set_budget(4u << 20, 0);
+  const GpuColumns no_room = record([] { launch("k"); }).columns;
+  CHECK_SAME(no_room.counts.over_budget, 2u);
+  CHECK_SAME(no_room.counts.recorded, 0u);
+  CHECK_SAME(no_room.work.kind.size(), 0u);
+  gpu_activity().set_budget(64u << 20, 1u << 30);
+  const GpuColumns again = record([] { launch("k"); }).columns;
+  CHECK_SAME(again.counts.over_budget, 0u);
+  CHECK_SAME(again.work.kind.size(), 1u);
+}
+
+TEST(many_kernels_lose_nothing) {
+  constexpr size_t kKernels = 50'000;
+  const GpuColumns got = record([] {
+                           for (size_t i = 0; i < kKernels; ++i) launch("k");
+                         }).columns;
+  CHECK_SAME(got.work.start_ns.size(), kKernels);
+  CHECK_SAME(got.counts.recorded, 2 * kKernels);
+  CHECK_SAME(got.counts.dropped, 0u);
+}
+
+TEST(a_replayed_node_is_the_captured_one) {
+  uint64_t captured = 0;
+  const GpuColumns got =
+      record([&] {
+        captured = function<uint64_t()>("fake_capture_node")();
+        const uint64_t node = function<uint64_t(uint64_t)>("fake_instantiate_node")(captured);
+        const char* name = "in_graph";
+        function<uint32_t(const uint64_t*, const char* const*, size_t, uint32_t, uint32_t, uint64_t)>(
+            "fake_launch_graph")(&node, &name, 1, 0, 7, 500);
+      }).columns;
+  CHECK_SAME(got.work.graph_node, std::vector<int64_t>{static_cast<int64_t>(captured)});
+  CHECK_SAME(got.nodes.node, std::vector<int64_t>{static_cast<int64_t>(captured)});
+  CHECK(got.nodes.time_ns[0] > 0);
+  CHECK_SAME(name_of(got, got.calls.name[0]), std::string("cudaGraphLaunch"));
+}
+
+TEST(a_wait_names_the_last_record_of_its_event) {
+  uint32_t second = 0;
+  const GpuColumns got =
+      record([&] {
+        const auto record_event = function<uint32_t(uint32_t, uint32_t, uint32_t)>("fake_record_event");
+        const auto wait_event = function<uint32_t(uint32_t, uint32_t, uint32_t)>("fake_wait_event");
+        record_event(0, 7, 5);
+        second = record_event(0, 7, 5);
+        wait_event(0, 8, 5);
+        record_event(0, 7, 5);
+        wait_event(0, 8, 99);
+      }).columns;
+  CHECK_SAME(got.work.wait_on_cuda_event_record_corr_id, std::vector<int64_t>{second, -1});
+}
+
+TEST(a_device_clock_is_a_line_that_can_be_inverted) {
+  const gpu::DeviceClock clock({1'000'000, 5'000, 10}, {2'000'000, 2'005'000, 10});
+  CHECK_SAME(clock.ticks(1'500'000), 1'005'000u);
+  CHECK_SAME(clock.device_ns(1'005'000), 1'500'000u);
+  CHECK_SAME(static_cast<int64_t>(clock.ticks(500'000)), 5'000 - 1'000'000);
+}
+
+TEST(collecting_while_other_threads_launch) {
+  std::vector<std::thread> threads;
+  const GpuColumns got = record([&] {
+                           set("records_per_buffer", 200);
+                           for (int t = 0; t < 3; ++t) {
+                             threads.emplace_back([t] {
+                               for (int i = 0; i < 300; ++i) launch("k", static_cast<uint32_t>(10 + t));
+                             });
+                           }
+                           gpu_activity().collect();
+                           for (std::thread& thread : threads) thread.join();
+                         }).columns;
+  CHECK_SAME(got.work.start_ns.size(), 900u);
+  CHECK_SAME(got.counts.recorded, 1800u);
+}
+
+int main(int, char** arguments) {
+  library_path = arguments[1];
+  library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    std::printf("%s\n", dlerror());
+    return 1;
+  }
+  return opscope::tests::run_all();
+}

@@ -1,0 +1,79 @@
+"""What the recorder says of its own collecting of device activity: ledger and metadata."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+Row = tuple[str, str, float]
+
+
+def gpu_ledger(decoded: dict[str, Any], tables: dict[str, Any]) -> list[Row]:
+    """Rows of the ledger: delivered, shown, and lost for which reason."""
+    if decoded.get("gpu_refused"):
+        return [("gpu", "not recorded: CUPTI cannot be used", 1.0)]
+    if "gpu_counts" not in decoded:
+        return []
+    counts, gpu = decoded["gpu_counts"], tables["gpu"]
+    lost = counts["dropped"] + counts["over_budget"]
+    rows: list[Row] = [
+        ("gpu", "requested", counts["recorded"] + lost),
+        ("gpu", "recorded", counts["recorded"]),
+        ("gpu", "dropped: memory budget", counts["over_budget"]),
+        ("gpu", "dropped: by CUPTI, no buffer free", counts["dropped"]),
+        ("gpu", "buffers refused: memory budget", counts["refused_buffers"]),
+        ("gpu", "unfinished", counts["unfinished"]),
+        ("gpu", "of an unknown kind", counts["unknown"]),
+        ("gpu", "left out: launched outside the recording", counts["launched_outside"]),
+        ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= 2))),
+        ("gpu", "work without its launch", counts["without_launch"]),
+        ("gpu", "clock error_ns", counts["clock_error_ns"]),
+    ]
+    return rows + [
+        ("gpu", f"not available: {k}", 1) for k in decoded["gpu_source"]["missing_kinds"]
+    ]
+
+
+def gpu_metadata(decoded: dict[str, Any]) -> dict[str, Any]:
+    """What was used to collect, or why nothing was, and the devices."""
+    if decoded.get("gpu_refused"):
+        return {"gpu": {"unavailable": decoded["gpu_refused"]}}
+    if "gpu_source" not in decoded:
+        return {}
+    source = decoded["gpu_source"]
+    about = {
+        "library": source["library_path"],
+        "cupti_version": source["library_version"],
+        "clock": "recorder" if source["clock_is_ours"] else "converted",
+    }
+    properties = device_properties()
+    return {"gpu": about, **({"deviceProperties": properties} if properties else {})}
+
+
+def device_properties() -> list[dict[str, Any]]:
+    """The CUDA devices of the process, under the names that Kineto uses; empty without CUDA."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return []
+    return [
+        _properties(torch.cuda.get_device_properties(device), device)
+        for device in range(torch.cuda.device_count())
+    ]
+
+
+def _properties(device: Any, index: int) -> dict[str, Any]:
+    return {
+        "id": index,
+        "name": device.name,
+        "totalGlobalMem": device.total_memory,
+        "computeMajor": device.major,
+        "computeMinor": device.minor,
+        "maxThreadsPerMultiprocessor": device.max_threads_per_multi_processor,
+        "regsPerMultiprocessor": getattr(device, "regs_per_multiprocessor", 0),
+        "warpSize": getattr(device, "warp_size", 32),
+        "sharedMemPerBlock": getattr(device, "shared_memory_per_block", 0),
+        "sharedMemPerMultiprocessor": getattr(device, "shared_memory_per_multiprocessor", 0),
+        "numSms": device.multi_processor_count,
+    }

@@ -1,0 +1,92 @@
+"""Annotations as a device saw them: from the first to the last work launched inside, per stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.schema import EventKind
+from opscope.trace.table import ListColumn
+
+ANNOTATION = 4
+"""``gpu.kind`` of these spans."""
+
+_KEYS = ("annotation", "device_index", "context", "stream")
+
+
+def annotation_spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Any]:
+    """``gpu`` with a row per annotation and stream added, in order of start."""
+    spans = _spans(events, gpu)
+    if not len(spans["start_ns"]):
+        return gpu
+    added = len(spans["start_ns"])
+    start = np.concatenate([gpu["start_ns"], spans["start_ns"]])
+    # An annotation begins with its first work and stands before it.
+    is_work = np.arange(len(start)) < len(gpu["start_ns"])
+    order = np.lexsort((is_work, start))
+    merged: dict[str, Any] = {}
+    for name, values in gpu.items():
+        if isinstance(values, ListColumn):
+            merged[name] = _spread(values, order)
+            continue
+        fill = spans.get(name, -1 if name in ("capture", "peer_device", "launch") else 0)
+        if name == "wait_on_cuda_event_record_corr_id":
+            fill = -1
+        new = np.broadcast_to(np.asarray(fill, dtype=values.dtype), added)
+        merged[name] = np.concatenate([values, new])[order]
+    return merged
+
+
+def _spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    columns = _inside_annotations(events, gpu)
+    keys = np.stack([columns[name] for name in _KEYS], axis=1)
+    distinct, group = np.unique(keys, axis=0, return_inverse=True)
+    start = np.full(len(distinct), np.iinfo(np.int64).max, dtype=np.int64)
+    end = np.zeros(len(distinct), dtype=np.int64)
+    np.minimum.at(start, group.reshape(-1), columns["start_ns"])
+    np.maximum.at(end, group.reshape(-1), columns["end_ns"])
+    return {
+        "kind": np.full(len(distinct), ANNOTATION, dtype=np.uint8),
+        "name": events["name"][distinct[:, 0]],
+        "start_ns": start,
+        "duration_ns": end - start,
+        "device_type": np.ones(len(distinct), dtype=np.int8),
+        "device_index": distinct[:, 1],
+        "context": distinct[:, 2],
+        "stream": distinct[:, 3],
+    }
+
+
+def _inside_annotations(
+    events: dict[str, Any], gpu: dict[str, Any]
+) -> dict[str, npt.NDArray[np.int64]]:
+    """One row per piece of work and annotation around its launch."""
+    rows = np.flatnonzero((gpu["launch"] >= 0) & (gpu["kind"] <= 2))
+    parent, kind = events["parent"], events["kind"]
+    event = gpu["launch"][rows]
+    parts: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []
+    while len(rows):
+        found = kind[event] == EventKind.ANNOTATION
+        parts.append((rows[found], event[found]))
+        event = parent[event]
+        rows, event = rows[event >= 0], event[event >= 0]
+    empty = np.zeros(0, dtype=np.int64)
+    work = np.concatenate([empty, *(part[0] for part in parts)])
+    columns = {name: gpu[name][work].astype(np.int64) for name in ("start_ns", *_KEYS[1:])}
+    columns["annotation"] = np.concatenate([empty, *(part[1] for part in parts)])
+    columns["end_ns"] = columns["start_ns"] + gpu["duration_ns"][work]
+    return columns
+
+
+def _spread(column: ListColumn, order: npt.NDArray[Any]) -> ListColumn:
+    """The lists in a new order; rows past the end have none."""
+    lengths = np.zeros(len(order), dtype=np.int64)
+    lengths[: len(column)] = np.diff(column.offsets)
+    starts = np.append(column.offsets[:-1], np.zeros(len(order) - len(column), dtype=np.int64))
+    lengths, starts = lengths[order], starts[order]
+    offsets = np.zeros(len(order) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    shift = np.repeat(starts - offsets[:-1], lengths)
+    return ListColumn(offsets, column.values[shift + np.arange(offsets[-1])])

@@ -1,0 +1,213 @@
+"""Recording device activity, over a fake CUPTI that plays what a program does to the device."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
+from torch.profiler import ProfilerActivity, record_function
+
+import opscope
+from opscope.recording.gpu_library import set_up_gpu
+from opscope.trace.load import load
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+
+BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+
+
+@pytest.fixture(scope="module")
+def library() -> str:
+    folders = header_folders()
+    if not folders:
+        pytest.skip("no CUPTI headers: `make install` gets them")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a real one: see tests/gpu")
+    return str(build_fake(folders[sorted(folders)[0]]))
+
+
+@pytest.fixture
+def fake(library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupti]:
+    monkeypatch.setenv("OPSCOPE_CUPTI", library)
+    set_up_gpu.cache_clear()
+    fake = FakeCupti(library)
+    fake.reset()
+    yield fake
+    fake.reset()
+    set_up_gpu.cache_clear()
+
+
+def rows(trace: Trace, kind: int) -> list[int]:
+    return [
+        row for row in range(len(trace.table("gpu"))) if trace.table("gpu")["kind"][row] == kind
+    ]
+
+
+def name(trace: Trace, row: int) -> str:
+    return trace.names[trace.table("gpu")["name"][row]]
+
+
+def around(trace: Trace, event: int) -> list[str]:
+    found = []
+    while event >= 0:
+        found.append(trace.event_name(event))
+        event = int(trace.events["parent"][event])
+    return found
+
+
+def ledger(trace: Trace) -> dict[str, float]:
+    table = trace.table("ledger")
+    entries = zip(table["source"], table["what"], table["value"], strict=True)
+    return {what: value for source, what, value in entries if source == "gpu"}
+
+
+class LaunchingLinear(torch.nn.Linear):
+    """A layer whose forward also launches a kernel, as one on a device would."""
+
+    fake: FakeCupti
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result = super().forward(x)
+        with record_function("launching"):
+            self.fake.launch("_Z6linearPf", duration_ns=5000)
+        return result
+
+
+def test_work_is_linked_to_what_ran_around_its_launch(fake: FakeCupti) -> None:
+    layer = LaunchingLinear(2, 2)
+    layer.fake = fake
+    with opscope.profile(activities=BOTH, with_modules=True) as prof:
+        layer(torch.ones(1, 2))
+        fake.copy(4096)
+        fake.fill(64, stream=9)
+    trace = prof.trace
+    kernel, copy, fill = rows(trace, 0)[0], rows(trace, 1)[0], rows(trace, 2)[0]
+    gpu = trace.table("gpu")
+    assert name(trace, kernel) == "linear(float*)"
+    assert around(trace, gpu["launch"][kernel])[:3] == [
+        "cudaLaunchKernel",
+        "launching",
+        "nn.Module: LaunchingLinear_0",
+    ]
+    assert name(trace, copy) == "Memcpy HtoD (Pinned -> Device)"
+    assert gpu["size_bytes"][copy] == 4096
+    assert name(trace, fill) == "Memset (Device)"
+    assert gpu["stream"][fill] == 9
+    assert gpu.lists("grid")[kernel] == [128, 2, 1]
+    assert trace.events["kind"][gpu["launch"][copy]] == EventKind.RUNTIME_CALL
+    launched = gpu["launch"] >= 0
+    starts = trace.events["start_ns"][gpu["launch"][launched]]
+    assert (gpu["start_ns"][launched] >= starts).all()
+
+
+def test_annotations_span_their_work_per_stream(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as prof, record_function("outer"):
+        with record_function("inner"):
+            fake.launch("first", stream=7, duration_ns=1000)
+        fake.launch("second", stream=7, duration_ns=1000)
+        fake.launch("other", stream=8, duration_ns=1000)
+    trace = prof.trace
+    gpu = trace.table("gpu")
+    spans = {(name(trace, row), int(gpu["stream"][row])): row for row in rows(trace, 4)}
+    kernels = {name(trace, row): row for row in rows(trace, 0)}
+    assert set(spans) == {("outer", 7), ("inner", 7), ("outer", 8)}
+    outer = spans["outer", 7]
+    assert gpu["start_ns"][outer] == gpu["start_ns"][kernels["first"]]
+    end = gpu["start_ns"][outer] + gpu["duration_ns"][outer]
+    assert end == gpu["start_ns"][kernels["second"]] + gpu["duration_ns"][kernels["second"]]
+
+
+def test_replayed_graphs_know_where_they_were_captured(fake: FakeCupti) -> None:
+    # GIVEN a graph captured in one recording
+    with opscope.profile(activities=BOTH, record_shapes=True) as first:
+        with record_function("capturing"):
+            node = fake.capture_node()
+        copy = fake.instantiate_node(node)
+        fake.launch_graph({copy: "in_graph"})
+    # WHEN it is replayed in another
+    with opscope.profile(activities=BOTH) as second:
+        fake.launch_graph({copy: "in_graph"})
+    # THEN the first points to the event, and both know the node
+    trace = first.trace
+    kernel = rows(trace, 0)[0]
+    assert trace.event_name(trace.table("gpu")["capture"][kernel]) == "capturing"
+    assert around(trace, trace.table("gpu")["launch"][kernel]) == ["cudaGraphLaunch"]
+    assert second.trace.table("gpu_graph_nodes")["node"].tolist() == [node]
+    assert second.trace.table("gpu")["graph_node"].tolist() == [node]
+    assert second.trace.table("gpu")["capture"].tolist() == [-1]
+
+
+def test_losses_are_in_the_ledger(fake: FakeCupti) -> None:
+    fake.set("missing_kind", 17)
+    with opscope.profile(activities=BOTH) as prof:
+        for _ in range(5):
+            fake.launch("k")
+    counts = ledger(prof.trace)
+    assert counts["requested"] == counts["recorded"] == 10
+    assert counts["work"] == 5
+    assert counts["work without its launch"] == 0
+    assert counts["not available: overhead"] == 1
+    assert counts["dropped: by CUPTI, no buffer free"] == 0
+
+
+def test_recording_goes_on_without_a_usable_cupti(
+    fake: FakeCupti, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake.set("subscribe_error", 39)
+    with opscope.profile(activities=BOTH) as prof:
+        torch.ones(2).add(1)
+        fake.launch("k")
+    assert "aten::add" in [prof.trace.event_name(row) for row in range(len(prof.trace.events))]
+    assert len(prof.trace.table("gpu")) == 0
+    assert "another profiler is using CUPTI" in capfd.readouterr().err
+    assert ledger(prof.trace) == {"not recorded: CUPTI cannot be used": 1.0}
+    assert "another profiler" in prof.trace.metadata["gpu"]["unavailable"]
+
+
+def test_nothing_is_collected_between_recordings(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as first:
+        fake.launch("one")
+    assert fake.count("kinds") == 0
+    fake.launch("between")
+    assert len(rows(first.trace, 0)) == 1
+    assert fake.count("subscribed") == 0
+    with opscope.profile(activities=BOTH) as second:
+        fake.launch("two")
+    assert [name(second.trace, row) for row in rows(second.trace, 0)] == ["two"]
+
+
+def test_files_keep_device_tables(fake: FakeCupti, tmp_path: os.PathLike[str]) -> None:
+    with opscope.profile(activities=BOTH) as prof:
+        fake.launch("k")
+        fake.allocate(4096, 128)
+        fake.overhead(100)
+    folder = f"{tmp_path}/x.opscope"
+    prof.trace.save(folder)
+    again = load(folder)
+    for table in ("gpu", "runtime_calls", "gpu_memory", "gpu_overheads"):
+        before, after = prof.trace.table(table), again.table(table)
+        assert len(before) == len(after) > 0
+        for column in before.schema.columns:
+            if not column.dtype.startswith("list"):
+                assert before[column.name].tolist() == after[column.name].tolist()
+    chrome = f"{tmp_path}/x.json"
+    prof.export_chrome_trace(chrome)
+    with open(chrome, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    assert {"cuda_runtime", "kernel", "ac2g"} <= {event.get("cat") for event in events}
+
+
+def test_averages_have_device_time(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as prof:
+        with record_function("step"):
+            fake.launch("k", duration_ns=7000)
+        fake.launch("k", duration_ns=5000)
+    averages = {entry.key: entry for entry in prof.key_averages()}
+    assert averages["k"].self_device_time_total == pytest.approx(12.0, abs=0.01)
+    assert averages["k"].count == 2
+    assert averages["step"].device_time_total == pytest.approx(7.0, abs=0.01)
+    assert "Self CUDA" in prof.key_averages().table()
