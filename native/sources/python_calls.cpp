@@ -95,11 +95,23 @@ void enter_optimizer(PythonThreadCache& cache, uint64_t key, int32_t offset) {
   Py_DECREF(self);
 }
 
+// How many of opscope's own functions are running, inside the program if that runs in one of them.
+// One that opened a window still calls others before it returns.
+uint32_t hidden_depth(PythonThreadCache& cache, RunningFrame frame) {
+  uint32_t depth = 0;
+  for (; frame; frame = frame.caller()) {
+    const uint32_t id = frame_of(cache, frame.code());
+    if (id == kProgramFrame) break;
+    depth += id == kHiddenFrame;
+  }
+  return depth;
+}
+
 // The hooks were away: what ended meanwhile is still on the stack. A C function is running if
 // something is that it called.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
   cache.installation = PythonCalls::instance().installation();
-  cache.hidden = 0;
+  cache.hidden = hidden_depth(cache, frame);
   if (cache.log.depth() == 0) return;
   std::unordered_set<uint64_t> running;
   for (; frame; frame = frame.caller()) running.insert(key_of(frame, frame.code()));
@@ -174,20 +186,20 @@ void publish_call(ThreadLog& log, Record* record) {
 }
 
 void python_enter(PyCodeObject* code, RunningFrame frame) {
-  PythonThreadCache* cache = begin_event(frame);
+  const RunningFrame caller = frame.caller();
+  PythonThreadCache* cache = begin_event(caller);
   if (cache == nullptr) return;
   PyObject* const module = cache->module;
   cache->module = nullptr;
   const uint32_t id = frame_of(*cache, code);
   if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
-    const int32_t offset = instruction_of(frame.caller());
-    return publish_call(cache->log,
-                        open_call(cache->log, RecordKind::kPythonCall, key_of(frame, code), id, offset));
+    return publish_call(cache->log, open_call(cache->log, RecordKind::kPythonCall, key_of(frame, code), id,
+                                              instruction_of(caller)));
   }
   if (id == kHiddenFrame) ++cache->hidden;
   if (id == kProgramFrame) cache->hidden = 0;
   if (cache->hidden != 0 || id == kProgramFrame) return;
-  const int32_t offset = instruction_of(frame.caller());
+  const int32_t offset = instruction_of(caller);
   if (id == kModuleFrame) enter_module(*cache, module, key_of(frame, code), offset);
   if (id == kOptimizerFrame) enter_optimizer(*cache, key_of(frame, code), offset);
 }
