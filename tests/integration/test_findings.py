@@ -1,0 +1,122 @@
+"""Findings of real torch programs; and torch's own matchers, on our events and on torch's."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import opscope  # noqa: E402
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "anti_patterns.py"
+EVERYTHING = {
+    "record_shapes": True, "profile_memory": True, "with_stack": True, "with_modules": True,
+}  # fmt: skip
+
+
+def line_of(text):
+    """The line of this file that holds ``text``, here excepted."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if text in line and "line_of" not in line)
+
+
+def step(network, optimizer, images):
+    optimizer.zero_grad(set_to_none=False)
+    network(images).sum().backward()
+    optimizer.step()
+
+
+@pytest.fixture(scope="module")
+def findings():
+    layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten()]
+    network = torch.nn.Sequential(*layers, torch.nn.Linear(4 * 36, 5))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.1, foreach=False)
+    loader = torch.utils.data.DataLoader(torch.randn(16, 3, 8, 8), batch_size=4)
+    step(network, optimizer, torch.randn(4, 3, 8, 8))
+    with opscope.profile(**EVERYTHING) as profile:
+        for images in loader:  # loads here
+            step(network, optimizer, images)
+        table = torch.empty(20, 20)
+        for row in range(20):
+            table.select(0, row).fill_(row)  # indexes here
+        half = torch.randn(7, 9, dtype=torch.bfloat16)
+        torch.mm(half, half.t())  # odd sizes here
+        gc.collect()
+    return profile.trace.findings()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "occurrences", "where"),
+    [
+        ("single-tensor-optimizer", 4, "    optimizer.step()"),
+        ("gradients-set-to-zero", 4, "    optimizer.zero_grad(set_to_none=False)"),
+        ("convolution-bias-before-batch-norm", 4, "    network(images).sum()"),
+        ("for-loop-indexing", 1, "  # indexes here"),
+        ("unaligned-matmul", 1, "  # odd sizes here"),
+    ],
+)
+def test_mistakes_are_found_at_their_lines(findings, pattern, occurrences, where):
+    finding = findings[pattern]
+    assert finding.occurrences == occurrences
+    assert finding.places[0].line == line_of(where)
+    assert Path(finding.places[0].file).name == Path(__file__).name
+    assert finding.place_note == ""
+    assert 0 < finding.time_ns <= findings.wall_ns
+
+
+def test_collections_are_found(findings):
+    assert findings["garbage-collections"].occurrences >= 1
+
+
+def test_savings_are_shares_of_the_recording_and_come_largest_first(findings):
+    saved = [finding.saved_ns or 0 for finding in findings]
+    assert saved == sorted(saved, reverse=True)
+    assert all(0 <= one <= findings.wall_ns for one in saved)
+
+
+def test_a_program_without_mistakes_has_none_of_them():
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3, bias=False), torch.nn.BatchNorm2d(4), torch.nn.Flatten(),
+        torch.nn.Linear(4 * 36, 5),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.1, fused=True)
+    with opscope.profile(**EVERYTHING) as profile:
+        for _ in range(3):
+            optimizer.zero_grad()
+            network(torch.randn(4, 3, 8, 8)).sum().backward()
+            optimizer.step()
+    absent = profile.trace.findings().absent
+    assert {
+        "single-tensor-optimizer", "gradients-set-to-zero", "for-loop-indexing",
+        "convolution-bias-before-batch-norm", "unaligned-matmul", "repeated-conversions",
+    } <= set(absent)  # fmt: skip
+
+
+def test_a_saving_can_be_measured():
+    half = torch.randn(7, 9, dtype=torch.bfloat16)
+    with opscope.profile(record_shapes=True) as profile:
+        torch.mm(half, half.t())
+    derived, measured = (
+        profile.trace.findings(benchmark=how)["unaligned-matmul"] for how in (False, True)
+    )
+    assert derived.saved_ns is None and not derived.measured
+    assert measured.measured and 0 <= measured.saved_ns <= measured.time_ns
+
+
+def test_torchs_matchers_find_the_same_on_our_events():
+    found = {}
+    for profiler in ("torch", "opscope"):
+        done = subprocess.run(
+            [sys.executable, PROGRAM, profiler], capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        found[profiler] = json.loads(done.stdout)
+    assert found["opscope"] == found["torch"]
+    assert found["torch"]["OptimizerSingleTensorPattern"][0]
+    assert found["torch"]["ForLoopIndexingPattern"][0]
