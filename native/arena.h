@@ -117,7 +117,13 @@ class Arena {
   bool continue_payload(size_t count) {
     if (count + kLinkWords > ArenaBlock::kWords) return false;
     uint64_t* link = next_;
+    const bool is_empty = next_ == start_ && tail_ == start_block_;
     if (!add_block()) return false;
+    if (is_empty) {  // it starts in the new block instead: a reader takes the first word as it is
+      start_ = next_;
+      start_block_ = tail_;
+      return true;
+    }
     link[0] = make_tag(Tag::kContinued);
     link[1] = reinterpret_cast<uintptr_t>(tail_->words);
     return true;

@@ -211,6 +211,27 @@ TEST(a_payload_larger_than_a_block_goes_on_in_the_next) {
   CHECK_SAME(numbers_at(cursor.at(after), 2), std::vector<uint64_t>{9, 10});
 }
 
+TEST(a_payload_whose_first_entry_does_not_fit_starts_in_the_next_block) {
+  BlockPool pool;
+  Arena arena(pool);
+  std::vector<uint32_t> positions;
+  constexpr size_t kWords = 1000;  // all of a payload, asked for at once
+  for (uint64_t i = 0; i < 50; ++i) {
+    CHECK(arena.begin());
+    uint64_t* word = arena.reserve(kWords);
+    word[0] = i;
+    word[kWords - 1] = ~i;
+    arena.advance(kWords);
+    positions.push_back(arena.commit());
+  }
+  ArenaCursor cursor(arena);
+  for (uint64_t i = 0; i < positions.size(); ++i) {
+    const uint64_t* word = cursor.at(positions[i]);
+    CHECK_SAME(word[0], i);
+    CHECK_SAME(word[kWords - 1], ~i);
+  }
+}
+
 TEST(a_cancelled_payload_leaves_nothing_behind) {
   BlockPool pool;
   Arena arena(pool);
