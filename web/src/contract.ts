@@ -141,7 +141,7 @@ export interface MemoryDevice {
   peakBytes: number;
   peakTime: number;
   knownAtPeak: number; // bytes of the peak whose allocation was recorded
-  groups: Record<"operator" | "phase" | "module", MemoryGroup[]>;
+  groups: Record<"category" | "operator" | "phase" | "module", MemoryGroup[]>;
   blocks: MemoryBlock[]; // the largest that were alive at the peak
 }
 

@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from opscope.analysis.listing import Listing
 from opscope.analysis.memory_over_time import MemoryOverTime, memory_over_time
+from opscope.analysis.peak_memory import memory_at_peak
 from opscope.analysis.phases import PHASE_NAMES, find_phases
+from opscope.errors import UsageError
 from opscope.report.shown_text import shown
 from opscope.report.span_section import Spans
 from opscope.trace.schema import EventKind
@@ -40,6 +42,7 @@ def _device(trace: Trace, listing: Listing, spans: Spans, memory: MemoryOverTime
         "peakTime": memory.peak_ns - spans.start_ns,
         "knownAtPeak": int(size.sum()),
         "groups": {
+            "category": _groups(_purposes(trace, memory), size),
             "operator": _groups(holders, size),
             "phase": _groups(_phases(trace, event), size),
             "module": _groups(_modules(trace, listing, event), size),
@@ -59,6 +62,19 @@ def _groups(names: list[str], size: npt.NDArray[np.int64]) -> list[dict[str, Any
         total[1] += 1
     ranked = sorted(totals.items(), key=lambda item: -item[1][0])[:MOST_GROUPS]
     return [{"name": shown(name), "bytes": b, "blocks": n} for name, (b, n) in ranked]
+
+
+def _purposes(trace: Trace, memory: MemoryOverTime) -> list[str]:
+    """What each block that was alive was for: activation, gradient, ...; empty if unknown."""
+    nothing = [""] * len(memory.alive)
+    if not len(trace.table("tensors")):
+        return nothing
+    try:
+        peak = memory_at_peak(trace, memory.device.lower().replace(" ", ":"))
+    except UsageError:
+        return nothing
+    known = dict(zip(peak.blocks.allocation.tolist(), peak.blocks.category, strict=True))
+    return [known.get(row, "") for row in memory.alive.tolist()]
 
 
 def _phases(trace: Trace, event: npt.NDArray[np.int64]) -> list[str]:

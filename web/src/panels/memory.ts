@@ -70,6 +70,8 @@ function devicePicker(
   return select;
 }
 
+const PURPOSE = "What for";
+
 function explain(device: MemoryDevice): string {
   const top = device.groups.operator[0];
   if (!top) return "What held it was allocated before the recording began.";
@@ -80,7 +82,12 @@ function explain(device: MemoryDevice): string {
       ? ` ${formatBytes(before)} had been allocated before the recording.`
       : "";
   const blocks = top.blocks === 1 ? "one block" : `${formatCount(top.blocks)} blocks`;
-  return `${blocks[0].toUpperCase()}${blocks.slice(1)} from ${top.name || "outside operators"} held most, ${formatBytes(top.bytes)} (${share}).${rest}`;
+  return `${blocks[0].toUpperCase()}${blocks.slice(1)} from ${top.name || "outside operators"} held most, ${formatBytes(top.bytes)} (${share}).${purpose(device)}${rest}`;
+}
+
+function purpose({ groups, peakBytes }: MemoryDevice): string {
+  const top = groups.category.find((group) => group.name && group.name !== "unknown");
+  return top ? ` ${formatShare(top.bytes / peakBytes)} of the peak is for: ${top.name}.` : "";
 }
 
 function showPeak(state: State, device: MemoryDevice): void {
@@ -197,6 +204,7 @@ function markPeak(u: uPlot, device: MemoryDevice, accent: string, text: string):
 function peakTables(state: State, device: MemoryDevice): HTMLElement {
   const host = element("div", { class: "panel-fill" });
   const choices: [string, () => HTMLElement][] = [
+    ["category", () => groupTable(state, device, device.groups.category, PURPOSE)],
     ["operator", () => groupTable(state, device, device.groups.operator, "Operator")],
     ["phase", () => groupTable(state, device, device.groups.phase, "Part of the step")],
     ["module", () => groupTable(state, device, device.groups.module, "Module")],
@@ -229,7 +237,7 @@ function groupTable(state: State, device: MemoryDevice, groups: MemoryGroup[], t
     rows: groups.length,
     sortBy: "bytes",
     placeholder: `Filter`,
-    onPick: (row) => state.setSearch(groups[row].name, true),
+    onPick: (row) => title !== PURPOSE && state.setSearch(groups[row].name, true),
     columns: [
       {
         key: "name",
