@@ -1,0 +1,85 @@
+"""torch.profiler's memory profile under the switch: torch's class, from columns."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.profiler._memory_profiler import MemoryProfile  # noqa: E402
+
+import opscope.drop_in  # noqa: E402
+from support.memory_programs import PROGRAMS  # noqa: E402
+
+EVERYTHING = {"record_shapes": True, "profile_memory": True, "with_stack": True}
+
+
+@pytest.fixture(scope="module", params=["sgd_from_the_first_step", "accumulated_gradients"])
+def both(request):
+    """The profile from columns, and torch's own code over the same recording."""
+    torch.manual_seed(0)
+    program = PROGRAMS[request.param]()
+    gc.collect()
+    with opscope.drop_in.install():
+        with torch.profiler.profile(**EVERYTHING) as prof:
+            program()
+        yield prof._memory_profile(), MemoryProfile(prof.profiler.kineto_results)
+
+
+def test_the_timeline_is_the_same_to_the_last_object(both):
+    ours, theirs = both
+
+    assert isinstance(ours, MemoryProfile)
+    assert len(ours.timeline) > 10
+    assert ours.timeline == theirs.timeline
+
+
+def test_categories_are_the_same(both):
+    ours, theirs = both
+
+    expected = theirs._category_snapshot()
+    found = ours._category_snapshot()
+
+    assert found == expected
+    assert len({category for category in found.values() if category is not None}) > 1
+
+
+def test_what_is_not_made_from_columns_is_torchs_own(both):
+    ours, theirs = both
+
+    assert len(ours._data_flow_graph.flow_nodes) == len(theirs._data_flow_graph.flow_nodes) > 5
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = ours.nonsense
+
+
+def test_the_methods_of_torchs_profiler_write_the_same_files(tmp_path):
+    program = PROGRAMS["sgd_from_the_first_step"]()
+    with opscope.drop_in.install(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls these methods deprecated
+        with torch.profiler.profile(**EVERYTHING) as prof:
+            program()
+        prof.export_memory_timeline(str(tmp_path / "torch.json"), device="cpu")
+        trace = prof.profiler.kineto_results.trace
+    trace.export("memory-timeline", tmp_path / "opscope.json")
+
+    text = (tmp_path / "torch.json").read_text()
+    assert len(text) > 1000
+    assert (tmp_path / "opscope.json").read_text() == text
+
+
+def test_missing_options_are_named_in_torchs_words():
+    with opscope.drop_in.install():
+        with torch.profiler.profile(profile_memory=True) as prof:
+            torch.ones(1)
+        with pytest.raises(ValueError, match="record_shapes=True, with_stack=True required"):
+            prof._memory_profile()
+
+
+def test_a_profile_of_torchs_own_recorder_stays_torchs():
+    with torch.profiler.profile(**EVERYTHING) as prof:
+        torch.ones(1).add(1)
+    with opscope.drop_in.install():
+        assert type(prof._memory_profile()) is MemoryProfile
