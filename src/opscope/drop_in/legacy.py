@@ -14,6 +14,7 @@ from opscope.tree.arguments import Arguments
 from opscope.tree.links import thread_numbers
 
 _CPU = 0
+_ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,10 @@ class LegacyRecord:
 
     def sequence_nr(self) -> int:
         """Shared by forward and backward; -1 none."""
+        # The engine's own spans have none in torch either, and get that of what they evaluate from
+        # the recorder; the legacy profiler never did that.
+        if self.name().startswith(_ENGINE_PREFIX):
+            return -1
         return self._column("sequence_number", -1)
 
     def scope(self) -> int:
