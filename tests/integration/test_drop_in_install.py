@@ -1,5 +1,6 @@
 """The switch itself: what it reaches, that it leaves nothing behind, and how programs are run."""
 
+import gc
 import subprocess
 import sys
 import types
@@ -139,6 +140,17 @@ def test_switching_warns_of_nothing():
         warnings.simplefilter("error")
         with opscope.drop_in.install():
             pass
+
+
+def test_classes_derived_from_torchs_before_the_switch_are_warned_of():
+    class Derived(torch.profiler.ExecutionTraceObserver):
+        pass
+
+    with pytest.warns(UserWarning, match=r"Derived: derived from .* Call opscope.drop_in.install"):
+        opscope.drop_in.install()
+    opscope.drop_in.uninstall()
+    del Derived
+    gc.collect()  # a class is part of a cycle: the next switch would still see it
 
 
 # -- python -m opscope.drop_in ---------------------------------------------------------------------

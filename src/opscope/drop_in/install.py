@@ -67,6 +67,7 @@ def install() -> Installed:
                 _restore()
                 raise
             _installed = found
+            _warn_of_subclasses(found.originals)
     return Installed()
 
 
@@ -119,6 +120,25 @@ def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleT
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if id(value) in values and values[id(value)][0] is value:
                 yield module, name, value
+
+
+def _warn_of_subclasses(originals: dict[int, tuple[Any, Any]]) -> None:
+    """Say which classes were derived from torch's own before the switch, and stay so."""
+    children: list[type] = []
+    for original, _ in originals.values():
+        if isinstance(original, type):
+            children += type.__subclasses__(original)
+    derived = sorted(
+        f"{child.__module__}.{child.__qualname__}"
+        for child in children
+        if child.__module__.partition(".")[0] not in ("torch", "opscope")
+    )
+    if derived:
+        warnings.warn(
+            f"{', '.join(derived)}: derived from a class of torch's profiler before opscope took "
+            "its place, and stays torch's. Call opscope.drop_in.install() before importing it.",
+            stacklevel=3,
+        )
 
 
 def _refuse_while_torch_profiles() -> None:
