@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 import opscope
 
@@ -358,3 +359,30 @@ def test_build_in_a_cache_that_cannot_be_written(tmp_path):
     assert done.returncode == 1
     assert "OPSCOPE_CACHE" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_only_collects_garbage_while_it_is_recorded(execute):
+    recorded = execute("import torch, gc\ngc.collect()\n")
+    assert recorded.code == 0
+    assert "ran no torch operator" in recorded.err and "Traceback" not in recorded.err
+    assert len(recorded.trace().events) > 0
+
+
+def test_a_table_that_cannot_be_made_costs_no_recording(monkeypatch, tmp_path, capfd):
+    from opscope.cli import recording_session
+    from opscope.cli.console import Messages
+    from opscope.cli.destination import Destination
+    from opscope.cli.run_options import RunOptions
+
+    def fail(trace, **options):
+        raise RuntimeError("no table today")
+
+    monkeypatch.setattr(recording_session, "find_top_operators", fail)
+    files = Destination(tmp_path / "kept.opscope")
+    session = recording_session.RecordingSession(RunOptions(), files, Messages(animated=False))
+    monkeypatch.setenv("OPSCOPE_DROP_IN", "0")
+    session.begin()
+    torch.ones(1)
+    session.finish()
+    assert "no table today" in capfd.readouterr().err
+    assert "aten::ones" in names_in(opscope.load(tmp_path / "kept.opscope"))

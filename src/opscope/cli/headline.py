@@ -5,19 +5,19 @@ from __future__ import annotations
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli.finding_formats import place_text, saving_text, state_of
-from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
+from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators
 from opscope.trace.trace import Trace
 
 _MOST_NAMES = 3
 
 
 def headline(trace: Trace) -> list[str]:
-    """Two lines; none for a trace without events."""
-    return [_most_time(trace), _first_finding(trace)] if len(trace.events) else []
-
-
-def _most_time(trace: Trace) -> str:
+    """Two lines; none for a trace without operators."""
     top = find_top_operators(trace, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
+    return [_most_time(top), _first_finding(trace)] if top.rows else []
+
+
+def _most_time(top: TopOperators) -> str:
     total = max(top.total_cpu_ns, 1)
     names = [f"{row['name']} {share_text(row['cpu_self_ns'] / total)}" for row in top.rows]
     return f"most time: {', '.join(names)} of {time_text(top.total_cpu_ns)}"

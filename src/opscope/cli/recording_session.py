@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,8 @@ class RecordingSession:
 
     def _keep(self, trace: Trace, destination: Destination) -> None:
         """Write one trace to its files, and show it."""
-        self._show(trace)
+        with self._said_if_failing("table"):
+            self._show(trace)
         # Each rank says which it is: a program need not have formed a process group to be one.
         save = functools.partial(trace.save, rank=self._rank)
         saved = self._write("trace", save, destination.trace)
@@ -124,8 +126,9 @@ class RecordingSession:
             self._write("Chrome trace", write_chrome, destination.chrome)
         if destination.report is not None:
             self._write("report", functools.partial(write_report, trace), destination.report)
-        for line in headline(trace) if self._rank in (None, 0) else ():
-            self._messages.say(line)
+        with self._said_if_failing("summary"):
+            for line in headline(trace) if self._rank in (None, 0) else ():
+                self._messages.say(line)
         if saved is not None:
             rank = "" if self._rank is None else f" --rank {self._rank}"
             self._messages.say(f"look closer with `opscope summary {saved}{rank}`")
@@ -143,11 +146,19 @@ class RecordingSession:
         self._messages.say(f"{what} written to {written}")
         return written
 
+    @contextlib.contextmanager
+    def _said_if_failing(self, what: str) -> Iterator[None]:
+        """What was recorded matters more than how it looks."""
+        try:
+            yield
+        except Exception as error:
+            self._messages.fail(f"The {what} could not be made: {error}")
+
     def _show(self, trace: Trace) -> None:
         options = self._options
-        if len(trace.events) == 0:
+        top = find_top_operators(trace, sort_by=options.sort_by, row_limit=options.row_limit)
+        if not top.rows:
             self._messages.fail("The program ran no torch operator while it was recorded.")
         elif options.table and self._rank in (None, 0):
-            top = find_top_operators(trace, sort_by=options.sort_by, row_limit=options.row_limit)
             self._messages.show(as_table(top, self._messages.width)[0])
         self._messages.say(describe_completeness(trace))

@@ -61,6 +61,11 @@ def summary(
             "runs torch operators."
         )
     top = find_top_operators(loaded, sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape)
+    if not top.rows:
+        raise TraceFormatError(
+            f"{trace} holds no operator, so there is nothing to summarise; its events are of "
+            "other kinds (`opscope sql` shows them). Record a program that runs torch operators."
+        )
     _print(top, format, loaded)
 
 

@@ -38,7 +38,9 @@ def as_table(top: TopOperators, width: int) -> tuple[Table, list[str]]:
     """
     titles = ["Name", *(["Input shapes"] if _has_shapes(top) else [])]
     rows = [_cells(top, row) for row in top.rows]
-    columns = list(zip(titles + _headings(top), zip(*rows, strict=True), strict=True))
+    headings = titles + _headings(top)
+    cells_of = zip(*rows, strict=True) if rows else [()] * len(headings)
+    columns = list(zip(headings, cells_of, strict=True))
     left, numbers = columns[: len(titles)], columns[len(titles) :]
     needed = _width([(title, tuple(c[:_NARROWEST] for c in cells)) for title, cells in left])
     left_out = []

@@ -176,3 +176,10 @@ def test_sections_have_stable_keys_and_bounded_length(command_line, tmp_path):
     markdown = command_line("summary", tmp_path / "modules.opscope", "--format", "md").out
     assert "## Findings" in markdown
     assert "| Layer_0 | 1 | 60.0 µs | 0 ns | 60.0 µs |" in markdown
+
+
+def test_a_trace_without_operators_is_not_a_success(command_line, tmp_path):
+    pause = span("Python GC", 0, 10, kind=EventKind.GC_PAUSE)
+    build_trace([pause]).save(tmp_path / "pause.opscope")
+    outcome = command_line("summary", tmp_path / "pause.opscope")
+    assert "holds no operator" in outcome.complaint and "opscope sql" in outcome.complaint
