@@ -15,7 +15,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint typecheck format format-check bench native-test gpu-test web-test \
+.PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test web-test \
   report-page browser package-test clean
 
 help: ## List these commands
@@ -28,6 +28,9 @@ demo: install ## Profile the training of a small network, and show where its tim
 	$(BIN)/opscope run --schedule 4,1,12,1 --shapes --modules --memory --stack --table \
 	  --output demo-out/train_digits.opscope --chrome demo-out/train_digits.json \
 	  --report demo-out/train_digits.html examples/train_digits.py
+
+images: demo browser ## Make the pictures of the README from what the demo wrote
+	$(BIN)/python docs/images/make_images.py demo-out
 
 test: install ## Run the tests
 	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)

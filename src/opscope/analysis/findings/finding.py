@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.findings.sites import Place
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.trace.html_table import html_table
 
 Values = npt.NDArray[np.int64]
 Severity = Literal["high", "medium", "low"]
@@ -136,6 +138,24 @@ class Findings:
             if finding.id == which:
                 return finding
         raise KeyError(which)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [
+                finding.title,
+                "unknown" if finding.saved_ns is None else time_text(finding.saved_ns),
+                "" if finding.saved_share is None else share_text(finding.saved_share),
+                f"{finding.occurrences:,}",
+                str(finding.places[0]) if finding.places else "",
+            ]
+            for finding in self.found
+        ]
+        note = (
+            f"{len(self.absent)} more patterns were looked for in vain; {len(self.unchecked)} need "
+            "something that was not recorded (.unchecked says what)."
+        )
+        columns = ("what to change", "saves", "share", "times", "where")
+        return html_table("opscope: findings", columns, rows, note)
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""

@@ -387,6 +387,17 @@ def test_those_that_save_most_come_first_and_json_has_all():
         findings["no such"]
 
 
+def test_notebooks_show_them_as_text_alone():
+    spans = [
+        span("<b>", 0, 500, kind=EventKind.MODULE_CALL, module="<b>_0"),
+        span("gc", 10, 60, kind=EventKind.GC_PAUSE),
+    ]
+    html = find_findings(build_trace(spans))._repr_html_()
+    assert "Garbage collections interrupt the program" in html
+    assert "50.0 µs" in html
+    assert "&lt;b&gt;</td>" in html
+
+
 def test_an_empty_trace_has_none():
     findings = find_findings(Trace({}, Names.from_strings([])))
     assert len(findings) == 0

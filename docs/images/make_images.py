@@ -1,0 +1,52 @@
+"""Make the pictures of the README from what `make demo` wrote; `make images` runs this.
+
+    python docs/images/make_images.py demo-out
+
+Needs playwright and a Chromium in PATH.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+from pathlib import Path
+from unittest import mock
+
+from playwright.sync_api import sync_playwright
+from rich.console import Console
+
+from opscope.cli import main, summary
+
+IMAGES = Path(__file__).parent
+WIDTH = 118
+
+
+def picture_of_report(page_file: Path) -> None:
+    """The overview of the report, at the width of a laptop."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        page.goto(page_file.resolve().as_uri())
+        page.wait_for_selector("#opscope[data-ready=true]")
+        page.screenshot(path=IMAGES / "report.png")
+        page.click("[data-tab=findings]")
+        page.screenshot(path=IMAGES / "findings.png")
+        browser.close()
+
+
+def picture_of_summary(trace: Path) -> None:
+    """What `opscope summary` prints on a terminal."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    with mock.patch.object(summary, "console_for", lambda _stream: console):
+        main(["summary", str(trace), "--row-limit", "8"])
+    title = f"opscope summary {trace.name}"
+    console.save_svg(str(IMAGES / "summary.svg"), title=title)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    picture_of_report(folder / "train_digits.html")
+    picture_of_summary(folder / "train_digits.opscope")
