@@ -49,7 +49,8 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _application() -> typer.Typer:
+def build_application() -> typer.Typer:
+    """All commands, as typer has them."""
     application = typer.Typer(
         name="opscope",
         help="Record what a PyTorch program does, and see where its time went.",
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: 0; 2 for a usage error; otherwise the error's exit code. ``opscope run`` ends
             as the program it ran.
     """
-    command = typer.main.get_command(_application())
+    command = typer.main.get_command(build_application())
     try:
         outcome = command.main(
             args=None if arguments is None else list(arguments),

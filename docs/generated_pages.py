@@ -1,0 +1,13 @@
+"""Pages of the site that are made of the code, so that they cannot be out of date."""
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from opscope.cli.reference import command_line
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the page about the command line."""
+    page = File.generated(config, "reference/command-line.md", content=command_line())
+    files.append(page)
+    return files

@@ -1,0 +1,69 @@
+"""The programs and commands in a page of the documentation, and running them."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.cli import main
+
+_FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the file it is to be written to (or ""), its text."""
+
+    language: str
+    title: str
+    text: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """In order."""
+    found = _FENCE.findall(page.read_text(encoding="utf-8"))
+    return [Block(*parts) for parts in found]
+
+
+def commands_of(block: Block) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a console block, with the lines that the page shows of its output."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, *shown = part.rstrip("\n").split("\n")
+        yield command, shown
+
+
+def run_command(command: str, folder: Path) -> str:
+    """Standard output and error of a shell command, in the environment of these tests.
+
+    Raises:
+        AssertionError: it fails.
+    """
+    name, *arguments = shlex.split(command)
+    if name == "opscope" and arguments[0] not in ("run", "doctor") and ">" not in arguments:
+        return _run_here(arguments)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        ["sh", "-c", f"{command} 2>&1"], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+def _run_here(arguments: list[str]) -> str:
+    """The same in this process, which saves the time that importing everything takes."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        try:
+            main(arguments)
+        except SystemExit as end:
+            assert not end.code, f"{arguments}\n{said.getvalue()}"
+    return said.getvalue()
