@@ -16,7 +16,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test web-test \
-  report-page browser package-test clean
+  report-page browser package-test docs clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -83,6 +83,10 @@ browser: ## Install the Chromium that the report's tests open it in, where that 
 	    apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
 	    echo "Chromium could not be installed: the tests in a browser will be skipped." >&2; \
 	else echo "No Chromium here: the tests in a browser will be skipped." >&2; fi
+
+docs: install ## Build the documentation site into build/docs; warnings are errors
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/docs.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 package-test: $(STAMPS)/venv ## Does a plain `pip install .` work, with build isolation and no torch?
 	rm -rf build/package-test

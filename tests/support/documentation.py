@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from opscope.cli import main
 
+COLUMNS = "100"
 _FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -50,7 +52,7 @@ def run_command(command: str, folder: Path) -> str:
     if name == "opscope" and arguments[0] not in ("run", "doctor") and ">" not in arguments:
         return _run_here(arguments)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         ["sh", "-c", f"{command} 2>&1"], cwd=folder, env=environment, capture_output=True, text=True
     )
@@ -61,7 +63,8 @@ def run_command(command: str, folder: Path) -> str:
 def _run_here(arguments: list[str]) -> str:
     """The same in this process, which saves the time that importing everything takes."""
     said = io.StringIO()
-    with redirect_stdout(said), redirect_stderr(said):
+    width = mock.patch.dict(os.environ, COLUMNS=COLUMNS)
+    with width, redirect_stdout(said), redirect_stderr(said):
         try:
             main(arguments)
         except SystemExit as end:
