@@ -67,6 +67,7 @@ nb::dict work(WorkColumns&& w) {
   table["peer_device"] = to_array(std::move(w.peer_device));
   table["sync_kind"] = to_array(std::move(w.sync_kind));
   table["wait_on_cuda_event_record_corr_id"] = to_array(std::move(w.wait_on_cuda_event_record_corr_id));
+  table["wait_on_stream"] = to_array(std::move(w.wait_on_stream));
   table["grid"] = to_lists(std::move(w.grid));
   table["block"] = to_lists(std::move(w.block));
   return table;

@@ -93,7 +93,7 @@ class Decoder {
   void add_work(const Work& work, int32_t call);
   int32_t call_of(const Work& work) const;
   int32_t name_of(const Work& work);
-  int64_t recorded_by(const Work& work) const;
+  const gpu::EventRecord* recorded_by(const Work& work) const;
   void decode_nodes();
   void decode_memory();
   void decode_overheads();
@@ -107,7 +107,7 @@ class Decoder {
   GpuColumns out_;
   std::unordered_map<uint32_t, int32_t> call_by_correlation_;
   std::unordered_map<uint32_t, int32_t> kernel_names_;
-  std::unordered_map<uint32_t, std::vector<uint32_t>> records_of_event_;  // correlations, ascending
+  std::unordered_map<uint32_t, std::vector<gpu::EventRecord>> records_of_event_;  // by correlation
 };
 
 // A driver call inside a runtime call has the same correlation id; the outer one began first and is
@@ -201,7 +201,9 @@ void Decoder::add_work(const Work& work, int32_t call) {
   out.destination_memory.push_back(work.destination_memory);
   out.peer_device.push_back(work.peer_device);
   out.sync_kind.push_back(work.sync_kind);
-  out.wait_on_cuda_event_record_corr_id.push_back(recorded_by(work));
+  const gpu::EventRecord* recorded = recorded_by(work);
+  out.wait_on_cuda_event_record_corr_id.push_back(recorded == nullptr ? -1 : int64_t{recorded->correlation});
+  out.wait_on_stream.push_back(recorded == nullptr ? -1 : static_cast<int32_t>(recorded->stream));
   if (work.kind == WorkKind::kKernel) {
     out.grid.values.insert(out.grid.values.end(), std::begin(work.grid), std::end(work.grid));
     out.block.values.insert(out.block.values.end(), std::begin(work.block), std::end(work.block));
@@ -232,18 +234,24 @@ int32_t Decoder::name_of(const Work& work) {
 
 void Decoder::find_event_records() {
   for (size_t row = 0; row < log_.events.size(); ++row) {
-    records_of_event_[log_.events[row].event].push_back(log_.events[row].correlation);
+    records_of_event_[log_.events[row].event].push_back(log_.events[row]);
   }
-  for (auto& [event, correlations] : records_of_event_) std::sort(correlations.begin(), correlations.end());
+  for (auto& [event, records] : records_of_event_) {
+    std::sort(records.begin(), records.end(),
+              [](const auto& a, const auto& b) { return a.correlation < b.correlation; });
+  }
 }
 
 // An event may be recorded again and again; a wait is for the last time before it.
-int64_t Decoder::recorded_by(const Work& work) const {
+const gpu::EventRecord* Decoder::recorded_by(const Work& work) const {
   const bool waits = work.kind == WorkKind::kSynchronization && work.sync_kind <= cupti::kStreamWaitEvent;
   const auto found = waits ? records_of_event_.find(work.event) : records_of_event_.end();
-  if (found == records_of_event_.end()) return -1;
-  const auto after = std::lower_bound(found->second.begin(), found->second.end(), work.correlation);
-  return after == found->second.begin() ? -1 : int64_t{*(after - 1)};
+  if (found == records_of_event_.end()) return nullptr;
+  const auto& records = found->second;
+  const auto after =
+      std::lower_bound(records.begin(), records.end(), work.correlation,
+                       [](const gpu::EventRecord& record, uint32_t id) { return record.correlation < id; });
+  return after == records.begin() ? nullptr : &*(after - 1);
 }
 
 // Work in a graph names the node of the instantiated graph; the table has the captured one.

@@ -61,7 +61,7 @@ void GpuLog::add(const cupti::Library&, const void* record) {
       return add_synchronization(record);
     case cupti::kCudaEvent: {
       const auto& event = as<cupti::CudaEventRecord>(record);
-      events.append() = {event.event, event.correlation};
+      events.append() = {event.event, event.correlation, event.stream};
       return;
     }
     case cupti::kOverhead:

@@ -72,7 +72,7 @@ struct Overhead {
 };
 
 struct EventRecord {
-  uint32_t event, correlation;
+  uint32_t event, correlation, stream;
 };
 
 struct Counts {

@@ -69,6 +69,8 @@ ChromeEvents read_events(const PythonColumns& columns) {
       .forward_thread = columns.get<int32_t>("events.forward_thread", n),
       .record_function_id = columns.any<int64_t>("events.record_function_id"),
       .unfinished = columns.get<bool>("events.unfinished", n),
+      .correlation_id = columns.any<int64_t>("events.correlation_id"),
+      .function = columns.any<int32_t>("events.function"),
   };
 }
 
@@ -103,6 +105,17 @@ ChromeGpu read_gpu(const PythonColumns& columns) {
       .size_bytes = columns.get<int64_t>("gpu.size_bytes", n),
       .grid = columns.list("gpu.grid"),
       .block = columns.list("gpu.block"),
+      .registers_per_thread = columns.get<int32_t>("gpu.registers_per_thread", n),
+      .shared_memory_bytes = columns.get<int32_t>("gpu.shared_memory_bytes", n),
+      .queued_ns = columns.get<int64_t>("gpu.queued_ns", n),
+      .graph = columns.get<int64_t>("gpu.graph", n),
+      .graph_node = columns.get<int64_t>("gpu.graph_node", n),
+      .peer_device = columns.get<int8_t>("gpu.peer_device", n),
+      .wait_on_cuda_event_record_corr_id = columns.get<int64_t>("gpu.wait_on_cuda_event_record_corr_id", n),
+      .wait_on_stream = columns.get<int32_t>("gpu.wait_on_stream", n),
+      .blocks_per_sm = columns.any<int64_t>("gpu.blocks_per_sm"),
+      .warps_per_sm = columns.any<int64_t>("gpu.warps_per_sm"),
+      .occupancy_percent = columns.any<int64_t>("gpu.occupancy_percent"),
   };
 }
 

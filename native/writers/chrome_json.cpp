@@ -29,6 +29,9 @@ constexpr std::array<std::string_view, 5> kGpuCategories = {"kernel", "gpu_memcp
 
 bool is_python(uint8_t kind) { return kind >= kPythonCall && kind <= kOptimizerCall; }
 
+// cuLaunchKernel is of the driver, cudaLaunchKernel of the runtime.
+bool is_driver_call(std::string_view name) { return name.starts_with("cu") && !name.starts_with("cuda"); }
+
 }  // namespace
 
 bool ChromeWriter::write(TextBuffer& out, size_t bytes) {
@@ -94,7 +97,9 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
       out.put("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"");
       break;
     case kRuntimeCall:
-      out.put("{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
+      out.put(is_driver_call(names_[events.name[row]])
+                  ? "{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":\""
+                  : "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
       break;
     default:
       out.put("{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"");
@@ -178,7 +183,12 @@ void ChromeWriter::write_runtime_args(TextBuffer& out, size_t row) const {
   out.put("\"External id\":");
   out.number(external_id(row));
   const auto flows = trace_.flows.rows[row];
-  if (flows.begin < flows.end) {
+  if (row < trace_.events.correlation_id.size && trace_.events.correlation_id[row] >= 0) {
+    out.put(",\"cbid\":");
+    out.number(trace_.events.function[row]);
+    out.put(",\"correlation\":");
+    out.number(trace_.events.correlation_id[row]);
+  } else if (flows.begin < flows.end) {
     out.put(",\"correlation\":");
     out.number(trace_.flows.id[flows.begin]);
   }
@@ -187,9 +197,11 @@ void ChromeWriter::write_runtime_args(TextBuffer& out, size_t row) const {
 
 // What readers match a launch and what it launched by: the operator that asked for it.
 int64_t ChromeWriter::external_id(size_t row) const {
-  const int32_t parent = trace_.events.parent[row];
-  const bool of_parent = trace_.events.kind[row] == kRuntimeCall && parent >= 0;
-  return record_function_id(of_parent ? static_cast<size_t>(parent) : row);
+  for (int depth = 0; depth < 2; ++depth) {  // a driver's call may be inside one of the runtime
+    const int32_t parent = trace_.events.parent[row];
+    if (trace_.events.kind[row] == kRuntimeCall && parent >= 0) row = static_cast<size_t>(parent);
+  }
+  return record_function_id(row);
 }
 
 int64_t ChromeWriter::record_function_id(size_t row) const {
@@ -294,19 +306,69 @@ void ChromeWriter::write_gpu_args(TextBuffer& out, size_t row) const {
   out.number(gpu.stream[row]);
   out.put(",\"correlation\":");
   out.number(gpu.correlation_id[row]);
-  if (kind == kKernel) {
-    out.put(",\"grid\":");
-    out.numbers(gpu.grid[row]);
-    out.put(",\"block\":");
-    out.numbers(gpu.block[row]);
-  } else if (kind == kCopy || kind == kSet) {
-    out.put(",\"bytes\":");
-    out.number(gpu.size_bytes[row]);
-  } else if (kind == kSync) {
-    out.put(",\"cuda_sync_kind\":\"");
-    out.put(names_[gpu.name[row]]);
-    out.put('"');
+  if (gpu.graph_node[row] != 0) {
+    out.put(",\"graph id\":");
+    out.number(gpu.graph[row]);
+    out.put(",\"graph node id\":");
+    out.number(gpu.graph_node[row]);
   }
+  if (kind == kKernel) {
+    write_kernel_args(out, row);
+  } else if (kind == kCopy || kind == kSet) {
+    write_bytes(out, row);
+  } else if (kind == kSync) {
+    write_sync_args(out, row);
+  }
+}
+
+void ChromeWriter::write_kernel_args(TextBuffer& out, size_t row) const {
+  const ChromeGpu& gpu = trace_.gpu;
+  out.put(",\"grid\":");
+  out.numbers(gpu.grid[row]);
+  out.put(",\"block\":");
+  out.numbers(gpu.block[row]);
+  if (gpu.registers_per_thread[row] <= 0) return;  // no kernel has none: they were not recorded
+  out.put(",\"queued\":");
+  out.number(gpu.queued_ns[row]);
+  out.put(",\"registers per thread\":");
+  out.number(gpu.registers_per_thread[row]);
+  out.put(",\"shared memory\":");
+  out.number(gpu.shared_memory_bytes[row]);
+  if (row >= gpu.blocks_per_sm.size) return;
+  out.put(",\"blocks per SM\":");
+  out.microseconds(gpu.blocks_per_sm[row]);
+  out.put(",\"warps per SM\":");
+  out.microseconds(gpu.warps_per_sm[row]);
+  out.put(",\"est. achieved occupancy %\":");
+  out.number(gpu.occupancy_percent[row]);
+}
+
+void ChromeWriter::write_bytes(TextBuffer& out, size_t row) const {
+  const ChromeGpu& gpu = trace_.gpu;
+  if (gpu.peer_device[row] >= 0) {
+    out.put(",\"fromDevice\":");
+    out.number(int{gpu.peer_device[row]});
+    out.put(",\"toDevice\":");
+    out.number(int{gpu.device_index[row]});
+  }
+  out.put(",\"bytes\":");
+  out.number(gpu.size_bytes[row]);
+  if (gpu.duration_ns[row] <= 0) return;
+  out.put(",\"memory bandwidth (GB/s)\":");  // which is bytes per nanosecond
+  out.microseconds(static_cast<int64_t>(1000.0 * static_cast<double>(gpu.size_bytes[row]) /
+                                        static_cast<double>(gpu.duration_ns[row])));
+}
+
+void ChromeWriter::write_sync_args(TextBuffer& out, size_t row) const {
+  const ChromeGpu& gpu = trace_.gpu;
+  out.put(",\"cuda_sync_kind\":\"");
+  out.put(names_[gpu.name[row]]);
+  out.put('"');
+  if (gpu.wait_on_cuda_event_record_corr_id[row] < 0) return;
+  out.put(",\"wait_on_stream\":");
+  out.number(gpu.wait_on_stream[row]);
+  out.put(",\"wait_on_cuda_event_record_corr_id\":");
+  out.number(gpu.wait_on_cuda_event_record_corr_id[row]);
 }
 
 void ChromeWriter::write_track(TextBuffer& out, int32_t track) const {

@@ -31,6 +31,8 @@ struct ChromeEvents {
   Column<int32_t> forward_thread;
   Column<int64_t> record_function_id;  // -1, or not given: row + 1
   Column<bool> unfinished;
+  Column<int64_t> correlation_id;  // of runtime calls, as in runtime_calls; none given: from arrows
+  Column<int32_t> function;        // likewise
 };
 
 // Further pairs of an event: finished JSON in ChromeTrace::fragments.
@@ -74,6 +76,18 @@ struct ChromeGpu {
   Column<int64_t> size_bytes;
   ListColumn grid;
   ListColumn block;
+  Column<int32_t> registers_per_thread;
+  Column<int32_t> shared_memory_bytes;
+  Column<int64_t> queued_ns;
+  Column<int64_t> graph;
+  Column<int64_t> graph_node;
+  Column<int8_t> peer_device;
+  Column<int64_t> wait_on_cuda_event_record_corr_id;
+  Column<int32_t> wait_on_stream;
+  // Of kernels, where devices are known; otherwise not given. Numbers per SM are in thousandths.
+  Column<int64_t> blocks_per_sm;
+  Column<int64_t> warps_per_sm;
+  Column<int64_t> occupancy_percent;
 };
 
 struct ChromeTrace {
@@ -125,6 +139,9 @@ class ChromeWriter {
   void write_allocation(TextBuffer& out, size_t row) const;
   void write_gpu(TextBuffer& out, size_t row) const;
   void write_gpu_args(TextBuffer& out, size_t row) const;
+  void write_kernel_args(TextBuffer& out, size_t row) const;
+  void write_bytes(TextBuffer& out, size_t row) const;
+  void write_sync_args(TextBuffer& out, size_t row) const;
   void write_track(TextBuffer& out, int32_t track) const;
 
   ChromeTrace trace_;

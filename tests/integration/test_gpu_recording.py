@@ -12,6 +12,8 @@ from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
 from torch.profiler import ProfilerActivity, record_function
 
 import opscope
+from opscope.analysis.device_rules import check_device_rules
+from opscope.analysis.graph_attribution import attribute_graphs
 from opscope.recording.gpu_library import set_up_gpu
 from opscope.trace.load import load
 from opscope.trace.schema import EventKind
@@ -211,3 +213,66 @@ def test_averages_have_device_time(fake: FakeCupti) -> None:
     assert averages["k"].count == 2
     assert averages["step"].device_time_total == pytest.approx(7.0, abs=0.01)
     assert "Self CUDA" in prof.key_averages().table()
+
+
+def test_rules_are_checked_on_what_was_recorded(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as sound:
+        for stream in (7, 8, 7):
+            fake.launch("k", stream=stream)
+    assert check_device_rules(sound.trace).broken == []
+    fake.set("before_launch")
+    with opscope.profile(activities=BOTH) as early:
+        fake.launch("k")
+    assert check_device_rules(early.trace).before_launch == 1
+    fake.reset()
+    fake.set("overlap")
+    with opscope.profile(activities=BOTH) as overlapping:
+        for _ in range(3):
+            fake.launch("k", duration_ns=10**9)
+    assert check_device_rules(overlapping.trace).overlapping == 2
+
+
+def test_graphs_are_attributed_to_operators_and_modules(fake: FakeCupti) -> None:
+    class Captured(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.node = fake.capture_node()
+            return x
+
+    module = Captured()
+    with opscope.profile(activities=BOTH, with_modules=True) as prof:
+        with record_function("region"):
+            module(torch.ones(2))
+        nodes = {fake.instantiate_node(module.node): "known", 10**9: "unknown"}
+        fake.launch_graph(nodes, duration_ns=3000)
+    graphs = attribute_graphs(prof.trace)
+    assert [(o.operator, o.module) for o in graphs.operators] == [("region", "Captured_0")]
+    assert graphs.kernels == 2
+    assert graphs.share == pytest.approx(0.5, abs=0.01)
+
+
+def test_chrome_files_have_what_readers_of_kineto_look_for(
+    fake: FakeCupti, tmp_path: os.PathLike[str]
+) -> None:
+    from torch._C._profiler import _ExperimentalConfig
+
+    config = _ExperimentalConfig(enable_cuda_sync_events=True)
+    with opscope.profile(activities=BOTH, experimental_config=config) as prof:
+        fake.set("driver_calls")
+        launched = fake.launch("k")
+        recorded = fake.record_event(3, stream=7)
+        fake.wait_event(3, stream=8)
+        fake.peer_copy(1000, source=1, target=0, duration_ns=1000)
+    prof.export_chrome_trace(f"{tmp_path}/x.json")
+    with open(f"{tmp_path}/x.json", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    by_category = {event.get("cat"): event for event in events if event.get("ph") == "X"}
+    kernel = by_category["kernel"]["args"]
+    assert kernel["registers per thread"] == 32
+    assert kernel["shared memory"] == 1536
+    assert kernel["correlation"] == by_category["cuda_driver"]["args"]["correlation"] == launched
+    wait = by_category["cuda_sync"]["args"]
+    assert wait["wait_on_cuda_event_record_corr_id"] == recorded
+    assert wait["wait_on_stream"] == 7
+    copy = by_category["gpu_memcpy"]["args"]
+    assert (copy["fromDevice"], copy["toDevice"], copy["bytes"]) == (1, 0, 1000)
+    assert copy["memory bandwidth (GB/s)"] == pytest.approx(1.0, abs=0.01)

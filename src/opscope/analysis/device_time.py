@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.listing import Listing
+from opscope.trace.schema import EventKind
 from opscope.tree.ancestry import subtree_sums
 
 Values = npt.NDArray[np.int64]
@@ -25,7 +26,8 @@ class DeviceTime:
 
     Attributes:
         total_ns: of work launched during the event.
-        self_ns: of work the event launched itself, outside its listed children.
+        self_ns: of work the event launched itself, outside its listed children. As in torch's
+            tables, a runtime call has none where an operator or annotation made it.
         launched: for every row of ``gpu`` the event it counts for, -1 none. Shape (gpu rows,).
     """
 
@@ -41,13 +43,24 @@ def measure_device_time(listing: Listing) -> DeviceTime:
     launch = gpu["launch"]
     launched = np.full(len(gpu), -1, dtype=np.int64)
     known = (launch >= 0) & np.isin(gpu["kind"], WORK_KINDS)
-    launched[known] = listing.holder[launch[known]]
+    launched[known] = listing.holder[_askers(listing)[launch[known]]]
     own = np.zeros(events, dtype=np.int64)
     counted = launched >= 0
     np.add.at(own, launched[counted], gpu["duration_ns"][counted])
     if not counted.any():
         return DeviceTime(own, own, launched)
     return DeviceTime(subtree_sums(listing.listed_parent, own), own, launched)
+
+
+def _askers(listing: Listing) -> Values:
+    """For every event itself; for calls of a device's runtime the event that made them, if any."""
+    events = listing.trace.events
+    asker = np.arange(len(events), dtype=np.int64)
+    is_call = events["kind"] == EventKind.RUNTIME_CALL
+    for _ in range(2):  # a driver's call is made by one of the runtime
+        inside = np.flatnonzero(is_call[asker] & (events["parent"][asker] >= 0))
+        asker[inside] = events["parent"][asker[inside]]
+    return asker
 
 
 def listed_gpu_rows(listing: Listing) -> Values:

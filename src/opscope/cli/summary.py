@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from opscope.cli.completeness import describe_completeness
+from opscope.cli.completeness import describe_completeness, describe_devices
 from opscope.cli.console import Messages, console_for
 from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
 from opscope.cli.summary_sections import find_sections, section_markdown, section_texts
@@ -86,6 +86,8 @@ def _print(top: TopOperators, format: Format, trace: Trace) -> None:
             console.print(section)
         if top.left_out:
             messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")
+        for line in describe_devices(trace):
+            messages.say(line)
         messages.say(describe_completeness(trace))
 
 

@@ -60,5 +60,6 @@ def sources_seen(trace: Trace) -> Iterator[Source]:
     yield Source("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET)
     yield Source("Python calls", EventKind.PYTHON_CALL in kinds, "--stack", _NOT_YET)
     yield Source("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET)
-    no_gpu = _NOT_YET if torch.cuda.is_available() else "torch sees no GPU"
+    refused = str(trace.metadata.get("gpu", {}).get("unavailable", "nothing ran on it"))
+    no_gpu = refused if torch.cuda.is_available() else "torch sees no GPU"
     yield Source("GPU activity", len(trace.table("gpu")) > 0, "where torch sees a GPU", no_gpu)

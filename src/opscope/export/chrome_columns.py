@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.export.chrome_backward import backward_numbers
 from opscope.export.chrome_keywords import keyword_fragment
 from opscope.trace.schema import EventKind, Role, ScalarType
@@ -170,7 +171,9 @@ def flow_columns(trace: Trace) -> Columns:
     source, target = links.source[sound], links.target[sound]
     numbers = np.arange(1, len(source) + 1)
     launched = np.flatnonzero(_within(gpu["launch"], count))
-    event = np.concatenate([source, target, gpu["launch"][launched]])
+    launches, first = np.unique(gpu["launch"][launched], return_index=True)
+    launched = launched[first]  # one arrow begins at a call, however much it launched
+    event = np.concatenate([source, target, launches])
     if not len(event):
         return {}
     counts = [len(source), len(target), len(launched)]
@@ -212,10 +215,42 @@ def gpu_columns(trace: Trace) -> Columns:
         "correlation_id",
         "launch",
         "size_bytes",
+        "registers_per_thread",
+        "shared_memory_bytes",
+        "queued_ns",
+        "graph",
+        "graph_node",
+        "peer_device",
+        "wait_on_cuda_event_record_corr_id",
+        "wait_on_stream",
     )
     table = trace.table("gpu")
     lists = (list_columns(f"gpu.{name}", table.lists(name)) for name in ("grid", "block"))
-    return {**_flat("gpu", table, names), **next(lists), **next(lists)}
+    return {**_flat("gpu", table, names), **next(lists), **next(lists), **_occupancy(trace)}
+
+
+def _occupancy(trace: Trace) -> Columns:
+    occupancy = kernel_occupancy(trace)
+    if occupancy is None:
+        return {}
+    thousandths = 1000.0
+    return {
+        "gpu.blocks_per_sm": np.rint(occupancy.blocks_per_sm * thousandths).astype(np.int64),
+        "gpu.warps_per_sm": np.rint(occupancy.warps_per_sm * thousandths).astype(np.int64),
+        "gpu.occupancy_percent": np.rint(occupancy.occupancy * 100).astype(np.int64),
+    }
+
+
+def call_columns(trace: Trace) -> Columns:
+    """``events.correlation_id`` and ``events.function``; none where calls were not recorded."""
+    calls, count = trace.table("runtime_calls"), len(trace.events)
+    rows = np.flatnonzero(_within(calls["event"], count))
+    if not len(rows):
+        return {}
+    event = calls["event"][rows]
+    correlation, function = np.full(count, -1, np.int64), np.zeros(count, np.int32)
+    correlation[event], function[event] = calls["correlation_id"][rows], calls["function"][rows]
+    return {"events.correlation_id": correlation, "events.function": function}
 
 
 def name_columns(trace: Trace) -> Columns:

@@ -67,6 +67,7 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
             **columns.flow_columns(trace),
             **columns.allocation_columns(trace),
             **columns.gpu_columns(trace),
+            **columns.call_columns(trace),
             **extras,
         },
         tracks=[track.json for track in places.tracks],

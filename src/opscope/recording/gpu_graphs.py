@@ -81,19 +81,23 @@ class _Describer:
 
     def __call__(self, event: int) -> tuple[str, ...]:
         events, names = self._events, self._names
-        operator, operator_row, modules, stack = "", -1, [], []
+        operator, operator_row, annotation = "", -1, ""
+        modules: list[str] = []
+        stack: list[str] = []
         row = event
         while row >= 0:
             kind, name = int(events["kind"][row]), names[int(events["name"][row])]
             if kind == EventKind.OPERATOR and operator_row < 0:
                 operator, operator_row = name, row
+            elif kind == EventKind.ANNOTATION and not annotation:
+                annotation = name
             elif kind == EventKind.MODULE_CALL:
                 modules.append(name.removeprefix("nn.Module: "))
             elif kind == EventKind.PYTHON_CALL:
                 stack.append(name)
             row = int(events["parent"][row])
         shapes = self._shapes(operator_row)
-        return operator, "/".join(reversed(modules)), shapes, "\n".join(stack)
+        return operator or annotation, "/".join(reversed(modules)), shapes, "\n".join(stack)
 
     def _shapes(self, event: int) -> str:
         first, last = np.searchsorted(self._of_event, [event, event + 1])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import EventKind
+from opscope.trace.schema import TABLES, EventKind
 from opscope.trace.table import ListColumn
 
 ANNOTATION = 4
@@ -31,9 +31,7 @@ def annotation_spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, A
         if isinstance(values, ListColumn):
             merged[name] = _spread(values, order)
             continue
-        fill = spans.get(name, -1 if name in ("capture", "peer_device", "launch") else 0)
-        if name == "wait_on_cuda_event_record_corr_id":
-            fill = -1
+        fill = spans.get(name, TABLES["gpu"].column(name).default)
         new = np.broadcast_to(np.asarray(fill, dtype=values.dtype), added)
         merged[name] = np.concatenate([values, new])[order]
     return merged

@@ -360,6 +360,7 @@ GPU = TableSchema(
             "of a wait for a CUDA event: correlation_id of the call that recorded it; -1 unknown",
             -1,
         ),
+        Column("wait_on_stream", "int32", "likewise: the stream it was recorded on", -1),
     ),
 )
 
@@ -387,7 +388,7 @@ GPU_GRAPH_NODES = TableSchema(
             -1,
             refers="events",
         ),
-        Column("operator", "int32", "row in names", -1, refers="names"),
+        Column("operator", "int32", "else the annotation around it", -1, refers="names"),
         Column("module", "int32", "modules around it, outermost first", -1, refers="names"),
         Column("shapes", "int32", "of the operator's inputs, as text", -1, refers="names"),
         Column("stack", "int32", "Python calls, innermost first", -1, refers="names"),

@@ -1,0 +1,81 @@
+"""How much of a device a kernel's launch can fill: an estimate from its sizes and the limits.
+
+Blocks that fit on one multiprocessor are limited by its threads, registers and shared memory. The
+estimate says what a launch could reach, as Kineto's "est. achieved occupancy"; it measures nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.trace import Trace
+
+Numbers = npt.NDArray[np.float64]
+
+_WARP = 32
+_REGISTER_UNIT = 256  # registers are given to warps in this many (all devices since Kepler)
+_KERNEL = 0
+
+
+@dataclass(frozen=True)
+class KernelOccupancy:
+    """Per row of ``gpu``; 0 for what is not a kernel. Arrays have shape (gpu rows,).
+
+    Attributes:
+        blocks_per_sm: blocks of the grid per multiprocessor.
+        warps_per_sm: warps of the grid per multiprocessor.
+        occupancy: share of a multiprocessor's warps in use at once, 0 to 1.
+    """
+
+    blocks_per_sm: Numbers
+    warps_per_sm: Numbers
+    occupancy: Numbers
+
+
+def kernel_occupancy(trace: Trace) -> KernelOccupancy | None:
+    """Estimate it for every kernel; None where nothing is known of the devices."""
+    gpu = trace.table("gpu")
+    devices = {int(d.get("id", -1)): d for d in trace.metadata.get("deviceProperties") or ()}
+    if not devices or not len(gpu):
+        return None
+    kernels = np.flatnonzero(
+        (gpu["kind"] == _KERNEL)
+        & (np.diff(gpu.lists("grid").offsets) == 3)
+        & (np.diff(gpu.lists("block").offsets) == 3)
+    )
+    result = KernelOccupancy(*(np.zeros(len(gpu)) for _ in range(3)))
+    for index, device in devices.items():
+        rows = kernels[gpu["device_index"][kernels] == index]
+        if len(rows) and device.get("numSms") and device.get("maxThreadsPerMultiprocessor"):
+            _fill(result, trace, rows, device)
+    return result
+
+
+def _fill(result: KernelOccupancy, trace: Trace, rows: Any, device: dict[str, Any]) -> None:
+    gpu = trace.table("gpu")
+    blocks = _product(gpu.lists("grid"), rows) / device["numSms"]
+    warps = np.maximum(np.ceil(_product(gpu.lists("block"), rows) / _WARP), 1)
+    most_warps = device["maxThreadsPerMultiprocessor"] / _WARP
+    fitting = np.floor(most_warps / warps)
+    registers = gpu["registers_per_thread"][rows] * _WARP
+    registers = np.ceil(registers / _REGISTER_UNIT) * _REGISTER_UNIT * warps
+    shared = gpu["shared_memory_bytes"][rows].astype(np.float64)
+    for used, limit in (
+        (registers, device.get("regsPerMultiprocessor", 0)),
+        (shared, device.get("sharedMemPerMultiprocessor", 0)),
+    ):
+        if limit:
+            fitting = np.minimum(fitting, np.floor(limit / np.maximum(used, 1)))
+    result.blocks_per_sm[rows] = blocks
+    result.warps_per_sm[rows] = blocks * warps
+    result.occupancy[rows] = np.minimum(np.minimum(fitting, blocks) * warps / most_warps, 1.0)
+
+
+def _product(column: Any, rows: Any) -> Numbers:
+    starts = column.offsets[rows]
+    values: Numbers = np.prod(column.values[starts[:, None] + np.arange(3)], axis=1, dtype=float)
+    return values

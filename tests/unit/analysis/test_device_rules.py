@@ -1,0 +1,62 @@
+"""Rules that device activity has to keep."""
+
+from opscope.analysis.device_rules import check_device_rules
+from support.build_trace import build_trace, kernel
+
+
+def test_sound_work_keeps_all_rules():
+    trace = build_trace(
+        "a 0..100",
+        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 30, 50, launch=0)],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert rules.broken == []
+    assert (rules.work, rules.streams) == (2, 1)
+    assert (rules.busy_ns, rules.wall_ns) == (40_000, 40_000)
+    assert rules.describe() == "2 pieces of device work, device busy 100.0%, all rules kept"
+
+
+def test_work_before_its_launch_is_found():
+    trace = build_trace("a 50..100", gpu=[kernel("k", 40, 60, launch=0)])
+
+    assert check_device_rules(trace).before_launch == 1
+
+
+def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
+    trace = build_trace(
+        "a 0..10",
+        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 12, 32, launch=0)],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert rules.overlapping == 1
+    assert rules.too_busy
+    assert "1 overlap others on their stream" in rules.describe()
+
+
+def test_idle_time_is_not_busy():
+    trace = build_trace(
+        "a 0..10",
+        gpu=[kernel("k", 10, 30, launch=0), kernel("l", 70, 90, launch=0)],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert (rules.busy_ns, rules.wall_ns) == (40_000, 80_000)
+
+
+def test_the_same_work_twice_is_found():
+    work = kernel("k", 10, 30, launch=0)
+    trace = build_trace("a 0..10", gpu=[work, work])
+
+    assert check_device_rules(trace).twice == 1
+
+
+def test_nothing_to_check_is_said():
+    rules = check_device_rules(build_trace("a 0..10"))
+
+    assert rules.describe() == "no device work"
+    assert rules.broken == []

@@ -1,0 +1,57 @@
+"""What a launch can fill of a device."""
+
+import numpy as np
+import pytest
+
+from opscope.analysis.kernel_occupancy import kernel_occupancy
+from opscope.trace.names import Names
+from opscope.trace.table import ListColumn
+from opscope.trace.trace import Trace
+
+DEVICE = {
+    "id": 0,
+    "numSms": 4,
+    "maxThreadsPerMultiprocessor": 2048,
+    "regsPerMultiprocessor": 65536,
+    "sharedMemPerMultiprocessor": 65536,
+}
+
+
+def kernel_trace(grid: int, block: int, registers: int, shared: int, **metadata: object) -> Trace:
+    def sizes(x: int) -> ListColumn:
+        return ListColumn(np.array([0, 3]), np.array([x, 1, 1]))
+
+    gpu = {
+        "kind": [0],
+        "grid": sizes(grid),
+        "block": sizes(block),
+        "registers_per_thread": [registers],
+        "shared_memory_bytes": [shared],
+    }
+    return Trace({"gpu": gpu}, Names.from_strings([]), metadata)
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "registers", "shared", "expected"),
+    [
+        (1000, 256, 32, 0, 1.0),  # eight blocks of eight warps fit
+        (1000, 256, 64, 0, 0.5),  # registers for four blocks
+        (1000, 256, 32, 32768, 0.25),  # shared memory for two
+        (4, 256, 32, 0, 0.125),  # only one block each
+        (1000, 16, 32, 0, 1.0),  # half a warp takes a whole one
+    ],
+)
+def test_the_scarcest_resource_decides(
+    grid: int, block: int, registers: int, shared: int, expected: float
+) -> None:
+    trace = kernel_trace(grid, block, registers, shared, deviceProperties=[DEVICE])
+
+    occupancy = kernel_occupancy(trace)
+
+    assert occupancy is not None
+    assert occupancy.occupancy.tolist() == [pytest.approx(expected)]
+    assert occupancy.blocks_per_sm.tolist() == [grid / 4]
+
+
+def test_nothing_is_said_of_unknown_devices() -> None:
+    assert kernel_occupancy(kernel_trace(1, 32, 1, 0)) is None
