@@ -76,8 +76,8 @@ def _show(figures: list[Figure], options: argparse.Namespace) -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less exact, in under a minute")
-    parser.add_argument("--rounds", type=int, default=7, help="repetitions of each measurement")
+    parser.add_argument("--quick", action="store_true", help="less exact, in about two minutes")
+    parser.add_argument("--rounds", type=int, default=5, help="repetitions of each measurement")
     parser.add_argument("--only", nargs="+", choices=sorted(GROUPS), help="some figures only")
     parser.add_argument("--format", choices=("table", "md", "json"), default="table")
     parser.add_argument("--json", type=Path, help="also write JSON to this file")

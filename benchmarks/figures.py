@@ -20,6 +20,8 @@ class Figure:
         compared_with: what ``other`` is.
         target: the largest ratio that is good enough; None where there is none.
         limit: the largest value of opscope's own that is good enough; None where there is none.
+        floor: one value per round of what nothing can go below: an empty callback instead of
+            opscope. Empty where there is no such thing.
         note: what a reader has to know to understand the figure.
     """
 
@@ -31,6 +33,7 @@ class Figure:
     compared_with: str = "torch.profiler"
     target: float | None = None
     limit: float | None = None
+    floor: Sequence[float] = ()
     note: str = ""
 
     @property
@@ -38,6 +41,13 @@ class Figure:
         """opscope's value over the other, round by round."""
         pairs = zip(self.opscope, self.other, strict=True)
         return [ours / theirs for ours, theirs in pairs if theirs > 0]
+
+    @property
+    def floor_ratio(self) -> float | None:
+        """The median ratio of the floor to the other; None where there is no floor."""
+        pairs = zip(self.floor, self.other, strict=False)
+        ratios = [floor / theirs for floor, theirs in pairs if theirs > 0]
+        return median(ratios) if ratios else None
 
     @property
     def ratio(self) -> float | None:
@@ -57,7 +67,8 @@ class Figure:
     def as_dict(self) -> dict[str, object]:
         """Everything, also what follows from the rest, for JSON."""
         ratio = None if self.ratio is None else round(self.ratio, 5)
-        return {**asdict(self), "ratio": ratio, "met": self.met}
+        floor = None if self.floor_ratio is None else round(self.floor_ratio, 5)
+        return {**asdict(self), "ratio": ratio, "floor_ratio": floor, "met": self.met}
 
 
 def median_of(values: Sequence[float]) -> float:

@@ -32,7 +32,7 @@ def _perfetto(workload: Workload, setting: str, rounds: Rounds) -> Iterator[Figu
 
     name = f"Perfetto export, {setting}"
     variants = {profiler: variant(profiler) for profiler in ("opscope", "torch")}
-    files = rounds.interleave(f"{name}, {workload.name}", variants)
+    files = rounds.interleave(f"{name}, {workload.name}", variants, rounds.few)
     events = in_fork(count_events, workload, setting) * workload.units
     for what, unit, scale, part, target in (
         ("time", "ns/event", 1e9, 0, 0.10),

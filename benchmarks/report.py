@@ -7,17 +7,22 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from datetime import date
 
 import torch
 from rich.table import Table
 
+import opscope
 from benchmarks.figures import Figure, median_of
 
-HEADINGS = ("figure", "of", "opscope", "compared with", "ratio", "target", "")
+HEADINGS = ("figure", "of", "opscope", "compared with", "ratio", "floor", "target", "")
+FLOOR = (
+    "floor: the ratio that an empty callback in opscope's place has, so no recorder can have less"
+)
 
 
 def machine() -> str:
-    """Where the figures are from."""
+    """When and where the figures are from; the load is that of the last five minutes."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo") as file:
@@ -27,14 +32,17 @@ def machine() -> str:
     except (OSError, StopIteration):
         pass
     return (
-        f"{model}, {os.cpu_count()} CPUs, {platform.system()}; Python {platform.python_version()}, "
-        f"torch {torch.__version__}, one thread"
+        f"{date.today()}, {model}, {os.cpu_count()} CPUs, load {os.getloadavg()[1]:.1f}, "
+        f"{platform.system()}; Python {platform.python_version()}, torch {torch.__version__}, "
+        f"opscope {opscope.__version__}, one thread"
     )
 
 
 def as_table(figures: Sequence[Figure]) -> Table:
     """For the terminal."""
-    table = Table(*HEADINGS, title="opscope against torch.profiler", caption=machine())
+    table = Table(
+        *HEADINGS, title="opscope against torch.profiler", caption=f"{machine()}. {FLOOR}"
+    )
     for figure in figures:
         style = {True: "green", False: "red", None: ""}[figure.met]
         *cells, verdict = _cells(figure)
@@ -46,7 +54,8 @@ def as_markdown(figures: Sequence[Figure]) -> str:
     """For a document."""
     lines = [_row(HEADINGS), _row(["---"] * len(HEADINGS))]
     lines += [_row(_cells(figure)) for figure in figures]
-    notes = [f"- {f.name}, {f.workload}: {f.note}." for f in figures if f.note]
+    notes = [f"- {FLOOR}."]
+    notes += [f"- {f.name}, {f.workload}: {f.note}." for f in figures if f.note]
     return "\n".join([f"{machine()}.", "", *lines, "", *notes])
 
 
@@ -72,6 +81,7 @@ def _cells(figure: Figure) -> list[str]:
         f"{_value(median_of(figure.opscope))} {figure.unit}",
         other,
         _ratio(figure),
+        "" if figure.floor_ratio is None else f"{figure.floor_ratio:.2f}",
         _target(figure),
         verdict,
     ]

@@ -1,4 +1,4 @@
-"""Memory per operator: ``python -m benchmarks.resident PROFILER SETTING UNITS``, and figures."""
+"""Memory per event, and ``python -m benchmarks.resident WORKLOAD PROFILER SETTING UNITS``."""
 
 from __future__ import annotations
 
@@ -10,41 +10,54 @@ import sys
 from collections.abc import Callable, Iterator
 
 from benchmarks.figures import Figure
-from benchmarks.isolation import in_fresh_process
+from benchmarks.isolation import in_fork, in_fresh_process
 from benchmarks.rounds import Rounds
-from benchmarks.workloads import SMALL_OPERATORS
+from benchmarks.sessions import count_events, new_profile
+from benchmarks.workloads import WORKLOADS, Workload
 
 TARGETS = {"default": 0.06, "all": 0.10}
 
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Resident memory that a recording has taken once it can be looked at."""
-    units = str(SMALL_OPERATORS.scaled(rounds.share * 2).units)
-    for setting, target in TARGETS.items():
-        variants = {name: _variant(name, setting, units) for name in ("opscope", "torch")}
-        name = "every option" if setting == "all" else setting
-        taken = rounds.interleave(f"memory, {name}", variants, max(1, rounds.count // 2))
-        yield Figure(
-            f"resident memory after stop(), {name}",
-            SMALL_OPERATORS.name,
-            "bytes/operator",
-            [result["stopped"] for result in taken["opscope"]],
-            [result["stopped"] for result in taken["torch"]],
-            target=target,
-            note=f"while recording: {taken['opscope'][0]['recording']:.0f}, torch.profiler "
-            f"{taken['torch'][0]['recording']:.0f}",
+    for number, workload in enumerate(WORKLOADS):
+        for setting, target in TARGETS.items():
+            part = workload.scaled(max(rounds.share / 2, 0.2))
+            yield _figure(number, part, setting, target, rounds)
+
+
+def _figure(number: int, workload: Workload, setting: str, target: float, rounds: Rounds) -> Figure:
+    def variant(profiler: str) -> Callable[[], dict[str, float]]:
+        units = str(workload.units)
+        return lambda: in_fresh_process(
+            "benchmarks.resident", str(number), profiler, setting, units
         )
 
+    name = f"resident memory after stop(), {'every option' if setting == 'all' else setting}"
+    variants = {profiler: variant(profiler) for profiler in ("opscope", "torch")}
+    taken = rounds.interleave(f"{name}, {workload.name}", variants, min(rounds.count, 2))
+    events = in_fork(count_events, workload, "default") * workload.units
+    per_event = {
+        profiler: [result["stopped"] / events for result in results]
+        for profiler, results in taken.items()
+    }
+    while_recording = {profiler: taken[profiler][0]["recording"] / events for profiler in taken}
+    return Figure(
+        name,
+        workload.name,
+        "bytes/operator",
+        per_event["opscope"],
+        per_event["torch"],
+        target=target,
+        note=f"while recording: {while_recording['opscope']:.0f}, torch.profiler "
+        f"{while_recording['torch']:.0f}",
+    )
 
-def _variant(profiler: str, setting: str, units: str) -> Callable[[], dict[str, float]]:
-    return lambda: in_fresh_process("benchmarks.resident", profiler, setting, units)
 
-
-def main(profiler: str, setting: str, units: int) -> dict[str, float]:
-    """Bytes per operator while recording, and stopped with the result at hand."""
-    from benchmarks.sessions import new_profile
-
-    unit = SMALL_OPERATORS.build()
+def main(number: int, profiler: str, setting: str, units: int) -> dict[str, float]:
+    """Bytes taken while recording, and stopped with the result at hand."""
+    unit = WORKLOADS[number].build()
+    unit()
     with new_profile(profiler, setting) as small:
         unit()
     _decode(small)
@@ -57,12 +70,7 @@ def main(profiler: str, setting: str, units: int) -> dict[str, float]:
     recording = _resident_bytes()
     profiled.stop()
     _decode(profiled)
-    stopped = _resident_bytes()
-    operators = units * 1000
-    return {
-        "recording": (recording - before) / operators,
-        "stopped": (stopped - before) / operators,
-    }
+    return {"recording": recording - before, "stopped": _resident_bytes() - before}
 
 
 def _decode(profiled: object) -> None:
@@ -78,4 +86,4 @@ def _resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], sys.argv[2], int(sys.argv[3]))))
+    print(json.dumps(main(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))))

@@ -17,13 +17,15 @@ LOOKS = (
 )
 """What is done, its name, its target, and the share of the workload to do it with."""
 
+_LEAST = 0.2  # of a workload: in less, what does not depend on the events is much of the time
+
 
 def measure(rounds: Rounds) -> Iterator[Figure]:
     """Time per event until the result is there, decoding included, and the size of files."""
     for workload in WORKLOADS:
         for setting in ("default", "shapes") if rounds.count > 2 else ("default",):
             for look, name, target, share in LOOKS:
-                part = workload.scaled(rounds.share * share)
+                part = workload.scaled(max(rounds.share * share, _LEAST))
                 yield _waiting(part, setting, look, f"{name}, {setting}", target, rounds)
             yield _size(workload.scaled(rounds.share), setting, rounds)
 
@@ -31,7 +33,9 @@ def measure(rounds: Rounds) -> Iterator[Figure]:
 def _waiting(
     workload: Workload, setting: str, look: str, name: str, target: float, rounds: Rounds
 ) -> Figure:
-    runs = _both(workload, setting, dict.fromkeys(("opscope", "torch"), look), name, rounds)
+    runs = _both(
+        workload, setting, dict.fromkeys(("opscope", "torch"), look), name, rounds, rounds.few
+    )
     events = in_fork(count_events, workload, setting) * workload.units
     waited = {
         profiler: [(run.stop_s + run.look_s) * 1e9 / events for run in results]

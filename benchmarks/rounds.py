@@ -15,11 +15,13 @@ class Rounds:
 
     Attributes:
         count: rounds of each measurement.
+        few: rounds of one that takes long and varies little.
         share: of each workload's units to run.
     """
 
     def __init__(self, count: int, share: float, progress: Progress) -> None:
         self.count = count
+        self.few = min(count, 3)
         self.share = share
         self._progress = progress
 

@@ -29,7 +29,7 @@ SETTINGS: dict[str, dict[str, bool]] = {
 }
 
 
-STRETCHES = 5
+STRETCHES = 25
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FLOPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
+_NOT_COUNTED = "--"  # no formula, or no shapes: not that there were none
+
 _GAP = 2
 _NARROWEST = 24
 _LEFT_OUT_FIRST = (
@@ -130,7 +132,7 @@ def _shown(value: int, column: Column) -> str:
     if column.unit == "bytes":
         return _scaled(value, _SIZES, "B")
     if column.unit == "flops":
-        return _scaled(value, _FLOPS, "")
+        return _scaled(value, _FLOPS, "") if value else _NOT_COUNTED
     return f"{value:,}"
 
 

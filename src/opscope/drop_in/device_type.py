@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 
@@ -41,6 +42,11 @@ def device_type(code: int) -> Any:
     """
     torch = sys.modules.get("torch")
     enum = getattr(getattr(torch, "autograd", None), "DeviceType", DeviceType)
+    return _member(enum, code)
+
+
+@cache
+def _member(enum: Any, code: int) -> Any:
     return getattr(enum, DeviceType(code).name, DeviceType(code))
 
 

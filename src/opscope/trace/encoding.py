@@ -27,6 +27,13 @@ PLAIN = frozenset({
 bytes per event for ``impl``) and not in a dictionary's packed indices (2.9)."""
 
 
+FEW_ROWS = 2000
+"""In a table of fewer rows a dictionary takes more room than it saves."""
+
+ROW_GROUP = 1 << 20
+"""Rows that a reader can skip at once, by their smallest and largest values."""
+
+
 def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
     """Keyword arguments of ``pyarrow.parquet.write_table`` for one table of a trace.
 
@@ -41,13 +48,16 @@ def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
             encodings[field.name] = "DELTA_BINARY_PACKED"
         elif choices & PLAIN:
             encodings[field.name] = "PLAIN"
-        else:
+        elif data.num_rows >= FEW_ROWS:
             dictionary.append(_leaf(field))
     return {
         "compression": "zstd",
         "compression_level": COMPRESSION_LEVEL,
         "column_encoding": encodings,
-        "use_dictionary": dictionary,
+        "use_dictionary": dictionary or False,
+        "row_group_size": ROW_GROUP,
+        # A single group is read anyway, and in the trace of a few steps they are a sixth of it.
+        "write_statistics": data.num_rows > ROW_GROUP,
         # Without this, a reader in Arrow would get our in-memory types; the Parquet ones are the
         # contract, and the copy of the schema is 1 to 3 kB per file.
         "store_schema": False,

@@ -100,6 +100,13 @@ def test_columns_without_a_value_are_left_out_of_tables(command_line, trace_fold
     assert "device" not in outcome.out
 
 
+def test_operations_that_no_formula_counts_are_not_zero(command_line, trace_folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    outcome = command_line("summary", trace_folder, "--sort-by", "flops")
+    last = [line.split()[-1] for line in outcome.out.splitlines()[1:4]]
+    assert last == ["48096", "--", "--"]
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_numbers_are_never_cut(command_line, trace_folder, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))

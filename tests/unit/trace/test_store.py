@@ -38,7 +38,7 @@ def small():
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32), most_rows=st.sampled_from([0, 1, 3, 40, 700]))
+@given(seed=st.integers(0, 2**32), most_rows=st.sampled_from([0, 1, 3, 40, 700, 5000]))
 def test_what_is_saved_is_loaded(seed, most_rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("trace") / "t"
     trace = random_trace(seed, most_rows)
@@ -54,6 +54,11 @@ def test_a_loaded_trace_answers_like_the_recorded_one(small, tmp_path):
     assert again.ledger == {"events": {"recorded": 3.0}}
     assert again.table("tensors").lists("sizes")[1] == [3, 4]
     assert not again.events["start_ns"].flags.writeable
+
+
+def test_few_events_take_little_room(small, tmp_path):
+    rank = small.save(tmp_path / "t")
+    assert sum(file.stat().st_size for file in rank.iterdir()) < 9_000
 
 
 def test_an_empty_trace_survives(tmp_path):
