@@ -30,7 +30,7 @@ def set_up_python_source() -> None:
     _native.set_up_python(
         str(package) + os.sep,
         str(package / "annotate.py"),
-        str(package / "cli" / "program.py"),
+        str(package / "launch" / "program.py"),
         torch.nn.Module.__call__,
         getattr(optimizer_step, "__code__", None),
         read_parameters,
