@@ -79,8 +79,8 @@ report-page: $(STAMPS)/venv ## Build that program into the package, after any ch
 browser: ## Install the Chromium that the report's tests open it in, where that is possible
 	@if command -v chromium google-chrome >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
-	    apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
+	  { timeout 120 apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	    timeout 240 apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
 	    echo "Chromium could not be installed: the tests in a browser will be skipped." >&2; \
 	else echo "No Chromium here: the tests in a browser will be skipped." >&2; fi
 

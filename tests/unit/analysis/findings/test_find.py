@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -406,3 +407,9 @@ def test_an_empty_trace_has_none():
 def test_ids_are_unique_and_everything_says_what_to_do():
     assert len({pattern.id for pattern in PATTERNS}) == len(PATTERNS)
     assert all(pattern.advice.endswith(".") for pattern in PATTERNS)
+
+
+def test_the_documentation_lists_every_pattern():
+    text = (Path(__file__).parents[4] / "docs" / "findings.md").read_text()
+    listed = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert sorted(listed) == sorted(pattern.id for pattern in PATTERNS)
