@@ -386,3 +386,24 @@ def test_a_table_that_cannot_be_made_costs_no_recording(monkeypatch, tmp_path, c
     session.finish()
     assert "no table today" in capfd.readouterr().err
     assert "aten::ones" in names_in(opscope.load(tmp_path / "kept.opscope"))
+
+
+def test_python_calls_of_the_program_and_of_nothing_else(execute):
+    recorded = execute(
+        """
+        import torch
+        def outer(n): return inner(n)
+        def inner(n): return torch.ones(n)
+        for n in range(3): outer(n)
+        """,
+        options=["--stack", "--no-table"],
+    )
+    trace = recorded.trace()
+    found, parent = recorded.names(), trace.events["parent"]
+    inner = [row for row, name in enumerate(found) if name.endswith(": inner")]
+    assert len(inner) == 3
+    assert all(found[parent[row]].endswith(": outer") for row in inner)
+    assert all(found[parent[parent[row]]].endswith("script.py(1): <module>") for row in inner)
+    ones = [row for row, name in enumerate(found) if name == "aten::ones"]
+    assert all(parent[parent[row]] in inner for row in ones)  # torch.ones itself lies between
+    assert not any("/opscope/cli/" in name or "opscope/launch/" in name for name in found)
