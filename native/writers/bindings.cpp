@@ -116,6 +116,7 @@ ChromeGpu read_gpu(const PythonColumns& columns) {
       .blocks_per_sm = columns.any<int64_t>("gpu.blocks_per_sm"),
       .warps_per_sm = columns.any<int64_t>("gpu.warps_per_sm"),
       .occupancy_percent = columns.any<int64_t>("gpu.occupancy_percent"),
+      .collective = columns.any<int32_t>("gpu.collective"),
   };
 }
 

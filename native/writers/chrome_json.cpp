@@ -298,6 +298,9 @@ void ChromeWriter::write_gpu_args(TextBuffer& out, size_t row) const {
     out.number(external_id(static_cast<size_t>(gpu.launch[row])));
     out.put(',');
   }
+  if (row < gpu.collective.size && gpu.collective[row] >= 0) {
+    write_extras(out, static_cast<size_t>(gpu.collective[row]));
+  }
   out.put("\"device\":");
   out.number(int{gpu.device_index[row]});
   out.put(",\"context\":");

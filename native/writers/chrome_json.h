@@ -88,6 +88,7 @@ struct ChromeGpu {
   Column<int64_t> blocks_per_sm;
   Column<int64_t> warps_per_sm;
   Column<int64_t> occupancy_percent;
+  Column<int32_t> collective;  // event whose further pairs a row has as well, -1 none; may be left out
 };
 
 struct ChromeTrace {

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.export.chrome_backward import backward_numbers
 from opscope.export.chrome_keywords import keyword_fragment
 from opscope.trace.schema import EventKind, Role, ScalarType
@@ -79,7 +78,7 @@ def event_columns(trace: Trace) -> Columns:
         "record_function_id",
     )
     number, thread = backward_numbers(trace)
-    columns = _flat("events", trace.events, names)
+    columns = flat("events", trace.events, names)
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}
 
 
@@ -111,7 +110,7 @@ def argument_columns(trace: Trace) -> Columns:
 def _inputs(table: Table, event_count: int) -> Rows:
     """Rows with an input of an event, grouped by event and otherwise in order."""
     event = table["event"]
-    rows = np.flatnonzero((table["role"] == Role.INPUT) & _within(event, event_count))
+    rows = np.flatnonzero((table["role"] == Role.INPUT) & within(event, event_count))
     event = event[rows]
     return rows if np.all(event[1:] >= event[:-1]) else rows[np.argsort(event, kind="stable")]
 
@@ -127,7 +126,7 @@ def extra_columns(trace: Trace) -> tuple[Columns, list[str]]:
 def _add_keywords(trace: Trace, fragments: Fragments) -> None:
     scalars = trace.table("scalars")
     wanted = (scalars["role"] == Role.KEYWORD) & (scalars["keyword"] >= 0)
-    rows = np.flatnonzero(wanted & _within(scalars["event"], len(trace.events)))
+    rows = np.flatnonzero(wanted & within(scalars["event"], len(trace.events)))
     if not len(rows):
         return
     triples = np.stack([scalars[name][rows] for name in ("keyword", "type", "value")], axis=1)
@@ -145,8 +144,8 @@ def _add_keywords(trace: Trace, fragments: Fragments) -> None:
 
 def _add_modules(trace: Trace, fragments: Fragments) -> None:
     calls = trace.table("python_calls")
-    wanted = _within(calls["module"], len(trace.table("modules")))
-    rows = np.flatnonzero(wanted & _within(calls["event"], len(trace.events)))
+    wanted = within(calls["module"], len(trace.table("modules")))
+    rows = np.flatnonzero(wanted & within(calls["event"], len(trace.events)))
     if not len(rows):
         return
     texts = [f'"Python module id":{n}' for n in _instance_numbers(trace)]
@@ -167,10 +166,10 @@ def _instance_numbers(trace: Trace) -> Iterator[int]:
 def flow_columns(trace: Trace) -> Columns:
     """``flows.*``: where arrows start and end, numbered from 1 in order of their ends."""
     links, gpu, count = forward_backward_links(trace), trace.table("gpu"), len(trace.events)
-    sound = _within(links.source, count) & _within(links.target, count)
+    sound = within(links.source, count) & within(links.target, count)
     source, target = links.source[sound], links.target[sound]
     numbers = np.arange(1, len(source) + 1)
-    launched = np.flatnonzero(_within(gpu["launch"], count))
+    launched = np.flatnonzero(within(gpu["launch"], count))
     launches, first = np.unique(gpu["launch"][launched], return_index=True)
     launched = launched[first]  # one arrow begins at a call, however much it launched
     event = np.concatenate([source, target, launches])
@@ -199,58 +198,7 @@ def allocation_columns(trace: Trace) -> Columns:
         "device_type",
         "device_index",
     )
-    return _flat("allocations", trace.table("allocations"), names)
-
-
-def gpu_columns(trace: Trace) -> Columns:
-    """``gpu.*`` except ``track``."""
-    names = (
-        "kind",
-        "name",
-        "start_ns",
-        "duration_ns",
-        "device_index",
-        "context",
-        "stream",
-        "correlation_id",
-        "launch",
-        "size_bytes",
-        "registers_per_thread",
-        "shared_memory_bytes",
-        "queued_ns",
-        "graph",
-        "graph_node",
-        "peer_device",
-        "wait_on_cuda_event_record_corr_id",
-        "wait_on_stream",
-    )
-    table = trace.table("gpu")
-    lists = (list_columns(f"gpu.{name}", table.lists(name)) for name in ("grid", "block"))
-    return {**_flat("gpu", table, names), **next(lists), **next(lists), **_occupancy(trace)}
-
-
-def _occupancy(trace: Trace) -> Columns:
-    occupancy = kernel_occupancy(trace)
-    if occupancy is None:
-        return {}
-    thousandths = 1000.0
-    return {
-        "gpu.blocks_per_sm": np.rint(occupancy.blocks_per_sm * thousandths).astype(np.int64),
-        "gpu.warps_per_sm": np.rint(occupancy.warps_per_sm * thousandths).astype(np.int64),
-        "gpu.occupancy_percent": np.rint(occupancy.occupancy * 100).astype(np.int64),
-    }
-
-
-def call_columns(trace: Trace) -> Columns:
-    """``events.correlation_id`` and ``events.function``; none where calls were not recorded."""
-    calls, count = trace.table("runtime_calls"), len(trace.events)
-    rows = np.flatnonzero(_within(calls["event"], count))
-    if not len(rows):
-        return {}
-    event = calls["event"][rows]
-    correlation, function = np.full(count, -1, np.int64), np.zeros(count, np.int32)
-    correlation[event], function[event] = calls["correlation_id"][rows], calls["function"][rows]
-    return {"events.correlation_id": correlation, "events.function": function}
+    return flat("allocations", trace.table("allocations"), names)
 
 
 def name_columns(trace: Trace) -> Columns:
@@ -261,13 +209,14 @@ def name_columns(trace: Trace) -> Columns:
     }
 
 
-def _within(rows: npt.NDArray[Any], count: int) -> npt.NDArray[np.bool_]:
+def within(rows: npt.NDArray[Any], count: int) -> npt.NDArray[np.bool_]:
     """Which of ``rows`` are rows of a table of ``count``."""
     sound: npt.NDArray[np.bool_] = (rows >= 0) & (rows < count)
     return sound
 
 
-def _flat(prefix: str, table: Table, names: tuple[str, ...]) -> Columns:
+def flat(prefix: str, table: Table, names: tuple[str, ...]) -> Columns:
+    """Columns of ``table`` under the writer's names."""
     return {f"{prefix}.{name}": table[name] for name in names}
 
 

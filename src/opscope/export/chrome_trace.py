@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from opscope import _native
 from opscope.export import chrome_columns as columns
+from opscope.export import chrome_gpu
 from opscope.export.chrome_header import (
     footer,
     header,
@@ -66,8 +67,8 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
             **columns.argument_columns(trace),
             **columns.flow_columns(trace),
             **columns.allocation_columns(trace),
-            **columns.gpu_columns(trace),
-            **columns.call_columns(trace),
+            **chrome_gpu.gpu_columns(trace),
+            **chrome_gpu.call_columns(trace),
             **extras,
         },
         tracks=[track.json for track in places.tracks],

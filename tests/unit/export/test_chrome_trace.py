@@ -473,6 +473,26 @@ def test_memory_is_written_as_instants(export):
     assert "Addr" not in failed["args"] and failed["args"]["Bytes"] == 1 << 50
 
 
+def test_a_collectives_kernel_says_what_it_communicates(export):
+    trace = build_trace(
+        [
+            span("record_param_comms", 0, 10, keywords={"Collective name": "allreduce"}),
+            span("cudaLaunchKernel", 2, 4, kind=EventKind.RUNTIME_CALL),
+            span("aten::add", 11, 20),
+            span("cudaLaunchKernel", 12, 14, kind=EventKind.RUNTIME_CALL),
+        ],
+        gpu=[
+            kernel("ncclDevKernel", 5, 20, launch=1, correlation_id=9),
+            kernel("add", 20, 30, launch=3, correlation_id=10),
+        ],
+    )
+
+    document = export(trace)
+
+    assert named(document, "ncclDevKernel")["args"]["Collective name"] == "allreduce"
+    assert "Collective name" not in named(document, "add")["args"]
+
+
 def test_a_device_has_its_own_process_and_streams(export):
     trace = build_trace(
         [
