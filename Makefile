@@ -15,8 +15,8 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test web-test \
-  report-page browser package-test docs clean
+.PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
+  interpreter-test web-test report-page browser package-test docs clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16

@@ -23,6 +23,7 @@ from benchmarks import (
     execution_traces,
     lasting,
     looking,
+    python_calls,
     recording,
     report,
     resident,
@@ -36,6 +37,7 @@ from opscope.recording import bridge
 
 GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "recording": recording.measure,
+    "python_calls": python_calls.measure,
     "annotations": annotations.measure,
     "threads": threads.measure,
     "results": results.measure,

@@ -8,21 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "arena.h"
 #include "chunk_log.h"
 #include "clock.h"
 #include "name_table.h"
+#include "open_spans.h"
 #include "record.h"
 
 namespace opscope {
-
-struct OpenSpan {
-  uint64_t key;    // what the end will be called with
-  Record* record;  // where to write it
-  uint32_t index;  // its log index modulo 2^32, the parent of what runs inside
-};
 
 // What found no memory, by what it was.
 struct Drops {
@@ -38,7 +32,7 @@ struct Drops {
 class alignas(64) ThreadLog {
   // What every event reads and writes comes first: a program with work of its own to do leaves little
   // of this in its caches, so that each line of it costs.
-  std::vector<OpenSpan> open_;
+  OpenSpans open_;
 
  public:
   uint32_t source_state = 0;       // [owner] free for the torch bridge: what it has set up here
@@ -55,7 +49,6 @@ class alignas(64) ThreadLog {
         system_thread_id(system_thread_id),
         native_thread(native_thread),
         name(std::move(name)) {
-    open_.reserve(256);
     dropped_span_.kind = RecordKind::kClose;
   }
 
@@ -66,7 +59,7 @@ class alignas(64) ThreadLog {
     if (record == nullptr) [[unlikely]] {
       count_one(dropped_spans_);
       // It keeps its place on the stack, so that its end finds it and is no second loss.
-      open_.push_back({key, &dropped_span_, current_span()});
+      open_.push_back(key, &dropped_span_, current_span());
       return nullptr;
     }
     record->end = key;
@@ -75,7 +68,7 @@ class alignas(64) ThreadLog {
     record->arena = kNoArena;
     record->detail = 0;
     const auto index = static_cast<uint32_t>(log_.size());
-    open_.push_back({key, record, index});
+    open_.push_back(key, record, index);
     return record;
   }
   void publish_span() { log_.publish(); }
@@ -95,6 +88,8 @@ class alignas(64) ThreadLog {
   // [owner] Ends the span opened with `key` if this thread has it open, and appends nothing if not:
   // for ends that may well belong to something that began before recording.
   void close_if_open(uint64_t key, uint64_t ticks) {
+    if (is_top(key)) [[likely]]
+      return close_span(key, ticks);
     for (size_t i = open_.size(); i-- > 0;) {
       if (open_[i].key == key) return close_span(key, ticks);
     }
@@ -108,15 +103,11 @@ class alignas(64) ThreadLog {
   // `is_over(key, record)` says so. It is asked innermost first.
   template <typename Function>
   void leave_spans(uint64_t ticks, Function&& is_over) {
-    size_t kept = open_.size();
-    for (size_t i = open_.size(); i-- > 0;) {
-      if (is_over(open_[i].key, *open_[i].record)) {
-        finish(open_[i].record, ticks);
-      } else {
-        open_[--kept] = open_[i];
-      }
-    }
-    open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(kept));
+    open_.keep_if([&](const OpenSpan& span) {
+      const bool over = is_over(span.key, *span.record);
+      if (over) finish(span.record, ticks);
+      return !over;
+    });
   }
 
   // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
@@ -195,7 +186,7 @@ class alignas(64) ThreadLog {
       for (size_t above = i + 1; above < open_.size(); ++above) {
         open_[above].record->store_state(SpanState::kAbandoned);
       }
-      open_.resize(i);
+      open_.truncate(i);
       return;
     }
     append_end(key, ticks, what);

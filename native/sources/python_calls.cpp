@@ -110,7 +110,7 @@ uint32_t hidden_depth(PythonThreadCache& cache, RunningFrame frame) {
 // The hooks were away: what ended meanwhile is still on the stack. A C function is running if
 // something is that it called.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
-  cache.installation = PythonCalls::instance().installation();
+  cache.installation = PythonCalls::installation();
   cache.hidden = hidden_depth(cache, frame);
   if (cache.log.depth() == 0) return;
   std::unordered_set<uint64_t> running;
@@ -130,7 +130,7 @@ PythonThreadCache* begin_event(RunningFrame frame) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) [[unlikely]]
     return nullptr;
-  if (cache->installation != PythonCalls::instance().installation()) [[unlikely]]
+  if (cache->installation != PythonCalls::installation()) [[unlikely]]
     catch_up(*cache, frame);
   return cache;
 }
@@ -209,7 +209,7 @@ void python_leave(PyCodeObject* code, RunningFrame frame) {
   PythonThreadCache* cache = begin_event(frame);
   if (cache == nullptr) return;
   const uint64_t key = key_of(frame, code);
-  const uint64_t overlap_ticks = PythonCalls::instance().overlap_ticks();
+  const uint64_t overlap_ticks = PythonCalls::overlap_ticks();
   if (cache->log.is_top(key)) [[likely]] {
     const bool is_in_two_windows = cache->log.top_start() < overlap_ticks;
     cache->log.close_span(key, ticks);

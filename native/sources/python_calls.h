@@ -58,11 +58,15 @@ class PythonCalls {
   // Threads left alone because another profiler had its hook there.
   uint64_t occupied_threads() const { return occupied_threads_; }
   // Counts up whenever hooks are installed: ends in between went unseen.
-  uint64_t installation() const { return installation_; }
+  static uint64_t installation() { return installation_; }
   // Spans that began before this time may be known to a window as frames that were running.
-  uint64_t overlap_ticks() const { return overlap_ticks_; }
+  static uint64_t overlap_ticks() { return overlap_ticks_; }
 
  private:
+  // Asked for at every call: of the class, because finding the instance would cost as much again.
+  static inline uint64_t installation_ = 0;
+  static inline uint64_t overlap_ticks_ = 0;
+
   PythonCalls();
   void hook_calls(bool on);
   void hook_modules(bool on);
@@ -70,8 +74,6 @@ class PythonCalls {
 
   uint32_t configured_ = 0;
   uint64_t occupied_threads_ = 0;
-  uint64_t installation_ = 0;
-  uint64_t overlap_ticks_ = 0;
   PyObject* module_function_ = nullptr;    // owned
   PyObject* optimizer_watcher_ = nullptr;  // owned
   bool watching_optimizers_ = false;

@@ -1,15 +1,25 @@
 #!/usr/bin/env bash
-# Tests the recorder of Python calls on every interpreter from 3.10 to 3.13 that is on the path. It
-# needs no torch, so it runs where torch has no build. Versions that are missing are passed over.
+# Tests the recorder of Python calls on every interpreter from 3.10 to 3.13 that is on the path or that
+# pyenv has. It needs no torch, so it runs where torch has no build. Versions that are missing are named
+# and passed over.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+find_python() {
+  local candidate
+  for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/"$1".*/bin/python; do
+    if "$candidate" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+}
+
 tested=0
 for version in 3.10 3.11 3.12 3.13; do
-  python="python$version"
-  if ! "$python" -c "import sys; sys.exit(sys.version_info[:2] != tuple(map(int, '$version'.split('.'))))" \
-    2>/dev/null; then
-    echo "== Python $version: not installed, passed over"
+  python="$(find_python "$version")"
+  if [ -z "$python" ]; then
+    echo "== Python $version: not found, passed over"
     continue
   fi
   environment="build/interpreters/$version"

@@ -1,0 +1,68 @@
+// The spans that a thread has open, innermost last.
+//
+// Not a std::vector: what is pushed is written field by field, where a vector copies a finished
+// entry, and reading that back before it has left the store buffer costs more than recording does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "record.h"
+
+namespace opscope {
+
+struct OpenSpan {
+  uint64_t key;    // what the end will be called with
+  Record* record;  // where to write it
+  uint32_t index;  // its log index modulo 2^32, the parent of what runs inside
+};
+
+class OpenSpans {
+ public:
+  OpenSpans() { grow(); }
+
+  bool empty() const { return top_ == spans_.get(); }
+  size_t size() const { return static_cast<size_t>(top_ - spans_.get()); }
+  const OpenSpan& back() const { return top_[-1]; }
+  const OpenSpan& operator[](size_t i) const { return spans_[i]; }
+
+  void push_back(uint64_t key, Record* record, uint32_t index) {
+    if (top_ == limit_) [[unlikely]]
+      grow();
+    top_->key = key;
+    top_->record = record;
+    top_->index = index;
+    ++top_;
+  }
+  void pop_back() { --top_; }
+  // Keeps the `size` outermost.
+  void truncate(size_t size) { top_ = spans_.get() + size; }
+  // Keeps those for which `is_kept(span)`; they are asked innermost first.
+  template <typename Function>
+  void keep_if(Function&& is_kept) {
+    OpenSpan* kept = top_;
+    for (OpenSpan* span = top_; span-- != spans_.get();) {
+      if (is_kept(*span)) *--kept = *span;
+    }
+    OpenSpan* const end = top_;
+    for (top_ = spans_.get(); kept != end;) *top_++ = *kept++;
+  }
+
+ private:
+  [[gnu::noinline]] void grow() {
+    const size_t count = size();
+    const size_t room = count == 0 ? 256 : 2 * count;
+    std::unique_ptr<OpenSpan[]> larger(new OpenSpan[room]);
+    for (size_t i = 0; i < count; ++i) larger[i] = spans_[i];
+    spans_ = std::move(larger);
+    top_ = spans_.get() + count;
+    limit_ = spans_.get() + room;
+  }
+
+  OpenSpan* top_ = nullptr;  // past the innermost
+  OpenSpan* limit_ = nullptr;
+  std::unique_ptr<OpenSpan[]> spans_;
+};
+
+}  // namespace opscope
