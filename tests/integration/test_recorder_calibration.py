@@ -1,0 +1,60 @@
+"""What recording costs: measured once, never in a recording, told in every trace."""
+
+import threading
+
+import pytest
+import torch
+
+import opscope
+from opscope import _native
+from opscope.recording import cost
+from support.recorded import names, record
+
+
+@pytest.fixture
+def not_measured_yet():
+    kept = dict(cost._measured)
+    cost._measured.clear()
+    yield
+    cost._measured.update(kept)
+
+
+def test_the_cost_of_a_span_is_in_the_ledger(not_measured_yet):
+    trace = record(lambda: torch.ones(1))
+    recorder = trace.ledger["recorder"]
+    assert 0 < recorder["cost_ns: floor"] < 100_000
+    assert 0 < recorder["cost_ns: span"] < 100_000
+    assert not any("calibration" in name for name in names(trace))
+
+
+def test_it_is_measured_once(not_measured_yet):
+    first = record(lambda: torch.ones(1)).ledger["recorder"]
+    assert record(lambda: torch.zeros(1)).ledger["recorder"] == first
+
+
+def test_it_is_put_off_while_something_else_is_recorded(not_measured_yet):
+    with opscope.profile() as outer:
+        inner = record(lambda: torch.ones(1))
+    assert "cost_ns: span" not in inner.ledger.get("recorder", {})
+    assert "cost_ns: span" in outer.trace.ledger["recorder"]
+    assert not any("calibration" in name for name in names(outer.trace))
+
+
+def test_measuring_leaves_nothing_behind(not_measured_yet):
+    windows = _native.statistics()["windows"]
+    cost.recording_cost_ns()
+    assert _native.statistics()["windows"] == windows
+    assert _native.statistics()["wanted"] == 0
+    assert not torch.autograd._profiler_enabled()
+
+
+def test_threads_that_measure_at_once_get_the_same(not_measured_yet):
+    seen = []
+    threads = [
+        threading.Thread(target=lambda: seen.append(cost.recording_cost_ns())) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 4 and all(measured == seen[0] for measured in seen)

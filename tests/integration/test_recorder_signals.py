@@ -1,0 +1,96 @@
+"""Signal handlers: they may record, raise, or end the recording in the middle of a span."""
+
+import signal
+
+import pytest
+import torch
+
+import opscope
+from support.recorded import names, run_python
+
+
+def test_a_handler_that_runs_torch_in_the_middle_of_a_span():
+    def handler(number, frame):
+        with opscope.record_function("handled"):
+            torch.zeros(1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with opscope.profile(record_shapes=True) as prof, opscope.record_function("interrupted"):
+            signal.raise_signal(signal.SIGUSR1)
+            torch.ones(1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    events, found = prof.trace.events, names(prof.trace)
+    row = found.index("handled")
+    assert found[events["parent"][row]] == "interrupted"
+    assert found[events["parent"][found.index("aten::ones")]] == "interrupted"
+    assert prof.trace.ledger["events"]["unfinished"] == 0
+
+
+def test_a_handler_that_raises_out_of_a_span():
+    class Enough(Exception):
+        pass
+
+    def handler(number, frame):
+        raise Enough
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with opscope.profile(with_stack=True) as prof:
+            with pytest.raises(Enough), opscope.record_function("left"):
+                signal.raise_signal(signal.SIGUSR1)
+            torch.ones(1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    events, found = prof.trace.events, names(prof.trace)
+    assert not events["unfinished"][found.index("left")]
+    above, row = [], found.index("aten::ones")
+    while row >= 0:
+        above.append(found[row])
+        row = events["parent"][row]
+    assert "left" not in above
+
+
+def test_a_handler_that_stops_the_recording():
+    prof = opscope.profile(with_stack=True, record_shapes=True)
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: prof.stop())
+    try:
+        prof.start()
+        with opscope.record_function("cut"):
+            torch.ones(1)
+            signal.raise_signal(signal.SIGUSR1)
+            torch.zeros(1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    found = names(prof.trace)
+    assert prof.trace.events["unfinished"][found.index("cut")]
+    assert "aten::ones" in found and "aten::zeros" not in found
+
+
+def test_many_signals_while_everything_is_recorded():
+    # In a process of its own: an interval timer is no business of the other tests.
+    output = run_python(
+        """
+import signal, torch, opscope
+count = 0
+def handler(number, frame):
+    global count
+    count += 1
+    torch.zeros(1)
+    with opscope.record_function("tick"):
+        torch.ones(1)
+    if count < 200:
+        signal.setitimer(signal.ITIMER_REAL, 0.0005)  # again, but never inside itself
+signal.signal(signal.SIGALRM, handler)
+prof = opscope.profile(record_shapes=True, profile_memory=True, with_stack=True)
+with prof:
+    signal.setitimer(signal.ITIMER_REAL, 0.0005)
+    while count < 200:
+        torch.full((3,), 1).sum()
+trace = prof.trace
+found = [trace.event_name(row) for row in range(len(trace.events))]
+print(found.count("tick"), trace.ledger["events"]["ends without a start"])
+"""
+    )
+    assert output.split() == ["200", "0.0"]
