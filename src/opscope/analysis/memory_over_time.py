@@ -15,6 +15,7 @@ Values = npt.NDArray[np.int64]
 
 BEFORE = "allocated before the recording"
 OUTSIDE = "outside operators"
+CPU = "CPU"
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,16 @@ def _of_device(trace: Trace, counter: MemoryCounter, stretches: int) -> MemoryOv
     table, rows = trace.table("allocations"), counter.rows
     size = table["size_bytes"][rows]
     partner = match_frees(table["address"][rows], size)
-    samples = extreme_positions(counter.time_ns, counter.allocated_bytes, stretches)
+    in_use = _in_use(counter, size, partner)
+    samples = extreme_positions(counter.time_ns, in_use, stretches)
     category = _categories(trace, rows)
     freed = np.flatnonzero((size < 0) & (partner >= 0))
     category[freed] = category[partner[freed]]
     known = (size >= 0) | (partner >= 0)
     names, by_category = _by_category(category, np.where(known, size, 0), samples)
-    total = counter.allocated_bytes[samples]
+    total = in_use[samples]
     before = total - by_category.sum(axis=1)
-    peak = int(np.argmax(counter.allocated_bytes))
+    peak = int(np.argmax(in_use))
     allocated = np.flatnonzero(size[: peak + 1] > 0)
     alive = allocated[(partner[allocated] < 0) | (partner[allocated] > peak)]
     alive = alive[np.argsort(-size[alive], kind="stable")]
@@ -83,11 +85,24 @@ def _of_device(trace: Trace, counter: MemoryCounter, stretches: int) -> MemoryOv
         total_bytes=total,
         categories=names,
         category_bytes=by_category,
-        peak_bytes=int(counter.allocated_bytes[peak]),
+        peak_bytes=int(in_use[peak]),
         peak_ns=int(counter.time_ns[peak]),
         alive=rows[alive],
         alive_until_ns=until,
     )
+
+
+def _in_use(counter: MemoryCounter, size: Values, partner: Values) -> Values:
+    """Bytes after every row: the allocator's total, but for the CPU's.
+
+    That one counts only while somebody listens: what it handed out then and took back since stays
+    in it for good. Of what was there before, only what is freed in the recording is known.
+    """
+    if counter.device != CPU:
+        return counter.allocated_bytes
+    before = -int(size[(size < 0) & (partner < 0)].sum())
+    in_use: Values = before + np.cumsum(size)
+    return in_use
 
 
 def match_frees(address: npt.NDArray[np.uint64], size: Values) -> Values:

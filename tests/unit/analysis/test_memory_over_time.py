@@ -15,6 +15,8 @@ from opscope.analysis.memory_over_time import (
 from opscope.trace.schema import AllocationAction, RecordScope
 from support.build_trace import allocation, build_trace, nanoseconds, span
 
+CUDA = {"device_type": 1, "device_index": 0}
+
 
 @pytest.fixture
 def training():
@@ -55,13 +57,29 @@ def test_what_was_there_before_is_a_category_of_its_own():
     trace = build_trace(
         [("aten::empty", 0, 10)],
         allocations=[
+            allocation(1, 100, address=0x10, total_allocated_bytes=1100, **CUDA),
+            allocation(2, -400, address=0x99, total_allocated_bytes=700, **CUDA),
+        ],
+    )
+    (cuda,) = memory_over_time(trace)
+    assert cuda.categories == [BEFORE, "forward"]
+    assert cuda.category_bytes.tolist() == [[1000, 100], [600, 100]]
+
+
+def test_the_cpus_total_forgets_frees_so_only_what_is_freed_was_there_before():
+    trace = build_trace(
+        [("aten::empty", 0, 10)],
+        allocations=[
             allocation(1, 100, address=0x10, total_allocated_bytes=1100),
             allocation(2, -400, address=0x99, total_allocated_bytes=700),
         ],
     )
+
     (cpu,) = memory_over_time(trace)
+
     assert cpu.categories == [BEFORE, "forward"]
-    assert cpu.category_bytes.tolist() == [[1000, 100], [600, 100]]
+    assert cpu.category_bytes.tolist() == [[400, 100], [0, 100]]
+    assert cpu.peak_bytes == 500
 
 
 def test_devices_are_apart_and_failures_are_not_counted():
