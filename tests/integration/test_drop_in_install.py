@@ -190,6 +190,27 @@ def test_programs_run_as_under_python_but_switched(run, how):
     assert done.stderr == ""
 
 
+WITH_STACK = """
+import torch
+
+def work():
+    return torch.ones(2).neg()
+
+with torch.profiler.profile(with_stack=True) as prof:
+    work()
+calls = [event.name for event in prof.events() if "program.py" in event.name]
+print([call.rpartition(": ")[2] for call in calls])
+"""
+
+
+@pytest.mark.parametrize("how", [["program.py"], ["-m", "program"]], ids=["script", "module"])
+def test_python_calls_of_the_program_are_seen_and_those_around_it_are_not(run, how, tmp_path):
+    (tmp_path / "program.py").write_text(WITH_STACK)
+    done = run(*how)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['<module>', 'work']\n"
+
+
 @pytest.mark.parametrize("arguments", [[], ["-m"], ["missing.py"], ["-m", "missing"]])
 def test_what_cannot_run_is_refused(run, arguments):
     done = run(*arguments)
