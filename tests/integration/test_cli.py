@@ -283,6 +283,23 @@ def test_a_step_span_begins_and_ends_between_optimizer_spans(execute):
     assert parents == [-1] * 9
 
 
+def test_counting_steps_hides_nothing_of_them(execute):
+    recorded = execute(TRAINING, options=["--schedule", "1,1,2,1", "--stack"])
+    trace = recorded.trace()  # of a single cycle: no folder of its own
+    calls, frames = trace.table("python_calls"), trace.table("frames")
+    files = [trace.names[file] for file in frames["file"]]
+    functions = [trace.names[function] for function in frames["function"]]
+    callers = {}
+    for frame, caller, line in zip(
+        calls["frame"], calls["caller"], calls["caller_line"], strict=True
+    ):
+        if frame >= 0 and caller >= 0:
+            callers.setdefault(functions[frame], set()).add((Path(files[caller]).name, int(line)))
+    assert "_single_tensor_sgd" in callers or "_multi_tensor_sgd" in callers
+    # The script called it, though the window opened within the call before.
+    assert {file for file, _line in callers["step_then_count"]} == {"script.py"}
+
+
 def test_a_schedule_that_never_records_says_so(execute):
     recorded = execute(TRAINING, options=["--schedule", "100,1,1"])
     assert recorded.code == 0

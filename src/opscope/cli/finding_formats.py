@@ -56,8 +56,7 @@ def _paragraphs(finding: Finding) -> list[str]:
     if finding.advice:
         lines.append(f"What to do: {finding.advice}")
     lines += [
-        f"at {place_text(place)}{_module(place)} "
-        f"({place.occurrences:,} times, {time_text(place.time_ns)})"
+        f"at {place_text(place)}{_module(place)} ({_times(place)}, {time_text(place.time_ns)})"
         for place in finding.places
     ]
     if finding.place_note:
@@ -92,13 +91,16 @@ def as_markdown(findings: Findings, heading: str = "##", limit: int = -1) -> str
         if finding.advice:
             lines += [f"**What to do:** {finding.advice}", ""]
         lines += [
-            f"- `{place_text(place)}`{_module(place)}, {place.occurrences:,} times, "
-            f"{time_text(place.time_ns)}"
+            f"- `{place_text(place)}`{_module(place)}, {_times(place)}, {time_text(place.time_ns)}"
             for place in finding.places
         ]
         lines += [finding.place_note] if finding.place_note else []
         lines += ["", f"Estimate: {finding.saved_by}. ({finding.id})", ""]
     return "\n".join([*lines, state_of(findings, len(chosen))]) + "\n"
+
+
+def _times(place: Place) -> str:
+    return "once" if place.occurrences == 1 else f"{place.occurrences:,} times"
 
 
 def _module(place: Place) -> str:

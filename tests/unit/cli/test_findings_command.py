@@ -31,7 +31,7 @@ def test_text(command_line, slow):
     assert first == "high   Garbage collections interrupt the program  saves about 100 µs (50%)"
     text = " ".join(line.strip() for line in rest)
     assert "What to do: Call gc.collect()" in text
-    assert "at train.py:3 in train (1 times, 100 µs)" in text
+    assert "at train.py:3 in train (once, 100 µs)" in text
     assert "[garbage-collections]" in text
     assert "not looked for, because it was not recorded" in text
 
@@ -47,7 +47,7 @@ def test_json(command_line, slow):
 def test_markdown(command_line, slow):
     lines = command_line("findings", slow, "--format", "md").out.splitlines()
     assert lines[0] == "## Garbage collections interrupt the program: saves about 100 µs (50%)"
-    assert "- `train.py:3 in train`, 1 times, 100 µs" in lines
+    assert "- `train.py:3 in train`, once, 100 µs" in lines
 
 
 def test_nothing_found_is_said(command_line, tmp_path):
