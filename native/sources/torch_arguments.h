@@ -147,19 +147,28 @@ bool put_value(Arena& arena, const c10::IValue& value, int depth) {
 
 // ---- The usual values, without a step for each -------------------------------------------------
 
-// Nothing, booleans and numbers are told apart by arithmetic, for the same reason as in
+// Nothing, booleans, numbers and devices are told apart by arithmetic, for the same reason as in
 // put_ordinary_tensor(): which of them comes next is what the processor guesses wrong.
 struct ShortForm {
   uint64_t tag;
   uint64_t detail_mask;  // of the value's bits, what belongs into the tag's detail
   uint64_t words;        // the second being the value's bits
 };
-enum ShortKind : size_t { kNoShortForm, kShortNone, kShortBool, kShortDouble, kShortLongInt, kShortInt };
+enum ShortKind : size_t {
+  kNoShortForm,
+  kShortNone,
+  kShortBool,
+  kShortDouble,
+  kShortDevice,
+  kShortLongInt,
+  kShortInt
+};
 constexpr ShortForm kShortForms[] = {
     {},
     {make_tag(Tag::kNone), 0, 1},
     {make_tag(Tag::kBool), 0xff, 1},
     {make_tag(Tag::kDouble), 0, 2},
+    {make_tag(Tag::kDevice), 0xffff, 1},
     {make_tag(Tag::kLongInt), 0, 2},
     {make_tag(Tag::kInt), UINT64_MAX >> 8, 1},
 };
@@ -173,12 +182,13 @@ uint64_t first_word(const c10::IValue& value) {
 }
 const bool kValuesComeFirst = first_word(c10::IValue(int64_t{0x123456789abcdef})) == 0x123456789abcdef &&
                               first_word(c10::IValue(-0.0)) == uint64_t{1} << 63 &&
-                              (first_word(c10::IValue(true)) & 0xff) == 1;
+                              (first_word(c10::IValue(true)) & 0xff) == 1 &&
+                              (first_word(c10::IValue(c10::Device(c10::kCUDA, 3))) & 0xffff) == 0x0301;
 
 // Returns where it ends, or nullptr for a value of another kind.
 uint64_t* put_short(uint64_t* word, const c10::IValue& value) {
   size_t kind = kShortNone * value.isNone() + kShortBool * value.isBool() + kShortDouble * value.isDouble() +
-                kShortLongInt * value.isInt();
+                kShortDevice * value.isDevice() + kShortLongInt * value.isInt();
   if (kind == kNoShortForm) return nullptr;
   const uint64_t bits = first_word(value);
   kind += static_cast<size_t>(kind == kShortLongInt) & is_short_int(static_cast<int64_t>(bits));
@@ -190,16 +200,19 @@ uint64_t* put_short(uint64_t* word, const c10::IValue& value) {
 
 constexpr size_t kShortListElements = 16;
 
-// A short list of integers, which sizes and strides are.
+// A short list of integers, which sizes and strides are. Any list of integers alone reads as one, so
+// that its declared type is of interest only where it is empty.
 uint64_t* put_short_list(uint64_t* word, const c10::IValue& value) {
   if (!value.isList()) return nullptr;
   const Values list = value.toListRef();
-  if (list.empty() || list.size() > kShortListElements || !list[0].isInt() || !value.isIntList()) {
-    return nullptr;
-  }
+  if (list.size() > kShortListElements || (list.empty() && !value.isIntList())) return nullptr;
   *word++ = make_tag(Tag::kIntList, list.size() | static_cast<uint64_t>(list.size()) << 24);
-  for (const c10::IValue& element : list) *word++ = first_word(element);
-  return word;
+  bool all_integers = true;
+  for (const c10::IValue& element : list) {
+    all_integers = all_integers && element.isInt();
+    *word++ = first_word(element);
+  }
+  return all_integers ? word : nullptr;
 }
 
 // No usual value takes more words than this.

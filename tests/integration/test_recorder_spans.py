@@ -381,3 +381,18 @@ def check_parents(model, parent_of):
             assert parent == max(containing)
         if not still_open and not containing:
             assert parent is None
+
+
+def test_operators_that_went_away_leave_no_name_behind():
+    # Their schemas are freed, and the next operator's may take the same place in memory.
+    called, recorded = [], []
+    for number in range(40):
+        library = torch.library.Library(f"opscope_passing_{number % 4}", "DEF")
+        library.define(f"visit_{number}(Tensor x) -> Tensor")
+        library.impl(f"visit_{number}", torch.clone, "CPU")
+        called.append(f"{library.ns}::visit_{number}")
+        with opscope.profile() as prof:
+            getattr(getattr(torch.ops, library.ns), f"visit_{number}")(torch.ones(2))
+        recorded += [event.name for event in prof.events() if "visit" in event.name]
+        library._destroy()
+    assert recorded == called
