@@ -71,6 +71,21 @@ TEST(an_end_takes_what_was_never_ended_above_it_off_the_stack) {
   CHECK_SAME(log.at(4).parent, 3u);
 }
 
+TEST(results_belong_to_their_span_though_what_is_inside_is_open) {
+  Log log;
+  log.open(1);
+  log.open(2);
+  Record* inner = log.thread.append_results(2);
+  log.thread.publish();
+  Record* outer = log.thread.append_results(1);
+  log.thread.publish();
+  CHECK_SAME(inner->parent, 1u);
+  CHECK_SAME(outer->parent, 0u);
+  CHECK(outer->kind == RecordKind::kOutputs);
+  CHECK(log.thread.append_results(3) == nullptr);  // opened elsewhere
+  CHECK_SAME(log.size(), 4u);
+}
+
 TEST(an_end_from_elsewhere_is_a_record_and_touches_no_stack) {
   Log log;
   log.open(1);
