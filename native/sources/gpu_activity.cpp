@@ -193,7 +193,13 @@ gpu::DeviceClock::Point GpuActivity::read_clocks() const {
 
 gpu::DeviceClock GpuActivity::clock() {
   std::lock_guard lock(mutex_);
-  return clock_is_ours_ || !loaded_ ? our_clock_ : gpu::DeviceClock(started_, read_clocks());
+  if (clock_is_ours_ || !loaded_) return our_clock_;
+  const gpu::DeviceClock::Point now = read_clocks();
+  // Over a short time the uncertainty of both readings would make a poor rate: the host's is better.
+  constexpr uint64_t kLongNs = 100'000'000;
+  if (now.device_ns - started_.device_ns >= kLongNs) return {started_, now};
+  const uint64_t ticks = our_clock_.ticks(kLongNs) - our_clock_.ticks(0);
+  return {started_, {started_.device_ns + kLongNs, started_.ticks + ticks, 0}};
 }
 
 double GpuActivity::clock_error_ns() {

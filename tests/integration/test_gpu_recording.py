@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -104,6 +105,20 @@ def test_work_is_linked_to_what_ran_around_its_launch(fake: FakeCupti) -> None:
     launched = gpu["launch"] >= 0
     starts = trace.events["start_ns"][gpu["launch"][launched]]
     assert (gpu["start_ns"][launched] >= starts).all()
+
+
+def test_calls_of_threads_that_recorded_nothing_else_have_a_thread(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as prof:
+        torch.ones(1)
+        thread = threading.Thread(target=lambda: fake.launch("elsewhere"))
+        thread.start()
+        thread.join()
+    trace = prof.trace
+    launch = trace.table("gpu")["launch"][rows(trace, 0)[0]]
+    assert trace.event_name(launch) == "cudaLaunchKernel"
+    assert trace.events["parent"][launch] == -1
+    thread_id = trace.table("threads")["system_thread_id"][trace.events["thread"][launch]]
+    assert thread_id not in (0, os.getpid())
 
 
 def test_annotations_span_their_work_per_stream(fake: FakeCupti) -> None:

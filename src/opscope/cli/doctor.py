@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import opscope
+from opscope.cli.completeness import describe_devices
 from opscope.cli.console import console_for
 from opscope.cli.trial import record_a_little, sources_seen
 from opscope.errors import BridgeError, OpscopeError
@@ -121,6 +122,8 @@ def _recording() -> Iterator[Finding]:
     works = len(trace.events) > 0
     detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"
     yield Finding("recording", Verdict.GOOD if works else Verdict.FATAL, detail)
+    for line in describe_devices(trace):
+        yield Finding("devices", Verdict.FATAL if "BROKEN" in line else Verdict.GOOD, line)
     for source in sources_seen(trace):
         if source.seen:
             yield Finding(f"  {source.name}", Verdict.GOOD, source.asked_for)
