@@ -16,6 +16,8 @@ class record_function(Annotation):
 
     Costs a fraction of ``torch.profiler.record_function``, because it does not go through torch.
     Entering while nothing records is harmless, and so is leaving it on another thread.
+    torch.compile breaks its graph at one; in functions compiled with ``fullgraph=True`` use
+    ``torch.profiler.record_function``, which torch leaves out of the graph.
 
     Args:
         name: shown as it is.

@@ -1,0 +1,165 @@
+"""Tables of a recording: rows, order, widths, units, groups, and operations counted by hand."""
+
+import re
+
+import pytest
+import torch
+
+import opscope
+
+PRODUCT, BATCHED, FILTER = (3, 4), (2, 3, 4), (3, 2, 3, 3)
+
+
+@pytest.fixture(scope="module")
+def prof():
+    left, right = torch.ones(*PRODUCT), torch.ones(4, 5)
+    batch, other = torch.ones(*BATCHED), torch.ones(2, 4, 5)
+    image, weight = torch.ones(1, 2, 8, 8), torch.ones(*FILTER)
+    with opscope.profile(record_shapes=True, profile_memory=True, with_flops=True) as prof:
+        with opscope.record_function("everything"):
+            torch.mm(left, right)
+            torch.mm(left[:2], right)
+            torch.bmm(batch, other)
+            torch.addmm(torch.ones(5), left, right)
+            torch.nn.functional.conv2d(image, weight)
+            left + left
+            left * 2
+        torch.sin(left)
+    return prof
+
+
+def rows_of(averages, key):
+    return [row for row in averages if row.key == key]
+
+
+@pytest.mark.parametrize(
+    ("key", "flops"),
+    [
+        ("aten::mm", 2 * 3 * 4 * 5 + 2 * 2 * 4 * 5),
+        ("aten::bmm", 2 * 2 * 3 * 4 * 5),
+        ("aten::addmm", 2 * 3 * 4 * 5),
+        ("aten::conv2d", 2 * (6 * 6) * 3 * 2 * 9),
+        ("aten::add", 12),
+        ("aten::mul", 12),
+        ("aten::sin", 0),
+    ],
+)
+def test_operations_are_those_counted_by_hand(prof, key, flops):
+    assert sum(row.flops for row in rows_of(prof.key_averages(), key)) == flops
+
+
+def test_the_table_says_what_share_of_the_time_formulas_cover(prof):
+    found = re.search(r"FLOPs: formulas cover (\d+\.\d)% of operator time", prof.events().table())
+    assert found is not None and 0 < float(found[1]) <= 100
+
+
+def test_groups_by_shape(prof):
+    rows = rows_of(prof.key_averages(group_by_input_shape=True), "aten::mm")
+    assert sorted(row.input_shapes for row in rows) == [[[2, 4], [4, 5]], [[3, 4], [4, 5]]]
+    assert [row.count for row in rows] == [1, 1]
+    (row,) = rows_of(prof.key_averages(), "aten::mm")
+    assert row.count == 2
+    assert row.cpu_time_total == pytest.approx(sum(r.cpu_time_total for r in rows))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "self_cpu_time_total",
+        "cpu_time_total",
+        "cpu_time",
+        "count",
+        "self_cpu_memory_usage",
+        "flops",
+    ],
+)
+def test_rows_are_sorted_largest_first(prof, key):
+    averages = prof.key_averages()
+    values = {row.key: getattr(row, key) for row in averages}
+    shown = averages.table(sort_by=key, row_limit=-1)
+    names = [line.split()[0] for line in shown.splitlines() if re.search(r"^ +\S+ +-?\d", line)]
+    ordered = [values[name] for name in names if name in values]
+    assert len(ordered) == len(averages)
+    assert ordered == sorted(ordered, reverse=True)
+
+
+def test_an_unknown_column_is_answered_with_the_known_ones(prof):
+    with pytest.raises(opscope.UsageError, match=r"'speed'.*self_cpu_time_total"):
+        prof.key_averages().table(sort_by="speed")
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_only_so_many_rows(prof, limit):
+    table = prof.key_averages().table(row_limit=limit)
+    assert sum("aten::" in line or "everything" in line for line in table.splitlines()) == limit
+
+
+@pytest.mark.parametrize("width", [10, 25])
+def test_names_are_cut_to_the_width_asked_for(width):
+    with opscope.profile() as prof, opscope.record_function("n" * 60):
+        torch.ones(1)
+    table = prof.key_averages().table(max_name_column_width=width)
+    assert "n" * (width - 3) + "..." in table
+    assert "n" * (width - 2) not in table
+    assert "n" * 60 in prof.key_averages().table(max_name_column_width=None)
+
+
+def test_only_what_ran_at_top_level(prof):
+    table = prof.events().table(top_level_events_only=True)
+    assert "everything" in table and "aten::sin" in table
+    assert "aten::mm" not in table and "aten::conv2d" not in table
+
+
+@pytest.mark.parametrize(("unit", "per_us"), [("us", 1.0), ("ms", 1e-3), ("s", 1e-6)])
+def test_units_of_time(prof, unit, per_us):
+    (row,) = rows_of(prof.key_averages(), "everything")
+    table = prof.key_averages().table(time_unit=unit)
+    (line,) = [line for line in table.splitlines() if "everything" in line]
+    times = [float(number) for number in re.findall(rf"(\d+\.\d+){unit}\b", line)]
+    assert times[1] == pytest.approx(row.cpu_time_total * per_us, abs=0.0006)
+
+
+def test_unknown_units_are_refused(prof):
+    with pytest.raises(opscope.UsageError, match=r"'min'.*s, ms, us"):
+        prof.key_averages().table(time_unit="min")
+
+
+def test_headers_stand_above(prof):
+    assert "of the night" in prof.key_averages().table(header="of the night").splitlines()[1]
+
+
+def test_self_times_add_up_to_the_total(prof):
+    events = prof.events()
+    assert events.self_cpu_time_total == pytest.approx(
+        sum(event.self_cpu_time_total for event in events)
+    )
+    total = events.total_average()
+    assert total.self_cpu_time_total == pytest.approx(events.self_cpu_time_total)
+    assert total.count == len(events)
+    roots = sum(e.cpu_time_total for e in events if e.cpu_parent is None and not e.is_async)
+    assert events.self_cpu_time_total == pytest.approx(roots)
+
+
+def test_annotations_are_told_apart_from_operators(prof):
+    marked = {row.key for row in prof.key_averages() if row.is_user_annotation}
+    assert marked == {"everything"}
+
+
+def test_memory_is_counted_where_it_was_taken(prof):
+    (row,) = rows_of(prof.key_averages(), "aten::bmm")
+    assert row.cpu_memory_usage == 2 * 3 * 5 * 4
+    (row,) = rows_of(prof.key_averages(), "aten::sin")
+    assert row.cpu_memory_usage == 3 * 4 * 4
+
+
+def test_overloads_are_rows_of_their_own_if_asked():
+    config = torch._C._profiler._ExperimentalConfig(capture_overload_names=True)
+    with opscope.profile(experimental_config=config) as prof:
+        torch.pow(torch.ones(2), 2)
+        torch.pow(torch.ones(2), 3)
+        torch.pow(torch.ones(2), torch.ones(2))
+    rows = rows_of(prof.key_averages(group_by_overload_name=True), "aten::pow")
+    counts = {row.overload_name: row.count for row in rows}
+    assert counts == {"Tensor_Scalar": 2, "Tensor_Tensor": 1}
+    (row,) = rows_of(prof.key_averages(), "aten::pow")
+    assert row.count == 3
