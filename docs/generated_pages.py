@@ -1,5 +1,8 @@
 """Pages of the site that are made of the code, so that they cannot be out of date."""
 
+import re
+from typing import Any
+
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -11,3 +14,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     page = File.generated(config, "reference/command-line.md", content=command_line())
     files.append(page)
     return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Leave out the roles of references in docstrings, such as ``:func:``."""
+    return re.sub(r":(?:func|meth|class|mod):(?=<code>)", "", html)
