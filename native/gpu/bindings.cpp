@@ -155,6 +155,13 @@ void bind_gpu(nb::module_& m) {
         GpuActivity::instance().set_budget(buffer_bytes, log_bytes);
       },
       "buffer_bytes"_a, "log_bytes"_a);
+  m.def(
+      "pause_gpu",
+      [](bool paused) {
+        nb::gil_scoped_release release;
+        return GpuActivity::instance().pause(paused);
+      },
+      "paused"_a);
   // Returns why device activity cannot be collected; empty if it can, or if no window wants it.
   m.def("configure_gpu", [] {
     nb::gil_scoped_release release;

@@ -99,8 +99,20 @@ void GpuActivity::set_budget(size_t buffer_bytes, size_t log_bytes) {
 
 std::string GpuActivity::configure(uint32_t wanted) {
   std::lock_guard lock(mutex_);
-  wanted &= kWantGpu | kWantGpuSync;
-  if ((wanted & kWantGpu) == 0) wanted = 0;
+  wanted_ = wanted;
+  if ((wanted & kWantGpu) == 0) paused_ = false;  // the next to want it begins anew
+  return apply();
+}
+
+std::string GpuActivity::pause(bool paused) {
+  std::lock_guard lock(mutex_);
+  paused_ = paused && (wanted_ & kWantGpu) != 0;
+  return apply();
+}
+
+std::string GpuActivity::apply() {
+  uint32_t wanted = wanted_ & (kWantGpu | kWantGpuSync);
+  if ((wanted & kWantGpu) == 0 || paused_) wanted = 0;
   if (wanted == enabled_) return {};
   if (wanted == 0) {
     disable();

@@ -40,6 +40,8 @@ class GpuActivity {
   void set_budget(size_t buffer_bytes, size_t log_bytes);
   // [MT] Collects what `wanted` asks for. Returns why it cannot, or an empty string.
   std::string configure(uint32_t wanted);
+  // [MT] Collects nothing until resumed, whatever windows want. Returns as configure().
+  std::string pause(bool paused);
   // [MT] Has CUPTI deliver everything that is finished, and waits until it is parsed.
   void collect();
   // [MT] No window needs what was collected.
@@ -67,6 +69,7 @@ class GpuActivity {
   };
 
   GpuActivity();
+  std::string apply();
   std::string enable(uint32_t wanted);
   std::string subscribe();
   void set_clock();
@@ -91,6 +94,8 @@ class GpuActivity {
   std::string load_error_;
   void* subscriber_ = nullptr;
   uint32_t enabled_ = 0;
+  uint32_t wanted_ = 0;
+  bool paused_ = false;
   std::vector<uint32_t> kinds_;
   std::vector<std::string> missing_kinds_;
 

@@ -185,8 +185,12 @@ class profile:
             activities: those concerned.
         """
         concerned = set(activities)
-        if self._recording is not None and any(a.name == "CPU" for a in concerned):
+        if self._recording is None:
+            return
+        if any(a.name == "CPU" for a in concerned):
             self._recording.pause(not enable)
+        if any(a.name == "CUDA" for a in concerned):
+            self._recording.pause_devices(not enable)
 
     def _scheduled(self, step: int) -> ProfilerAction:
         action = self.schedule(step)

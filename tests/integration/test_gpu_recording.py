@@ -197,6 +197,19 @@ def test_nothing_is_collected_between_recordings(fake: FakeCupti) -> None:
     assert [name(second.trace, row) for row in rows(second.trace, 0)] == ["two"]
 
 
+def test_devices_can_be_left_out_for_a_while(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as prof:
+        fake.launch("before")
+        prof.toggle_collection_dynamic(False, [ProfilerActivity.CUDA])
+        fake.launch("left out")
+        torch.ones(1)
+        prof.toggle_collection_dynamic(True, [ProfilerActivity.CUDA])
+        fake.launch("after")
+    trace = prof.trace
+    assert [name(trace, row) for row in rows(trace, 0)] == ["before", "after"]
+    assert "aten::ones" in [trace.event_name(row) for row in range(len(trace.events))]
+
+
 def test_files_keep_device_tables(fake: FakeCupti, tmp_path: os.PathLike[str]) -> None:
     with opscope.profile(activities=BOTH) as prof:
         fake.launch("k")
@@ -213,6 +226,8 @@ def test_files_keep_device_tables(fake: FakeCupti, tmp_path: os.PathLike[str]) -
                 assert before[column.name].tolist() == after[column.name].tolist()
     chrome = f"{tmp_path}/x.json"
     prof.export_chrome_trace(chrome)
+    kernel = rows(load(chrome), 0)[0]
+    assert load(chrome).table("gpu")["registers_per_thread"][kernel] == 32
     with open(chrome, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     assert {"cuda_runtime", "kernel", "ac2g"} <= {event.get("cat") for event in events}

@@ -184,6 +184,8 @@ def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
         return
     if any(activity.name == "CPU" for activity in activities):
         session.recording.pause(not enable)
+    if any(activity.name == "CUDA" for activity in activities):
+        session.recording.pause_devices(not enable)
 
 
 def add_metadata_json(key: str, value: str) -> None:

@@ -114,6 +114,11 @@ class Recording:
         if window is not None and window.is_open:
             _native.pause_window(window.id, paused)
 
+    def pause_devices(self, paused: bool) -> None:
+        """Leave out what devices do until resumed; nothing to do when not running."""
+        if self.running and self._recorded.gpu:
+            _native.pause_gpu(paused)
+
     @property
     def running(self) -> bool:
         """Between start and stop."""

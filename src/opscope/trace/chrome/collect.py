@@ -45,6 +45,15 @@ _ALLOCATIONS = ("thread", "action", "time_ns", "address", "size_bytes", "total_a
                 "total_reserved_bytes", "device_type", "device_index")  # fmt: skip
 _GPU = ("kind", "name", "start_ns", "duration_ns", "device_index", "context", "stream",
         "correlation_id", "size_bytes", "external_id")  # fmt: skip
+_GPU_ARGUMENTS = {
+    "registers_per_thread": ("registers per thread", 0),
+    "shared_memory_bytes": ("shared memory", 0),
+    "graph": ("graph id", 0),
+    "graph_node": ("graph node id", 0),
+    "wait_on_stream": ("wait_on_stream", -1),
+    "wait_on_cuda_event_record_corr_id": ("wait_on_cuda_event_record_corr_id", -1),
+}
+"""Further columns of ``gpu``: the argument each is, and its value where there is none."""
 _INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
 _INT8 = {"low": -128, "high": 127}
 
@@ -71,7 +80,7 @@ class Collector:
         self.processes: dict[Any, str] = {}
         self.spans = _columns(_SPANS + _SPAN_IDS)
         self.allocations = _columns(_ALLOCATIONS)
-        self.gpu = _columns(_GPU)
+        self.gpu = _columns((*_GPU, *_GPU_ARGUMENTS))
         self.gpu_grids: list[tuple[list[int], list[int]]] = []
         self.flows = _columns(("id", "thread", "time_ns", "is_target"))
         self.arguments = Arguments(self.intern)
@@ -204,6 +213,10 @@ class Collector:
         columns["correlation_id"].append(integer(args.get("correlation")))
         columns["size_bytes"].append(integer(args.get("bytes")))
         columns["external_id"].append(integer(args.get("External id"), -1))
+        for name, (argument, default) in _GPU_ARGUMENTS.items():
+            wide = name in ("graph", "graph_node", "wait_on_cuda_event_record_corr_id")
+            bounds = {} if wide else _INT32
+            columns[name].append(integer(args.get(argument), default, **bounds))
         self.gpu_grids.append((_three(args.get("grid")), _three(args.get("block"))))
 
     def _flow(self, event: dict[str, Any]) -> None:
