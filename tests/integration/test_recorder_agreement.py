@@ -9,6 +9,7 @@ from torch.profiler import profile as torch_profile
 import opscope
 from opscope.trace.schema import RecordScope
 from programs.torch_programs import PROGRAMS
+from support.recorded import without_collections
 from support.structure import differences, structure
 
 # torch leaves out the text of lists of more numbers than this; opscope keeps it.
@@ -19,7 +20,7 @@ def recorded_by(profiler, program, **options):
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with profiler(record_shapes=True, **options) as prof:
+        with without_collections(), profiler(record_shapes=True, **options) as prof:
             program()
     return prof
 

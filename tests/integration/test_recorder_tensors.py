@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import opscope
 from opscope.trace.schema import Role
-from support.recorded import names, record
+from support.recorded import names, record, without_collections
 from support.structure import differences, structure
 
 
@@ -117,7 +117,7 @@ def compare(program, **options):
         program()
         with torch.profiler.profile(record_shapes=True, **options) as theirs:
             program()
-        with opscope.profile(record_shapes=True, **options) as ours:
+        with without_collections(), opscope.profile(record_shapes=True, **options) as ours:
             program()
     assert "fault" not in ours.trace.metadata
     listed = [e for e in ours.events() if e.name != "[memory]"]

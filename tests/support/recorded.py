@@ -6,21 +6,28 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import opscope
 from opscope.trace.trace import Trace
 
 
-def record(program: Callable[[], Any], **options: Any) -> Trace:
-    """The trace of calling ``program``, without garbage collections it does not ask for."""
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """No garbage collections but those asked for: opscope records them, and torch does not."""
     gc.disable()
     try:
-        with opscope.profile(**options) as prof:
-            program()
+        yield
     finally:
         gc.enable()
+
+
+def record(program: Callable[[], Any], **options: Any) -> Trace:
+    """The trace of calling ``program``, without garbage collections it does not ask for."""
+    with without_collections(), opscope.profile(**options) as prof:
+        program()
     return prof.trace
 
 
