@@ -55,6 +55,7 @@ class WindowDecoder {
     merge();
     write_events();
     write_outputs();
+    write_script_calls();
     write_parameters();
     write_allocations();
     assign_identity(out_);
@@ -185,6 +186,13 @@ class WindowDecoder {
       if ((window_.wants & kWantOutputs) != 0 && parent != kNone) {
         thread.outputs.push_back(&record);
         thread.output_spans.push_back(parent);
+      }
+      return parent;
+    }
+    if (record.kind == RecordKind::kScript) {
+      if ((window_.wants & (kWantPython | kWantModules)) != 0 && parent != kNone) {
+        thread.scripts.push_back(&record);
+        thread.script_spans.push_back(parent);
       }
       return parent;
     }
@@ -332,6 +340,22 @@ class WindowDecoder {
     *unfinished = true;
     if (parent == kNone || ticks != 0) return out_.end_ns;
     return out_.events.start_ns[parent] + out_.events.duration_ns[parent];
+  }
+
+  void write_script_calls() {
+    ScriptCallColumns& calls = out_.script_calls;
+    const auto name = [&](uint32_t id, uint32_t want) {
+      return id == kNoName || (window_.wants & want) == 0 ? kNone
+                                                          : out_.names.add_global(recorder_.names(), id);
+    };
+    for (const ThreadSpans& thread : threads_) {
+      for (size_t i = 0; i < thread.scripts.size(); ++i) {
+        const Record& record = *thread.scripts[i];
+        calls.event.push_back(thread.ids[thread.script_spans[i]]);
+        calls.modules.push_back(name(record.name, kWantModules));
+        calls.functions.push_back(name(record.forward_thread, kWantPython));
+      }
+    }
   }
 
   void write_outputs() {

@@ -70,6 +70,10 @@ struct InstanceColumns {
   std::vector<int32_t> class_name, name;
 };
 
+struct ScriptCallColumns {
+  std::vector<int32_t> event, modules, functions;
+};
+
 // `tensors` is filled like the tensors table, with no event; the other columns say whose they are.
 struct ParameterColumns {
   std::vector<int32_t> module, optimizer, parameter, name;
@@ -129,6 +133,7 @@ struct Columns {
   AllocationColumns allocations;
   ThreadColumns threads;
   PythonCallColumns python_calls;
+  ScriptCallColumns script_calls;
   FrameColumns frames;
   InstanceColumns modules;
   InstanceColumns optimizers;

@@ -131,6 +131,14 @@ nb::dict python_calls(PythonCallColumns&& p) {
   return table;
 }
 
+nb::dict script_calls(ScriptCallColumns&& s) {
+  nb::dict table;
+  table["event"] = array(std::move(s.event));
+  table["modules"] = array(std::move(s.modules));
+  table["functions"] = array(std::move(s.functions));
+  return table;
+}
+
 nb::dict frames(FrameColumns&& f) {
   nb::dict table;
   table["file"] = array(std::move(f.file));
@@ -266,6 +274,7 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["allocations"] = allocations(std::move(columns.allocations));
   result["threads"] = threads(std::move(columns.threads));
   result["python_calls"] = python_calls(std::move(columns.python_calls));
+  result["script_calls"] = script_calls(std::move(columns.script_calls));
   result["frames"] = frames(std::move(columns.frames));
   result["modules"] = modules(std::move(columns.modules));
   result["optimizers"] = optimizers(std::move(columns.optimizers));

@@ -23,6 +23,7 @@ enum class RecordKind : uint8_t {
   kOutOfMemory = 35,
   kOutputs = 36,     // what a span returned; the payload is in the arena
   kParameters = 37,  // tensors held by a module (scope 0) or optimizer (scope 1); likewise
+  kScript = 38,      // where in TorchScript the operator around it was called
 };
 
 inline bool is_span(RecordKind kind) { return kind <= RecordKind::kLastSpan; }
@@ -60,6 +61,7 @@ struct Record {
 
   uint32_t name;   // row in the process's name table; of Python calls, in the frame table; of
                    // module calls and parameters, in the module or optimizer table.
+                   // TorchScript: the modules, kNoName if they are not wanted
                    // Memory: low half of the total allocated
   uint32_t arena;  // position of the payload in this thread's arena, kNoArena if none.
                    // Memory: high half of the total allocated
@@ -68,6 +70,7 @@ struct Record {
   uint32_t forward_thread;  // backward nodes: torch's id of the forward thread.
                             // Python calls: where the caller was, as an offset into its code.
                             // Memory: arena position of the reserved total, kNoArena if zero
+                            // TorchScript: name of the functions, kNoName if they are not wanted
   RecordKind kind;
   uint8_t scope;        // at::RecordScope. Memory: device type. Closes: EndOf
   uint8_t state;        // SpanState; written last by the owner, read by the decoder

@@ -29,6 +29,8 @@ struct ThreadSpans {
   std::vector<int32_t> memory_spans;  // the span each happened in
   std::vector<const Record*> outputs;
   std::vector<int32_t> output_spans;
+  std::vector<const Record*> scripts;
+  std::vector<int32_t> script_spans;
   std::vector<const Record*> parameters;
   std::vector<int32_t> ids;  // ordinal -> event id
 };

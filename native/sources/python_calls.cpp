@@ -2,8 +2,10 @@
 #include "sources/python_calls.h"
 
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <unordered_set>
+#include <utility>
 
 #include "clock.h"
 #include "core_api.h"
@@ -39,6 +41,29 @@ uint32_t intern_c_function(PythonThreadCache& cache, PyObject* callable, const P
   return name;
 }
 
+struct KnownFunction {
+  // Tell when the addresses have come to mean something else.
+  const char* method_name = nullptr;
+  const char* type_name = nullptr;
+  uint32_t name = 0;
+};
+
+// [GIL] Names carry addresses of objects and are kept for good, so each function has one for the
+// life of the process: one per thread, window or collision in a thread's cache would add up.
+uint32_t known_name(PythonThreadCache& cache, PyObject* callable, const PyMethodDef* method,
+                    PyTypeObject* type, PyObject* self) {
+  static auto& functions = *new std::map<std::pair<const void*, const void*>, KnownFunction>;
+  const char* type_name = type == nullptr ? nullptr : type->tp_name;
+  const auto found = functions.find({method, type});
+  if (found != functions.end() && found->second.method_name == method->ml_name &&
+      found->second.type_name == type_name) {
+    return found->second.name;
+  }
+  const uint32_t name = intern_c_function(cache, callable, method, self);
+  functions[{method, type}] = {method->ml_name, type_name, name};
+  return name;
+}
+
 // Bound methods are temporary objects, so a C function is known by its definition and by the type
 // it is called on; the name is that of the first one seen.
 uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject* self) {
@@ -51,9 +76,10 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   } else {
     method = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method;
   }
-  auto& slot = cache.functions[(address_key(method) >> 4) % cache.functions.size()];
-  if (slot.method != method || slot.type != type) {
-    slot = {method, type, intern_c_function(cache, callable, method, self)};
+  const uint64_t hash = address_key(method) >> 4 ^ address_key(type) >> 6;
+  auto& slot = cache.functions[hash % cache.functions.size()];
+  if (slot.method != method || slot.type != type) [[unlikely]] {
+    slot = {method, type, known_name(cache, callable, method, type, self)};
   }
   return slot.name;
 }

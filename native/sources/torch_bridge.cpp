@@ -18,6 +18,7 @@
 #include "torch_held_tensors.h"
 #include "torch_names.h"
 #include "torch_ranges.h"
+#include "torch_script.h"
 
 namespace opscope {
 namespace {
@@ -71,7 +72,10 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   record->forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
   record->name = kNoName;
   const c10::FunctionSchema* const schema = schema_of(fn);
+  ScriptPlace place;
   try {
+    if ((wants & (kWantPython | kWantModules)) != 0) [[unlikely]]
+      place = script_place(*core, *log, scope, wants);
     record->name = name_of(*core, *log, fn, schema, (wants & kWantOverloads) != 0);
     if (fn.isNcclMeta()) [[unlikely]] {
       record->arena = put_collective<kInputs>(*log, fn);
@@ -91,6 +95,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   }
   record->ticks = now_ticks();  // last: what is recorded above is not part of the span
   log->publish_span();
+  if (place.is_known()) [[unlikely]]
+    append_script_place(*log, place);
   return nullptr;
 }
 

@@ -27,6 +27,10 @@ class Call:
             found += child.find(name)
         return found
 
+    def find_all(self) -> list[Call]:
+        """Itself and everything in it, in start order."""
+        return [self] + [found for child in self.children for found in child.find_all()]
+
     def shape(self) -> Any:
         """The names as a nested structure: a name, or (name, children...)."""
         if not self.children:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,10 +117,11 @@ def _inputs(table: Table, event_count: int) -> Rows:
 
 
 def extra_columns(trace: Trace) -> tuple[Columns, list[str]]:
-    """``extras.*`` and their fragments: keyword arguments, and the module of a module call."""
+    """``extras.*`` and their fragments: keyword arguments, modules, places in TorchScript."""
     fragments = Fragments()
     _add_keywords(trace, fragments)
     _add_modules(trace, fragments)
+    _add_script_places(trace, fragments)
     return fragments.columns(len(trace.events)), fragments.texts
 
 
@@ -152,6 +154,17 @@ def _add_modules(trace: Trace, fragments: Fragments) -> None:
     fragments.add(
         texts, calls["event"][rows].astype(np.int64), calls["module"][rows].astype(np.int64)
     )
+
+
+def _add_script_places(trace: Trace, fragments: Fragments) -> None:
+    calls = trace.table("script_calls")
+    for column, key in (("functions", "Call stack"), ("modules", "Module Hierarchy")):
+        wanted = within(calls[column], len(trace.names))
+        rows = np.flatnonzero(wanted & within(calls["event"], len(trace.events)))
+        if len(rows):
+            names, number = np.unique(calls[column][rows], return_inverse=True)
+            texts = [f'"{key}":{json.dumps(trace.names[name])}' for name in names]
+            fragments.add(texts, calls["event"][rows].astype(np.int64), number.reshape(-1))
 
 
 def _instance_numbers(trace: Trace) -> Iterator[int]:

@@ -24,6 +24,7 @@ _DECODED = (
     "scalars",
     "allocations",
     "python_calls",
+    "script_calls",
     "frames",
     "modules",
     "optimizers",

@@ -256,6 +256,28 @@ PYTHON_CALLS = TableSchema(
     ),
 )
 
+SCRIPT_CALLS = TableSchema(
+    "script_calls",
+    "where in TorchScript an operator was called, as torch writes it; row in names each",
+    (
+        Column("event", "int32", "row in events", refers="events"),
+        Column(
+            "modules",
+            "int32",
+            "modules around it, outermost first: TOP(C)::forward.A0(A)::forward.",
+            -1,
+            refers="names",
+        ),
+        Column(
+            "functions",
+            "int32",
+            "functions around it, innermost first: file(line): function;",
+            -1,
+            refers="names",
+        ),
+    ),
+)
+
 FRAMES = TableSchema(
     "frames",
     "one Python function (code object) or C function",
@@ -472,6 +494,7 @@ TABLES: dict[str, TableSchema] = {
         SCALARS,
         ALLOCATIONS,
         PYTHON_CALLS,
+        SCRIPT_CALLS,
         FRAMES,
         MODULES,
         OPTIMIZERS,

@@ -561,6 +561,25 @@ def test_many_profiles_take_no_more_memory_than_few():
     assert len(gc.get_objects()) < objects + 100
 
 
+def test_a_c_function_has_one_name_however_many_objects_threads_and_windows():
+    names, lists = set(), []
+
+    def work():
+        lists.append([])
+        lists[-1].clear()
+
+    for _ in range(20):
+        window = PythonWindow()
+        work()
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        window.close()
+        for root in window.read():
+            names |= {call.name for call in root.find_all() if "clear of list" in call.name}
+    assert len(names) == 1
+
+
 def test_opscope_s_own_functions_are_left_out_with_what_they_call():
     namespace = {"leaf": leaf}
     source = "def ours(): return leaf(), sorted([2, 1], key=leaf)\n"
