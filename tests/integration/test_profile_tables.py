@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import opscope
+from support.recorded import without_collections
 
 PRODUCT, BATCHED, FILTER = (3, 4), (2, 3, 4), (3, 2, 3, 3)
 
@@ -15,7 +16,8 @@ def prof():
     left, right = torch.ones(*PRODUCT), torch.ones(4, 5)
     batch, other = torch.ones(*BATCHED), torch.ones(2, 4, 5)
     image, weight = torch.ones(1, 2, 8, 8), torch.ones(*FILTER)
-    with opscope.profile(record_shapes=True, profile_memory=True, with_flops=True) as prof:
+    options = {"record_shapes": True, "profile_memory": True, "with_flops": True}
+    with without_collections(), opscope.profile(**options) as prof:
         with opscope.record_function("everything"):
             torch.mm(left, right)
             torch.mm(left[:2], right)
