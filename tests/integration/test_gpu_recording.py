@@ -306,3 +306,19 @@ def test_chrome_files_have_what_readers_of_kineto_look_for(
     copy = by_category["gpu_memcpy"]["args"]
     assert (copy["fromDevice"], copy["toDevice"], copy["bytes"]) == (1, 0, 1000)
     assert copy["memory bandwidth (GB/s)"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_without_cuda_a_warning_says_so_and_the_cpu_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is CUDA here")
+    monkeypatch.delenv("OPSCOPE_CUPTI", raising=False)
+    with (
+        pytest.warns(UserWarning, match="CUDA is not available"),
+        opscope.profile(activities=BOTH) as prof,
+    ):
+        torch.ones(1)
+    assert prof.use_device is None
+    assert len(prof.trace.events) > 0
+    assert len(prof.trace.table("gpu")) == 0
