@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Pattern
-from opscope.analysis.findings.subject import Subject
+from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.schema import EventKind
 
@@ -16,11 +16,14 @@ _TINY = 3
 """An operator is tiny if it takes less than so many times the fixed cost."""
 
 _MANY = 500
+_LULL_NS = 100_000_000
+"""Without an operator for so long, a program is starting, importing or waiting."""
+
 _COLLECTIONS_WORTH_SAYING, _TINY_WORTH_SAYING = 0.005, 0.05
 
 
 def _find_collections(subject: Subject) -> Evidence | None:
-    pauses = np.flatnonzero(subject.events["kind"] == EventKind.GC_PAUSE)
+    pauses = _while_working(subject, np.flatnonzero(subject.events["kind"] == EventKind.GC_PAUSE))
     took = subject.duration_ns[pauses]
     total = int(took.sum())
     if not len(pauses) or total < _COLLECTIONS_WORTH_SAYING * subject.wall_ns:
@@ -31,11 +34,26 @@ def _find_collections(subject: Subject) -> Evidence | None:
         explanation=(
             f"Python's garbage collector stopped the program {len(pauses):,} times, for "
             f"{time_text(total)} in all and {time_text(int(took.max()))} at the longest. "
-            "Nothing else runs meanwhile, and in a distributed job every other rank waits."
+            "Nothing else runs meanwhile, and in a distributed job every other rank waits. Pauses "
+            "while the program imported or waited, with no operator in sight, are not counted."
         ),
         saved_ns=total,
         saved_by="the pauses themselves",
     )
+
+
+def _while_working(subject: Subject, pauses: Values) -> Values:
+    """The pauses inside an operator, or with one less than a lull away. Shape (kept pauses,)."""
+    rows = subject.outermost
+    if not len(rows):
+        return pauses
+    starts, busy_until = subject.start_ns[rows], np.maximum.accumulate(subject.end_ns[rows])
+    following = np.searchsorted(starts, subject.start_ns[pauses], "right")
+    begin = np.append(subject.start_ns.min(), busy_until)[following]
+    end = np.append(starts, subject.end_ns.max())[following]
+    paused_ns = np.bincount(following, weights=subject.duration_ns[pauses])[following]
+    near: Values = pauses[end - begin - paused_ns < _LULL_NS]
+    return near
 
 
 def _find_recompilations(subject: Subject) -> Evidence | None:

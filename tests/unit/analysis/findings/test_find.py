@@ -95,6 +95,23 @@ def test_garbage_collections():
     assert found(build_trace([span("aten::mm", 0, 100)]), "garbage-collections") is None
 
 
+def test_garbage_collections_of_imports_slow_no_step():
+    second = 1_000_000
+    importing = [
+        span("gc", 100, second, kind=EventKind.GC_PAUSE, parent=-1),
+        span("aten::mm", 2 * second, 2 * second + 10),
+        span("gc", 4 * second, 6 * second, kind=EventKind.GC_PAUSE, parent=-1),
+    ]
+    training = [
+        span("aten::mm", 8 * second, 8 * second + 10),
+        span("gc", 8 * second + 20, 9 * second, kind=EventKind.GC_PAUSE, parent=-1),
+        span("aten::mm", 9 * second + 10, 9 * second + 20),
+    ]
+    assert found(build_trace([*importing, training[0]]), "garbage-collections") is None
+    finding = found(build_trace([*importing, *training]), "garbage-collections")
+    assert finding.saved_ns == (second - 20) * MICROSECOND
+
+
 def test_compilations_count_once_however_deep():
     name = "_compile.compile_inner (dynamo_timed)"
     trace = build_trace([
