@@ -98,6 +98,11 @@ class Nesting {
     outliving_.push_back(ordinal);
   }
 
+  // Did it begin in this annotation, which ended first? What ran in both is in the later one.
+  bool crosses(int32_t ordinal, int32_t parent) const {
+    return parent != kNone && ordinal > parent && span(parent).kind == RecordKind::kAnnotation;
+  }
+
   // What contains something that ran directly in `parent` according to the stack.
   int32_t around(int32_t parent, uint64_t start, uint64_t end) {
     while (parent != kNone && span(parent).load_state() != SpanState::kClosed && end_of(parent) <= start) {
@@ -105,7 +110,8 @@ class Nesting {
     }
     std::erase_if(open_, [&](int32_t ordinal) { return end_of(ordinal) <= start; });
     for (const int32_t ordinal : open_) {
-      if (thread_.parents[ordinal] == parent && end <= end_of(ordinal)) parent = ordinal;
+      const bool is_inside = thread_.parents[ordinal] == parent || crosses(ordinal, parent);
+      if (is_inside && end <= end_of(ordinal)) parent = ordinal;
     }
     return parent;
   }

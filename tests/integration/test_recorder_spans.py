@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import opscope
@@ -319,6 +319,10 @@ class Model:
         self.spans.append([name, self.time, self.time + 0.5])
 
 
+CROSSING = [("enter", 0), ("enter", 2), ("enter", 1), ("exit", 2), ("mark", 0), ("exit", 0)]
+
+
+@example([*CROSSING, ("exit", 1)])
 @settings(max_examples=150)
 @given(ACTIONS)
 def test_random_nestings_keep_every_start_and_end(actions):
