@@ -1,0 +1,143 @@
+"""Calls of every kind of nn.Module, against the calls that torch.profiler records."""
+
+import contextlib
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import opscope
+from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.tree.detail import NodeKind
+
+INPUT = torch.ones(3, 2)
+
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class OwnCall(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+    def __call__(self, x):
+        return super().__call__(x)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise ValueError("as it should")
+
+
+def used_twice():
+    shared = nn.ReLU()
+    return nn.Sequential(nn.Linear(2, 2), shared, nn.Linear(2, 2), shared)
+
+
+def hooked():
+    module = nn.Linear(2, 2)
+    module.register_forward_hook(lambda *_: None)
+    module.register_full_backward_hook(lambda *_: None)
+    return module
+
+
+def compiled():
+    return torch.compile(Stack(), backend="eager")
+
+
+KINDS = {
+    "indexed": Stack,
+    "failing": lambda: nn.Sequential(nn.Linear(2, 2), Fails()),
+    "used twice": used_twice,
+    "hooked": hooked,
+    "symbolically traced": lambda: torch.fx.symbolic_trace(Stack()),
+    "traced": lambda: torch.jit.trace(Stack(), INPUT),
+    "scripted": lambda: torch.jit.script(Stack()),
+    "data-parallel": lambda: nn.DataParallel(Stack()),
+    "compiled": compiled,
+    "nested in its own kind": lambda: nn.Sequential(nn.Sequential(nn.Linear(2, 2))),
+}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+    torch._dynamo.reset()
+
+
+def use(module):
+    with contextlib.suppress(ValueError):
+        module(INPUT).sum().backward()
+
+
+def our_calls(module, **options):
+    with opscope.profile(with_modules=True, **options) as prof:
+        use(module)
+    nodes = prof.trace.tree().depth_first()
+    return [node.name for node in nodes if node.kind is NodeKind.MODULE_CALL]
+
+
+def torchs_calls(module):
+    config = torch._C._profiler._ExperimentalConfig(verbose=True)
+    with torch.profiler.profile(with_stack=True, experimental_config=config) as prof:
+        use(module)
+    events = sorted(prof.events(), key=lambda e: (e.time_range.start, -e.time_range.end))
+    return [event.name for event in events if event.name.startswith("nn.Module: ")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("with_stack", [False, True], ids=["modules", "stacks"])
+def test_calls_are_torchs(kind, with_stack):
+    module = KINDS[kind]()
+    use(module)  # what is compiled at a first call is compiled by now
+    expected = torchs_calls(module)
+
+    assert expected
+    assert our_calls(module, with_stack=with_stack) == expected
+
+
+def test_a_class_with_a_call_of_its_own_is_seen_with_stacks():
+    module = OwnCall()
+    expected = ["nn.Module: OwnCall_0", "nn.Module: Linear_0"]
+    assert torchs_calls(module) == our_calls(module, with_stack=True) == expected
+
+
+def test_a_lazy_module_becomes_what_it_stands_for():
+    module = nn.LazyLinear(3)
+    assert our_calls(module) == ["nn.Module: LazyLinear_0"]
+    assert our_calls(module) == ["nn.Module: Linear_0"]
+
+
+def test_backward_operators_belong_to_the_module_whose_forward_made_them():
+    module = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2))
+    with opscope.profile(with_modules=True) as prof:
+        use(module)
+
+    trace = prof.trace
+    found = attribute_to_modules(trace)
+    owners = {
+        name: [
+            found.name(event) for event, row in enumerate(trace.events["name"]) if row == name_row
+        ]
+        for name_row, name in enumerate(trace.names)
+        if name in ("aten::tanh_backward", "aten::mm", "aten::sum")
+    }
+    assert owners["aten::tanh_backward"] == ["Sequential_0.Tanh_0"]
+    # Of two products for each layer, the first needs none for its input.
+    assert owners["aten::mm"] == ["Sequential_0.Linear_1"] * 2 + ["Sequential_0.Linear_0"]
+    assert set(owners["aten::sum"]) == {"", "Sequential_0.Linear_1", "Sequential_0.Linear_0"}
