@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "arena.h"
 #include "chunk_log.h"
@@ -180,16 +181,35 @@ class alignas(64) ThreadLog {
   }
 
   [[gnu::noinline]] void close_out_of_order(uint64_t key, uint64_t ticks, EndOf what) {
-    for (size_t i = open_.size(); i-- > 0;) {
-      if (open_[i].key != key) continue;
-      finish(open_[i].record, ticks);
-      for (size_t above = i + 1; above < open_.size(); ++above) {
-        open_[above].record->store_state(SpanState::kAbandoned);
-      }
-      open_.truncate(i);
+    size_t above = open_.size();
+    while (above > 0 && open_[above - 1].key != key) --above;
+    const OpenSpan* const open = above == 0 ? nullptr : &open_[above - 1];
+    if (take_abandoned(key, open) || open == nullptr) {
+      append_end(key, ticks, what);
       return;
     }
-    append_end(key, ticks, what);
+    finish(open->record, ticks);
+    for (size_t i = above; i < open_.size(); ++i) abandon(open_[i]);
+    open_.truncate(above - 1);
+  }
+
+  void abandon(const OpenSpan& span) {
+    span.record->store_state(SpanState::kAbandoned);
+    if (abandoned_.size() == kMaxAbandoned)
+      abandoned_.erase(abandoned_.begin(), abandoned_.begin() + kMaxAbandoned / 2);
+    abandoned_.push_back(span);
+  }
+
+  // A key is an address and may serve again. Is the span that it meant last one that has left the
+  // stack, rather than the one from before that is still there (it may have ended on another thread)?
+  bool take_abandoned(uint64_t key, const OpenSpan* open) {
+    for (size_t i = abandoned_.size(); i-- > 0;) {
+      if (abandoned_[i].key != key) continue;
+      if (open != nullptr && static_cast<int32_t>(abandoned_[i].index - open->index) < 0) return false;
+      abandoned_.erase(abandoned_.begin() + static_cast<ptrdiff_t>(i));
+      return true;
+    }
+    return false;
   }
 
   void append_end(uint64_t key, uint64_t ticks, EndOf what) {
@@ -201,7 +221,9 @@ class alignas(64) ThreadLog {
     publish();
   }
 
-  Record dropped_span_{};  // where the ends of dropped spans go
+  static constexpr size_t kMaxAbandoned = 4096;  // annotations without an exit would add up
+  std::vector<OpenSpan> abandoned_;              // [owner] left the stack before they ended, oldest first
+  Record dropped_span_{};                        // where the ends of dropped spans go
   std::atomic<uint64_t> dropped_spans_{0};
   std::atomic<uint64_t> dropped_allocations_{0};
   std::atomic<uint64_t> dropped_others_{0};

@@ -71,6 +71,23 @@ TEST(an_end_takes_what_was_never_ended_above_it_off_the_stack) {
   CHECK_SAME(log.at(4).parent, 3u);
 }
 
+TEST(an_end_is_that_of_the_last_span_with_its_key) {
+  Log log;
+  log.open(7);  // ends on another thread: stays on this stack, and its address serves again
+  log.open(1);
+  log.open(7);
+  log.close(1);  // takes the second 7 along
+  log.open(2);
+  log.close(7);
+  CHECK_SAME(log.thread.depth(), 2u);  // the first 7 and 2 are not touched
+  CHECK(log.at(0).load_state() == SpanState::kOpen);
+  CHECK(log.at(4).kind == RecordKind::kClose);
+  CHECK_SAME(log.at(4).load_end(), 7u);
+  log.close(7);  // now the first is the last
+  CHECK(log.at(0).load_state() == SpanState::kClosed);
+  CHECK_SAME(log.thread.depth(), 0u);
+}
+
 TEST(results_belong_to_their_span_though_what_is_inside_is_open) {
   Log log;
   log.open(1);
