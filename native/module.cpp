@@ -12,6 +12,7 @@
 #include "columns.h"
 #include "gpu/bindings.h"
 #include "memory/bindings.h"
+#include "numpy_column.h"
 #include "recorder.h"
 #include "sources/gpu_activity.h"
 #include "sources/nvtx_ranges.h"
@@ -25,34 +26,26 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-// Hands a column to NumPy without copying it.
-template <typename T>
-nb::object array(std::vector<T>&& column) {
-  auto* owned = new std::vector<T>(std::move(column));
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner));
-}
-
-nb::object bools(std::vector<uint8_t>&& column) { return array(std::move(column)).attr("view")("bool"); }
+nb::object bools(std::vector<uint8_t>&& column) { return to_array(std::move(column)).attr("view")("bool"); }
 
 nb::tuple lists(ListColumn&& column) {
-  return nb::make_tuple(array(std::move(column.offsets)), array(std::move(column.values)));
+  return nb::make_tuple(to_array(std::move(column.offsets)), to_array(std::move(column.values)));
 }
 
 nb::dict events(EventColumns&& e) {
   nb::dict table;
-  table["thread"] = array(std::move(e.thread));
-  table["parent"] = array(std::move(e.parent));
-  table["name"] = array(std::move(e.name));
-  table["overload"] = array(std::move(e.overload));
-  table["kind"] = array(std::move(e.kind));
-  table["scope"] = array(std::move(e.scope));
-  table["start_ns"] = array(std::move(e.start_ns));
-  table["duration_ns"] = array(std::move(e.duration_ns));
-  table["sequence_number"] = array(std::move(e.sequence_number));
-  if (!e.record_function_id.empty()) table["record_function_id"] = array(std::move(e.record_function_id));
-  table["forward_thread"] = array(std::move(e.forward_thread));
-  table["launch_thread"] = array(std::move(e.launch_thread));
+  table["thread"] = to_array(std::move(e.thread));
+  table["parent"] = to_array(std::move(e.parent));
+  table["name"] = to_array(std::move(e.name));
+  table["overload"] = to_array(std::move(e.overload));
+  table["kind"] = to_array(std::move(e.kind));
+  table["scope"] = to_array(std::move(e.scope));
+  table["start_ns"] = to_array(std::move(e.start_ns));
+  table["duration_ns"] = to_array(std::move(e.duration_ns));
+  table["sequence_number"] = to_array(std::move(e.sequence_number));
+  if (!e.record_function_id.empty()) table["record_function_id"] = to_array(std::move(e.record_function_id));
+  table["forward_thread"] = to_array(std::move(e.forward_thread));
+  table["launch_thread"] = to_array(std::move(e.launch_thread));
   table["unfinished"] = bools(std::move(e.unfinished));
   table["is_async"] = bools(std::move(e.is_async));
   return table;
@@ -60,23 +53,23 @@ nb::dict events(EventColumns&& e) {
 
 nb::dict tensors(TensorColumns&& t) {
   nb::dict table;
-  table["event"] = array(std::move(t.event));
-  table["argument"] = array(std::move(t.argument));
-  table["element"] = array(std::move(t.element));
-  table["role"] = array(std::move(t.role));
-  table["keyword"] = array(std::move(t.keyword));
-  table["impl"] = array(std::move(t.impl));
-  table["storage"] = array(std::move(t.storage));
-  table["storage_impl"] = array(std::move(t.storage_impl));
-  table["storage_offset"] = array(std::move(t.storage_offset));
-  table["version"] = array(std::move(t.version));
-  table["dtype"] = array(std::move(t.dtype));
-  table["unsized_dtype"] = array(std::move(t.unsized_dtype));
-  table["device_type"] = array(std::move(t.device_type));
-  table["device_index"] = array(std::move(t.device_index));
-  table["layout"] = array(std::move(t.layout));
-  table["tensor_id"] = array(std::move(t.tensor_id));
-  table["allocation_id"] = array(std::move(t.allocation_id));
+  table["event"] = to_array(std::move(t.event));
+  table["argument"] = to_array(std::move(t.argument));
+  table["element"] = to_array(std::move(t.element));
+  table["role"] = to_array(std::move(t.role));
+  table["keyword"] = to_array(std::move(t.keyword));
+  table["impl"] = to_array(std::move(t.impl));
+  table["storage"] = to_array(std::move(t.storage));
+  table["storage_impl"] = to_array(std::move(t.storage_impl));
+  table["storage_offset"] = to_array(std::move(t.storage_offset));
+  table["version"] = to_array(std::move(t.version));
+  table["dtype"] = to_array(std::move(t.dtype));
+  table["unsized_dtype"] = to_array(std::move(t.unsized_dtype));
+  table["device_type"] = to_array(std::move(t.device_type));
+  table["device_index"] = to_array(std::move(t.device_index));
+  table["layout"] = to_array(std::move(t.layout));
+  table["tensor_id"] = to_array(std::move(t.tensor_id));
+  table["allocation_id"] = to_array(std::move(t.allocation_id));
   table["requires_grad"] = bools(std::move(t.requires_grad));
   table["is_wrapped_number"] = bools(std::move(t.is_wrapped_number));
   table["sizes"] = lists(std::move(t.sizes));
@@ -86,99 +79,99 @@ nb::dict tensors(TensorColumns&& t) {
 
 nb::dict scalars(ScalarColumns&& s) {
   nb::dict table;
-  table["event"] = array(std::move(s.event));
-  table["argument"] = array(std::move(s.argument));
-  table["role"] = array(std::move(s.role));
-  table["keyword"] = array(std::move(s.keyword));
-  table["type"] = array(std::move(s.type));
-  table["value"] = array(std::move(s.value));
+  table["event"] = to_array(std::move(s.event));
+  table["argument"] = to_array(std::move(s.argument));
+  table["role"] = to_array(std::move(s.role));
+  table["keyword"] = to_array(std::move(s.keyword));
+  table["type"] = to_array(std::move(s.type));
+  table["value"] = to_array(std::move(s.value));
   return table;
 }
 
 nb::dict allocations(AllocationColumns&& a) {
   nb::dict table;
-  table["event"] = array(std::move(a.event));
-  table["thread"] = array(std::move(a.thread));
-  table["action"] = array(std::move(a.action));
-  table["time_ns"] = array(std::move(a.time_ns));
-  table["address"] = array(std::move(a.address));
-  table["size_bytes"] = array(std::move(a.size_bytes));
-  table["total_allocated_bytes"] = array(std::move(a.total_allocated_bytes));
-  table["total_reserved_bytes"] = array(std::move(a.total_reserved_bytes));
-  table["device_type"] = array(std::move(a.device_type));
-  table["device_index"] = array(std::move(a.device_index));
-  table["tensor_id"] = array(std::move(a.tensor_id));
-  table["allocation_id"] = array(std::move(a.allocation_id));
+  table["event"] = to_array(std::move(a.event));
+  table["thread"] = to_array(std::move(a.thread));
+  table["action"] = to_array(std::move(a.action));
+  table["time_ns"] = to_array(std::move(a.time_ns));
+  table["address"] = to_array(std::move(a.address));
+  table["size_bytes"] = to_array(std::move(a.size_bytes));
+  table["total_allocated_bytes"] = to_array(std::move(a.total_allocated_bytes));
+  table["total_reserved_bytes"] = to_array(std::move(a.total_reserved_bytes));
+  table["device_type"] = to_array(std::move(a.device_type));
+  table["device_index"] = to_array(std::move(a.device_index));
+  table["tensor_id"] = to_array(std::move(a.tensor_id));
+  table["allocation_id"] = to_array(std::move(a.allocation_id));
   return table;
 }
 
 nb::dict threads(ThreadColumns&& t) {
   nb::dict table;
-  table["system_thread_id"] = array(std::move(t.system_thread_id));
-  table["torch_thread_id"] = array(std::move(t.torch_thread_id));
-  table["name"] = array(std::move(t.name));
+  table["system_thread_id"] = to_array(std::move(t.system_thread_id));
+  table["torch_thread_id"] = to_array(std::move(t.torch_thread_id));
+  table["name"] = to_array(std::move(t.name));
   return table;
 }
 
 nb::dict python_calls(PythonCallColumns&& p) {
   nb::dict table;
-  table["event"] = array(std::move(p.event));
-  table["frame"] = array(std::move(p.frame));
-  table["caller"] = array(std::move(p.caller));
-  table["caller_line"] = array(std::move(p.caller_line));
-  table["module"] = array(std::move(p.module));
-  table["optimizer"] = array(std::move(p.optimizer));
+  table["event"] = to_array(std::move(p.event));
+  table["frame"] = to_array(std::move(p.frame));
+  table["caller"] = to_array(std::move(p.caller));
+  table["caller_line"] = to_array(std::move(p.caller_line));
+  table["module"] = to_array(std::move(p.module));
+  table["optimizer"] = to_array(std::move(p.optimizer));
   return table;
 }
 
 nb::dict script_calls(ScriptCallColumns&& s) {
   nb::dict table;
-  table["event"] = array(std::move(s.event));
-  table["modules"] = array(std::move(s.modules));
-  table["functions"] = array(std::move(s.functions));
+  table["event"] = to_array(std::move(s.event));
+  table["modules"] = to_array(std::move(s.modules));
+  table["functions"] = to_array(std::move(s.functions));
   return table;
 }
 
 nb::dict frames(FrameColumns&& f) {
   nb::dict table;
-  table["file"] = array(std::move(f.file));
-  table["function"] = array(std::move(f.function));
-  table["line"] = array(std::move(f.line));
+  table["file"] = to_array(std::move(f.file));
+  table["function"] = to_array(std::move(f.function));
+  table["line"] = to_array(std::move(f.line));
   return table;
 }
 
 nb::dict modules(InstanceColumns&& m) {
   nb::dict table;
-  table["address"] = array(std::move(m.address));
-  table["class_address"] = array(std::move(m.class_address));
-  table["class_name"] = array(std::move(m.class_name));
-  table["name"] = array(std::move(m.name));
+  table["address"] = to_array(std::move(m.address));
+  table["class_address"] = to_array(std::move(m.class_address));
+  table["class_name"] = to_array(std::move(m.class_name));
+  table["name"] = to_array(std::move(m.name));
   return table;
 }
 
 nb::dict optimizers(InstanceColumns&& o) {
   nb::dict table;
-  table["address"] = array(std::move(o.address));
-  table["class_name"] = array(std::move(o.class_name));
+  table["address"] = to_array(std::move(o.address));
+  table["class_name"] = to_array(std::move(o.class_name));
   return table;
 }
 
 nb::dict parameters(ParameterColumns&& p, TensorColumns&& t) {
   nb::dict table;
-  table["module"] = array(std::move(p.module));
-  table["optimizer"] = array(std::move(p.optimizer));
-  table["parameter"] = array(std::move(p.parameter));
-  table["name"] = array(std::move(p.name));
-  table["role"] = array(std::move(p.role));
-  table["time_ns"] = array(std::move(p.time_ns));
-  table["impl"] = array(std::move(t.impl));
-  table["storage"] = array(std::move(t.storage));
-  table["dtype"] = array(std::move(t.dtype));
-  table["device_type"] = array(std::move(t.device_type));
-  table["device_index"] = array(std::move(t.device_index));
-  table["layout"] = array(std::move(t.layout));
-  table["tensor_id"] = array(std::move(t.tensor_id));
-  table["allocation_id"] = array(std::move(t.allocation_id));
+  table["module"] = to_array(std::move(p.module));
+  table["optimizer"] = to_array(std::move(p.optimizer));
+  table["parameter"] = to_array(std::move(p.parameter));
+  table["name"] = to_array(std::move(p.name));
+  table["role"] = to_array(std::move(p.role));
+  table["time_ns"] = to_array(std::move(p.time_ns));
+  table["impl"] = to_array(std::move(t.impl));
+  table["storage"] = to_array(std::move(t.storage));
+  table["dtype"] = to_array(std::move(t.dtype));
+  table["device_type"] = to_array(std::move(t.device_type));
+  table["device_index"] = to_array(std::move(t.device_index));
+  table["layout"] = to_array(std::move(t.layout));
+  table["tensor_id"] = to_array(std::move(t.tensor_id));
+  table["allocation_id"] = to_array(std::move(t.allocation_id));
   table["sizes"] = lists(std::move(t.sizes));
   table["strides"] = lists(std::move(t.strides));
   return table;
@@ -279,7 +272,7 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["modules"] = modules(std::move(columns.modules));
   result["optimizers"] = optimizers(std::move(columns.optimizers));
   result["parameters"] = parameters(std::move(columns.parameters), std::move(columns.parameter_tensors));
-  result["name_offsets"] = array(std::move(columns.names.offsets));
+  result["name_offsets"] = to_array(std::move(columns.names.offsets));
   result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
   result["start_ns"] = columns.start_ns;
   result["end_ns"] = columns.end_ns;

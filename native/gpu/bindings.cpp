@@ -1,7 +1,6 @@
 // What Python sees of device activity.
 #include "gpu/bindings.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -10,21 +9,13 @@
 #include <vector>
 
 #include "gpu/gpu_columns.h"
+#include "numpy_column.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace opscope {
 namespace {
-
-template <typename T>
-nb::object to_array(std::vector<T>&& column) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(column));
-  T* const data = owned->data();
-  const size_t size = owned->size();
-  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
-}
 
 nb::tuple to_lists(ListColumn&& column) {
   return nb::make_tuple(to_array(std::move(column.offsets)), to_array(std::move(column.values)));

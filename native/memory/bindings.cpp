@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "numpy_column.h"
 #include "signatures.h"
 #include "timeline.h"
 #include "writers/python_columns.h"
@@ -21,16 +22,8 @@ namespace opscope {
 namespace memory {
 namespace {
 
+using opscope::to_array;
 using writers::PythonColumns;
-
-template <typename T>
-nb::object to_array(std::vector<T>&& column) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(column));
-  T* const data = owned->data();
-  const size_t size = owned->size();
-  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
-}
 
 nb::object to_array(const std::vector<Category>& column) {
   return to_array(std::vector<uint8_t>(reinterpret_cast<const uint8_t*>(column.data()),

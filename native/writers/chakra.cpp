@@ -30,32 +30,6 @@ constexpr uint64_t kCompNode = 4;  // NodeType
 constexpr uint64_t kFirstGpuId = uint64_t{1} << 32;
 constexpr std::string_view kThread = "[pytorch|profiler|execution_trace|thread]";
 
-// A message of a file: its length comes first, and no field number.
-class Message {
- public:
-  explicit Message(TextBuffer& out) : out_(out) {
-    out.put('\0');
-    begin_ = out.size();
-  }
-  Message(const Message&) = delete;
-  Message& operator=(const Message&) = delete;
-
-  void close() {
-    char digits[kVarintBytes];
-    const size_t size = out_.size() - begin_;
-    const auto length = static_cast<size_t>(put_varint(digits, size) - digits);
-    out_.reserve(length);
-    char* const begin = out_.at(begin_ - 1);
-    std::memmove(begin + length, begin + 1, size);
-    std::memcpy(begin, digits, length);
-    out_.commit(begin + length + size);
-  }
-
- private:
-  TextBuffer& out_;
-  size_t begin_;
-};
-
 void put_int(TextBuffer& out, std::string_view name, int64_t value) {
   Nested attr(out, kAttr);
   put_bytes(out, kAttrName, name);

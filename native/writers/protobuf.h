@@ -48,17 +48,16 @@ inline void put_bytes(TextBuffer& out, uint32_t field, std::string_view bytes) {
   out.put(bytes);
 }
 
-// A nested message, open from construction to close(). Its length is put in front afterwards: one
-// byte is kept for it, and the rare message of 128 bytes or more is moved to make room.
-class Nested {
+// A message with its length in front, open from construction to close(). The length is put in
+// afterwards: one byte is kept for it, and the rare message of 128 bytes or more is moved to make room.
+class Message {
  public:
-  Nested(TextBuffer& out, uint32_t field) : out_(out) {
-    put_tag(out, field, Wire::kBytes);
+  explicit Message(TextBuffer& out) : out_(out) {
     out.put('\0');
     begin_ = out.size();
   }
-  Nested(const Nested&) = delete;
-  Nested& operator=(const Nested&) = delete;
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
 
   void close() {
     const size_t size = out_.size() - begin_;
@@ -78,6 +77,18 @@ class Nested {
  private:
   TextBuffer& out_;
   size_t begin_;
+};
+
+// A message inside another, as the value of a field.
+class Nested : public Message {
+ public:
+  Nested(TextBuffer& out, uint32_t field) : Message(tagged(out, field)) {}
+
+ private:
+  static TextBuffer& tagged(TextBuffer& out, uint32_t field) {
+    put_tag(out, field, Wire::kBytes);
+    return out;
+  }
 };
 
 }  // namespace opscope::writers
