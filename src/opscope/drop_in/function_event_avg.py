@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opscope.drop_in.device_type import device_type
+from opscope.drop_in.event_quantities import SUMS, sums_in_torch_units
 from opscope.drop_in.formatted_times import FormattedTimesMixin
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.errors import UsageError
@@ -13,19 +14,6 @@ from opscope.errors import UsageError
 if TYPE_CHECKING:
     from opscope.analysis.averages import Averages
     from opscope.drop_in.event_source import EventSource
-
-_SUMS = {
-    "cpu_time_total": ("cpu_total_ns", 1000),
-    "self_cpu_time_total": ("cpu_self_ns", 1000),
-    "device_time_total": ("device_total_ns", 1000),
-    "self_device_time_total": ("device_self_ns", 1000),
-    "cpu_memory_usage": ("cpu_memory_bytes", 1),
-    "self_cpu_memory_usage": ("cpu_self_memory_bytes", 1),
-    "device_memory_usage": ("device_memory_bytes", 1),
-    "self_device_memory_usage": ("device_self_memory_bytes", 1),
-    "flops": ("flops", 1),
-}
-"""Attributes that add up: the column of ``Quantities``, and its units per unit here."""
 
 _TAKEN_FROM_FIRST = (
     "key",
@@ -108,7 +96,7 @@ class FunctionEventAvg(FormattedTimesMixin):
                 f"{other.key!r} cannot be added to the average of {self.key!r}. Start another "
                 "FunctionEventAvg for it."
             )
-        for name in _SUMS:
+        for name in SUMS:
             setattr(self, name, (getattr(self, name) or 0) + (getattr(other, name) or 0))
         self.count += other.count
         return self
@@ -130,12 +118,8 @@ class FunctionEventAvg(FormattedTimesMixin):
 def averages_as_objects(averages: Averages, source: EventSource) -> list[FunctionEventAvg]:
     """One object per group of ``averages``, as torch's ``key_averages()`` returns them."""
     sums = {
-        name: (
-            getattr(averages.quantities, column) / units
-            if units > 1
-            else getattr(averages.quantities, column)
-        ).tolist()
-        for name, (column, units) in _SUMS.items()
+        name: values.tolist()
+        for name, values in sums_in_torch_units(averages.quantities, len(averages.count)).items()
     }
     counts = averages.count.tolist()
     result = []

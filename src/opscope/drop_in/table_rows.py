@@ -13,34 +13,15 @@ from opscope.analysis.argument_lists import plain_shapes
 from opscope.analysis.listed_rows import RowSource
 from opscope.analysis.signatures import first_of_each, shape_signatures
 from opscope.drop_in.device_type import is_cpu
+from opscope.drop_in.event_quantities import SUMS, sums_in_torch_units
 from opscope.drop_in.event_source import EventSource
 
 NUMBERS = (
     "count",
     "node_id",
-    "cpu_time_total",
-    "self_cpu_time_total",
-    "device_time_total",
-    "self_device_time_total",
-    "cpu_memory_usage",
-    "self_cpu_memory_usage",
-    "device_memory_usage",
-    "self_device_memory_usage",
-    "flops",
+    *SUMS,
 )
 """Numeric attributes a table shows; times in microseconds, memory in bytes."""
-
-_FROM_QUANTITIES = {
-    "cpu_time_total": ("cpu_total_ns", 1000),
-    "self_cpu_time_total": ("cpu_self_ns", 1000),
-    "device_time_total": ("device_total_ns", 1000),
-    "self_device_time_total": ("device_self_ns", 1000),
-    "cpu_memory_usage": ("cpu_memory_bytes", 1),
-    "self_cpu_memory_usage": ("cpu_self_memory_bytes", 1),
-    "device_memory_usage": ("device_memory_bytes", 1),
-    "self_device_memory_usage": ("device_self_memory_bytes", 1),
-    "flops": ("flops", 1),
-}
 
 
 class StackTexts(Protocol):
@@ -163,15 +144,11 @@ def rows_of_source(source: EventSource) -> TableRows:
 
 def _numbers(source: EventSource) -> dict[str, npt.NDArray[Any]]:
     count = len(source.rows)
-    numbers: dict[str, npt.NDArray[Any]] = {
+    return {
         "count": np.ones(count, dtype=np.int64),
         "node_id": np.full(count, -1),
+        **sums_in_torch_units(source.rows.quantities, count),
     }
-    for name, (column, units) in _FROM_QUANTITIES.items():
-        values = getattr(source.rows.quantities, column)
-        values = np.zeros(count, dtype=np.int64) if values is None else values
-        numbers[name] = values / units if units > 1 else values
-    return numbers
 
 
 def _overloads(source: EventSource, event: npt.NDArray[np.int64]) -> Texts | None:

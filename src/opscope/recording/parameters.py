@@ -7,30 +7,30 @@ raise, keep a reference, or run an operator.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from opscope.recording.torch_codes import device_type_code, dtype_code, layout_code
 
-Row = tuple[
-    str,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    int,
-    tuple[int, ...],
-    tuple[int, ...],
-]
-"""Name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type, device
-index, layout, requires grad, sizes, strides: what ``native/sources/python_parameters.cpp`` reads.
-"""
+
+class Row(NamedTuple):
+    """One tensor, in the order that ``native/sources/python_parameters.cpp`` reads."""
+
+    name: str
+    role: int
+    parameter: int
+    implementation: int
+    storage_implementation: int
+    storage: int
+    storage_offset: int
+    version: int
+    dtype: int
+    device_type: int
+    device_index: int
+    layout: int
+    requires_grad: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
 
 PARAMETER, GRADIENT, STATE = 0, 1, 2
 _NO_VERSION = (1 << 64) - 1
@@ -76,7 +76,7 @@ def _rows(name: str, role: int, number: int, tensor: Any) -> Iterator[Row]:
         return
     try:
         with torch._C.DisableTorchFunctionSubclass():
-            yield (name, role, number, *_describe(tensor))
+            yield Row(name, role, number, *_describe(tensor))
     except (RuntimeError, NotImplementedError, TypeError):
         return  # a tensor without storage or with symbolic sizes: nothing to point at
 

@@ -1,0 +1,359 @@
+"""Windows over Python calls: threads, pauses, other hooks, forks; on any interpreter, no torch."""
+
+import contextlib
+import cProfile
+import gc
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+
+from opscope import _native
+from support.record_python import PythonWindow, leaf, record, shapes
+
+pytest_plugins = ["support.without_torch"]
+pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
+
+
+def test_a_window_opened_at_the_bottom_of_a_deep_stack():
+    windows = []
+
+    def down(left):
+        if left == 0:
+            windows.append(PythonWindow())
+            return 0
+        return down(left - 1)
+
+    down(500)
+    leaf()
+    windows[0].close()
+    roots = windows[0].read()
+    (found,) = [call for root in roots for call in root.find("leaf")]
+    assert not found.unfinished
+    started = [call for root in roots for call in root.find("down")]
+    assert len(started) == 501
+    assert not any(call.unfinished for call in started)
+    assert not any(call.find("leaf") for call in started), "they had returned"
+
+
+def test_a_window_closed_deeper_than_it_was_opened_leaves_nothing_open():
+    def outer(window):
+        leaf()
+        window.close()
+
+    for _ in range(3):
+        window = PythonWindow()
+        outer(window)
+        (call,) = [found for root in window.read() for found in root.find("outer")]
+        assert call.unfinished
+        assert call.children[0].shape() == "leaf"
+    window = PythonWindow()
+    leaf()
+    window.close()
+    roots = window.read()
+    assert sum(len(root.find("outer")) for root in roots) == 0
+    (found,) = [call for root in roots for call in root.find("leaf")]
+    here = inspect.currentframe().f_code.co_name
+    (test,) = [call for root in roots for call in root.find(here)]
+    assert any(found is child for child in test.children), "not inside what never ended"
+
+
+def test_overlapping_windows_each_see_what_was_running():
+    windows = {}
+
+    def inner():
+        windows["second"] = PythonWindow()
+        leaf(1)
+
+    def outer():
+        inner()
+        leaf(2)
+
+    windows["first"] = PythonWindow()
+    outer()
+    leaf(3)
+    windows["second"].close()
+    windows["first"].close()
+    second, first = windows["second"].read(), windows["first"].read()
+    (call,) = [found for root in first for found in root.find("outer")]
+    assert not call.unfinished
+    (started,) = [found for root in second for found in root.find("outer")]
+    assert not started.unfinished, "it ended within the second window too"
+    assert [child.name for child in started.children] == ["inner", "leaf"]
+    assert sum(len(root.find("leaf")) for root in second) == 3
+    assert len(started.find("leaf")) == 2
+
+
+def test_a_window_without_calls_beside_one_with_them():
+    quiet = PythonWindow("GC")
+    call = record(leaf)
+    quiet.close()
+    assert call.name == "leaf"
+    assert quiet.read() == []
+    assert quiet.decoded["unmatched_ends"] == 0
+
+
+def test_pausing_leaves_out_and_goes_on():
+    state = {}
+
+    def ends_in_the_pause():
+        state["window"] = PythonWindow()
+        leaf()
+        _native.pause_window(state["window"].id, True)
+
+    def outer():
+        ends_in_the_pause()
+        leaf(10)
+        _native.pause_window(state["window"].id, False)
+        leaf(20)
+
+    outer()
+    state["window"].close()
+    roots = state["window"].read()
+    (call,) = [found for root in roots for found in root.find("outer")]
+    assert [child.name for child in call.children] == ["ends_in_the_pause", "leaf"]
+    assert len(call.find("leaf")) == 2
+
+
+def test_a_function_that_returns_after_a_pause_ends_there():
+    window = PythonWindow()
+
+    def outer():
+        _native.pause_window(window.id, True)
+        _native.pause_window(window.id, False)
+        leaf(1)
+
+    outer()
+    leaf(2)
+    window.close()
+    (call,) = [found for root in window.read() for found in root.find("outer")]
+    assert not call.unfinished
+    assert [child.name for child in call.children] == ["leaf"]
+
+
+@pytest.mark.parametrize("wants", [("PYTHON", "NEW_THREADS"), ("PYTHON",)])
+def test_threads_that_exist_and_threads_that_begin(wants):
+    ready, go, end = threading.Barrier(2), threading.Barrier(2), threading.Barrier(2)
+
+    def before():
+        ready.wait()
+        go.wait()
+        leaf()
+        end.wait()
+
+    def during():
+        leaf()
+
+    thread = threading.Thread(target=before)
+    thread.start()
+    ready.wait()
+    window = PythonWindow(*wants)
+    later = threading.Thread(target=during)
+    later.start()
+    later.join()
+    go.wait()
+    end.wait()
+    thread.join()
+    window.close()
+    roots = window.read()
+    (existing,) = [call for root in roots for call in root.find("before")]
+    assert len(existing.find("leaf")) == 1
+    assert not existing.unfinished
+    begun = [call for root in roots for call in root.find("during")]
+    assert len(begun) == ("NEW_THREADS" in wants)
+    assert all(call.thread != existing.thread for call in begun)
+    assert all(len(call.find("leaf")) == 1 for call in begun)
+
+
+def test_a_thread_in_the_middle_of_a_call_when_windows_come_and_go():
+    inside, go = threading.Event(), threading.Event()
+
+    def worker():
+        waits()
+
+    def waits():
+        inside.set()
+        go.wait()
+        leaf()
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    inside.wait()
+    chunks = []
+    for _ in range(30):
+        window = PythonWindow()
+        window.close()
+        window.read()
+        chunks.append(_native.statistics()["mapped_bytes"])
+    assert chunks[-1] <= chunks[10], "what the thread had open does not pile up"
+    window = PythonWindow()
+    go.set()
+    thread.join()
+    window.close()
+    (call,) = [found for root in window.read() for found in root.find("worker")]
+    assert not call.unfinished
+    (waited,) = call.find("waits")
+    assert len(waited.find("leaf")) == 1
+
+
+def test_stopping_in_another_thread():
+    window = PythonWindow()
+
+    def outer():
+        thread = threading.Thread(target=window.close)
+        thread.start()
+        thread.join()
+        leaf()
+
+    outer()
+    (call,) = [found for root in window.read() for found in root.find("outer")]
+    assert call.unfinished
+    assert call.find("leaf") == []
+    record(leaf)
+
+
+def test_the_program_s_own_profilers_are_left_alone():
+    seen = []
+
+    def profiler(frame, event, arg):
+        seen.append(event)
+
+    sys.setprofile(profiler)
+    try:
+        window = PythonWindow()
+        leaf()
+        window.close()
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+    window.read()
+    assert "call" in seen
+
+
+def test_a_profiler_of_the_program_that_comes_during_a_window():
+    window = PythonWindow()
+    profiler = cProfile.Profile()
+    profiler.enable()
+    leaf()
+    profiler.disable()
+    window.close()
+    window.read()
+    assert any(entry.code is leaf.__code__ for entry in profiler.getstats())
+    assert shapes(record(lambda_user)) == ["leaf"]
+
+
+def lambda_user():
+    leaf()
+
+
+def test_a_thread_profiler_of_the_program_is_not_replaced():
+    def profiler(frame, event, arg):
+        return None
+
+    threading.setprofile(profiler)
+    try:
+        window = PythonWindow()
+        window.close()
+        window.read()
+        assert threading.getprofile() is profiler
+        threading.setprofile(None)
+        window = PythonWindow()
+        threading.setprofile(profiler)
+        window.close()
+        window.read()
+        assert threading.getprofile() is profiler
+    finally:
+        threading.setprofile(None)
+
+
+def test_signal_handlers_nest_where_they_interrupt():
+    def handler(number, frame):
+        leaf()
+
+    def outer():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        for _ in range(100):
+            pass
+
+    previous = signal.signal(signal.SIGUSR1, handler)
+    try:
+        call = record(outer)
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    (handled,) = call.find("handler")
+    assert shapes(handled) == ["leaf"]
+
+
+def test_fork_records_in_the_parent_only():
+    window = PythonWindow()
+
+    def outer():
+        process = os.fork()
+        if process == 0:
+            status = 1
+            with contextlib.suppress(BaseException):
+                leaf()
+                inner = record(leaf)
+                status = 0 if inner.name == "leaf" and sys.getprofile() is None else 2
+            os._exit(status)
+        return os.waitpid(process, 0)[1]
+
+    assert outer() == 0
+    window.close()
+    (call,) = [found for root in window.read() for found in root.find("outer")]
+    assert not call.unfinished
+    assert call.find("leaf") == []
+
+
+def test_a_process_that_ends_while_recording():
+    program = (
+        "import threading, time\n"
+        "from opscope import _native\n"
+        "_native.set_up_python('', '', '', None, None, None, None)\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "_native.open_window(_native.WANTS['PYTHON'], True)\n"
+        "print(len('abc'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
+
+
+def test_nothing_is_kept_alive():
+    class Thing:
+        pass
+
+    def make():
+        thing = Thing()
+        namespace = {}
+        exec("def made(thing): return thing", namespace)
+        namespace["made"](thing)
+        return weakref.ref(thing), weakref.ref(namespace["made"].__code__)
+
+    window = PythonWindow()
+    thing, code = make()
+    assert thing() is None, "no frame, argument or result is kept even while recording"
+    window.close()
+    window.read()
+    gc.collect()
+    assert code() is None, "functions are let go of with the last window"
+
+
+def test_many_profiles_take_no_more_memory_than_few():
+    def profile_once():
+        window = PythonWindow()
+        leaf()
+        window.close()
+        window.read()
+
+    for _ in range(50):
+        profile_once()
+    objects, mapped = len(gc.get_objects()), _native.statistics()["mapped_bytes"]
+    for _ in range(300):
+        profile_once()
+    assert _native.statistics()["mapped_bytes"] <= mapped
+    assert len(gc.get_objects()) < objects + 100
