@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from opscope._native import Annotation
+from opscope.launch.torch_import import when_imported
+from opscope.recording.compiled_annotations import trace_as_torch_annotations
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -16,8 +18,8 @@ class record_function(Annotation):
 
     Costs a fraction of ``torch.profiler.record_function``, because it does not go through torch.
     Entering while nothing records is harmless, and so is leaving it on another thread.
-    torch.compile breaks its graph at one; in functions compiled with ``fullgraph=True`` use
-    ``torch.profiler.record_function``, which torch leaves out of the graph.
+    torch.compile leaves it out of what it compiles, as it does torch's, unless
+    ``torch._dynamo.config.capture_profiler_record_function`` is set.
 
     Args:
         name: shown as it is.
@@ -34,3 +36,9 @@ class record_function(Annotation):
                 return function(*call_args, **call_kwargs)
 
         return annotated  # type: ignore[return-value]
+
+
+when_imported(
+    "torch._dynamo",
+    functools.partial(trace_as_torch_annotations, (record_function, Annotation)),
+)

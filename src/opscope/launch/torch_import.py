@@ -1,7 +1,8 @@
-"""Be told when a program imports torch, without importing it ourselves.
+"""Be told when a program imports torch, or a part of it, without importing it ourselves.
 
 torch reads parts of its environment while it is imported (OMP_NUM_THREADS, TORCH_LOGS, ...), and a
 program may set them first. Importing torch before the program does would change what it does.
+torch.compile's part takes seconds, and most programs never need it.
 """
 
 from __future__ import annotations
@@ -20,25 +21,36 @@ def when_torch_is_imported(callback: Callable[[], None]) -> None:
 
     Processes forked from this one do not call it.
     """
-    if "torch" in sys.modules:
+    process = os.getpid()
+
+    def call_in_this_process() -> None:
+        if os.getpid() == process:
+            callback()
+
+    when_imported("torch", call_in_this_process)
+
+
+def when_imported(name: str, callback: Callable[[], None]) -> None:
+    """Call ``callback`` once, after the module ``name`` was imported; at once if it already was."""
+    if name in sys.modules:
         callback()
     else:
-        sys.meta_path.insert(0, _TorchWatcher(callback))
+        sys.meta_path.insert(0, _Watcher(name, callback))
 
 
-class _TorchWatcher(MetaPathFinder):
-    """Finds nothing itself: lets the other finders find torch, and listens to its loader."""
+class _Watcher(MetaPathFinder):
+    """Finds nothing itself: lets the other finders find the module, and listens to its loader."""
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, name: str, callback: Callable[[], None]) -> None:
+        self._name = name
         self._callback = callback
-        self._process = os.getpid()
         self._asking_the_others = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """torch's own spec, with a loader that calls back; None for anything else."""
-        if fullname != "torch" or self._asking_the_others:
+        """The module's own spec, with a loader that calls back; None for anything else."""
+        if fullname != self._name or self._asking_the_others:
             return None
         self._asking_the_others = True
         try:
@@ -57,7 +69,6 @@ class _TorchWatcher(MetaPathFinder):
             # Imported: leave no trace of the watcher behind, then say so.
             del loader.exec_module  # type: ignore[attr-defined]
             sys.meta_path.remove(self)
-            if os.getpid() == self._process:
-                self._callback()
+            self._callback()
 
         loader.exec_module = exec_module  # type: ignore[attr-defined]

@@ -1,0 +1,81 @@
+"""``record_function`` in what torch.compile compiles: no graph breaks, and nothing else is lost."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.recorded import run_python
+
+pytest.importorskip("torch", reason="compiles functions")
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "annotated_compilations.py"
+CASES = ("full_graphs", "eager", "around", "break_inside", "fall_back", "kept")
+
+
+@pytest.fixture(scope="module")
+def found():
+    """By case what was found."""
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), *CASES], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_every_use_is_compiled_into_one_graph(found):
+    assert found["full_graphs"] == [[1, True]] * 5
+
+
+def test_torchs_compiler_may_be_imported_first():
+    program = """
+import torch, torch._dynamo, opscope
+class Annotated(torch.nn.Module):
+    def forward(self, x):
+        with opscope.record_function("forward"):
+            return x + 1
+print(torch.compile(Annotated(), backend="eager", fullgraph=True)(torch.ones(1)).item())
+"""
+    assert run_python(program, timeout_s=600) == "2.0\n"
+
+
+def test_without_compilation_every_use_is_recorded(found):
+    assert found["eager"] == [
+        ["inside", "nested"],
+        ["decorated"],
+        ["made before"],
+        ["forward", "a method", "an attribute"],
+    ]
+
+
+def test_what_surrounds_compiled_code_or_is_not_compiled_is_recorded(found):
+    assert found["around"] == ["around", "decorated"]
+
+
+def test_a_break_inside_one_still_leaves_both_parts_compiled(found):
+    assert found["break_inside"] == [2, True]
+
+
+def test_it_is_recorded_where_compilation_fell_back(found):
+    assert found["fall_back"] == ["inside", "nested"]
+
+
+def test_it_is_kept_in_the_graph_where_torch_keeps_its_own(found):
+    if found["kept"] is None:
+        pytest.skip("this torch cannot keep annotations in its graphs")
+    assert found["kept"] == ["inside", "nested"]
+
+
+def test_torchs_compiler_is_not_imported_for_it():
+    program = "import torch, opscope, sys; before = 'torch._dynamo' in sys.modules\n"
+    program += "with opscope.record_function('eager'): pass\n"
+    program += "print(before or 'torch._dynamo' not in sys.modules)"
+    assert run_python(program) == "True\n"
+
+
+def test_a_torch_that_changed_is_left_alone():
+    # What this builds on is torch's own; without it graphs break as for any unknown object.
+    program = "import torch._dynamo.decorators as d; del d.substitute_in_graph; import opscope\n"
+    program += "with opscope.record_function('still works'): print('fine')"
+    assert run_python(program) == "fine\n"
