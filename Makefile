@@ -19,7 +19,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
   interpreter-test web-test report-page browser package-test docs clean
 
 help: ## List these commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 install: $(STAMPS)/opscope ## Set up .venv with everything that development needs
 
@@ -61,6 +61,12 @@ native-test: $(STAMPS)/dependencies ## Test the native core under the address an
 	  cmake --build $$folder && \
 	  ctest --test-dir $$folder --output-on-failure || exit 1; \
 	done
+
+interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found
+	tests/interpreters/run.sh
+
+gpu-test: install ## Compare what is recorded of a GPU with torch.profiler's; needs an NVIDIA GPU
+	$(BIN)/python -m pytest tests/gpu
 
 web-test: $(STAMPS)/venv ## Test the program inside the HTML report, and that the package has its newest build
 	$(NPM) ci --no-audit --no-fund
