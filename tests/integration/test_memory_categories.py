@@ -14,6 +14,8 @@ from torch.profiler import _memory_profiler  # noqa: E402
 import opscope  # noqa: E402
 import opscope.drop_in  # noqa: E402
 from opscope.analysis.memory_categories import memory_accounts  # noqa: E402
+from opscope.analysis.memory_over_time import memory_over_time  # noqa: E402
+from opscope.analysis.peak_memory import memory_at_peak  # noqa: E402
 from opscope.drop_in.kineto_event import ProfilerResult  # noqa: E402
 from support.memory_programs import PROGRAMS  # noqa: E402
 from support.memory_reference import our_reference, torch_reference  # noqa: E402
@@ -76,3 +78,22 @@ def test_programs_cover_every_category():
         seen |= set(accounts.categories.of_version.tolist())
 
     assert seen == set(range(8))
+
+
+@pytest.mark.parametrize(
+    "name", ["adam_after_a_step", "backward_of_modules", "views_and_changes_in_place"]
+)
+def test_memory_over_time_adds_up_and_is_what_the_peak_says(name):
+    trace = run(name, opscope.profile).trace
+
+    (memory,) = memory_over_time(trace)
+
+    parts = memory.by_category
+    assert parts is not None
+    assert parts.size_bytes.min(initial=0) >= 0
+    assert parts.size_bytes.sum(axis=1).tolist() == memory.total_bytes.tolist()
+    assert memory.by_phase.size_bytes.sum(axis=1).tolist() == memory.total_bytes.tolist()
+    peak = memory_at_peak(trace, "cpu")
+    at_peak = dict(zip(parts.names, parts.size_bytes[memory.at_peak].tolist(), strict=True))
+    held = {group.name: group.size_bytes for group in peak.by_category}
+    assert {name: size for name, size in at_peak.items() if size} == held

@@ -321,7 +321,8 @@ def test_memory_explains_its_peak(opened, training):
     assert "Peak: 10.0 KiB" in text
     assert "in step 2" in text
     assert "backward" in text
-    report.page.get_by_role("button", name="by block").click()
+    assert "What memory was for is not known: No recorded operator used" in text
+    report.page.get_by_role("button", name="blocks", exact=True).click()
     assert len(report.rows()) == 4
 
 

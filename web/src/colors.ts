@@ -74,17 +74,26 @@ export class LabelColors {
   }
 }
 
-// Parts of a training step, by the names of analysis/phases.py.
-const PHASE_COLORS: Record<string, string> = {
+// Parts of a training step, by the names of analysis/phases.py, and what memory is for, by those of
+// analysis/memory_timeline.py.
+const PART_COLORS: Record<string, string> = {
   "data loading": "--phase-data",
   forward: "--phase-forward",
   backward: "--phase-backward",
   optimizer: "--phase-optimizer",
   "garbage collection": "--phase-gc",
+  "allocated before": "--memory-before",
+  parameter: "--memory-parameter",
+  "optimizer state": "--memory-optimizer",
+  input: "--memory-input",
+  temporary: "--memory-temporary",
+  activation: "--memory-activation",
+  gradient: "--memory-gradient",
+  "autograd detail": "--memory-autograd",
 };
 
-export function phaseColor(name: string): string {
-  const property = PHASE_COLORS[name] ?? "--phase-other";
+export function partColor(name: string): string {
+  const property = PART_COLORS[name] ?? "--phase-other";
   return getComputedStyle(document.documentElement).getPropertyValue(property).trim();
 }
 

@@ -136,27 +136,38 @@ export interface MemoryDevice {
   device: string;
   time: number[];
   total: number[];
-  categories: string[];
-  categoryBytes: number[][]; // category, sample
+  byCategory: MemoryParts | null; // what it was for; null where that is not known
+  byPhase: MemoryParts; // the part of a step that allocated it
+  uncategorised: string; // why byCategory is not known
   peakBytes: number;
   peakTime: number;
-  knownAtPeak: number; // bytes of the peak whose allocation was recorded
-  groups: Record<"category" | "operator" | "phase" | "module", MemoryGroup[]>;
-  blocks: MemoryBlock[]; // the largest that were alive at the peak
+  beforeBytes: number; // of the peak, allocated before the recording
+  groups: Record<MemoryGrouping, MemoryGroup[]>; // of the peak; empty if not known
+  blocks: MemoryBlock[]; // the largest in use at the peak
+}
+
+export type MemoryGrouping = "category" | "operator" | "module" | "function" | "phase";
+
+export interface MemoryParts {
+  names: string[];
+  bytes: number[][]; // part, sample
 }
 
 export interface MemoryGroup {
-  name: string; // "" for those that have none
+  name: string;
   bytes: number;
   blocks: number;
+  before: number; // of bytes, allocated before the recording
 }
 
 export interface MemoryBlock {
   bytes: number;
-  time: number;
-  until: number;
+  time: number; // -1 before the recording
+  until: number; // -1 not in the recording
   span: number;
-  name: string;
+  name: string; // of the outermost operator that allocated it
+  category: string;
+  module: string;
 }
 
 export interface FindingSection {

@@ -16,6 +16,11 @@ def device_name(device_type: int, device_index: int) -> str:
     return name if device_index < 0 else f"{name}:{device_index}"
 
 
+def device_title(device: str) -> str:
+    """As shown to people: ``CPU``, ``CUDA 0``."""
+    return device.upper().replace(":", " ")
+
+
 def device_names(device_type: Codes, device_index: Codes) -> list[str]:
     """Names of all devices in two columns, in order of their codes."""
     return [device_name(*pair) for pair in _pairs(device_type, device_index)]

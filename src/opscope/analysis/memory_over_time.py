@@ -1,4 +1,4 @@
-"""Memory in use over time by category, and what was alive when it was at its peak."""
+"""Memory in use over time: by what it was for, and by the part of a step that allocated it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.memory_counters import MemoryCounter, memory_counters
+from opscope.analysis.life_categories import SHOWN_CODES, categories_of_lives, category_text
+from opscope.analysis.memory_parts import MemoryParts, parts_over_time
+from opscope.analysis.peak_groups import ALLOCATED_BEFORE
+from opscope.analysis.peak_moment import PeakMoment, devices_with_memory, find_peak
 from opscope.analysis.phases import PHASE_NAMES, find_phases
 from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
 
-BEFORE = "allocated before the recording"
 OUTSIDE = "outside operators"
-CPU = "CPU"
+STRETCHES = 1500
+_PHASES = dict(enumerate((ALLOCATED_BEFORE, OUTSIDE, *PHASE_NAMES)))
+_CATEGORIES = {code: category_text(code) for code in SHOWN_CODES}
 
 
 @dataclass(frozen=True)
@@ -23,99 +27,74 @@ class MemoryOverTime:
     """One device. Times are Unix nanoseconds.
 
     Attributes:
-        device: as shown, such as ``CPU``.
-        time_ns: of the samples, shape (samples,); the highest and lowest moments of every stretch
-            of the recording are among them.
+        device: as torch names it.
+        time_ns: of the samples, shape (samples,); the start of the recording, and the highest and
+            lowest moments of every stretch of it are among them.
         total_bytes: in use at each, shape (samples,).
-        categories: what the bytes are grouped by.
-        category_bytes: shape (samples, categories); rows add up to ``total_bytes``.
-        peak_bytes: most in use at once.
-        peak_ns: when.
-        alive: rows of ``allocations`` that were in use then, largest first.
-        alive_until_ns: when each was freed; -1 not during the recording.
+        peak: its fullest moment.
+        by_phase: by the part of a step that allocated: bytes of forward operators are mostly
+            activations, those of backward ones gradients.
+        by_category: by what it was for: parameters, gradients, activations, ...; None where that
+            is not known.
+        uncategorised_because: why it is not; empty where it was not asked for.
     """
 
     device: str
     time_ns: Values
     total_bytes: Values
-    categories: list[str]
-    category_bytes: Values
-    peak_bytes: int
-    peak_ns: int
-    alive: Values
-    alive_until_ns: Values
+    peak: PeakMoment
+    by_phase: MemoryParts
+    by_category: MemoryParts | None
+    uncategorised_because: str
+
+    @property
+    def at_peak(self) -> int:
+        """The sample of the fullest moment."""
+        return int(np.argmax(self.total_bytes))
 
 
-def memory_over_time(trace: Trace, stretches: int = 1000) -> list[MemoryOverTime]:
-    """One entry per device that allocated anything.
-
-    Categories are the parts of a step that allocated: bytes of forward operators are mostly
-    activations, those of backward ones gradients.
+def memory_over_time(
+    trace: Trace, stretches: int = STRETCHES, *, categories: bool = True
+) -> list[MemoryOverTime]:
+    """One entry per device that allocated or freed anything.
 
     Args:
         trace: recorded with memory.
         stretches: into how many equal times the recording is divided to choose samples.
+        categories: whether to work them out, which takes longer and imports torch.
     """
-    return [_of_device(trace, counter, stretches) for counter in memory_counters(trace)]
+    peaks = (find_peak(trace, device) for device in devices_with_memory(trace))
+    return [
+        _of_device(trace, peak, stretches, categories) for peak in peaks if len(peak.in_use_at) > 1
+    ]
 
 
-def _of_device(trace: Trace, counter: MemoryCounter, stretches: int) -> MemoryOverTime:
-    table, rows = trace.table("allocations"), counter.rows
-    size = table["size_bytes"][rows]
-    partner = match_frees(table["address"][rows], size)
-    in_use = _in_use(counter, size, partner)
-    samples = extreme_positions(counter.time_ns, in_use, stretches)
-    category = _categories(trace, rows)
-    freed = np.flatnonzero((size < 0) & (partner >= 0))
-    category[freed] = category[partner[freed]]
-    known = (size >= 0) | (partner >= 0)
-    names, by_category = _by_category(category, np.where(known, size, 0), samples)
-    total = in_use[samples]
-    before = total - by_category.sum(axis=1)
-    peak = int(np.argmax(in_use))
-    allocated = np.flatnonzero(size[: peak + 1] > 0)
-    alive = allocated[(partner[allocated] < 0) | (partner[allocated] > peak)]
-    alive = alive[np.argsort(-size[alive], kind="stable")]
-    until = np.where(partner[alive] >= 0, counter.time_ns[partner[alive]], -1)
-    if before.any():
-        names, by_category = [BEFORE, *names], np.column_stack([before, by_category])
+def _of_device(trace: Trace, peak: PeakMoment, stretches: int, categories: bool) -> MemoryOverTime:
+    samples = extreme_positions(peak.row_time_ns, peak.in_use_at, stretches)
+    phases = parts_over_time(peak, samples, _PHASES, _phase_codes(trace, peak))
+    by_category, because = None, ""
+    if categories:
+        found = categories_of_lives(trace, peak.lives)
+        because = found.unknown_because
+    if categories and not because:
+        by_category = parts_over_time(peak, samples, _CATEGORIES, found.first, found)
     return MemoryOverTime(
-        device=counter.device,
-        time_ns=counter.time_ns[samples],
-        total_bytes=total,
-        categories=names,
-        category_bytes=by_category,
-        peak_bytes=int(in_use[peak]),
-        peak_ns=int(counter.time_ns[peak]),
-        alive=rows[alive],
-        alive_until_ns=until,
+        device=peak.device,
+        time_ns=peak.row_time_ns[samples],
+        total_bytes=peak.in_use_at[samples],
+        peak=peak,
+        by_phase=phases,
+        by_category=by_category,
+        uncategorised_because=because,
     )
 
 
-def _in_use(counter: MemoryCounter, size: Values, partner: Values) -> Values:
-    """Bytes after every row: the allocator's total, but for the CPU's.
-
-    That one counts only while somebody listens: what it handed out then and took back since stays
-    in it for good. Of what was there before, only what is freed in the recording is known.
-    """
-    if counter.device != CPU:
-        return counter.allocated_bytes
-    before = -int(size[(size < 0) & (partner < 0)].sum())
-    in_use: Values = before + np.cumsum(size)
-    return in_use
-
-
-def match_frees(address: npt.NDArray[np.uint64], size: Values) -> Values:
-    """For every allocation the position of its free and the other way round; -1 for none.
-
-    Rows are in order of time: a free belongs to the allocation of its address just before it.
-    """
-    partner = np.full(len(size), -1, dtype=np.int64)
-    order = np.argsort(address, kind="stable")
-    first, second = order[:-1], order[1:]
-    pair = (address[first] == address[second]) & (size[first] > 0) & (size[second] < 0)
-    partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
-    return partner
+def _phase_codes(trace: Trace, peak: PeakMoment) -> Values:
+    """Positions in ``_PHASES``, by the event that allocated each block. Shape (blocks,)."""
+    allocation = peak.lives.allocation
+    event = np.append(trace.table("allocations")["event"], -1)[allocation]
+    phase = np.append(find_phases(trace).phase, -1)[event].astype(np.int64)
+    return np.where(allocation < 0, 0, phase + 2)
 
 
 def extreme_positions(time_ns: Values, value: Values, stretches: int) -> Values:
@@ -131,25 +110,3 @@ def extreme_positions(time_ns: Values, value: Values, stretches: int) -> Values:
             part = value[begin:end]
             chosen |= {begin, begin + int(part.argmin()), begin + int(part.argmax()), end - 1}
     return np.array(sorted(chosen), dtype=np.int64)
-
-
-def _categories(trace: Trace, rows: Values) -> Values:
-    """Number of the category of each row of ``allocations``: its event's phase, from 1; else 0."""
-    event = trace.table("allocations")["event"][rows]
-    phase = find_phases(trace).phase
-    if not len(phase):
-        return np.zeros(len(rows), dtype=np.int64)
-    return np.where(event >= 0, phase[event] + 1, 0).astype(np.int64)
-
-
-def _by_category(category: Values, size: Values, samples: Values) -> tuple[list[str], Values]:
-    """Names of the categories that hold anything, and their bytes at every sample."""
-    names, columns = [], []
-    for number, name in enumerate((OUTSIDE, *PHASE_NAMES)):
-        chosen = category == number
-        if chosen.any():
-            names.append(name)
-            columns.append(np.cumsum(np.where(chosen, size, 0))[samples])
-    if not names:
-        return [], np.zeros((len(samples), 0), dtype=np.int64)
-    return names, np.column_stack(columns)

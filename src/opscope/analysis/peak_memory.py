@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.memory_categories import memory_accounts
+from opscope.analysis.life_categories import categories_of_lives, category_text
 from opscope.analysis.memory_owners import (
     OUTSIDE_MODULES,
     modules_of_events,
@@ -17,34 +16,14 @@ from opscope.analysis.memory_owners import (
     operators_of_events,
     stacks_of_events,
 )
-from opscope.analysis.memory_timeline import Action, Category
+from opscope.analysis.peak_groups import ALLOCATED_BEFORE, NOT_RECORDED, PeakGroup, group_blocks
 from opscope.analysis.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
-from opscope.errors import MissingDependencyError, UsageError
+from opscope.errors import UsageError
 from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
 
-ALLOCATED_BEFORE = "allocated before"
-NOT_RECORDED = "allocated while not recorded"
 NO_STACK = "no Python stack"
-
-
-@dataclass(frozen=True)
-class PeakGroup:
-    """Blocks that have something in common.
-
-    Attributes:
-        name: what they have in common; for stacks the frames from the outermost inwards, with
-            ``;`` between them.
-        size_bytes: in all.
-        blocks: how many.
-        before_bytes: of ``size_bytes``, allocated before the recording.
-    """
-
-    name: str
-    size_bytes: int
-    blocks: int
-    before_bytes: int
 
 
 @dataclass(frozen=True)
@@ -133,11 +112,11 @@ def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
         accelerators = [peak for peak in peaks if peak.device != "cpu"] or peaks
         if not accelerators:
             raise UsageError(_nothing_recorded(trace, None))
-        return _account(trace, max(accelerators, key=lambda peak: peak.in_use))
+        return explain_peak(trace, max(accelerators, key=lambda peak: peak.in_use))
     peak = find_peak(trace, device)
     if not len(peak.lives):
         raise UsageError(_nothing_recorded(trace, device))
-    return _account(trace, peak)
+    return explain_peak(trace, peak)
 
 
 def _nothing_recorded(trace: Trace, device: str | None) -> str:
@@ -153,7 +132,8 @@ def _nothing_recorded(trace: Trace, device: str | None) -> str:
     )
 
 
-def _account(trace: Trace, peak: PeakMoment) -> PeakMemory:
+def explain_peak(trace: Trace, peak: PeakMoment) -> PeakMemory:
+    """Account for every byte in use at a moment that is known; see :func:`memory_at_peak`."""
     lives, alive = peak.lives, alive_at(peak)
     blocks = _describe(trace, peak, alive)
     size, is_before = blocks.size_bytes, blocks.allocated_ns < 0
@@ -164,7 +144,7 @@ def _account(trace: Trace, peak: PeakMoment) -> PeakMemory:
     unseen = total - known
     stacks = [";".join(stack) or NO_STACK for stack in blocks.stack]
     groups = [
-        _group(names, size, is_before, unseen)
+        group_blocks(names, size, is_before, unseen)
         for names in (blocks.category, blocks.module, blocks.operator, stacks)
     ]
     return PeakMemory(
@@ -191,6 +171,7 @@ def _describe(trace: Trace, peak: PeakMoment, alive: Values) -> AliveBlocks:
         "" if row >= 0 else ALLOCATED_BEFORE if since < 0 else NOT_RECORDED
         for row, since in zip(allocation.tolist(), start.tolist(), strict=True)
     ]
+    code = categories_of_lives(trace, lives).at(peak.time_ns)[alive]
     operators = operators_of_events(trace, event)
     stacks = stacks_of_events(trace, event)
     return AliveBlocks(
@@ -198,7 +179,7 @@ def _describe(trace: Trace, peak: PeakMoment, alive: Values) -> AliveBlocks:
         allocated_ns=start,
         freed_ns=lives.end_ns[alive],
         allocation=allocation,
-        category=_categories(trace, peak, alive, unknown),
+        category=[category_text(c) for c in code.tolist()],
         module=_modules(trace, event, lives.tensor_id[alive], unknown),
         operator=[why or operator for why, operator in zip(unknown, operators, strict=True)],
         stack=[(why,) if why else stack for why, stack in zip(unknown, stacks, strict=True)],
@@ -215,46 +196,3 @@ def _modules(trace: Trace, event: Values, tensor: Values, unknown: list[str]) ->
             module = holders.get(tensor_id, why or OUTSIDE_MODULES)
         found.append(module)
     return found
-
-
-def _categories(trace: Trace, peak: PeakMoment, alive: Values, unknown: list[str]) -> list[str]:
-    """Categories at the peak: of the version that was current then."""
-    lives = peak.lives
-    try:
-        accounts = memory_accounts(trace)
-    except (UsageError, MissingDependencyError):  # without tensors or schemas there are none
-        return [why or category_name(Category.UNKNOWN) for why in unknown]
-    blocks, line = accounts.blocks, accounts.timeline
-    changes = (line.action == Action.INCREMENT_VERSION) & (line.time_ns <= peak.time_ns)
-    version = np.bincount(line.block[changes], minlength=len(blocks))
-    last = np.diff(accounts.flow.version_offsets) - 1
-    current = accounts.flow.version_offsets[:-1] + np.minimum(version, last)
-    category = accounts.categories.of_version[current]
-    by_allocation = dict(zip(blocks.allocation_id.tolist(), category.tolist(), strict=True))
-    codes = [by_allocation.get(i, 0) for i in lives.allocation_id[alive].tolist()]
-    return [
-        why if why and not code else category_name(Category(code))
-        for code, why in zip(codes, unknown, strict=True)
-    ]
-
-
-def category_name(category: Category) -> str:
-    """As shown: ``optimizer state``."""
-    return category.name.lower().replace("_", " ")
-
-
-def _group(
-    names: Iterable[str], size: Values, is_before: npt.NDArray[np.bool_], unseen: int
-) -> tuple[PeakGroup, ...]:
-    totals: dict[str, list[int]] = {}
-    for name, bytes_, before in zip(names, size.tolist(), is_before.tolist(), strict=True):
-        group = totals.setdefault(name, [0, 0, 0])
-        group[0] += bytes_
-        group[1] += 1
-        group[2] += bytes_ if before else 0
-    if unseen:
-        group = totals.setdefault(ALLOCATED_BEFORE, [0, 0, 0])
-        group[0] += unseen
-        group[2] += unseen
-    ranked = sorted(totals.items(), key=lambda item: -item[1][0])
-    return tuple(PeakGroup(name, *numbers) for name, numbers in ranked)

@@ -30,6 +30,8 @@ class PeakMoment:
         time_ns: Unix time.
         position: the last row that had happened then.
         in_use: bytes.
+        in_use_at: the same at the start and after every row, shape (rows + 1,).
+        row_time_ns: Unix time of the start and of every row, shape (rows + 1,).
         allocator_knows_all: whether its own total covers what was there before the recording.
     """
 
@@ -40,6 +42,8 @@ class PeakMoment:
     time_ns: int
     position: int
     in_use: int
+    in_use_at: Values
+    row_time_ns: Values
     allocator_knows_all: bool
 
 
@@ -55,9 +59,18 @@ def find_peak(trace: Trace, device: str) -> PeakMoment:
         in_use = counted
     position = int(np.argmax(in_use)) - 1
     start_ns = int(trace.metadata.get("start_ns", time[0] if len(rows) else 0))
-    time_ns = int(time[position]) if position >= 0 else start_ns
-    most = int(in_use[position + 1])
-    return PeakMoment(device, lives, begin, end, time_ns, position, most, knows_all)
+    return PeakMoment(
+        device=device,
+        lives=lives,
+        begin=begin,
+        end=end,
+        time_ns=int(time[position]) if position >= 0 else start_ns,
+        position=position,
+        in_use=int(in_use[position + 1]),
+        in_use_at=in_use,
+        row_time_ns=np.concatenate([[start_ns], np.maximum(time, start_ns)]),
+        allocator_knows_all=knows_all,
+    )
 
 
 def _positions(rows: Values, time: Values, lives: AllocationLives) -> tuple[Values, Values]:

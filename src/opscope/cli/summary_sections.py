@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from opscope.analysis.devices import device_title
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.listing import Listing
@@ -73,16 +74,17 @@ def _modules(trace: Trace, listing: Listing) -> list[dict[str, Any]]:
 
 def _memory(trace: Trace) -> list[dict[str, Any]]:
     found = []
-    for device in memory_over_time(trace):
-        at_peak = device.category_bytes[int(np.argmax(device.total_bytes))]
+    for device in memory_over_time(trace, categories=False):
+        parts = device.by_phase
+        at_peak = parts.size_bytes[device.at_peak]
         largest = np.argsort(-at_peak, kind="stable")[:_MOST_CATEGORIES]
         found.append(
             {
-                "device": device.device,
-                "peak_bytes": int(device.peak_bytes),
-                "peak_ns": int(device.peak_ns),
+                "device": device_title(device.device),
+                "peak_bytes": device.peak.in_use,
+                "peak_ns": device.peak.time_ns,
                 "categories": {
-                    device.categories[c]: int(at_peak[c]) for c in largest.tolist() if at_peak[c]
+                    parts.names[c]: int(at_peak[c]) for c in largest.tolist() if at_peak[c]
                 },
             }
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.analysis.peak_memory import PeakGroup, PeakMemory
+from opscope.analysis.peak_groups import PeakGroup, by_function
+from opscope.analysis.peak_memory import PeakMemory
 
 _NAME_WIDTH = 72
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -28,7 +29,7 @@ def peak_table(peak: PeakMemory, most_rows: int = 8) -> str:
         ("category", peak.by_category),
         ("module", peak.by_module),
         ("operator", peak.by_operator),
-        ("Python function", _by_line(peak.by_stack)),
+        ("Python function", by_function(peak.by_stack)),
     ):
         lines += ["", *_table(title, groups, peak.total_bytes, most_rows)]
     return "\n".join(lines) + "\n"
@@ -40,28 +41,6 @@ def size_text(size_bytes: int) -> str:
     while abs(value) >= 1024 and unit + 1 < len(_UNITS):
         value, unit = value / 1024, unit + 1
     return f"{value:.2f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
-
-
-def _by_line(stacks: tuple[PeakGroup, ...]) -> tuple[PeakGroup, ...]:
-    """Stacks that lead to the same function of the program, as one group each."""
-    merged: dict[str, PeakGroup] = {}
-    for group in stacks:
-        name = _own_frame(group.name.split(";"))
-        known = merged.get(name, PeakGroup(name, 0, 0, 0))
-        merged[name] = PeakGroup(
-            name,
-            known.size_bytes + group.size_bytes,
-            known.blocks + group.blocks,
-            known.before_bytes + group.before_bytes,
-        )
-    return tuple(sorted(merged.values(), key=lambda group: -group.size_bytes))
-
-
-def _own_frame(frames: list[str]) -> str:
-    """The innermost frame that is not torch's own, nor a function of C."""
-    foreign = ("torch/", "<built-in", "<method", "nn.Module: ")
-    own = [frame for frame in frames if not frame.startswith(foreign) and "/torch/" not in frame]
-    return own[-1] if own else frames[-1]
 
 
 def _table(title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int) -> list[str]:

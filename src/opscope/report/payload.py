@@ -40,7 +40,7 @@ def gather(
         "modules": module_section(trace, listing),
         "sources": source_section(trace, listing),
         "steps": step_section(trace, listing, window.start_ns),
-        "memory": memory_section(trace, listing, spans),
+        "memory": memory_section(trace, spans),
         "findings": finding_section(
             find_findings(trace, listing=listing) if findings is None else findings, spans
         ),

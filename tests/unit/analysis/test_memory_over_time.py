@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from opscope.analysis.memory_counters import memory_counters
-from opscope.analysis.memory_over_time import (
-    BEFORE,
-    OUTSIDE,
-    match_frees,
-    memory_over_time,
-)
+from opscope.analysis.memory_over_time import OUTSIDE, memory_over_time
+from opscope.analysis.peak_groups import ALLOCATED_BEFORE
 from opscope.trace.schema import AllocationAction, RecordScope
-from support.build_trace import allocation, build_trace, nanoseconds, span
+from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span
 
 CUDA = {"device_type": 1, "device_index": 0}
+
+
+def parts_of(parts):
+    """Bytes at every sample by the name of the part."""
+    return dict(zip(parts.names, parts.size_bytes.T.tolist(), strict=True))
 
 
 @pytest.fixture
@@ -33,27 +34,37 @@ def training():
             allocation(40, -100, address=0x10),
             allocation(60, 8, address=0x30, event=-1),
         ],
+        metadata={"start_ns": ORIGIN_NS},
     )
 
 
 def test_bytes_by_part_of_the_step(training):
     (cpu,) = memory_over_time(training)
-    assert cpu.device == "CPU"
-    assert cpu.categories == [OUTSIDE, "forward", "backward"]
-    assert cpu.total_bytes.tolist() == [100, 150, 100, 400, 300, 308]
-    assert cpu.category_bytes[:, 1].tolist() == [100, 150, 100, 100, 0, 0]
-    assert cpu.category_bytes[:, 2].tolist() == [0, 0, 0, 300, 300, 300]
-    assert cpu.category_bytes.sum(axis=1).tolist() == cpu.total_bytes.tolist()
+    assert cpu.device == "cpu"
+    assert cpu.time_ns.tolist() == [ORIGIN_NS] + [nanoseconds(t) for t in (5, 10, 15, 35, 40, 60)]
+    assert cpu.total_bytes.tolist() == [0, 100, 150, 100, 400, 300, 308]
+    assert parts_of(cpu.by_phase) == {
+        OUTSIDE: [0, 0, 0, 0, 0, 0, 8],
+        "forward": [0, 100, 150, 100, 100, 0, 0],
+        "backward": [0, 0, 0, 0, 300, 300, 300],
+    }
 
 
-def test_the_peak_and_what_was_alive(training):
+def test_the_peak_is_one_of_the_samples(training):
     (cpu,) = memory_over_time(training)
-    assert (cpu.peak_bytes, cpu.peak_ns) == (400, nanoseconds(35))
-    assert cpu.alive.tolist() == [3, 0]
-    assert cpu.alive_until_ns.tolist() == [-1, nanoseconds(40)]
+    assert (cpu.peak.in_use, cpu.peak.time_ns) == (400, nanoseconds(35))
+    assert cpu.at_peak == 4
 
 
-def test_what_was_there_before_is_a_category_of_its_own():
+def test_without_tensors_the_reason_is_given_in_place_of_categories(training):
+    (cpu,) = memory_over_time(training)
+    assert cpu.by_category is None
+    assert "record_shapes=True" in cpu.uncategorised_because
+    (unasked,) = memory_over_time(training, categories=False)
+    assert (unasked.by_category, unasked.uncategorised_because) == (None, "")
+
+
+def test_what_was_there_before_is_a_part_of_its_own():
     trace = build_trace(
         [("aten::empty", 0, 10)],
         allocations=[
@@ -62,8 +73,10 @@ def test_what_was_there_before_is_a_category_of_its_own():
         ],
     )
     (cuda,) = memory_over_time(trace)
-    assert cuda.categories == [BEFORE, "forward"]
-    assert cuda.category_bytes.tolist() == [[1000, 100], [600, 100]]
+    assert parts_of(cuda.by_phase) == {
+        ALLOCATED_BEFORE: [1000, 1000, 600],
+        "forward": [0, 100, 100],
+    }
 
 
 def test_the_cpus_total_forgets_frees_so_only_what_is_freed_was_there_before():
@@ -77,9 +90,8 @@ def test_the_cpus_total_forgets_frees_so_only_what_is_freed_was_there_before():
 
     (cpu,) = memory_over_time(trace)
 
-    assert cpu.categories == [BEFORE, "forward"]
-    assert cpu.category_bytes.tolist() == [[400, 100], [0, 100]]
-    assert cpu.peak_bytes == 500
+    assert parts_of(cpu.by_phase) == {ALLOCATED_BEFORE: [400, 400, 0], "forward": [0, 100, 100]}
+    assert cpu.peak.in_use == 500
 
 
 def test_devices_are_apart_and_failures_are_not_counted():
@@ -108,12 +120,6 @@ def test_totals_are_summed_where_the_allocator_gave_none():
     assert memory_counters(trace)[0].allocated_bytes.tolist() == [64, 72]
 
 
-def test_a_free_belongs_to_the_allocation_of_its_address_before_it():
-    address = np.array([1, 2, 1, 1, 2, 3], dtype=np.uint64)
-    size = np.array([10, 20, -10, 30, -20, -5])
-    assert match_frees(address, size).tolist() == [2, 4, 0, -1, 1, -1]
-
-
 def test_long_recordings_are_sampled_with_the_peak_kept():
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 1000, 5000)
@@ -122,7 +128,7 @@ def test_long_recordings_are_sampled_with_the_peak_kept():
     rows.insert(2501, allocation(2500, -(10**9), address=10**6))
     (cpu,) = memory_over_time(build_trace([], allocations=rows), stretches=50)
     assert len(cpu.time_ns) <= 200
-    assert cpu.total_bytes.max() == cpu.peak_bytes > 10**9
+    assert cpu.total_bytes[cpu.at_peak] == cpu.peak.in_use > 10**9
 
 
 def test_without_allocations_there_is_no_device():

@@ -124,11 +124,19 @@ def test_steps_and_memory(training):
     assert data["steps"]["duration"] == [100_000]
     (memory,) = data["memory"]
     assert memory["peakBytes"] == 4096
-    assert memory["groups"]["operator"] == [{"name": "aten::mm", "bytes": 4096, "blocks": 1}]
-    assert memory["groups"]["module"] == [{"name": "nn.Module: Net_0", "bytes": 4096, "blocks": 1}]
+    held = {"bytes": 4096, "blocks": 1, "before": 0}
+    assert memory["groups"]["operator"] == [{"name": "aten::mm", **held}]
+    assert memory["groups"]["module"] == [{"name": "Net_0", **held}]
+    assert memory["groups"]["phase"] == [{"name": "forward", **held}]
+    assert memory["byPhase"] == {"names": ["forward"], "bytes": [[0, 4096]]}
+    assert (memory["byCategory"], memory["groups"]["category"]) == (None, [])
+    assert "record_shapes=True" in memory["uncategorised"]
     assert memory["blocks"] == [
-        {"bytes": 4096, "time": 11_500, "until": -1, "span": 3, "name": "aten::mm"}
-    ]
+        {
+            "bytes": 4096, "time": 11_500, "until": -1, "span": 3, "name": "aten::mm",
+            "category": "unknown", "module": "Net_0",
+        }
+    ]  # fmt: skip
 
 
 def test_findings_point_at_spans_and_say_what_was_not_looked_for(training):

@@ -1,19 +1,21 @@
 // What there is to say of a device's memory peak.
-import type { MemoryDevice } from "../contract";
-import { formatTime } from "../format";
+import type { MemoryDevice, MemoryGroup, MemoryParts } from "../contract";
+import { formatBytes, formatShare, formatTime } from "../format";
 import type { State } from "../state";
 
-export interface PeakGroup {
-  name: string;
-  bytes: number;
-  phase: boolean;
+const MOST_NAMED = 3;
+const WORTH_NAMING = 0.02;
+
+// What fills the chart: what memory was for, where that is known.
+export function bestParts(device: MemoryDevice): MemoryParts {
+  return device.byCategory ?? device.byPhase;
 }
 
-// By part of the step if that tells anything apart, else by operator.
-export function largestGroups(device: MemoryDevice, count: number): PeakGroup[] {
-  const byPhase = device.groups.phase.filter((group) => group.name).length > 1;
-  const groups = byPhase ? device.groups.phase : device.groups.operator;
-  return groups.slice(0, count).map(({ name, bytes }) => ({ name, bytes, phase: byPhase }));
+// What the peak consisted of, by what tells most apart.
+export function largestGroups(device: MemoryDevice, count: number): MemoryGroup[] {
+  const { category, phase, operator } = device.groups;
+  const telling = [category, phase].find((groups) => groups.length > 1) ?? operator;
+  return telling.slice(0, count);
 }
 
 // "at 4.2 ms, in step 3"
@@ -25,4 +27,23 @@ export function peakMoment(state: State, device: MemoryDevice): string {
     ) ?? -1;
   const where = steps && step >= 0 ? `, in step ${steps.number[step]}` : "";
   return `at ${formatTime(device.peakTime)}${where}`;
+}
+
+// "46.9% activation, 27.1% input. 536 KiB of it was allocated before the recording."
+export function explainPeak(device: MemoryDevice): string {
+  const { peakBytes, beforeBytes, groups } = device;
+  if (beforeBytes >= peakBytes) return "All of it was allocated before the recording.";
+  const named = largestGroups(device, MOST_NAMED)
+    .filter((group) => group.bytes >= WORTH_NAMING * peakBytes)
+    .map((group) => `${formatShare(group.bytes / peakBytes)} ${group.name}`);
+  const operator = groups.operator.find((group) => group.before < group.bytes);
+  const largest =
+    operator && groups.category.length > 1
+      ? ` Most was allocated by ${operator.name}: ${formatBytes(operator.bytes)}.`
+      : "";
+  const before =
+    beforeBytes >= WORTH_NAMING * peakBytes
+      ? ` ${formatBytes(beforeBytes)} of it was allocated before the recording.`
+      : "";
+  return `${named.join(", ")}.${largest}${before}`;
 }

@@ -1,5 +1,5 @@
 // The first thing a reader sees: where the time went, in a screenful.
-import { phaseColor } from "../colors";
+import { partColor } from "../colors";
 import { Kind, type Report } from "../contract";
 import { element } from "../dom";
 import { formatBytes, formatCount, formatShare, formatTime } from "../format";
@@ -99,7 +99,7 @@ function stepCard(state: State): HTMLElement | null {
       name,
       value,
       text: `${formatTime(value)}  ${formatShare(value / duration)}`,
-      color: phaseColor(name),
+      color: partColor(name),
     }));
   const subtitle = `step ${steps.number[typical]}: ${formatTime(duration)}, of ${steps.allSteps} steps`;
   const busy = steps.deviceBusy[typical];
@@ -149,13 +149,13 @@ function memoryCard(state: State): HTMLElement | null {
   const { memory } = state.report;
   if (!memory.length) return null;
   const parts = memory.slice(0, 2).map((device) => {
-    const rows = largestGroups(device, 4).map((group) => ({
-      name: group.name || "(outside spans)",
-      value: group.bytes,
-      text: `${formatBytes(group.bytes)}  ${formatShare(group.bytes / device.peakBytes)}`,
-      color: group.phase ? phaseColor(group.name) : group.name ? colorOf(state, group.name) : "",
+    const rows = largestGroups(device, 4).map(({ name, bytes }) => ({
+      name,
+      value: bytes,
+      text: `${formatBytes(bytes)}  ${formatShare(bytes / device.peakBytes)}`,
+      color: state.labelOf(name) === undefined ? partColor(name) : colorOf(state, name),
     }));
-    const sentence = `${device.device}: ${formatBytes(device.peakBytes)} ${peakMoment(state, device)}. Alive then:`;
+    const sentence = `${device.device}: ${formatBytes(device.peakBytes)} ${peakMoment(state, device)}. In use then:`;
     return element("div", {}, element("p", { class: "sentence" }, sentence), bars(rows, ""));
   });
   return card(state, "Memory at its peak", "", "memory", ...parts);

@@ -1,5 +1,5 @@
 // Steps side by side: what each was made of, and which operators differ from step to step.
-import { phaseColor } from "../colors";
+import { partColor } from "../colors";
 import type { StepSection } from "../contract";
 import { element, fitCanvas } from "../dom";
 import { formatShare, formatTime } from "../format";
@@ -24,7 +24,7 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
     OTHER,
   ].map((name) => {
     const square = element("span", { class: "swatch" });
-    square.style.background = phaseColor(name);
+    square.style.background = partColor(name);
     return element("span", { class: "legend-item" }, square, name);
   });
   const bars = element("canvas", { class: "step-bars" });
@@ -72,7 +72,7 @@ function drawBars(canvas: HTMLCanvasElement, steps: StepSection, state: State, w
   context.clearRect(0, 0, width, BARS_HEIGHT + AXIS_HEIGHT);
   const most = Math.max(...steps.duration, 1);
   const each = stepWidth(steps, width);
-  const colors = [...steps.phases, OTHER].map(phaseColor);
+  const colors = [...steps.phases, OTHER].map(partColor);
   context.font = "11px system-ui, sans-serif";
   for (let step = 0; step < steps.number.length; step++) {
     const parts = [...steps.phaseTimes[step], otherTime(steps, step)];
@@ -130,7 +130,7 @@ function drawMatrix(canvas: HTMLCanvasElement, steps: StepSection, state: State,
     context.fillStyle = state.theme.text;
     context.fillText(label.length > 36 ? `${label.slice(0, 35)}…` : label, 0, y + CELL_HEIGHT / 2);
     values.forEach((value, step) => {
-      context.fillStyle = phaseColor("forward");
+      context.fillStyle = partColor("forward");
       context.globalAlpha = 0.06 + 0.84 * (value / most) ** 2;
       context.fillRect(
         NAME_WIDTH + step * each,

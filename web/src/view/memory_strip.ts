@@ -1,9 +1,10 @@
 // Memory in use under the lines, on their time axis.
-import { phaseColor } from "../colors";
+import { partColor } from "../colors";
 import type { MemoryDevice } from "../contract";
 import { firstAtLeast } from "../data/spans";
 import { element, fitCanvas } from "../dom";
 import { formatBytes } from "../format";
+import { bestParts } from "../panels/memory_facts";
 import type { State } from "../state";
 
 const HEIGHT = 40;
@@ -47,17 +48,48 @@ export class MemoryStrip {
     const xOf = (time: number) => Math.min(Math.max((time - view.from) / perPixel, -10), width + 10);
     const first = Math.max(firstAtLeast(device.time, view.from) - 1, 0);
     const last = Math.min(firstAtLeast(device.time, view.to) + 1, device.time.length);
-    context.beginPath();
-    context.moveTo(xOf(device.time[first]), bottom);
-    for (let i = first; i < last; i++) {
-      const y = bottom - Math.max(device.total[i], 0) * scale;
-      context.lineTo(xOf(device.time[i]), y);
-      context.lineTo(xOf(i + 1 < device.time.length ? device.time[i + 1] : view.to), y);
-    }
-    context.lineTo(xOf(last < device.time.length ? device.time[last] : view.to), bottom);
-    context.fillStyle = phaseColor("forward");
-    context.globalAlpha = 0.5;
-    context.fill();
-    context.globalAlpha = 1;
+    const points = visiblePoints(device, first, last, xOf);
+    const { names, bytes } = bestParts(device);
+    const sums = points.map(() => 0);
+    // From the bottom up, each part between the sums before and after it.
+    names.forEach((name, part) => {
+      const below = [...sums];
+      points.forEach(({ sample }, i) => (sums[i] += Math.max(bytes[part][sample], 0)));
+      context.beginPath();
+      points.forEach(({ x, end }, i) => {
+        context.rect(x, bottom - sums[i] * scale, end - x, (sums[i] - below[i]) * scale);
+      });
+      context.fillStyle = partColor(name);
+      context.fill();
+    });
   }
+}
+
+interface Point {
+  x: number;
+  end: number;
+  sample: number;
+}
+
+// At most two samples a pixel: its highest, and its last, which holds until the next one.
+export function visiblePoints(
+  device: { time: number[]; total: number[] },
+  first: number,
+  last: number,
+  xOf: (time: number) => number,
+): Point[] {
+  const points: Point[] = [];
+  for (let i = first; i < last;) {
+    const x = Math.floor(xOf(device.time[i]));
+    let [highest, next] = [i, i + 1];
+    for (; next < last && Math.floor(xOf(device.time[next])) === x; next++) {
+      if (device.total[next] > device.total[highest]) highest = next;
+    }
+    const end = next < device.time.length ? Math.floor(xOf(device.time[next])) : Infinity;
+    points.push({ x, end: x + 1, sample: highest });
+    if (end > x + 1) points.push({ x: x + 1, end, sample: next - 1 });
+    i = next;
+  }
+  const width = Math.floor(xOf(Infinity));
+  return points.map((point) => ({ ...point, end: Math.min(point.end, width) }));
 }
