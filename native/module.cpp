@@ -213,11 +213,11 @@ uint32_t open_window(uint32_t wants, bool all_threads) {
   return id;
 }
 
+// Devices go on being collected until configure_gpu(): what the window launched may still be running.
 void close_window(uint32_t id) {
   Recorder& recorder = Recorder::instance();
   recorder.close_window(id);
   PythonCalls::instance().configure(recorder.wanted());
-  GpuActivity::instance().configure(recorder.wanted());
 }
 
 void pause_window(uint32_t id, bool paused) {
@@ -225,7 +225,6 @@ void pause_window(uint32_t id, bool paused) {
   recorder.pause_window(id, paused);
   PythonCalls& python = PythonCalls::instance();
   python.configure(recorder.wanted());
-  GpuActivity::instance().configure(recorder.wanted());
   const auto window = recorder.window(id);
   if (!paused && window != nullptr && window->open) python.resume_window(*window);
 }
@@ -235,7 +234,7 @@ void discard_window(uint32_t id) {
   recorder.discard_window(id);
   PythonCalls& python = PythonCalls::instance();
   python.configure(recorder.wanted());
-  GpuActivity::instance().configure(recorder.wanted());
+  if ((recorder.wanted() & kWantGpu) == 0) GpuActivity::instance().configure(0);
   if (recorder.statistics().windows == 0) {
     python.forget();
     GpuActivity::instance().forget();

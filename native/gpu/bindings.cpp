@@ -101,6 +101,7 @@ nb::dict counts(const GpuColumns& columns) {
   result["dropped"] = columns.counts.dropped;
   result["unfinished"] = columns.counts.unfinished;
   result["unknown"] = columns.counts.unknown;
+  result["noise"] = columns.counts.noise;
   result["refused_buffers"] = columns.refused_buffers;
   result["launched_outside"] = columns.launched_outside;
   result["without_launch"] = columns.without_launch;
@@ -154,10 +155,14 @@ void bind_gpu(nb::module_& m) {
       },
       "paused"_a);
   // Returns why device activity cannot be collected; empty if it can, or if no window wants it.
-  m.def("configure_gpu", [] {
-    nb::gil_scoped_release release;
-    return GpuActivity::instance().configure(Recorder::instance().wanted());
-  });
+  m.def(
+      "configure_gpu",
+      [](bool may_share) {
+        nb::gil_scoped_release release;
+        return GpuActivity::instance().configure(Recorder::instance().wanted(), may_share);
+      },
+      "may_share"_a = false);
+  m.def("gpu_is_wanted", [] { return (Recorder::instance().wanted() & kWantGpu) != 0; });
 }
 
 }  // namespace opscope

@@ -8,7 +8,8 @@
 
 namespace opscope::cupti {
 
-constexpr uint32_t kOldestVersion = 18;  // CUPTI_API_VERSION of CUDA 11.8
+constexpr uint32_t kOldestVersion = 18;     // CUPTI_API_VERSION of CUDA 11.8
+constexpr uint32_t kRefusableVersion = 27;  // of CUDA 12.9: before, a request that got no buffer could crash
 
 enum Kind : uint32_t {
   kMemcpy = 1,
@@ -38,6 +39,33 @@ enum Result : int {
 enum Domain : int { kDriverApi = 1, kRuntimeApi = 2, kResource = 3 };
 enum ResourceCallback : uint32_t { kGraphNodeCreated = 13, kGraphNodeCloned = 20 };
 constexpr int kSystemThreadId = 1;
+
+// Numbers of functions, the same in every release. torch's profiler leaves the same calls out.
+constexpr uint32_t kNoisyRuntimeCalls[] = {
+    10,   // cudaGetLastError
+    16,   // cudaSetDevice
+    17,   // cudaGetDevice
+    133,  // cudaEventCreate
+    134,  // cudaEventCreateWithFlags
+    136,  // cudaEventDestroy
+};
+constexpr uint32_t kNoisyDriverCalls[] = {
+    304,  // cuCtxGetCurrent
+    392,  // cuDevicePrimaryCtxGetState
+    686,  // cuKernelGetAttribute
+};
+// Calls of the driver that are of interest even if they started no work.
+constexpr uint32_t kNotableDriverCalls[] = {
+    307,  // cuLaunchKernel
+    549,  // cuMemCreate
+    550,  // cuMemRelease
+    551,  // cuMemMap
+    552,  // cuMemUnmap
+    554,  // cuMemExportToShareableHandle
+    555,  // cuMemImportFromShareableHandle
+    652,  // cuLaunchKernelEx
+};
+
 constexpr uint32_t kFlushForced = 1;
 constexpr uint32_t kStreamWaitEvent = 2;
 

@@ -18,6 +18,9 @@ bool find_all(void* handle, Library& lib) {
   find(handle, "cuptiGetGraphNodeId", lib.graph_node_id);
   find(handle, "cuptiSetThreadIdType", lib.set_thread_id_type);
   find(handle, "cuptiActivityRegisterTimestampCallback", lib.register_timestamp_callback);
+  find(handle, "cuptiActivityEnableRuntimeApi", lib.enable_runtime_api);
+  find(handle, "cuptiActivityEnableDriverApi", lib.enable_driver_api);
+  find(handle, "cuptiFinalize", lib.finalize);
   return find(handle, "cuptiGetVersion", lib.get_version) && find(handle, "cuptiSubscribe", lib.subscribe) &&
          find(handle, "cuptiUnsubscribe", lib.unsubscribe) &&
          find(handle, "cuptiEnableCallback", lib.enable_callback) &&

@@ -30,6 +30,9 @@ struct Library {
   int (*graph_node_id)(void* node, uint64_t* id);              // optional
   int (*set_thread_id_type)(int type);                         // optional
   int (*register_timestamp_callback)(uint64_t (*callback)());  // optional
+  int (*enable_runtime_api)(uint32_t function, uint8_t on);    // optional
+  int (*enable_driver_api)(uint32_t function, uint8_t on);     // optional
+  int (*finalize)();                                           // optional
 
   uint32_t version = 0;
   std::string path;

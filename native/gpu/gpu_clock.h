@@ -23,21 +23,26 @@ class DeviceClock {
     const auto elapsed = static_cast<double>(static_cast<int64_t>(to.device_ns - from.device_ns));
     const auto ticks = static_cast<double>(static_cast<int64_t>(to.ticks - from.ticks));
     if (elapsed > 0 && ticks > 0) ticks_per_ns_ = static_cast<int64_t>(ticks / elapsed * kOne);
+    ns_per_tick_ = static_cast<int64_t>((static_cast<__int128>(1) << 80) / ticks_per_ns_);
   }
+
+  bool is_set() const { return from_.ticks != 0 || from_.device_ns != 0; }
 
   uint64_t ticks(uint64_t device_ns) const {
     const auto elapsed = static_cast<int64_t>(device_ns - from_.device_ns);
     return from_.ticks + static_cast<uint64_t>((static_cast<__int128>(elapsed) * ticks_per_ns_) >> 32);
   }
+  // CUPTI asks for this twice per call of the program's, so it multiplies by the reciprocal.
   uint64_t device_ns(uint64_t ticks) const {
     const auto elapsed = static_cast<int64_t>(ticks - from_.ticks);
-    return from_.device_ns + static_cast<uint64_t>((static_cast<__int128>(elapsed) << 32) / ticks_per_ns_);
+    return from_.device_ns + static_cast<uint64_t>((static_cast<__int128>(elapsed) * ns_per_tick_) >> 48);
   }
 
  private:
   static constexpr double kOne = 4294967296.0;
   Point from_;
   int64_t ticks_per_ns_ = int64_t{1} << 32;
+  int64_t ns_per_tick_ = int64_t{1} << 48;
 };
 
 }  // namespace opscope::gpu

@@ -81,14 +81,13 @@ class Decoder {
     return std::max<int64_t>(unix_ns(ticks(to)) - unix_ns(ticks(from)), 0);
   }
 
+  // Pauses of the window are for what the CPU does; devices are paused in CUPTI.
   bool in_window(uint64_t moment) const {
-    if (moment < window_.started.ticks || moment >= window_.stopped.ticks) return false;
-    return std::none_of(window_.pauses.begin(), window_.pauses.end(), [&](const Pause& pause) {
-      return moment >= pause.from_ticks && moment < pause.to_ticks;
-    });
+    return moment >= window_.started.ticks && moment < window_.stopped.ticks;
   }
 
   void decode_calls();
+  bool is_shown(const Call& call);
   void decode_work();
   void add_work(const Work& work, int32_t call);
   int32_t call_of(const Work& work) const;
@@ -106,9 +105,23 @@ class Decoder {
   const TickConverter host_;
   GpuColumns out_;
   std::unordered_map<uint32_t, int32_t> call_by_correlation_;
+  std::unordered_set<uint32_t> with_work_;  // correlation ids, once a call of the driver asks
   std::unordered_map<uint32_t, int32_t> kernel_names_;
   std::unordered_map<uint32_t, std::vector<gpu::EventRecord>> records_of_event_;  // by correlation
 };
+
+// Of the driver's calls, those that started work or tell of memory; the runtime makes all the others too.
+bool Decoder::is_shown(const Call& call) {
+  const auto& notable = cupti::kNotableDriverCalls;
+  if (call.api == 0 ||
+      std::find(std::begin(notable), std::end(notable), call.function) != std::end(notable)) {
+    return true;
+  }
+  if (with_work_.empty()) {
+    for (size_t row = 0; row < log_.work.size(); ++row) with_work_.insert(log_.work[row].correlation);
+  }
+  return with_work_.count(call.correlation) != 0;
+}
 
 // A driver call inside a runtime call has the same correlation id; the outer one began first and is
 // the one the program made.
@@ -120,7 +133,7 @@ void Decoder::decode_calls() {
     const bool seen =
         in_window(start) && (window_.only_thread == 0 || window_.only_thread == int64_t{call.thread});
     if (seen) {
-      inside.emplace_back(start, &call);
+      if (is_shown(call)) inside.emplace_back(start, &call);
     } else {
       call_by_correlation_.try_emplace(call.correlation, kOutside);
     }

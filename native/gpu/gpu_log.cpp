@@ -1,6 +1,8 @@
 #include "gpu/gpu_log.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "gpu/cupti_layout.h"
 
@@ -11,6 +13,12 @@ namespace {
 template <typename R>
 const R& as(const void* record) {
   return *static_cast<const R*>(record);
+}
+
+bool is_noise(uint32_t function, uint8_t api) {
+  return api == 0
+             ? std::ranges::find(cupti::kNoisyRuntimeCalls, function) != std::end(cupti::kNoisyRuntimeCalls)
+             : std::ranges::find(cupti::kNoisyDriverCalls, function) != std::end(cupti::kNoisyDriverCalls);
 }
 
 }  // namespace
@@ -139,6 +147,11 @@ void GpuLog::add_set(const void* record) {
 
 void GpuLog::add_call(const void* record, uint8_t api) {
   const auto& call = as<cupti::ApiRecord>(record);
+  if (is_noise(call.function, api)) {
+    --counts.recorded;
+    ++counts.noise;
+    return;
+  }
   if (call.start == 0 || call.end == 0) {
     ++counts.unfinished;
     return;

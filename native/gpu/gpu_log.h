@@ -81,6 +81,7 @@ struct Counts {
   uint64_t dropped = 0;      // by CUPTI: no buffer for them
   uint64_t unfinished = 0;   // delivered without times
   uint64_t unknown = 0;      // of kinds we do not know
+  uint64_t noise = 0;        // calls that tell nothing
 };
 
 class GpuLog {

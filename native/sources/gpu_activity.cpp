@@ -97,9 +97,10 @@ void GpuActivity::set_budget(size_t buffer_bytes, size_t log_bytes) {
   log_.set_max_bytes(log_bytes);
 }
 
-std::string GpuActivity::configure(uint32_t wanted) {
+std::string GpuActivity::configure(uint32_t wanted, bool may_share) {
   std::lock_guard lock(mutex_);
   wanted_ = wanted;
+  may_share_ = may_share;
   if ((wanted & kWantGpu) == 0) paused_ = false;  // the next to want it begins anew
   return apply();
 }
@@ -111,14 +112,16 @@ std::string GpuActivity::pause(bool paused) {
 }
 
 std::string GpuActivity::apply() {
-  uint32_t wanted = wanted_ & (kWantGpu | kWantGpuSync);
-  if ((wanted & kWantGpu) == 0 || paused_) wanted = 0;
-  if (wanted == enabled_) return {};
-  if (wanted == 0) {
+  const uint32_t wanted = wanted_ & (kWantGpu | kWantGpuSync);
+  if ((wanted & kWantGpu) == 0) {
+    release();
+    return {};
+  }
+  if (paused_) {
     disable();
     return {};
   }
-  return enable(wanted);
+  return wanted == enabled_ ? std::string() : enable(wanted);
 }
 
 std::string GpuActivity::enable(uint32_t wanted) {
@@ -127,9 +130,7 @@ std::string GpuActivity::enable(uint32_t wanted) {
     if (!cupti::load_library(candidates_, library_, error)) return error;
     loaded_ = true;
   }
-  if (subscriber_ == nullptr) {
-    if (std::string error = subscribe(); !error.empty()) return error;
-  }
+  if (std::string error = attach(); !error.empty()) return error;
   const auto turn_on = [&](const KindName& kind) {
     if (std::find(kinds_.begin(), kinds_.end(), kind.kind) != kinds_.end()) return int{cupti::kSuccess};
     const int result = library_.enable(kind.kind);
@@ -138,8 +139,7 @@ std::string GpuActivity::enable(uint32_t wanted) {
   };
   for (const KindName& kind : kNeeded) {
     if (const int result = turn_on(kind); result != cupti::kSuccess) {
-      disable();
-      unsubscribe();
+      release();
       return explained(library_, result, kind.name);
     }
   }
@@ -150,23 +150,39 @@ std::string GpuActivity::enable(uint32_t wanted) {
   if ((wanted & kWantGpuSync) != 0 && turn_on({cupti::kCudaEvent, ""}) != cupti::kSuccess) {
     missing_kinds_.emplace_back("CUDA events");
   }
+  if (shares_ || library_.graph_node_id == nullptr) missing_kinds_.emplace_back("captures of graphs");
+  leave_out_noise();
   enabled_ = wanted;
   return {};
 }
 
-std::string GpuActivity::subscribe() {
-  int result = library_.subscribe(&subscriber_, &GpuActivity::on_callback, this);
-  if (result != cupti::kSuccess) {
-    subscriber_ = nullptr;
-    return explained(library_, result, "subscribing failed");
-  }
+std::string GpuActivity::attach() {
+  if (attached_) return {};
+  if (std::string error = subscribe(); !error.empty()) return error;
+  attached_ = true;
   start_parser();
   if (library_.set_thread_id_type != nullptr) library_.set_thread_id_type(cupti::kSystemThreadId);
-  set_clock();
-  result = library_.register_callbacks(&GpuActivity::request_buffer, &GpuActivity::complete_buffer);
+  if (!set_clock()) {
+    detach();
+    return "CUPTI took the recorder's clock before and refuses it now";
+  }
+  const int result = library_.register_callbacks(&GpuActivity::request_buffer, &GpuActivity::complete_buffer);
   if (result != cupti::kSuccess) {
-    unsubscribe();
+    detach();
     return explained(library_, result, "registering buffers failed");
+  }
+  return {};
+}
+
+// Only captures of graphs need a subscription; it also tells whether another profiler is there. torch's own
+// takes it at its first use and keeps it, in use or not.
+std::string GpuActivity::subscribe() {
+  const int result = library_.subscribe(&subscriber_, &GpuActivity::on_callback, this);
+  const bool taken = result == cupti::kMultipleSubscribers || result == cupti::kMaxLimitReached;
+  shares_ = taken && may_share_;
+  if (result != cupti::kSuccess) {
+    subscriber_ = nullptr;
+    return shares_ ? std::string() : explained(library_, result, "subscribing failed");
   }
   if (library_.graph_node_id != nullptr) {
     for (const uint32_t id : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
@@ -176,17 +192,36 @@ std::string GpuActivity::subscribe() {
   return {};
 }
 
-void GpuActivity::set_clock() {
-  if (clock_is_ours_) return;
-  const ClockAnchor from = Recorder::instance().origin();
-  ClockAnchor to = read_anchor();
-  while (to.monotonic_ns - from.monotonic_ns < 2'000'000) to = read_anchor();  // for a sound rate
-  const auto elapsed_ns = static_cast<uint64_t>(to.monotonic_ns - from.monotonic_ns);
-  const auto start_ns = static_cast<uint64_t>(from.unix_ns);
-  our_clock_ = {{start_ns, from.ticks, 0}, {start_ns + elapsed_ns, to.ticks, 0}};
-  clock_is_ours_ = library_.register_timestamp_callback != nullptr &&
-                   library_.register_timestamp_callback(&GpuActivity::timestamp) == cupti::kSuccess;
+// Every time, because whoever collected in between has set a clock of their own. The line stays the same,
+// so that what earlier windows collected can still be decoded.
+bool GpuActivity::set_clock() {
+  if (our_clock_.is_set() && has_clock_ && !clock_is_ours_) return true;
+  if (!our_clock_.is_set()) {
+    const ClockAnchor from = Recorder::instance().origin();
+    ClockAnchor to = read_anchor();
+    while (to.monotonic_ns - from.monotonic_ns < 2'000'000) to = read_anchor();  // for a sound rate
+    const auto elapsed_ns = static_cast<uint64_t>(to.monotonic_ns - from.monotonic_ns);
+    const auto start_ns = static_cast<uint64_t>(from.unix_ns);
+    our_clock_ = {{start_ns, from.ticks, 0}, {start_ns + elapsed_ns, to.ticks, 0}};
+  }
+  const bool taken = library_.register_timestamp_callback != nullptr &&
+                     library_.register_timestamp_callback(&GpuActivity::timestamp) == cupti::kSuccess;
+  if (has_clock_) return taken == clock_is_ours_;
+  has_clock_ = true;
+  clock_is_ours_ = taken;
   if (!clock_is_ours_) started_ = read_clocks();
+  return true;
+}
+
+// Calls that come by the thousand and tell nothing, and cost a record each. Older releases report them
+// all the same; the log leaves them out.
+void GpuActivity::leave_out_noise() {
+  if (library_.enable_runtime_api != nullptr) {
+    for (const uint32_t function : cupti::kNoisyRuntimeCalls) library_.enable_runtime_api(function, 0);
+  }
+  if (library_.enable_driver_api != nullptr) {
+    for (const uint32_t function : cupti::kNoisyDriverCalls) library_.enable_driver_api(function, 0);
+  }
 }
 
 uint64_t GpuActivity::timestamp() { return current->our_clock_.device_ns(now_ticks()); }
@@ -205,8 +240,8 @@ gpu::DeviceClock::Point GpuActivity::read_clocks() const {
 
 gpu::DeviceClock GpuActivity::clock() {
   std::lock_guard lock(mutex_);
-  if (clock_is_ours_ || !loaded_) return our_clock_;
-  const gpu::DeviceClock::Point now = read_clocks();
+  if (clock_is_ours_ || !has_clock_) return our_clock_;
+  const gpu::DeviceClock::Point now = attached_ ? read_clocks() : ended_;
   // Over a short time the uncertainty of both readings would make a poor rate: the host's is better.
   constexpr uint64_t kLongNs = 100'000'000;
   if (now.device_ns - started_.device_ns >= kLongNs) return {started_, now};
@@ -216,8 +251,9 @@ gpu::DeviceClock GpuActivity::clock() {
 
 double GpuActivity::clock_error_ns() {
   std::lock_guard lock(mutex_);
-  if (clock_is_ours_ || !loaded_) return 0;
-  const uint64_t gap = std::max(started_.gap_ticks, read_clocks().gap_ticks);
+  if (clock_is_ours_ || !has_clock_) return 0;
+  const uint64_t last_gap = attached_ ? read_clocks().gap_ticks : ended_.gap_ticks;
+  const uint64_t gap = std::max(started_.gap_ticks, last_gap);
   return static_cast<double>(our_clock_.device_ns(gap) - our_clock_.device_ns(0)) / 2;
 }
 
@@ -227,32 +263,53 @@ void GpuActivity::disable() {
   enabled_ = 0;
 }
 
-void GpuActivity::unsubscribe() {
-  if (subscriber_ == nullptr) return;
-  library_.unsubscribe(subscriber_);
+// Has every buffer handed back: the next to collect in this process brings its own.
+void GpuActivity::release() {
+  if (!attached_) return;
+  disable();
+  flush();
+  if (has_clock_ && !clock_is_ours_) ended_ = read_clocks();
+  detach();
+}
+
+void GpuActivity::detach() {
+  if (subscriber_ != nullptr) library_.unsubscribe(subscriber_);
   subscriber_ = nullptr;
+  attached_ = false;
+  const char* teardown = std::getenv("TEARDOWN_CUPTI");  // as for torch's own profiler
+  if (teardown == nullptr || std::string(teardown) != "1" || shares_ || library_.finalize == nullptr) return;
+  wait_until_parsed();
+  library_.finalize();
+}
+
+// The first returns buffers whose records are complete. Work that is still running would keep the others
+// back; forced, they come as well.
+void GpuActivity::flush() {
+  library_.flush_all(0);
+  library_.flush_all(cupti::kFlushForced);
+}
+
+void GpuActivity::wait_until_parsed() {
+  std::unique_lock buffers(buffers_mutex_);
+  filled_or_idle_.wait(buffers, [&] { return filled_.empty() && !parsing_; });
 }
 
 void GpuActivity::collect() {
   std::lock_guard lock(mutex_);
-  if (!loaded_ || subscriber_ == nullptr) return;
-  // The first returns buffers whose records are complete. Work that is still running would keep the
-  // others back; forced, they come as well.
-  library_.flush_all(0);
-  library_.flush_all(cupti::kFlushForced);
-  std::unique_lock buffers(buffers_mutex_);
-  filled_or_idle_.wait(buffers, [&] { return filled_.empty() && !parsing_; });
-  std::lock_guard log(log_.mutex());
+  if (!loaded_) return;
+  if (attached_) flush();
+  wait_until_parsed();
+  std::scoped_lock log(buffers_mutex_, log_.mutex());
   log_.counts.dropped += std::exchange(dropped_, 0);
 }
 
 void GpuActivity::forget() {
   std::lock_guard lock(mutex_);
-  if (enabled_ != 0) return;
-  unsubscribe();
+  if (attached_) return;
   std::scoped_lock log(buffers_mutex_, log_.mutex());
   log_.clear();
   refused_buffers_ = 0;
+  has_clock_ = false;
 }
 
 void GpuActivity::start_parser() {
@@ -284,7 +341,12 @@ void GpuActivity::parse_forever() {
     }
     lock.lock();
     parsing_ = false;
-    free_.push_back(filled.buffer);
+    if (buffers_ > max_buffers_) {
+      std::free(filled.buffer);
+      --buffers_;
+    } else {
+      free_.push_back(filled.buffer);
+    }
     if (filled_.empty()) filled_or_idle_.notify_all();
   }
 }
@@ -296,7 +358,8 @@ uint8_t* GpuActivity::take_buffer() {
     free_.pop_back();
     return buffer;
   }
-  uint8_t* buffer = buffers_ < max_buffers_ ? new_buffer() : nullptr;
+  const bool may_refuse = library_.version >= cupti::kRefusableVersion;
+  uint8_t* buffer = buffers_ < max_buffers_ || !may_refuse ? new_buffer() : nullptr;
   if (buffer != nullptr) {
     ++buffers_;
   } else {

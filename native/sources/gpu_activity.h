@@ -2,6 +2,11 @@
 //
 // CUPTI fills buffers of ours. It asks for them and hands them back on threads of its choice, the
 // program's included, so those callbacks only move pointers; a thread of our own parses.
+//
+// CUPTI is one per process and others want it too: torch's own profiler, Nsight. So nothing of ours stays in
+// it once no window wants devices: release() has every buffer handed back, switches all kinds off and
+// gives the subscription up. Callers wait for the device first, because work that is still running when
+// its kind is switched off may never be reported.
 #pragma once
 
 #include <condition_variable>
@@ -38,8 +43,9 @@ class GpuActivity {
   void set_candidates(std::vector<std::string> paths);
   // [MT] Bytes of CUPTI's buffers and of what is kept of them.
   void set_budget(size_t buffer_bytes, size_t log_bytes);
-  // [MT] Collects what `wanted` asks for. Returns why it cannot, or an empty string.
-  std::string configure(uint32_t wanted);
+  // [MT] Collects what `wanted` asks for. Returns why it cannot, or an empty string. `may_share`: a
+  // subscription that another holds is known not to collect anything, so doing without one is harmless.
+  std::string configure(uint32_t wanted, bool may_share = false);
   // [MT] Collects nothing until resumed, whatever windows want. Returns as configure().
   std::string pause(bool paused);
   // [MT] Has CUPTI deliver everything that is finished, and waits until it is parsed.
@@ -71,10 +77,15 @@ class GpuActivity {
   GpuActivity();
   std::string apply();
   std::string enable(uint32_t wanted);
+  std::string attach();
   std::string subscribe();
-  void set_clock();
+  bool set_clock();
+  void leave_out_noise();
+  void flush();
+  void wait_until_parsed();
   void disable();
-  void unsubscribe();
+  void release();
+  void detach();
   void start_parser();
   void parse_forever();
   uint8_t* take_buffer();
@@ -91,8 +102,10 @@ class GpuActivity {
   std::vector<std::string> candidates_;
   cupti::Library library_{};
   bool loaded_ = false;
-  std::string load_error_;
   void* subscriber_ = nullptr;
+  bool attached_ = false;  // our callbacks are in CUPTI
+  bool may_share_ = false;
+  bool shares_ = false;  // attached without a subscription
   uint32_t enabled_ = 0;
   uint32_t wanted_ = 0;
   bool paused_ = false;
@@ -101,7 +114,8 @@ class GpuActivity {
 
   bool clock_is_ours_ = false;
   gpu::DeviceClock our_clock_;
-  gpu::DeviceClock::Point started_;
+  bool has_clock_ = false;
+  gpu::DeviceClock::Point started_, ended_;  // of CUPTI's own clock, where it refuses ours
 
   std::mutex buffers_mutex_;
   std::condition_variable filled_or_idle_;

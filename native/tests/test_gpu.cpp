@@ -43,7 +43,7 @@ struct Recorded {
 };
 
 // Runs `program` in a window that wants device activity.
-Recorded record(const std::function<void()>& program, const std::function<void()>& afterwards = [] {}) {
+Recorded record(const std::function<void()>& program, const std::function<void()>& before_leaving = [] {}) {
   Recorder& recorder = Recorder::instance();
   gpu_activity().set_candidates({library_path});
   Recorded result;
@@ -52,8 +52,9 @@ Recorded record(const std::function<void()>& program, const std::function<void()
   result.refused = gpu_activity().configure(recorder.wanted());
   program();
   recorder.close_window(id);
+  before_leaving();
   gpu_activity().configure(recorder.wanted());
-  afterwards();
+  CHECK_SAME(count("held buffers"), 0u);
   gpu_activity().collect();
   result.columns = decode_gpu(gpu_activity(), *recorder.window(id));
   recorder.discard_window(id);

@@ -5,43 +5,20 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
 
 import pytest
 import torch
-from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
+from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity, record_function
 
 import opscope
 from opscope.analysis.device_rules import check_device_rules
 from opscope.analysis.graph_attribution import attribute_graphs
-from opscope.recording.gpu_library import set_up_gpu
 from opscope.trace.load import load
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
-
-
-@pytest.fixture(scope="module")
-def library() -> str:
-    folders = header_folders()
-    if not folders:
-        pytest.skip("no CUPTI headers: `make install` gets them")
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a real one: see tests/gpu")
-    return str(build_fake(folders[sorted(folders)[0]]))
-
-
-@pytest.fixture
-def fake(library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupti]:
-    monkeypatch.setenv("OPSCOPE_CUPTI", library)
-    set_up_gpu.cache_clear()
-    fake = FakeCupti(library)
-    fake.reset()
-    yield fake
-    fake.reset()
-    set_up_gpu.cache_clear()
 
 
 def rows(trace: Trace, kind: int) -> list[int]:

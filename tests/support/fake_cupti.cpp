@@ -14,6 +14,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -77,6 +78,10 @@ struct State {
   uint64_t node = 0;
   size_t dropped = 0;
   size_t subscriptions = 0;
+  uint8_t* held = nullptr;  // a buffer that waits for records
+  size_t held_size = 0;
+  std::set<std::pair<uint32_t, uint32_t>> silenced;  // kind and function
+  size_t finalized = 0;
 };
 
 State& state() {
@@ -109,6 +114,11 @@ R zeroed(CUpti_ActivityKind kind) {
 template <typename R>
 void emit(const R& record, bool finished = true) {
   if (state().kinds.count(record.kind) == 0) return;
+  State& s = state();
+  if (s.held == nullptr) {
+    size_t max_records = 0;
+    s.request(&s.held, &s.held_size, &max_records);
+  }
   Bytes bytes(sizeof(R));
   std::memcpy(bytes.data(), &record, sizeof(R));
   (finished ? state().complete_records : state().pending).push_back(std::move(bytes));
@@ -146,10 +156,10 @@ void deliver(std::vector<Bytes> records) {
   const size_t per_buffer = setting("records_per_buffer") ? setting("records_per_buffer") : SIZE_MAX;
   size_t next = 0;
   while (next < records.size()) {
-    uint8_t* buffer = nullptr;
-    size_t size = 0;
+    uint8_t* buffer = std::exchange(s.held, nullptr);
+    size_t size = s.held_size;
     size_t max_records = 0;
-    s.request(&buffer, &size, &max_records);
+    if (buffer == nullptr) s.request(&buffer, &size, &max_records);
     if (buffer == nullptr || size == 0) {
       s.dropped += records.size() - next;
       s.complete(nullptr, 0, nullptr, 0, 0);
@@ -166,6 +176,7 @@ void deliver(std::vector<Bytes> records) {
 }
 
 uint32_t call(CUpti_ActivityKind api, uint32_t function, uint64_t start, uint32_t correlation) {
+  if (state().silenced.count({api, function}) != 0) return correlation;
   auto record = zeroed<CUpti_ActivityAPI>(api);
   record.cbid = function;
   record.start = start;
@@ -263,12 +274,14 @@ EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id
       {CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020, "cudaStreamWaitEvent_v3020"},
       {CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020, "cudaMalloc_v3020"},
   };
-  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel) {
-    *name = "cuLaunchKernel";
-    return CUPTI_SUCCESS;
-  }
-  const auto found = runtime.find(id);
-  if (domain != CUPTI_CB_DOMAIN_RUNTIME_API || found == runtime.end()) return CUPTI_ERROR_INVALID_PARAMETER;
+  static const std::map<uint32_t, const char*> driver = {
+      {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, "cuLaunchKernel"},
+      {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx"},
+      {CUPTI_DRIVER_TRACE_CBID_cuMemCreate, "cuMemCreate"},
+  };
+  const auto& names = domain == CUPTI_CB_DOMAIN_DRIVER_API ? driver : runtime;
+  const auto found = names.find(id);
+  if (found == names.end()) return CUPTI_ERROR_INVALID_PARAMETER;
   *name = found->second;
   return CUPTI_SUCCESS;
 }
@@ -292,11 +305,36 @@ EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (setting("enable_error")) return static_cast<CUptiResult>(setting("enable_error"));
   if (setting("missing_kind") == static_cast<int>(kind)) return CUPTI_ERROR_NOT_COMPATIBLE;
   state().kinds.insert(kind);
+  auto& silenced = state().silenced;
+  for (auto it = silenced.begin(); it != silenced.end();)
+    it = it->first == kind ? silenced.erase(it) : next(it);
   return CUPTI_SUCCESS;
 }
 
+#if CUPTI_API_VERSION >= 24
+EXPORT CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId function, uint8_t enable) {
+  if (!enable) state().silenced.insert({CUPTI_ACTIVITY_KIND_RUNTIME, function});
+  return CUPTI_SUCCESS;
+}
+
+EXPORT CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId function, uint8_t enable) {
+  if (!enable) state().silenced.insert({CUPTI_ACTIVITY_KIND_DRIVER, function});
+  return CUPTI_SUCCESS;
+}
+#endif
+
+EXPORT CUptiResult cuptiFinalize() {
+  ++state().finalized;
+  return CUPTI_SUCCESS;
+}
+
+// Work that is still running when its kind is switched off is never reported.
 EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
+  std::lock_guard lock(state().mutex);
   state().kinds.erase(kind);
+  std::erase_if(state().pending, [&](const Bytes& bytes) {
+    return reinterpret_cast<const CUpti_Activity*>(bytes.data())->kind == kind;
+  });
   return CUPTI_SUCCESS;
 }
 
@@ -311,6 +349,8 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
     }
   }
   if (!records.empty()) deliver(std::move(records));
+  State& s = state();
+  if (flag != 0 && s.held != nullptr) s.complete(nullptr, 0, std::exchange(s.held, nullptr), s.held_size, 0);
   return CUPTI_SUCCESS;
 }
 
@@ -343,6 +383,52 @@ EXPORT CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t* id) {
   return CUPTI_SUCCESS;
 }
 
+// -- another profiler in the process, that behaves as torch's own ---------------------------------------
+
+namespace {
+
+uint8_t others_buffer[1 << 16];
+size_t others_records = 0;
+
+void others_request(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *buffer = others_buffer;
+  *size = sizeof(others_buffer);
+  *max_records = 0;
+}
+
+// A buffer that it never gave away means that somebody else's was left in CUPTI.
+void others_complete(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  if (buffer != nullptr && buffer != others_buffer) abort();
+  CUpti_Activity* record = nullptr;
+  while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) ++others_records;
+}
+
+void others_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+
+uint64_t others_time() { return 12345; }
+
+}  // namespace
+
+// It subscribes at its first use, for good, and records. Returns what subscribing returned.
+EXPORT int fake_other_begins() {
+  CUpti_SubscriberHandle handle;
+  const CUptiResult result = cuptiSubscribe(&handle, others_callback, nullptr);
+  if (result != CUPTI_SUCCESS && state().callback != others_callback) return result;
+  others_records = 0;
+  cuptiActivityRegisterTimestampCallback(others_time);
+  cuptiActivityRegisterCallbacks(others_request, others_complete);
+  cuptiActivityEnable(CUPTI_ACTIVITY_KIND_RUNTIME);
+  cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  return CUPTI_SUCCESS;
+}
+
+EXPORT void fake_other_ends() {
+  cuptiActivityFlushAll(0);
+  cuptiActivityDisable(CUPTI_ACTIVITY_KIND_RUNTIME);
+  cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  cuptiActivityFlushAll(1);
+}
+
 // -- the script --------------------------------------------------------------------------------------
 
 EXPORT void fake_set(const char* name, int value) {
@@ -358,12 +444,17 @@ EXPORT void fake_reset() {
   s.complete_records.clear();
   s.busy_until.clear();
   s.dropped = 0;
+  s.finalized = 0;
+  if (s.callback == others_callback) s.callback = nullptr;
 }
 
 EXPORT size_t fake_count(const char* what) {
   std::lock_guard lock(state().mutex);
   if (std::strcmp(what, "kinds") == 0) return state().kinds.size();
   if (std::strcmp(what, "subscribed") == 0) return state().callback != nullptr;
+  if (std::strcmp(what, "held buffers") == 0) return state().held != nullptr;
+  if (std::strcmp(what, "finalized") == 0) return state().finalized;
+  if (std::strcmp(what, "others records") == 0) return others_records;
   return state().subscriptions;
 }
 
@@ -376,6 +467,22 @@ EXPORT uint32_t fake_launch(const char* name, uint32_t device, uint32_t stream, 
   }
   call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, start, correlation);
   add_kernel(correlation, name, device, stream, duration, 0);
+  return correlation;
+}
+
+// A call of the runtime (0) or driver (1) that starts no work.
+EXPORT uint32_t fake_call(int api, uint32_t function) {
+  std::lock_guard lock(state().mutex);
+  const auto kind = api == 0 ? CUPTI_ACTIVITY_KIND_RUNTIME : CUPTI_ACTIVITY_KIND_DRIVER;
+  return call(kind, function, now(), ++state().correlation);
+}
+
+// As Triton does it: a call of the driver and none of the runtime.
+EXPORT uint32_t fake_driver_launch(const char* name, uint32_t stream, uint64_t duration) {
+  std::lock_guard lock(state().mutex);
+  const uint32_t correlation = ++state().correlation;
+  call(CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, now(), correlation);
+  add_kernel(correlation, name, 0, stream, duration, 0);
   return correlation;
 }
 

@@ -40,7 +40,7 @@ def build_fake(includes: list[Path]) -> Path:
     if not library.exists():
         partial = library.with_suffix(f".{os.getpid()}")
         compiler = shutil.which("g++") or shutil.which("c++") or "c++"
-        flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden"]
+        flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden"]
         system = [flag for folder in folders for flag in ("-isystem", folder)]
         command = [compiler, *flags, *system, str(SOURCE), "-o", str(partial)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -112,6 +112,19 @@ class FakeCupti:
                 ids, names, ctypes.c_size_t(count), 0, stream, ctypes.c_uint64(duration_ns)
             )
         )
+
+    def call(self, function: int, api: int = 0) -> int:
+        return int(self._library.fake_call(api, function))
+
+    def driver_launch(self, name: str, stream: int = 7, duration_ns: int = 1000) -> int:
+        duration = ctypes.c_uint64(duration_ns)
+        return int(self._library.fake_driver_launch(name.encode(), stream, duration))
+
+    def other_begins(self) -> int:
+        return int(self._library.fake_other_begins())
+
+    def other_ends(self) -> None:
+        self._library.fake_other_ends()
 
     def finish(self) -> None:
         self._library.fake_finish()

@@ -26,6 +26,7 @@ def gpu_ledger(decoded: dict[str, Any], tables: dict[str, Any]) -> list[Row]:
         ("gpu", "buffers refused: memory budget", counts["refused_buffers"]),
         ("gpu", "unfinished", counts["unfinished"]),
         ("gpu", "of an unknown kind", counts["unknown"]),
+        ("gpu", "left out: calls that tell nothing (cudaGetDevice)", counts["noise"]),
         ("gpu", "left out: launched outside the recording", counts["launched_outside"]),
         ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= 2))),
         ("gpu", "work without its launch", counts["without_launch"]),

@@ -56,32 +56,3 @@ def _wheel_folders() -> list[Path]:
 def _toolkit_folders() -> list[Path]:
     roots = [Path(root) for name in ("CUDA_HOME", "CUDA_PATH") if (root := os.environ.get(name))]
     return [root / part for root in roots for part in ("lib64", "lib", "extras/CUPTI/lib64")]
-
-
-_reported: set[str] = set()
-
-
-def begin_gpu() -> str:
-    """Start collecting for the window just opened; why that is impossible, or an empty string.
-
-    Recording goes on without the device then, and the program's user is told once.
-    """
-    set_up_gpu()
-    refused = _native.configure_gpu()
-    if refused and refused not in _reported:
-        _reported.add(refused)
-        print(
-            f"opscope: GPU activity is not recorded: {refused}. Everything on the CPU is. Set "
-            "OPSCOPE_CUPTI to the path of libcupti.so if it is in an unusual place.",
-            file=sys.stderr,
-        )
-    return refused
-
-
-def wait_for_devices() -> None:
-    """Wait until what was launched has run: CUPTI reports work when it is over."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        for device in range(torch.cuda.device_count()):
-            if torch.cuda.memory_reserved(device) or device == torch.cuda.current_device():
-                torch.cuda.synchronize(device)

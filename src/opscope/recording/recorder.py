@@ -18,8 +18,8 @@ from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.garbage import watch_gc
+from opscope.recording.gpu_collecting import begin_gpu, end_gpu, wait_for_devices
 from opscope.recording.gpu_events import merge_gpu
-from opscope.recording.gpu_library import begin_gpu, wait_for_devices
 from opscope.recording.narrow import narrowed
 from opscope.recording.neighbours import (
     is_recording,
@@ -93,7 +93,10 @@ class Recording:
             self._let_go.atexit = False
 
     def stop(self) -> None:
-        """Close the window. Takes time for the number of threads, not for what was recorded."""
+        """Close the window. Takes time for the number of threads, not for what was recorded.
+
+        With devices recorded, waits until they have run what was launched, as torch.profiler does.
+        """
         with self._lock:
             if self._window is None or not self._window.is_open:
                 return
@@ -117,6 +120,8 @@ class Recording:
     def pause_devices(self, paused: bool) -> None:
         """Leave out what devices do until resumed; nothing to do when not running."""
         if self.running and self._recorded.gpu:
+            if paused:
+                wait_for_devices()
             _native.pause_gpu(paused)
 
     @property
@@ -151,7 +156,7 @@ class Recording:
                         "There is no trace yet: a recording can be looked at once it has been "
                         "started and stopped."
                     )
-                if self._recorded.gpu:
+                if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping waited
                     wait_for_devices()
                 decoded = _native.decode(self._window.id, path_prefixes())
                 if self._let_go is not None:
@@ -188,6 +193,7 @@ class _Window:
             ) from error
         self.is_open = True
         self._process = os.getpid()
+        self._has_gpu = options.gpu
         self.gpu_refused = begin_gpu() if options.gpu else ""
         self._watches_gc = options.gc_pauses
         if self._watches_gc:
@@ -199,6 +205,8 @@ class _Window:
             return
         self.is_open = False
         _native.close_window(self.id)
+        if self._has_gpu:
+            end_gpu()
         if self._watches_gc and os.getpid() == self._process:  # a child counts from 0
             watch_gc(-1)
         if not is_recording():

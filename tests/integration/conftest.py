@@ -1,0 +1,32 @@
+"""A CUPTI without a GPU, for tests of device activity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
+
+from opscope.recording.gpu_library import set_up_gpu
+
+
+@pytest.fixture(scope="session")
+def cupti_library() -> str:
+    folders = header_folders()
+    if not folders:
+        pytest.skip("no CUPTI headers: `make install` gets them")
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a real one: see tests/gpu")
+    return str(build_fake(folders[sorted(folders)[0]]))
+
+
+@pytest.fixture
+def fake(cupti_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupti]:
+    monkeypatch.setenv("OPSCOPE_CUPTI", cupti_library)
+    set_up_gpu.cache_clear()
+    fake = FakeCupti(cupti_library)
+    fake.reset()
+    yield fake
+    fake.reset()
+    set_up_gpu.cache_clear()
