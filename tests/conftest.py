@@ -1,7 +1,15 @@
 """Fixtures and settings shared by every test."""
 
+import contextlib
+
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("opscope", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("opscope")
+
+# A library's progress bar would leave a thread behind that wakes up in what a later test records.
+with contextlib.suppress(ImportError):
+    import tqdm
+
+    tqdm.tqdm.monitor_interval = 0
