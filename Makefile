@@ -16,7 +16,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
-  interpreter-test web-test report-page browser package-test docs clean
+  gpu-check interpreter-test web-test report-page browser package-test docs clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -67,6 +67,14 @@ interpreter-test: ## Test the recorder of Python calls on every Python from 3.10
 
 gpu-test: install ## Compare what is recorded of a GPU with torch.profiler's; needs an NVIDIA GPU
 	$(BIN)/python -m pytest tests/gpu
+
+# With nanobind, scikit-build-core, CMake, pyarrow, rich, typer and pytest besides torch, that python3 needs
+# no network.
+gpu-check: ## The same and benchmarks/gpu.py, with the torch and packages of $(PYTHON); downloads nothing
+	rm -rf build/gpu-check
+	$(PYTHON) -m pip install --quiet --no-index --no-build-isolation --no-deps --target build/gpu-check .
+	PYTHONPATH=build/gpu-check $(PYTHON) -m pytest -p no:cacheprovider tests/gpu
+	PYTHONPATH=build/gpu-check $(PYTHON) -m benchmarks.gpu $(GPU_BENCHMARK)
 
 web-test: $(STAMPS)/venv ## Test the program inside the HTML report, and that the package has its newest build
 	$(NPM) ci --no-audit --no-fund

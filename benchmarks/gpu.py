@@ -1,12 +1,15 @@
-"""``python -m benchmarks.gpu``: what recording a GPU costs, against torch.profiler.
+"""``python -m benchmarks.gpu``: what recording a GPU costs, and whether it agrees with torch's.
 
-Programs of ``tests/gpu`` run plain, under opscope and under torch.profiler, in turn; compared
-is the median time of a run, the device's included, while recording. Needs an NVIDIA GPU.
+Programs of ``tests/gpu`` run plain, under opscope and under torch.profiler, in turn. Printed are
+the median time of a run while recording, the device's included; what both profilers say the device
+did; what is lost of a million kernels; and how long a step takes before and after a recording.
+Needs an NVIDIA GPU; ``--device cpu`` only tries the benchmark itself out.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -14,17 +17,23 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it logs every start and stop
+
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
-from tests.gpu.programs import graph_replay, tiny_kernels, transformer
+from tests.gpu.device_work import work_under_opscope, work_under_torch
+from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for
 
 import opscope
+from opscope.analysis.device_rules import check_device_rules
+from opscope.analysis.graph_attribution import attribute_graphs
 
-PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
-    "launch-bound loop of tiny kernels": tiny_kernels,
-    "CUDA graph replays": graph_replay,
-    "transformer training steps": transformer,
+_VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "plain": nullcontext,
+    "opscope": opscope.profile,
+    "torch.profiler": torch.profiler.profile,
 }
 
 
@@ -36,46 +45,127 @@ def main() -> None:
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
-    if not torch.cuda.is_available():
+    parser.add_argument("--kernels", type=int, default=1_000_000)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    options = parser.parse_args()
+    device = options.device
+    if device == "cuda" and not torch.cuda.is_available():
         sys.exit("torch sees no GPU here: run this on a machine with one")
-    table = Table(title=f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
-    for heading in ("program", "plain", "opscope", "torch.profiler", "share of torch's overhead"):
-        table.add_column(heading, justify="left" if heading == "program" else "right")
-    for name, make in PROGRAMS.items():
-        table.add_row(name, *_figures(measure(make(), rounds)))
-    Console().print(table)
+    where = torch.cuda.get_device_name() if device == "cuda" else "no GPU: a rehearsal"
+    console = Console(width=160)
+    console.print(f"{where}, torch {torch.__version__}")
+    graphs = _graphs(device)  # first, while CUPTI's subscription is free
+    programs = {name: make(device) for name, make in PROGRAMS.items()}
+    console.print(_costs(programs, device, options.rounds))
+    console.print(_agreement(programs, device))
+    console.print(graphs)
+    for line in (_many(device, options.kernels), _afterwards(device)):
+        console.print(line)
 
 
-def measure(program: Callable[[], None], rounds: int) -> dict[str, float]:
-    """Median seconds of a run of ``program``, by variant."""
-    variants: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-        "plain": nullcontext,
-        "opscope": opscope.profile,
-        "torch": torch.profiler.profile,
-    }
-    for make in variants.values():  # once, so that nothing is loaded or compiled in a measurement
-        _seconds(program, make)
-    times: dict[str, list[float]] = {name: [] for name in variants}
+def _graphs(device: str) -> str:
+    with opscope.profile() as prof:
+        graph_replay(device)()
+    return f"captured and replayed while recording: {attribute_graphs(prof.trace).describe()}"
+
+
+def _costs(programs: dict[str, Program], device: str, rounds: int) -> Table:
+    table = Table(title="Median time of a run, and of stopping")
+    table.add_column("program")
+    for heading in (*_VARIANTS, "share of torch's overhead", "opscope stops", "torch stops"):
+        table.add_column(heading, justify="right")
+    for name, program in programs.items():
+        runs, stops = _measure(program, device, rounds)
+        plain, ours, theirs = (runs[variant] for variant in _VARIANTS)
+        share = (ours - plain) / (theirs - plain) if theirs > plain else float("nan")
+        times = (plain, ours, theirs, stops["opscope"], stops["torch.profiler"])
+        shown = [f"{value * 1000:.3f} ms" for value in times]
+        table.add_row(name, *shown[:3], f"{share:.2f}", *shown[3:])
+    return table
+
+
+def _measure(
+    program: Program, device: str, rounds: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Median seconds of a run, and of leaving the profiler, by variant."""
+    for make in _VARIANTS.values():  # once, so that nothing is loaded or compiled in a measurement
+        _seconds(program, device, make)
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in _VARIANTS}
     for _ in range(rounds):
-        for name, make in variants.items():
-            times[name].append(_seconds(program, make))
-    return {name: statistics.median(values) for name, values in times.items()}
+        for name, make in _VARIANTS.items():
+            times[name].append(_seconds(program, device, make))
+    runs = {name: statistics.median(run for run, _ in both) for name, both in times.items()}
+    stops = {name: statistics.median(stop for _, stop in both) for name, both in times.items()}
+    return runs, stops
 
 
-def _seconds(program: Callable[[], None], make: Callable[[], AbstractContextManager[Any]]) -> float:
+def _seconds(
+    program: Program, device: str, make: Callable[[], AbstractContextManager[Any]]
+) -> tuple[float, float]:
     with make():
-        torch.cuda.synchronize()
+        wait_for(device)
         start = time.perf_counter()
         program()
-        torch.cuda.synchronize()
-        return time.perf_counter() - start
+        wait_for(device)
+        ran = time.perf_counter()
+    return ran - start, time.perf_counter() - ran
 
 
-def _figures(medians: dict[str, float]) -> list[str]:
-    plain, ours, theirs = medians["plain"], medians["opscope"], medians["torch"]
-    share = (ours - plain) / (theirs - plain) if theirs > plain else float("nan")
-    return [*(f"{value * 1000:.3f} ms" for value in (plain, ours, theirs)), f"{share:.2f}"]
+def _agreement(programs: dict[str, Program], device: str) -> Table:
+    table = Table(title="What the device did, opscope / torch.profiler")
+    for heading in ("program", "pieces of work", "names and counts", "launches", "device time"):
+        table.add_column(heading, justify="left" if heading == "program" else "right")
+    for name, program in programs.items():
+        ours, theirs = work_under_opscope(program, device), work_under_torch(program, device)
+        table.add_row(
+            name,
+            f"{ours.counts.total():,} / {theirs.counts.total():,}",
+            "same"
+            if ours.counts == theirs.counts
+            else f"DIFFER: {_first_difference(ours, theirs)}",
+            "same" if ours.launches == theirs.launches else "DIFFER",
+            f"{ours.total_ms:.3f} / {theirs.total_ms:.3f} ms",
+        )
+    return table
+
+
+def _first_difference(ours: Any, theirs: Any) -> str:
+    names = sorted({*ours.counts, *theirs.counts})
+    name = next(n for n in names if ours.counts[n] != theirs.counts[n])
+    return f"DIFFER: {name[:40]} {ours.counts[name]} / {theirs.counts[name]}"
+
+
+def _many(device: str, kernels: int) -> str:
+    program = tiny_kernels(device, kernels)
+    with opscope.profile() as prof:
+        program()
+    start = time.perf_counter()
+    trace = prof.trace
+    seconds = time.perf_counter() - start
+    found = int(np.count_nonzero(trace.table("gpu")["kind"] == 0))
+    lost = {k: v for k, v in trace.ledger.get("gpu", {}).items() if k.startswith("dropped") and v}
+    return (
+        f"{kernels:,} launches: {found:,} kernels recorded, lost: {lost or 'none'}, decoded in "
+        f"{seconds:.2f} s; {check_device_rules(trace).describe()}"
+    )
+
+
+def _afterwards(device: str) -> str:
+    step = tiny_kernels(device)
+    _measure_plain(step, device)
+    before = _measure_plain(step, device)
+    with opscope.profile():
+        step()
+    after = _measure_plain(step, device)
+    again = _measure_plain(step, device)
+    return (
+        f"a step before recording {before * 1000:.3f} ms, after it {after * 1000:.3f} ms, and "
+        f"{again * 1000:.3f} ms measured again"
+    )
+
+
+def _measure_plain(program: Program, device: str) -> float:
+    return statistics.median(_seconds(program, device, nullcontext)[0] for _ in range(50))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
-from tests.gpu.programs import Program, graph_replay, reduce_gradients, tiny_kernels, transformer
+from tests.gpu.device_work import work_under_opscope, work_under_torch
+from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels
 from torch.profiler import ProfilerActivity
 
 import opscope
@@ -29,12 +31,6 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU"),
 ]
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
-PROGRAMS = {
-    "transformer": transformer,
-    "graph": graph_replay,
-    "tiny": tiny_kernels,
-    "reduce": reduce_gradients,
-}
 
 
 def under_opscope(program: Callable[[], object]) -> Trace:
@@ -43,53 +39,35 @@ def under_opscope(program: Callable[[], object]) -> Trace:
     return prof.trace
 
 
-def device_work(trace: Trace) -> tuple[Counter[str], dict[str, float]]:
-    """How often each kernel, copy and set ran, and its total time in microseconds."""
-    gpu = trace.table("gpu")
-    counts: Counter[str] = Counter()
-    times: dict[str, float] = {}
-    for row in range(len(gpu)):
-        if gpu["kind"][row] <= 2:
-            name = trace.names[int(gpu["name"][row])]
-            counts[name] += 1
-            times[name] = times.get(name, 0.0) + float(gpu["duration_ns"][row]) / 1000
-    return counts, times
+def count_work(trace: Trace) -> int:
+    return int(np.count_nonzero(trace.table("gpu")["kind"] <= 2))
 
 
-def torch_work(program: Callable[[], object]) -> tuple[Counter[str], dict[str, float]]:
-    """The same from torch.profiler."""
-    with torch.profiler.profile(activities=BOTH) as prof:
-        program()
-        torch.cuda.synchronize()
-    counts: Counter[str] = Counter()
-    times: dict[str, float] = {}
-    for event in prof.events():
-        if event.device_type == torch.autograd.DeviceType.CUDA and not event.is_user_annotation:
-            counts[event.name] += 1
-            times[event.name] = times.get(event.name, 0.0) + event.device_time_total
-    return counts, times
-
-
-@pytest.fixture(params=sorted(PROGRAMS))
+@pytest.fixture(params=list(PROGRAMS))
 def program(request: pytest.FixtureRequest) -> Program:
-    made = PROGRAMS[request.param]()
-    made()
+    made = PROGRAMS[request.param]("cuda")
+    for _ in range(3):  # data parallel training builds its buckets anew after the first steps
+        made()
     torch.cuda.synchronize()
     return made
 
 
-def test_names_counts_and_durations_agree(program: Program) -> None:
-    ours, our_times = device_work(under_opscope(program))
-    theirs, their_times = torch_work(program)
-    assert ours == theirs
-    for name, expected in their_times.items():
-        assert our_times[name] == pytest.approx(expected, rel=0.25, abs=20), name
+def test_names_counts_launches_and_durations_agree(program: Program) -> None:
+    before = work_under_opscope(program)
+    theirs = work_under_torch(program)
+    after = work_under_opscope(program)  # beside the subscription that torch.profiler keeps
+    for ours in (before, after):
+        assert ours.counts == theirs.counts
+        assert ours.launches == theirs.launches
+        for name, expected in theirs.microseconds.items():
+            assert ours.microseconds[name] == pytest.approx(expected, rel=0.25, abs=50), name
 
 
 def test_everything_is_linked_and_keeps_the_rules(program: Program) -> None:
     trace = under_opscope(program)
     gpu, events = trace.table("gpu"), trace.events
     work = gpu["kind"] <= 2
+    assert work.any()
     assert (gpu["launch"][work] >= 0).all()
     assert (events["kind"][gpu["launch"][work]] == EventKind.RUNTIME_CALL).all()
     assert check_device_rules(trace).broken == []
@@ -97,29 +75,44 @@ def test_everything_is_linked_and_keeps_the_rules(program: Program) -> None:
     assert lost == {}
 
 
+def test_the_clock_is_the_recorders() -> None:
+    trace = under_opscope(tiny_kernels(launches=10))
+    assert trace.metadata["gpu"]["clock"] == "recorder", trace.metadata["gpu"]
+
+
+# In a process of its own, because captures are seen only where CUPTI's subscription was free.
+_CAPTURE = """
+from tests.gpu.programs import graph_replay
+from tests.gpu.test_torch_agreement import attribute_graphs, under_opscope
+
+graphs = attribute_graphs(under_opscope(lambda: graph_replay()()))
+print(graphs.kernels, graphs.share, *sorted({o.operator for o in graphs.operators}))
+"""
+
+
 def test_replays_are_attributed_to_operators() -> None:
-    programs: list[Program] = []
+    done = subprocess.run(
+        [sys.executable, "-c", _CAPTURE], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    kernels, share, *operators = done.stdout.split()
+    assert int(kernels) > 0
+    assert float(share) == 1.0
+    assert {"aten::addmm", "aten::relu"} <= set(operators)
 
-    def capture_and_replay() -> None:
-        programs.append(graph_replay())
-        programs[0]()
 
-    graphs = attribute_graphs(under_opscope(capture_and_replay))
-    assert graphs.kernels > 0
-    assert graphs.share == 1.0, graphs.describe()
-    assert {"aten::addmm", "aten::relu"} <= {operator.operator for operator in graphs.operators}
+def test_replays_captured_earlier_are_recorded_all_the_same() -> None:
+    replay = graph_replay(replays=5)
+    replay()
+    trace = under_opscope(replay)
+    assert attribute_graphs(trace).kernels == count_work(trace) > 0
 
 
 def test_a_million_kernels_lose_nothing() -> None:
-    x = torch.ones(16, device="cuda")
-
-    def many() -> None:
-        for _ in range(1_000_000):
-            x.add_(1)
-
-    trace = under_opscope(many)
-    counts, _ = device_work(trace)
-    assert sum(counts.values()) == 1_000_000, trace.ledger["gpu"]
+    trace = under_opscope(tiny_kernels(launches=1_000_000))
+    names = trace.table("gpu")["name"][trace.table("gpu")["kind"] == 0]
+    counts = Counter(dict(zip(*np.unique(names, return_counts=True), strict=True)))
+    assert max(counts.values()) == 1_000_000, trace.ledger["gpu"]
 
 
 def test_steps_after_recording_are_as_fast_as_before() -> None:
@@ -136,9 +129,9 @@ def test_steps_after_recording_are_as_fast_as_before() -> None:
         return statistics.median(times)
 
     median_seconds()
-    before = median_seconds()
+    before = min(median_seconds() for _ in range(3))
     under_opscope(step)
-    assert median_seconds() < before * 1.15
+    assert min(median_seconds() for _ in range(3)) < before * 1.15
 
 
 def test_memory_has_allocated_and_reserved_totals() -> None:
@@ -149,6 +142,29 @@ def test_memory_has_allocated_and_reserved_totals() -> None:
     assert on_device.any()
     assert allocations["total_allocated_bytes"][on_device].max() >= held.numel() * 4
     assert allocations["total_reserved_bytes"][on_device].max() >= held.numel() * 4
+
+
+def test_running_out_of_memory_is_recorded() -> None:
+    out_of_memory = pytest.raises(torch.OutOfMemoryError)
+    with opscope.profile(activities=BOTH, profile_memory=True) as prof, out_of_memory:
+        torch.empty(1 << 50, dtype=torch.uint8, device="cuda")
+    assert (prof.trace.table("allocations")["action"] == 2).any()
+
+
+def test_compiled_kernels_have_their_names_and_regions() -> None:
+    pytest.importorskip("triton")
+    compiled = torch.compile(lambda x: (x * 2 + 1).relu())
+    x = torch.randn(1 << 16, device="cuda")
+    compiled(x)
+    trace = under_opscope(lambda: compiled(x))
+    gpu = trace.table("gpu")
+    rows = [r for r in range(len(gpu)) if trace.names[gpu["name"][r]].startswith("triton_")]
+    assert rows
+    around, event = [], int(gpu["launch"][rows[0]])
+    while event >= 0:
+        around.append(trace.event_name(event))
+        event = int(trace.events["parent"][event])
+    assert any(name.startswith("Torch-Compiled Region") for name in around), around
 
 
 def test_a_missing_cupti_leaves_the_cpu_recording() -> None:

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 import torch
+from tests.gpu.device_work import read_device_work
 from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity, record_function
 
@@ -208,6 +209,32 @@ def test_files_keep_device_tables(fake: FakeCupti, tmp_path: os.PathLike[str]) -
     with open(chrome, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     assert {"cuda_runtime", "kernel", "ac2g"} <= {event.get("cat") for event in events}
+
+
+def test_what_is_compared_on_a_gpu_names_work_its_call_and_its_operator(
+    fake: FakeCupti, tmp_path: os.PathLike[str]
+) -> None:
+    class Launching(torch.autograd.Function):
+        @staticmethod
+        def forward(context: object, x: torch.Tensor) -> torch.Tensor:
+            fake.launch("_Z4gemmPf", duration_ns=2000)
+            return x
+
+        @staticmethod
+        def backward(context: object, *gradients: torch.Tensor) -> torch.Tensor:
+            return gradients[0]
+
+    with opscope.profile(activities=BOTH) as prof:
+        Launching.apply(torch.ones(1))  # type: ignore[no-untyped-call]
+        fake.driver_launch("triton_poi_0", duration_ns=1000)
+    prof.export_chrome_trace(f"{tmp_path}/x.json")
+    work = read_device_work(f"{tmp_path}/x.json")
+    assert work.counts == {"gemm(float*)": 1, "triton_poi_0": 1}
+    assert work.total_ms == pytest.approx(0.003, abs=1e-5)
+    assert work.launches == {
+        ("gemm(float*)", "cudaLaunchKernel", "Launching"): 1,
+        ("triton_poi_0", "cuLaunchKernelEx", ""): 1,
+    }
 
 
 def test_averages_have_device_time(fake: FakeCupti) -> None:
