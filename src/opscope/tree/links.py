@@ -59,16 +59,10 @@ def thread_numbers(trace: Trace) -> npt.NDArray[np.int64]:
 
 
 def _by_sequence_number(trace: Trace) -> Links:
-    events = trace.events
-    numbered = np.flatnonzero(events["sequence_number"] >= 0)
-    scope, forward_thread = events["scope"][numbered], events["forward_thread"][numbered]
-    backward = (scope == RecordScope.BACKWARD_FUNCTION) & (forward_thread > 0)
-    forward = (scope == RecordScope.FUNCTION) & (forward_thread == 0)
-    forward &= events["kind"][numbered] == EventKind.OPERATOR
-    eligible = forward | backward
-    rows, is_backward = numbered[eligible], backward[eligible]
-    thread = np.where(is_backward, forward_thread[eligible], thread_numbers(trace)[rows])
-    number = events["sequence_number"][rows]
+    rows, is_backward = _numbered(trace)
+    thread = thread_numbers(trace)[rows]
+    thread = np.where(is_backward, trace.events["forward_thread"][rows], thread)
+    number = trace.events["sequence_number"][rows]
     order = np.lexsort((rows, number, thread))
     same = (np.diff(thread[order]) == 0) & (np.diff(number[order]) == 0)
     # A backward node directly after a forward operator, in time, among those of one number.
@@ -76,6 +70,25 @@ def _by_sequence_number(trace: Trace) -> Links:
     source, target = rows[order[hit]], rows[order[hit + 1]]
     by_target = np.argsort(target)
     return Links(_rows(source[by_target]), _rows(target[by_target]))
+
+
+def _numbered(trace: Trace) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Backward operators, and the forward ones of the same numbers; whether each is backward.
+
+    Most programs number far more operators than a backward pass ever reaches, and sorting them all
+    would take longer than everything else about links.
+    """
+    events = trace.events
+    is_backward = (events["scope"] == RecordScope.BACKWARD_FUNCTION) & (events["forward_thread"] > 0)
+    backward = np.flatnonzero(is_backward & (events["sequence_number"] >= 0))
+    if not backward.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    wanted = np.isin(events["sequence_number"], events["sequence_number"][backward])
+    wanted &= (events["scope"] == RecordScope.FUNCTION) & (events["forward_thread"] == 0)
+    wanted &= events["kind"] == EventKind.OPERATOR
+    wanted[backward] = True
+    rows = np.flatnonzero(wanted)
+    return rows, is_backward[rows]
 
 
 def _rows(values: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
