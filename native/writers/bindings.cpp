@@ -153,6 +153,7 @@ class PyChromeWriter {
   }
 
   nb::object next_block(size_t bytes) { return next_block_of(*writer_, bytes); }
+  size_t rows_written() const { return writer_->rows_written(); }
 
  private:
   PythonColumns columns_;
@@ -190,7 +191,8 @@ void bind_writers(nb::module_& m) {
   nb::class_<PyChromeWriter>(m, "ChromeWriter")
       .def(nb::init<nb::dict, Texts, Texts, Texts, std::string, std::string, int64_t>(), "columns"_a,
            nb::kw_only(), "tracks"_a, "fragments"_a, "dtype_names"_a, "header"_a, "footer"_a, "base_ns"_a)
-      .def("next_block", &PyChromeWriter::next_block, "size"_a);
+      .def("next_block", &PyChromeWriter::next_block, "size"_a)
+      .def_prop_ro("rows_written", &PyChromeWriter::rows_written);
   bind_perfetto(m);
   bind_execution_trace(m);
   m.def("assign_lanes", &writers::place_on_lanes, "columns"_a);

@@ -45,6 +45,7 @@ bool ChromeWriter::write(TextBuffer& out, size_t bytes) {
     if (next_ < rows_of_part()) {
       write_row(out);
       ++next_;
+      ++written_;
     } else {
       part_ = static_cast<Part>(static_cast<int>(part_) + 1);
       next_ = 0;

@@ -120,6 +120,7 @@ class ChromeWriter {
   // Appends whole rows until `out` holds at least `bytes` or the file is complete.
   // False: there was nothing left to write.
   bool write(TextBuffer& out, size_t bytes);
+  size_t rows_written() const { return written_; }
 
  private:
   enum class Part { kHeader, kEvents, kAllocations, kGpu, kFooter, kDone };
@@ -150,6 +151,7 @@ class ChromeWriter {
   ArgumentWriter arguments_;
   Part part_ = Part::kHeader;
   size_t next_ = 0;  // row of the current part
+  size_t written_ = 0;
 };
 
 }  // namespace opscope::writers

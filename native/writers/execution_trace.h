@@ -143,6 +143,7 @@ class ExecutionTraceWriter {
   // Appends whole nodes (JSON: each with a leading comma) until `out` holds at least `bytes` or the
   // trace is written. False: there was nothing left to write.
   bool write(TextBuffer& out, size_t bytes);
+  size_t rows_written() const { return next_; }  // of the trace begun last
 
  private:
   void write_event(TextBuffer& out, size_t row);

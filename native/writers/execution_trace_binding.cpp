@@ -140,6 +140,7 @@ class PyExecutionTraceWriter {
   }
 
   nb::object next_block(size_t bytes) { return next_block_of(writer_, bytes); }
+  size_t rows_written() const { return writer_.rows_written(); }
 
  private:
   std::unique_ptr<PythonColumns> columns_;
@@ -156,7 +157,8 @@ void bind_execution_trace(nanobind::module_& m) {
       .def("begin", &PyExecutionTraceWriter::begin, "columns"_a, nanobind::kw_only(), "schemas"_a,
            "schema_sizes"_a, "kernels"_a, "fragments"_a, "nested"_a, "dtype_names"_a, "itemsizes"_a,
            "device_names"_a, "base_ns"_a, "has_times"_a)
-      .def("next_block", &PyExecutionTraceWriter::next_block, "size"_a);
+      .def("next_block", &PyExecutionTraceWriter::next_block, "size"_a)
+      .def_prop_ro("rows_written", &PyExecutionTraceWriter::rows_written);
 }
 
 }  // namespace opscope

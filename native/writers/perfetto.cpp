@@ -93,6 +93,7 @@ void PerfettoWriter::write_spans(TextBuffer& out, size_t bytes) {
   }
   for (; next_ < end; ++next_) {
     if (out.size() >= bytes) return;
+    ++written_;
     const auto row = static_cast<size_t>(spans.order[next_]);
     const int64_t start_ns = spans.start_ns[row];
     close_until(out, start_ns);
@@ -112,6 +113,7 @@ void PerfettoWriter::write_counter(TextBuffer& out, size_t bytes) {
   }
   for (; next_ < counter.time_ns.size; ++next_) {
     if (out.size() >= bytes) return;
+    ++written_;
     char* const begin = out.reserve(kPlainBytes);
     char* p = put_head(begin, static_cast<uint64_t>(counter.time_ns[next_]));
     *p++ = tag(packet::kTrackEvent, Wire::kBytes);

@@ -77,6 +77,7 @@ class PerfettoWriter {
   // Appends whole packets until `out` holds at least `bytes` or the file is complete.
   // False: there was nothing left to write.
   bool write(TextBuffer& out, size_t bytes);
+  size_t rows_written() const { return written_; }
 
  private:
   // Texts of one kind that the current sequence has been told of, numbered from 1 in that order.
@@ -130,6 +131,7 @@ class PerfettoWriter {
   size_t table_ = 0;      // of trace_.spans; past them, counters
   size_t line_ = 0;       // within the table, or number of the counter
   size_t next_ = 0;       // position within the line
+  size_t written_ = 0;    // spans and values of counters
   bool started_ = false;  // the header is written
   bool in_line_ = false;  // the current line's sequence has begun
   uint32_t sequence_;

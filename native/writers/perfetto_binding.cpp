@@ -77,6 +77,7 @@ class PyPerfettoWriter {
   }
 
   nb::object next_block(size_t bytes) { return next_block_of(*writer_, bytes); }
+  size_t rows_written() const { return writer_->rows_written(); }
 
  private:
   PythonColumns columns_;
@@ -96,7 +97,8 @@ void bind_perfetto(nanobind::module_& m) {
                           uint32_t>(),
            "columns"_a, nanobind::kw_only(), "event_tracks"_a, "gpu_tracks"_a, "counter_tracks"_a,
            "categories"_a, "dtype_names"_a, "header"_a, "base_ns"_a, "first_sequence"_a)
-      .def("next_block", &PyPerfettoWriter::next_block, "size"_a);
+      .def("next_block", &PyPerfettoWriter::next_block, "size"_a)
+      .def_prop_ro("rows_written", &PyPerfettoWriter::rows_written);
 }
 
 }  // namespace opscope

@@ -14,7 +14,16 @@ SOURCE = Path(opscope.errors.__file__).parent
 
 # Where a module stands is the first part of its name below ``opscope``. It may import what stands
 # before it, and its own part.
-LEAVES = ["errors", "schedule", "options", "thread_pool", "process_lock", "launch", "_native"]
+LEAVES = [
+    "errors",
+    "schedule",
+    "options",
+    "progress",
+    "thread_pool",
+    "process_lock",
+    "launch",
+    "_native",
+]
 PIPELINE = ["trace", "tree", "analysis", "export", "report", "drop_in"]
 RECORDER = ["recording", "annotate", "activities", "observed_file", "observer", "profiler"]
 

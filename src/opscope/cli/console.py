@@ -10,8 +10,10 @@ from typing import TextIO
 
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
+
+from opscope.progress import listening
 
 WIDTH_OF_FILES = 160
 """Columns of a table that goes to a pipe or file, unless COLUMNS says otherwise."""
@@ -62,22 +64,35 @@ class Messages:
 
     @contextlib.contextmanager
     def progress(self, what: str) -> Iterator[None]:
-        """Show that ``what`` is going on for as long as it does; nothing outside a terminal."""
+        """Show that ``what`` is going on, and how far it is once it tells; nothing in a pipe."""
         if not self._console.is_terminal:
             yield
         elif self._animated:
-            # How much there is to do is not known beforehand, so the bar only moves.
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            # Until the work tells how far it is, the bar only moves.
+            columns = (TextColumn("{task.description}"), BarColumn(), _Share(), TimeElapsedColumn())
             with Progress(*columns, console=self._console, transient=True) as bar:
-                bar.add_task(escape(what), total=None)
-                yield
+                task = bar.add_task(escape(what), total=None)
+                with listening(lambda share: bar.update(task, total=1.0, completed=share)):
+                    yield
         else:
-            self._print(Text(f"opscope: {what} ...", style="dim"), end="\r")
+            line = f"opscope: {what} ..."
+            self._stand_still(line)
             try:
-                yield
+                with listening(lambda share: self._stand_still(f"{line} {share:4.0%}")):
+                    yield
             finally:
-                self._print(Text(" " * (len(what) + 13)), end="\r")
+                self._print(Text(" " * (len(line) + len(" 100%"))), end="\r")
+
+    def _stand_still(self, line: str) -> None:
+        self._print(Text(line, style="dim"), end="\r")
 
     def _print(self, text: Text, end: str = "\n") -> None:
         with contextlib.suppress(OSError, ValueError):
             self._console.print(text, end=end, soft_wrap=True)
+
+
+class _Share(ProgressColumn):
+    """How much is done, where that is known."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.total is None else f"{task.percentage:3.0f}%")

@@ -23,6 +23,7 @@ from opscope.export.chrome_header import process_id_of, window_of
 from opscope.export.collectives import Collective, find_collectives
 from opscope.export.execution_trace import SCHEMA, check_has_arguments, local_time
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, base_ns_of, node_columns
+from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
 from opscope.export.protobuf import message, varint
 from opscope.trace.dtypes import ITEM_SIZES, TORCH_NAMES
@@ -85,8 +86,7 @@ def chakra_blocks(trace: Trace) -> Iterator[Block]:
         base_ns=base_ns_of(trace),
         has_times=True,
     )
-    while (block := writer.next_block(BLOCK_BYTES)) is not None:
-        yield block
+    yield from blocks_of(writer, BLOCK_BYTES, len(trace.events) + len(gpu_rows))
 
 
 def _metadata(trace: Trace) -> bytes:

@@ -20,6 +20,7 @@ from opscope.export.chrome_header import (
     window_of,
 )
 from opscope.export.chrome_tracks import place_on_tracks
+from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
 from opscope.trace.dtypes import CPP_NAMES
 from opscope.trace.trace import Trace
@@ -78,5 +79,5 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
         footer=footer(window, name),
         base_ns=window.base_ns,
     )
-    while (block := writer.next_block(BLOCK_BYTES)) is not None:
-        yield block
+    rows = len(order) + len(trace.table("allocations")) + len(trace.table("gpu"))
+    yield from blocks_of(writer, BLOCK_BYTES, rows)

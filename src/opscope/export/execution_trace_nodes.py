@@ -13,6 +13,7 @@ from opscope.export.chrome_columns import Columns, name_columns, row_ranges
 from opscope.export.chrome_header import window_of
 from opscope.export.collectives import find_collectives
 from opscope.export.json_text import to_json
+from opscope.export.native_blocks import blocks_of
 from opscope.export.operator_schemas import schema_size, schemas_of_events
 from opscope.export.output_file import Block
 from opscope.export.value_rows import keyword_values, nested_values, value_columns
@@ -72,8 +73,7 @@ class NodeWriter:
             base_ns=self.base_ns,
             has_times=self._with_times,
         )
-        while (block := self._writer.next_block(BLOCK_BYTES)) is not None:
-            yield block
+        yield from blocks_of(self._writer, BLOCK_BYTES, len(trace.events))
 
 
 def node_columns(trace: Trace, escape: Escape = json_inside) -> tuple[Columns, dict[str, Any]]:

@@ -17,6 +17,7 @@ from opscope import _native
 from opscope.analysis.memory_counters import MemoryCounter, memory_counters
 from opscope.export import chrome_columns
 from opscope.export.chrome_header import process_id_of, process_name_of, window_of
+from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
 from opscope.export.perfetto_tracks import HEADER_SEQUENCE, Tracks, clock_packet, instant_packet
 from opscope.export.timeline import Placement, place_events, place_gpu
@@ -83,8 +84,9 @@ def perfetto_blocks(trace: Trace) -> Iterator[Block]:
         base_ns=base_ns,
         first_sequence=HEADER_SEQUENCE,
     )
-    while (block := writer.next_block(BLOCK_BYTES)) is not None:
-        yield block
+    values = sum(len(counter.allocated_bytes) + len(counter.reserved_bytes) for counter in counters)
+    rows = len(trace.events) + len(trace.table("gpu")) + values
+    yield from blocks_of(writer, BLOCK_BYTES, rows)
 
 
 class _Described:

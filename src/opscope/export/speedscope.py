@@ -15,6 +15,7 @@ import numpy.typing as npt
 from opscope.export.json_text import to_json
 from opscope.export.output_file import write_file
 from opscope.export.timeline import Line, Placement, place_events, place_gpu
+from opscope.progress import tell
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import event_texts
 
@@ -51,7 +52,7 @@ def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
         (place_gpu(trace), gpu["start_ns"], gpu_label.reshape(-1) + len(texts)),
     ]
     origin = min((int(start.min()) for _, start, _ in sources if len(start)), default=0)
-    separator = ""
+    separator, done, rows_in_all = "", 0, len(label) + len(gpu)
     for placement, start, frame in sources:
         order, begin = placement.by_line(start)
         for i, line in enumerate(placement.lines):
@@ -60,6 +61,8 @@ def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
                 yield separator
                 yield from _profile(line, placement, start - origin, frame, rows)
                 separator = ","
+            done += len(rows)
+            tell(done, rows_in_all)
     yield "]}\n"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.listing import Listing
 from opscope.export.chrome_header import window_of
+from opscope.progress import tell
 from opscope.report.findings import finding_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer
@@ -21,6 +23,9 @@ from opscope.trace.trace import Trace
 
 CONTRACT_VERSION = 1
 
+_PARTS = 10
+"""Of the work, about as long as one another; the last is packing and writing."""
+
 
 def gather(
     trace: Trace, title: str, findings: Findings | None = None
@@ -28,23 +33,31 @@ def gather(
     """The report as JSON can hold it, and its packed columns."""
     metadata, listing, packer = trace.metadata, Listing(trace), Packer()
     window = window_of(trace, metadata)
+    tell(1, _PARTS)
     spans_section, spans = add_spans(trace, listing, window.start_ns, packer)
+    tell(2, _PARTS)
     operators, by_shape = operator_sections(trace, listing)
-    report = {
+    tell(4, _PARTS)
+    report: dict[str, Any] = {
         "version": CONTRACT_VERSION,
         "title": shown(title or _program_name(metadata)),
         "run": run_section(trace, metadata, window),
         "spans": spans_section,
         "operators": operators,
         "operatorsByShape": by_shape,
-        "modules": module_section(trace, listing),
-        "sources": source_section(trace, listing),
-        "steps": step_section(trace, listing, window.start_ns),
-        "memory": memory_section(trace, spans),
-        "findings": finding_section(
+    }
+    sections: dict[str, Callable[[], Any]] = {
+        "modules": lambda: module_section(trace, listing),
+        "sources": lambda: source_section(trace, listing),
+        "steps": lambda: step_section(trace, listing, window.start_ns),
+        "memory": lambda: memory_section(trace, spans),
+        "findings": lambda: finding_section(
             find_findings(trace, listing=listing) if findings is None else findings, spans
         ),
     }
+    for done, (name, make) in enumerate(sections.items(), start=5):
+        report[name] = make()
+        tell(done, _PARTS)
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opscope.errors import TraceFormatError, UsageError
+from opscope.progress import tell
 from opscope.thread_pool import ThreadPool
 from opscope.trace.encoding import writer_options
 from opscope.trace.interop import table_from_arrow, to_arrow
@@ -148,8 +149,11 @@ def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
     folder = _choose_rank(Path(path), rank)
     manifest = read_manifest(folder)
     tables = {}
+    size, read = sum(_bytes(manifest, name) for name in manifest.tables), 0
     for name, schema in TABLES.items():
         if name in manifest.tables:
+            tell(read, size)
+            read += _bytes(manifest, name)
             data = _read_table(folder, name, manifest.tables[name])
             try:
                 tables[name] = table_from_arrow(schema, data)
@@ -158,6 +162,12 @@ def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
     names = _names(_read_table(folder, "names", manifest.tables.get("names", {})), folder)
     check_references(tables, names, str(folder))
     return Trace(tables, names)
+
+
+def _bytes(manifest: Manifest, table: str) -> int:
+    """How large the file of a table is to be; 0 if the manifest is damaged, as reading will say."""
+    size = manifest.tables[table].get("bytes")
+    return size if isinstance(size, int) else 0
 
 
 def ranks(path: str | os.PathLike[str]) -> list[int]:

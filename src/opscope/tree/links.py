@@ -79,7 +79,8 @@ def _numbered(trace: Trace) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_
     would take longer than everything else about links.
     """
     events = trace.events
-    is_backward = (events["scope"] == RecordScope.BACKWARD_FUNCTION) & (events["forward_thread"] > 0)
+    is_backward = events["scope"] == RecordScope.BACKWARD_FUNCTION
+    is_backward &= events["forward_thread"] > 0
     backward = np.flatnonzero(is_backward & (events["sequence_number"] >= 0))
     if not backward.size:
         return np.zeros(0, np.int64), np.zeros(0, np.bool_)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
+from opscope.progress import tell
 from opscope.trace.chrome.numbers import NumberText, plain
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -48,6 +49,11 @@ def read_json(path: Path, new_reader: Callable[[], OnEvent]) -> tuple[dict[str, 
     except json.JSONDecodeError as error:
         raise TraceFormatError(_what_is_wrong(path, mended, error)) from error
 
+
+_EVENT = '"ph"'
+"""Once in every event, and hardly anywhere else: enough to tell how far parsing is."""
+
+_EVENTS_BETWEEN_WORDS = 8192
 
 _NAME_LINE = re.compile(r'^(\s*"name"\s*:\s*")(.*)("\s*,?\s*)$', re.MULTILINE)
 _BARE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|["\\]')
@@ -92,13 +98,17 @@ def _read_text(path: Path) -> str:
 
 def _parse(text: str, on_event: OnEvent, path: Path) -> dict[str, Any]:
     found = False
+    seen, expected = 0, text.count(_EVENT)
 
     def hook(value: dict[str, Any]) -> dict[str, Any] | None:
-        nonlocal found
+        nonlocal found, seen
         # Every event has a phase, and all but a few metadata events a time; an ``args`` that
         # happens to hold "ph" has neither a process nor a time.
         if "ph" in value and ("ts" in value or "pid" in value):
             found = True
+            seen += 1
+            if not seen % _EVENTS_BETWEEN_WORDS:
+                tell(seen, expected)
             on_event(value)
             return None
         return value

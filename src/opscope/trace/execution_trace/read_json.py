@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from opscope.errors import TraceFormatError
+from opscope.progress import tell
 from opscope.trace.chrome.numbers import NumberText, plain
 
 CHUNK_BYTES = 1 << 20
@@ -64,6 +66,9 @@ class _Stream:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        # Of a gzip file what is on disk: how much text is in it, nobody knows beforehand.
+        self._raw = file.fileobj if isinstance(file, gzip.GzipFile) else file
+        self._size_bytes = os.fstat(file.fileno()).st_size
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._parse = json.JSONDecoder(parse_float=NumberText, strict=False).raw_decode
         self._text = ""
@@ -136,6 +141,7 @@ class _Stream:
         """Read on; False at the end of the file."""
         while not self._ended:
             chunk = self._file.read(CHUNK_BYTES)
+            tell(self._raw.tell(), self._size_bytes)
             self._ended = not chunk
             text = self._decode(chunk, final=self._ended)
             if text:

@@ -1,0 +1,35 @@
+"""How much of a long piece of work is done, told by whoever does it to whoever waits for it.
+
+    with listening(lambda share: print(f"{share:.0%}")):
+        write_perfetto(trace, path)
+
+Work tells between its blocks, so nothing is locked and nothing runs beside it; where nobody
+listens, telling is one look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+Listener = Callable[[float], None]
+
+_LISTENER: ContextVar[Listener | None] = ContextVar("opscope_progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Have ``listener`` called with the share that is done, 0 to 1, within this context."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+def tell(done: int, total: int) -> None:
+    """Say that ``done`` of ``total`` rows, bytes or whatever it is are done."""
+    listener = _LISTENER.get()
+    if listener is not None and total > 0:
+        listener(min(max(done / total, 0.0), 1.0))
