@@ -27,8 +27,8 @@ from tests.gpu.device_work import work_under_opscope, work_under_torch
 from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for
 
 import opscope
-from opscope.analysis.device_rules import check_device_rules
 from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.trace.device_rules import check_device_rules
 
 _VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "plain": nullcontext,

@@ -21,8 +21,8 @@ from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels
 from torch.profiler import ProfilerActivity
 
 import opscope
-from opscope.analysis.device_rules import check_device_rules
 from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.trace.device_rules import check_device_rules
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 

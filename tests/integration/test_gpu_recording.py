@@ -13,8 +13,8 @@ from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity, record_function
 
 import opscope
-from opscope.analysis.device_rules import check_device_rules
 from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.trace.device_rules import check_device_rules
 from opscope.trace.load import load
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -249,15 +249,24 @@ def test_averages_have_device_time(fake: FakeCupti) -> None:
     assert "Self CUDA" in prof.key_averages().table()
 
 
-def test_rules_are_checked_on_what_was_recorded(fake: FakeCupti) -> None:
+def test_rules_are_checked_on_what_was_recorded(
+    fake: FakeCupti, tmp_path: os.PathLike[str]
+) -> None:
     with opscope.profile(activities=BOTH) as sound:
         for stream in (7, 8, 7):
             fake.launch("k", stream=stream)
     assert check_device_rules(sound.trace).broken == []
+    checked = sound.trace.ledger["device rules"]
+    assert (checked.pop("work checked"), set(checked.values())) == (3, {0})
+    assert "Devices: 3 pieces of device work" in sound.key_averages().table()
     fake.set("before_launch")
     with opscope.profile(activities=BOTH) as early:
         fake.launch("k")
     assert check_device_rules(early.trace).before_launch == 1
+    assert early.trace.ledger["device rules"]["broken: begins before its launch"] == 1
+    assert "BROKEN RULES: 1 begin before their launch" in early.key_averages().table()
+    early.trace.save(f"{tmp_path}/early")
+    assert load(f"{tmp_path}/early").ledger["device rules"]["work checked"] == 1
     fake.reset()
     fake.set("overlap")
     with opscope.profile(activities=BOTH) as overlapping:
@@ -282,6 +291,7 @@ def test_graphs_are_attributed_to_operators_and_modules(fake: FakeCupti) -> None
     assert [(o.operator, o.module) for o in graphs.operators] == [("region", "Captured_0")]
     assert graphs.kernels == 2
     assert graphs.share == pytest.approx(0.5, abs=0.01)
+    assert "2 pieces of work in CUDA graphs, 50.0% of their time" in prof.key_averages().table()
 
 
 def test_chrome_files_have_what_readers_of_kineto_look_for(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from opscope.analysis.device_rules import check_device_rules
-from opscope.analysis.graph_attribution import attribute_graphs
 from opscope.trace.trace import Trace
 
 
@@ -20,15 +18,6 @@ def describe_completeness(trace: Trace) -> str:
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
     return ", ".join(parts)
-
-
-def describe_devices(trace: Trace) -> list[str]:
-    """What there is of device activity and whether it can be believed; empty without any."""
-    if not len(trace.table("gpu")):
-        return []
-    lines = [check_device_rules(trace).describe()]
-    graphs = attribute_graphs(trace)
-    return [*lines, graphs.describe()] if graphs.kernels else lines
 
 
 def _dropped(ledger: dict[str, dict[str, float]]) -> str:

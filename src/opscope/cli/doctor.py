@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import opscope
-from opscope.cli.completeness import describe_devices
+from opscope.analysis.device_account import describe_devices
 from opscope.cli.console import console_for
 from opscope.cli.trial import record_a_little, sources_seen
 from opscope.errors import BridgeError, OpscopeError

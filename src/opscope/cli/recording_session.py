@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import opscope
+from opscope.analysis.device_account import describe_devices
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
 from opscope.cli.destination import Destination, rank_in_job, write_or_rescue
@@ -161,4 +162,6 @@ class RecordingSession:
             self._messages.fail("The program ran no torch operator while it was recorded.")
         elif options.table and self._rank in (None, 0):
             self._messages.show(as_table(top, self._messages.width)[0])
+        for line in describe_devices(trace):
+            self._messages.say(line)
         self._messages.say(describe_completeness(trace))

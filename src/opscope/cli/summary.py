@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from opscope.cli.completeness import describe_completeness, describe_devices
+from opscope.analysis.device_account import describe_devices
+from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages, console_for
 from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
 from opscope.cli.summary_sections import find_sections, section_markdown, section_texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opscope.analysis.device_account import describe_devices
 from opscope.analysis.flops import FlopCounts
 from opscope.trace.trace import Trace
 
@@ -15,6 +16,7 @@ def footer(trace: Trace, flops: FlopCounts | None) -> str:
     ``flops``: where operations were counted, to say which share of operator time they explain.
     """
     lines = [] if flops is None else [_flop_line(flops)]
+    lines += [f"Devices: {line}" for line in describe_devices(trace)]
     lines += _ledger_lines(trace.ledger)
     return "".join(f"{line}\n" for line in lines)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from opscope.options import RecordingOptions
 from opscope.recording.gpu_account import gpu_ledger, gpu_metadata
+from opscope.trace.device_rules import check_device_rules
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind
 from opscope.trace.table import ListColumn
@@ -57,7 +58,17 @@ def assemble_trace(
     tables["events"]["step"] = step_of_events(tables["events"], names)
     _link_engine_spans(tables["events"], names)
     tables["ledger"] = _ledger(decoded, tables, options, cost_ns)
-    return Trace(tables, names, _metadata(decoded, options))
+    trace = Trace(tables, names, _metadata(decoded, options))
+    if not len(trace.table("gpu")):
+        return trace
+    rules = check_device_rules(trace).ledger
+    for column, values in (
+        ("source", ["device rules"] * len(rules)),
+        ("what", list(rules)),
+        ("value", [float(value) for value in rules.values()]),
+    ):
+        tables["ledger"][column] += values
+    return Trace(tables, names, trace.metadata)
 
 
 def step_of_events(events: dict[str, Any], names: Names) -> np.ndarray[Any, np.dtype[np.int32]]:

@@ -1,6 +1,6 @@
 """Rules that device activity has to keep."""
 
-from opscope.analysis.device_rules import check_device_rules
+from opscope.trace.device_rules import check_device_rules
 from support.build_trace import build_trace, kernel
 
 
@@ -35,6 +35,42 @@ def test_overlap_on_a_stream_is_found_and_too_much_work_with_it():
     assert rules.overlapping == 1
     assert rules.too_busy
     assert "1 overlap others on their stream" in rules.describe()
+
+
+def test_what_may_overlap_does_not_break_the_rules():
+    branches = [
+        kernel("k", 10, 30, launch=0, graph_node=1),
+        kernel("l", 12, 32, launch=0, graph_node=2),
+    ]
+    trace = build_trace(
+        """
+        cudaLaunchKernelExC 0..10
+        cudaLaunchKernel    40..50
+        cudaLaunchKernelExC 52..60
+        """,
+        gpu=[
+            *branches,
+            kernel("first", 50, 70, launch=1),
+            kernel("dependent", 62, 80, launch=2),
+        ],
+    )
+
+    rules = check_device_rules(trace)
+
+    assert rules.broken == []
+    assert (rules.work_ns, rules.ordered_ns) == (78_000, 20_000)
+
+
+def test_the_ledger_has_every_rule():
+    trace = build_trace("a 50..100", gpu=[kernel("k", 40, 60, launch=0), kernel("l", 61, 62)])
+
+    assert check_device_rules(trace).ledger == {
+        "work checked": 2,
+        "broken: begins before its launch": 1,
+        "broken: overlaps others on its stream": 0,
+        "broken: there twice": 0,
+        "broken: streams busy for longer than passed": 0,
+    }
 
 
 def test_idle_time_is_not_busy():
