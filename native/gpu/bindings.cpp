@@ -56,6 +56,7 @@ nb::dict work(WorkColumns&& w) {
   table["source_memory"] = to_array(std::move(w.source_memory));
   table["destination_memory"] = to_array(std::move(w.destination_memory));
   table["peer_device"] = to_array(std::move(w.peer_device));
+  table["target_device"] = to_array(std::move(w.target_device));
   table["sync_kind"] = to_array(std::move(w.sync_kind));
   table["wait_on_cuda_event_record_corr_id"] = to_array(std::move(w.wait_on_cuda_event_record_corr_id));
   table["wait_on_stream"] = to_array(std::move(w.wait_on_stream));

@@ -213,6 +213,7 @@ void Decoder::add_work(const Work& work, int32_t call) {
   out.source_memory.push_back(work.source_memory);
   out.destination_memory.push_back(work.destination_memory);
   out.peer_device.push_back(work.peer_device);
+  out.target_device.push_back(work.target_device);
   out.sync_kind.push_back(work.sync_kind);
   const gpu::EventRecord* recorded = recorded_by(work);
   out.wait_on_cuda_event_record_corr_id.push_back(recorded == nullptr ? -1 : int64_t{recorded->correlation});

@@ -20,7 +20,7 @@ struct CallColumns {  // in order of start
 
 struct WorkColumns {  // in order of start
   std::vector<uint8_t> kind, copy_kind, source_memory, destination_memory, sync_kind;
-  std::vector<int8_t> device_index, peer_device;
+  std::vector<int8_t> device_index, peer_device, target_device;
   std::vector<int32_t> name, context, stream, call, registers_per_thread, shared_memory_bytes, wait_on_stream;
   std::vector<int64_t> start_ns, duration_ns, correlation_id, size_bytes, queued_ns, submitted_ns;
   std::vector<int64_t> graph, graph_node, wait_on_cuda_event_record_corr_id;

@@ -54,10 +54,11 @@ void GpuLog::add(const cupti::Library&, const void* record) {
     case cupti::kConcurrentKernel:
       return add_kernel(record);
     case cupti::kMemcpy:
-      return add_copy(as<cupti::MemcpyRecord>(record), -1);
+      return add_copy(as<cupti::MemcpyRecord>(record), -1, -1);
     case cupti::kMemcpyPeer: {
       const auto& copy = as<cupti::MemcpyPeerRecord>(record);
-      return add_copy(copy, static_cast<int8_t>(copy.source_device));
+      return add_copy(copy, static_cast<int8_t>(copy.source_device),
+                      static_cast<int8_t>(copy.destination_device));
     }
     case cupti::kMemset:
       return add_set(record);
@@ -110,7 +111,7 @@ Work& GpuLog::add_work(const R& record, WorkKind kind) {
   row.stream = record.stream;
   row.graph = record.graph;
   row.graph_node = record.graph_node;
-  row.peer_device = -1;
+  row.peer_device = row.target_device = -1;
   return row;
 }
 
@@ -129,13 +130,14 @@ void GpuLog::add_kernel(const void* record) {
 }
 
 template <typename R>
-void GpuLog::add_copy(const R& record, int8_t peer_device) {
+void GpuLog::add_copy(const R& record, int8_t peer_device, int8_t target_device) {
   Work& row = add_work(record, WorkKind::kCopy);
   row.bytes = static_cast<int64_t>(record.bytes);
   row.copy_kind = record.copy_kind;
   row.source_memory = record.source_kind;
   row.destination_memory = record.destination_kind;
   row.peer_device = peer_device;
+  row.target_device = target_device;
 }
 
 void GpuLog::add_set(const void* record) {
@@ -172,7 +174,7 @@ void GpuLog::add_synchronization(const void* record) {
   row.stream = sync.stream;
   row.event = sync.event;
   row.sync_kind = static_cast<uint8_t>(sync.type);
-  row.peer_device = -1;
+  row.peer_device = row.target_device = -1;
 }
 
 void GpuLog::add_memory(const void* record) {

@@ -49,7 +49,7 @@ struct Work {
   uint32_t event;  // CUDA event waited for
   WorkKind kind;
   uint8_t copy_kind, source_memory, destination_memory, sync_kind;
-  int8_t peer_device;
+  int8_t peer_device, target_device;
 };
 
 struct Call {
@@ -110,7 +110,7 @@ class GpuLog {
   template <typename R>
   Work& add_work(const R& record, WorkKind kind);
   template <typename R>
-  void add_copy(const R& record, int8_t peer_device);
+  void add_copy(const R& record, int8_t peer_device, int8_t target_device);
   void add_kernel(const void* record);
   void add_set(const void* record);
   void add_call(const void* record, uint8_t api);

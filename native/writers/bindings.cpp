@@ -111,6 +111,7 @@ ChromeGpu read_gpu(const PythonColumns& columns) {
       .graph = columns.get<int64_t>("gpu.graph", n),
       .graph_node = columns.get<int64_t>("gpu.graph_node", n),
       .peer_device = columns.get<int8_t>("gpu.peer_device", n),
+      .target_device = columns.get<int8_t>("gpu.target_device", n),
       .wait_on_cuda_event_record_corr_id = columns.get<int64_t>("gpu.wait_on_cuda_event_record_corr_id", n),
       .wait_on_stream = columns.get<int32_t>("gpu.wait_on_stream", n),
       .blocks_per_sm = columns.any<int64_t>("gpu.blocks_per_sm"),

@@ -352,8 +352,10 @@ void ChromeWriter::write_bytes(TextBuffer& out, size_t row) const {
   if (gpu.peer_device[row] >= 0) {
     out.put(",\"fromDevice\":");
     out.number(int{gpu.peer_device[row]});
-    out.put(",\"toDevice\":");
+    out.put(",\"inDevice\":");
     out.number(int{gpu.device_index[row]});
+    out.put(",\"toDevice\":");
+    out.number(int{gpu.target_device[row]});
   }
   out.put(",\"bytes\":");
   out.number(gpu.size_bytes[row]);

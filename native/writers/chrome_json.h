@@ -82,6 +82,7 @@ struct ChromeGpu {
   Column<int64_t> graph;
   Column<int64_t> graph_node;
   Column<int8_t> peer_device;
+  Column<int8_t> target_device;
   Column<int64_t> wait_on_cuda_event_record_corr_id;
   Column<int32_t> wait_on_stream;
   // Of kernels, where devices are known; otherwise not given. Numbers per SM are in thousandths.

@@ -39,7 +39,7 @@ PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table,
   spans.flow_id = columns.any<uint64_t>(at("flow_id"));
   spans.flow_ends = columns.any<bool>(at("flow_ends"));
   for (const auto& name : numbers) {
-    spans.numbers.push_back({name, columns.get<int64_t>(table + "." + name, n), 0});
+    spans.numbers.push_back({name, columns.get<int64_t>(table + "." + name, n), -1});
   }
   for (const auto& name : lists) {
     spans.lists.push_back({name, columns.list(table + "." + name)});
@@ -52,7 +52,7 @@ class PyPerfettoWriter {
  public:
   PyPerfettoWriter(nb::dict arrays, std::vector<uint64_t> event_tracks, std::vector<uint64_t> gpu_tracks,
                    std::vector<uint64_t> counter_tracks, Texts categories, Texts dtype_names,
-                   nb::bytes header, int64_t base_ns, uint32_t first_sequence)
+                   const Texts& gpu_numbers, nb::bytes header, int64_t base_ns, uint32_t first_sequence)
       : columns_(std::move(arrays)) {
     PerfettoTrace trace;
     trace.name_offsets = columns_.any<int64_t>("names.offsets");
@@ -63,8 +63,7 @@ class PyPerfettoWriter {
         columns_.any<int64_t>("values.offsets"), columns_.any<uint8_t>("values.bytes"));
     trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), {}, {}));
     trace.spans.back().inputs = inputs_.get();
-    trace.spans.push_back(
-        read_spans(columns_, "gpu", std::move(gpu_tracks), {"correlation", "bytes"}, {"grid", "block"}));
+    trace.spans.push_back(read_spans(columns_, "gpu", std::move(gpu_tracks), gpu_numbers, {"grid", "block"}));
     for (size_t i = 0; i < counter_tracks.size(); ++i) {
       const std::string name = "counter" + std::to_string(i);
       const auto time = columns_.any<int64_t>(name + ".time_ns");
@@ -93,10 +92,10 @@ void bind_perfetto(nanobind::module_& m) {
   using writers::Texts;
   using Uuids = std::vector<uint64_t>;
   nanobind::class_<PyPerfettoWriter>(m, "PerfettoWriter")
-      .def(nanobind::init<nanobind::dict, Uuids, Uuids, Uuids, Texts, Texts, nanobind::bytes, int64_t,
+      .def(nanobind::init<nanobind::dict, Uuids, Uuids, Uuids, Texts, Texts, Texts, nanobind::bytes, int64_t,
                           uint32_t>(),
            "columns"_a, nanobind::kw_only(), "event_tracks"_a, "gpu_tracks"_a, "counter_tracks"_a,
-           "categories"_a, "dtype_names"_a, "header"_a, "base_ns"_a, "first_sequence"_a)
+           "categories"_a, "dtype_names"_a, "gpu_numbers"_a, "header"_a, "base_ns"_a, "first_sequence"_a)
       .def("next_block", &PyPerfettoWriter::next_block, "size"_a)
       .def_prop_ro("rows_written", &PyPerfettoWriter::rows_written);
 }

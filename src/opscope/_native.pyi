@@ -81,6 +81,7 @@ class PerfettoWriter:
         counter_tracks: list[int],
         categories: list[str],
         dtype_names: list[str],
+        gpu_numbers: list[str],
         header: bytes,
         base_ns: int,
         first_sequence: int,

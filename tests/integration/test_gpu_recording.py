@@ -318,7 +318,11 @@ def test_chrome_files_have_what_readers_of_kineto_look_for(
     assert wait["wait_on_cuda_event_record_corr_id"] == recorded
     assert wait["wait_on_stream"] == 7
     copy = by_category["gpu_memcpy"]["args"]
-    assert (copy["fromDevice"], copy["toDevice"], copy["bytes"]) == (1, 0, 1000)
+    assert (copy["fromDevice"], copy["inDevice"], copy["toDevice"]) == (1, 1, 0)
+    assert copy["bytes"] == 1000
+    read = load(f"{tmp_path}/x.json").table("gpu")
+    row = rows(load(f"{tmp_path}/x.json"), 1)[0]
+    assert (read["peer_device"][row], read["target_device"][row]) == (1, 0)
     assert copy["memory bandwidth (GB/s)"] == pytest.approx(1.0, abs=0.01)
 
 

@@ -507,7 +507,7 @@ EXPORT uint32_t fake_peer_copy(uint32_t from, uint32_t to, uint32_t stream, uint
   const uint32_t correlation = ++state().correlation;
   call(CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, now(), correlation);
   auto copy = zeroed<CUpti_ActivityMemcpyPtoP4>(CUPTI_ACTIVITY_KIND_MEMCPY2);
-  place(copy, to, stream, duration);
+  place(copy, from, stream, duration);  // the reader may do it as well as the writer
   copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
   copy.srcKind = copy.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
   copy.srcDeviceId = from;

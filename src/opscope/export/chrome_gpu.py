@@ -33,6 +33,7 @@ def gpu_columns(trace: Trace) -> Columns:
         "graph",
         "graph_node",
         "peer_device",
+        "target_device",
         "wait_on_cuda_event_record_corr_id",
         "wait_on_stream",
     )

@@ -17,6 +17,7 @@ from opscope import _native
 from opscope.analysis.memory_counters import MemoryCounter, memory_counters
 from opscope.export import chrome_columns
 from opscope.export.chrome_header import process_id_of, process_name_of, window_of
+from opscope.export.gpu_numbers import gpu_numbers
 from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
 from opscope.export.perfetto_tracks import HEADER_SEQUENCE, Tracks, clock_packet, instant_packet
@@ -66,12 +67,14 @@ def perfetto_blocks(trace: Trace) -> Iterator[Block]:
     counters = memory_counters(trace)
     base_ns = max(window_of(trace, metadata).start_ns, 0)
     tracks = _Described(trace, metadata, events, gpu, counters)
+    numbers = gpu_numbers(trace)
     writer = _native.PerfettoWriter(
         {
             **_name_columns(trace),
             **_event_columns(trace, events),
             **chrome_columns.argument_columns(trace),
             **_gpu_columns(trace, gpu),
+            **{f"gpu.{name}": values for name, values in numbers.items()},
             **_flow_columns(trace),
             **_counter_columns(counters),
         },
@@ -79,6 +82,7 @@ def perfetto_blocks(trace: Trace) -> Iterator[Block]:
         gpu_tracks=tracks.gpu,
         counter_tracks=tracks.counters,
         categories=[_CATEGORIES[kind] for kind in EventKind] + _GPU_CATEGORIES,
+        gpu_numbers=list(numbers),
         dtype_names=[TORCH_NAMES.get(code, "") for code in range(max(TORCH_NAMES) + 1)],
         header=clock_packet(base_ns) + b"".join(tracks.packets),
         base_ns=base_ns,
@@ -204,8 +208,6 @@ def _gpu_columns(trace: Trace, placement: Placement) -> Columns:
         "gpu.category": (kind + len(EventKind)).astype(np.uint8),
         "gpu.start_ns": gpu["start_ns"],
         "gpu.duration_ns": placement.duration_ns,
-        "gpu.correlation": np.maximum(gpu["correlation_id"], 0),
-        "gpu.bytes": gpu["size_bytes"],
         **chrome_columns.list_columns("gpu.grid", gpu.lists("grid")),
         **chrome_columns.list_columns("gpu.block", gpu.lists("block")),
     }

@@ -375,6 +375,7 @@ GPU = TableSchema(
             "of a copy or set: CUpti_ActivityMemoryKind of the target",
         ),
         Column("peer_device", "int8", "of a copy between devices: the one read from", -1),
+        Column("target_device", "int8", "of a copy between devices: the one written to", -1),
         Column("sync_kind", "uint8", "of a synchronisation: CUpti_ActivitySynchronizationType"),
         Column(
             "wait_on_cuda_event_record_corr_id",

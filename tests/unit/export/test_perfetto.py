@@ -151,8 +151,43 @@ def test_arrows_go_from_forward_to_backward_and_from_launch_to_kernel(written):
     assert by_name["cudaLaunchKernel"].flows == by_name["gemm"].ends_flows == [2]
     assert by_name["lonely"].flows == by_name["lonely"].ends_flows == []
     assert by_name["gemm"].track == "GPU 0/stream 7"
-    assert by_name["gemm"].arguments == {"correlation": 77, "grid": "[1,2,3]", "block": "[64,1,1]"}
-    assert (by_name["copy"].track, by_name["copy"].arguments) == ("GPU 0/stream 9", {"bytes": 4096})
+    assert by_name["gemm"].arguments == {
+        "correlation": 77, "stream": 7, "grid": "[1,2,3]", "block": "[64,1,1]",
+    }  # fmt: skip
+    assert by_name["copy"].track == "GPU 0/stream 9"
+    assert by_name["copy"].arguments == {"stream": 9, "bytes": 4096}
+
+
+def test_kernels_have_what_they_were_launched_with(written):
+    device = {
+        "id": 0, "numSms": 4, "maxThreadsPerMultiprocessor": 2048,
+        "regsPerMultiprocessor": 65536, "sharedMemPerMultiprocessor": 65536,
+    }  # fmt: skip
+    launched = {"grid": [8, 1, 1], "block": [256, 1, 1], "registers_per_thread": 32}
+    file = written(
+        build_trace(
+            "cudaGraphLaunch 0..1",
+            gpu=[
+                kernel(
+                    "in_graph", 2, 3, launch=0, correlation_id=5, shared_memory_bytes=1024,
+                    graph=7, graph_node=1 << 40, **launched,
+                ),
+                kernel("default_stream", 4, 5, stream=0, correlation_id=6, **launched),
+                kernel("outer", 2, 5, kind=4),
+            ],
+            metadata={"deviceProperties": [device]},
+        )
+    )  # fmt: skip
+    by_name = {s.name: s.arguments for s in file.slices}
+    sizes = {"grid": "[8,1,1]", "block": "[256,1,1]", "registers per thread": 32}
+    assert by_name["in_graph"] == {
+        "correlation": 5, "stream": 7, "shared memory": 1024, "graph id": 7,
+        "graph node id": 1 << 40, "est. achieved occupancy %": 25, **sizes,
+    }  # fmt: skip
+    assert by_name["default_stream"] == {
+        "correlation": 6, "stream": 0, "shared memory": 0, "est. achieved occupancy %": 25, **sizes,
+    }  # fmt: skip
+    assert by_name["outer"] == {"stream": 7}
 
 
 def test_memory_in_use_is_a_counter_per_device(written):

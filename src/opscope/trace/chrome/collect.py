@@ -50,6 +50,8 @@ _GPU_ARGUMENTS = {
     "shared_memory_bytes": ("shared memory", 0),
     "graph": ("graph id", 0),
     "graph_node": ("graph node id", 0),
+    "peer_device": ("fromDevice", -1),
+    "target_device": ("toDevice", -1),
     "wait_on_stream": ("wait_on_stream", -1),
     "wait_on_cuda_event_record_corr_id": ("wait_on_cuda_event_record_corr_id", -1),
 }
@@ -215,7 +217,7 @@ class Collector:
         columns["external_id"].append(integer(args.get("External id"), -1))
         for name, (argument, default) in _GPU_ARGUMENTS.items():
             wide = name in ("graph", "graph_node", "wait_on_cuda_event_record_corr_id")
-            bounds = {} if wide else _INT32
+            bounds = {} if wide else _INT8 if name.endswith("device") else _INT32
             columns[name].append(integer(args.get(argument), default, **bounds))
         self.gpu_grids.append((_three(args.get("grid")), _three(args.get("block"))))
 
