@@ -180,8 +180,11 @@ const std::shared_ptr<Reporter>& reporter() {
   return *instance;
 }
 
+// Asked of the slot itself, since ProfilerStateBase's own accessor has another name from 2.14 on.
+c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE); }
+
 void enter_thread() {
-  if (ProfilerStateBase::get(/*global=*/false) != nullptr) return;  // us, or torch's own profiler
+  if (in_slot() != nullptr) return;  // us, or torch's own profiler
   c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
 }
 
@@ -189,7 +192,7 @@ void enter_thread() {
 // thread other than the one stopping) the object stays and answers "disabled".
 void leave_thread() {
   if (cached_log != nullptr) cached_log->source_state = 0;
-  if (ProfilerStateBase::get(/*global=*/false) != reporter().get()) return;
+  if (in_slot() != reporter().get()) return;
   try {
     c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
   } catch (const std::exception&) {

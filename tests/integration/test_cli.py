@@ -353,6 +353,10 @@ def test_doctor():
     assert done.returncode == 0, done.stdout
     lines = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()}
     assert lines["torch"] == lines["recording"] == lines["operators"] == lines["shapes"] == "ok"
+    assert re.search(r"Python calls +ok", done.stdout)
+    assert re.search(r"nn.Module calls +ok", done.stdout)
+    if torch.version.cuda is None:
+        assert re.search(r"GPU activity +no +this torch was built without CUDA", done.stdout)
 
 
 def test_doctor_without_a_compiler(tmp_path):

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 import opscope
+from opscope.launch.program import execute
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 _NOT_YET = "this version of opscope does not record it"
+
+# Text, since calls that opscope's own functions make are not recorded.
+_PROGRAM = """
+network = torch.nn.Linear(4, 2, device=device)
+network(torch.ones(3, 4, device=device)).sum().backward()
+"""
 
 
 @dataclass(frozen=True)
@@ -44,22 +52,34 @@ def record_a_little() -> Trace:
         record_shapes=True, profile_memory=True, with_stack=True, with_modules=True
     )
     with everything, opscope.record_function("trial"):
-        network = torch.nn.Linear(4, 2, device=device)
-        network(torch.ones(3, 4, device=device)).sum().backward()
+        execute(compile(_PROGRAM, "<trial>", "exec"), {"torch": torch, "device": device})
     return everything.trace
 
 
 def sources_seen(trace: Trace) -> Iterator[Source]:
     """What a trace of :func:`record_a_little` shows about each source."""
-    import torch
-
     kinds = set(np.unique(trace.events["kind"]).tolist())
     yield Source("operators", EventKind.OPERATOR in kinds, "always", "torch ran none")
     yield Source("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET)
     yield Source("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET)
     yield Source("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET)
-    yield Source("Python calls", EventKind.PYTHON_CALL in kinds, "--stack", _NOT_YET)
+    # Any trace has the functions that were running when it began; these ran because of the trial.
+    called = any(name.endswith(": forward") for name in trace.names)
+    yield Source("Python calls", called, "--stack", _NOT_YET)
     yield Source("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET)
-    refused = str(trace.metadata.get("gpu", {}).get("unavailable", "nothing ran on it"))
-    no_gpu = refused if torch.cuda.is_available() else "torch sees no GPU"
-    yield Source("GPU activity", len(trace.table("gpu")) > 0, "where torch sees a GPU", no_gpu)
+    has_gpu_rows = len(trace.table("gpu")) > 0
+    yield Source("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace))
+
+
+def _why_no_gpu(trace: Trace) -> str:
+    import torch
+
+    if torch.cuda.is_available():
+        return str(trace.metadata.get("gpu", {}).get("unavailable", "nothing ran on it"))
+    if torch.version.cuda is None:
+        return "this torch was built without CUDA"
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return f"no NVIDIA driver here; this torch was built for CUDA {torch.version.cuda}"
+    return "torch sees no GPU, though there is an NVIDIA driver; CUDA_VISIBLE_DEVICES may hide it"

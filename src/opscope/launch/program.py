@@ -89,12 +89,17 @@ def run(program: Program) -> None:
     """
     try:
         code, namespace = _prepare(program)
-        exec(code, namespace)
+        execute(code, namespace)
     except (ProgramNotFoundError, SystemExit):
         raise
     except BaseException:
         _hide_frames_above_the_program()
         raise
+
+
+def execute(code: CodeType, namespace: dict[str, Any]) -> None:
+    """Run code whose calls are the program's: from here on they are recorded."""
+    exec(code, namespace)
 
 
 def _prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
