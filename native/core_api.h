@@ -13,7 +13,7 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 5;
+constexpr uint32_t kCoreApiVersion = 6;
 
 // What open windows want; the bits of CoreApi::wanted.
 enum Want : uint32_t {
@@ -57,6 +57,8 @@ struct BridgeApi {
   void (*leave_thread)();
   // The calling thread is ending, and its log with it.
   void (*forget_thread)();
+  // The calling thread is about to fork: a good moment is waited for. While nothing calls configure.
+  void (*before_fork)();
   // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
   // callback that does nothing, which is torch's own part of the cost.
   double (*time_spans)(bool empty_callback);

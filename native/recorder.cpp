@@ -257,6 +257,7 @@ RecorderStatistics Recorder::statistics() {
 void Recorder::before_fork() {
   Recorder& self = instance();
   self.mutex_.lock();
+  if (self.bridge_ != nullptr) self.bridge_->before_fork();
   self.names_.mutex().lock();
   self.pool_.mutex().lock();
 }

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 #include <vector>
 
 #include "core_api.h"
@@ -30,6 +32,7 @@ using torch::profiler::impl::ProfilerStateBase;
 
 const CoreApi* core = nullptr;
 at::CallbackHandle callback_handle = at::INVALID_CALLBACK_HANDLE;
+std::chrono::steady_clock::time_point callbacks_changed;
 
 thread_local ThreadLog* cached_log = nullptr;
 
@@ -226,11 +229,22 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
     reporter()->enable(wants);
     holding = (wants & kWantInputs) != 0 && (wants & kWantMemory) != 0;
     if ((wants & (kWantOperators | kWantAnnotations)) != 0) register_callbacks(wants);
+    callbacks_changed = std::chrono::steady_clock::now();
     return true;
   } catch (const std::exception& error) {
     std::snprintf(message, message_bytes, "torch refused opscope's callbacks: %s", error.what());
     return false;
   }
+}
+
+// After a change of callbacks every thread takes a lock of torch's at its next operator, to copy them.
+// A child that is forked while another thread does so finds it locked for ever. So the threads that
+// run operators get the time to have done it, whoever was interrupted meanwhile is waited for, and the
+// forking thread has done it too.
+void before_fork() {
+  std::this_thread::sleep_until(callbacks_changed + std::chrono::milliseconds(1));
+  at::hasGlobalCallbacks();
+  at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
 }
 
 void start_ranges(const RangeSink* sink, bool with_ids, bool with_shapes) {
@@ -262,10 +276,19 @@ double time_spans(bool empty_callback) {
   return static_cast<double>(elapsed_ns[kRounds / 2]) / kSpans;
 }
 
-const BridgeApi bridge = {
-    kCoreApiVersion,        OPSCOPE_TORCH_VERSION,    &configure,    &enter_thread,
-    &leave_thread,          &forget_thread,           &time_spans,   [] { HeldTensors::release_all(); },
-    &HeldTensors::not_held, &HeldTensors::set_budget, &start_ranges, &itt_ranges};
+const BridgeApi bridge = {kCoreApiVersion,
+                          OPSCOPE_TORCH_VERSION,
+                          &configure,
+                          &enter_thread,
+                          &leave_thread,
+                          &forget_thread,
+                          &before_fork,
+                          &time_spans,
+                          [] { HeldTensors::release_all(); },
+                          &HeldTensors::not_held,
+                          &HeldTensors::set_budget,
+                          &start_ranges,
+                          &itt_ranges};
 
 }  // namespace
 }  // namespace opscope

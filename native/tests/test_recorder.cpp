@@ -38,6 +38,7 @@ const BridgeApi fake_bridge = {
     [] {},
     [] {},
     [] {},
+    [] {},
     [](bool) { return 0.0; },
     [] {},
     []() -> uint64_t { return not_held; },

@@ -107,8 +107,10 @@ def test_a_child_that_ends_in_the_middle_of_the_parents_spans():
 
 
 def test_a_fork_while_other_threads_record_and_decode():
-    # Whatever lock one of them holds at that moment, the child must find it free. Nothing records
-    # all the time, so that the cost of recording is measured now and then.
+    # Whatever lock of ours one of them holds at that moment, the child must find it free. Nothing
+    # records all the time, so that the cost of recording is measured now and then. The threads run
+    # no operators: at the first one after a profile began or ended, a thread holds a lock of
+    # torch's for a moment, and torch does not free it in a child.
     output = run_python(
         """
 import os, threading, torch, opscope
@@ -117,12 +119,13 @@ stop = threading.Event()
 def work():
     while not stop.is_set():
         with opscope.record_function("busy"):
-            torch.ones(3).sum()
+            pass
 def churn():
     while not stop.is_set():
         cost._measured.clear()
         with opscope.profile(record_shapes=True, profile_memory=True) as prof:
-            torch.ones(2)
+            with opscope.record_function("short"):
+                pass
         len(prof.trace.events)
 with opscope.profile() as first:  # modules imported meanwhile would be Python's own deadlock
     torch.ones(1)
@@ -143,9 +146,48 @@ stop.set()
 for thread in threads:
     thread.join()
 print(codes)
-"""
+""",
+        timeout_s=600,
     )
     assert output.strip() == "{0}"
+
+
+def test_a_fork_while_other_threads_run_operators():
+    output = run_python(
+        """
+import os, threading, torch, opscope
+torch.set_num_threads(1)  # a pool of threads does not live in a child either
+stop, running = threading.Event(), threading.Semaphore(0)
+def work():
+    x = torch.ones(300, 300)
+    x @ x
+    running.release()
+    while not stop.is_set():
+        x @ x  # long enough that a fork is in the middle of one, and that they are not millions
+with opscope.profile(record_shapes=True, profile_memory=True) as prof:
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        running.acquire()
+    codes = set()
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            with opscope.profile(record_shapes=True) as mine:
+                torch.zeros(2)
+            found = {mine.trace.event_name(row) for row in range(len(mine.trace.events))}
+            os._exit(0 if "aten::zeros" in found and "aten::mm" not in found else 7)
+        codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    stop.set()
+    for thread in threads:
+        thread.join()
+found = {prof.trace.event_name(row) for row in range(len(prof.trace.events))}
+print(codes, "aten::mm" in found, "aten::zeros" in found)
+""",
+        timeout_s=600,
+    )
+    assert output.strip() == "{0} True False"
 
 
 def test_children_of_children():
