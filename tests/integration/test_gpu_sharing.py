@@ -13,6 +13,7 @@ from tests.support.fake_cupti import FakeCupti
 from torch.profiler import ProfilerActivity, record_function
 
 import opscope
+import opscope.drop_in
 from opscope.recording import gpu_collecting
 from opscope.recording import recorder as recorder_module
 from opscope.trace.trace import Trace
@@ -116,6 +117,20 @@ def test_a_profiler_that_may_be_collecting_is_not_disturbed(
     assert fake.count("others records") == 2
     assert kernels(prof.trace) == []
     assert "another profiler is using CUPTI" in capfd.readouterr().err
+
+
+def test_torchs_profiler_is_idle_unless_it_records_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    idle = gpu_collecting.torch_profiler_is_idle
+    with opscope.profile():
+        assert idle()
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU]):
+        assert not idle()
+    assert idle()
+    with opscope.drop_in.install(), torch.profiler.profile(activities=[ProfilerActivity.CPU]):
+        assert idle()
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert not idle()
 
 
 def test_tools_around_the_process_are_named(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from types import BuiltinFunctionType
 
 from opscope import _native
 from opscope.recording.gpu_library import set_up_gpu
+from opscope.recording.neighbours import torch_collects
 
 _reported: set[str] = set()
 
@@ -78,9 +78,7 @@ def torch_profiler_is_idle() -> bool:
     torch = sys.modules.get("torch")
     if torch is None or not getattr(torch.version, "cuda", None):
         return False
-    profiler = torch.autograd.profiler
-    is_torchs_own = isinstance(profiler._enable_profiler, BuiltinFunctionType)
-    return not (profiler._is_profiler_enabled and is_torchs_own)
+    return not torch_collects()
 
 
 def tool_around() -> str:

@@ -11,23 +11,26 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 from opscope import _native
 
 _set_up = False
+_torch_collects = False
 
 
 def set_up_neighbours() -> None:
     """Have torch's profiler find its place free, once torch is imported. Idempotent."""
-    global _set_up
+    global _set_up, _torch_collects
     if _set_up:
         return
     _set_up = True
     import torch.autograd.profiler as torch_profiler
 
-    _call_first(torch_profiler, "_run_on_profiler_start", _native.leave_thread)
-    _call_last(torch_profiler, "_run_on_profiler_stop", _take_place_again)
+    _torch_collects = torch_profiler._is_profiler_enabled
+    _call_first(torch_profiler, "_run_on_profiler_start", _torch_starts)
+    _call_last(torch_profiler, "_run_on_profiler_stop", _torch_has_stopped)
 
 
 def is_recording() -> bool:
@@ -39,6 +42,14 @@ def is_torch_recording() -> bool:
     """Whether torch's own profiler runs on the calling thread."""
     torch = sys.modules.get("torch")
     return torch is not None and bool(torch.autograd._profiler_enabled())
+
+
+def torch_collects() -> bool:
+    """Whether torch's own profiler has been started on any thread and not stopped yet.
+
+    Its own flag cannot tell: opscope sets it as well, see :func:`announce_recording`.
+    """
+    return _torch_collects
 
 
 def announce_recording() -> None:
@@ -60,7 +71,17 @@ def leave_place() -> None:
     announce_recording()
 
 
-def _take_place_again() -> None:
+def _torch_starts() -> None:
+    global _torch_collects
+    _native.leave_thread()
+    # With the drop-in installed it is opscope that starts.
+    enable = sys.modules["torch.autograd.profiler"]._enable_profiler
+    _torch_collects = isinstance(enable, BuiltinFunctionType)
+
+
+def _torch_has_stopped() -> None:
+    global _torch_collects
+    _torch_collects = False
     if is_recording():
         take_place()
 
