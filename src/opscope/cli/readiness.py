@@ -42,4 +42,6 @@ def _some_bridge_is_built() -> bool:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
         return False
-    return any(bridge.cache_folder().glob(f"bridge-torch-{version}-*/stamp.json"))
+    # Of a build from PyPI the package is called 2.11.0, and torch itself 2.11.0+cu130.
+    release = version.partition("+")[0]
+    return any(bridge.cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))
