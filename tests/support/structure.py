@@ -9,6 +9,7 @@ FIELDS = (
     "name", "scope", "input_shapes", "concrete_inputs", "kwinputs", "is_async",
     "is_user_annotation", "structured_input_strides",
 )  # fmt: skip
+"""What is compared; of torch's events, what those of its version have."""
 
 
 def structure(events: Iterable[Any]) -> dict[int, list[Any]]:
@@ -28,7 +29,7 @@ def structure(events: Iterable[Any]) -> dict[int, list[Any]]:
 
 
 def _tree(event: Any, first_sequence: int) -> Any:
-    fields = {name: getattr(event, name) for name in FIELDS}
+    fields = {name: getattr(event, name) for name in FIELDS if hasattr(event, name)}
     fields["sequence"] = event.sequence_nr - first_sequence if event.sequence_nr >= 0 else -1
     fields["forward_thread"] = event.fwd_thread
     return fields, [_tree(child, first_sequence) for child in event.cpu_children]
