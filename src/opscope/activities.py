@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.errors import UsageError
 from opscope.options import RecordingOptions
+from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
@@ -117,6 +118,13 @@ def recording_options(settings: profile, all_threads: bool) -> RecordingOptions:
             )
         wanted = {CPU_KINDS[kind.upper()] for kind in kinds}
         chosen = {option: on and option in wanted for option, on in chosen.items()}
+    of_devices = device_kinds(settings.activity_filters)
+    known = {*DEVICE_KINDS, *OTHER_DEVICE_KINDS}
+    if of_devices is not None and of_devices - known:
+        raise UsageError(
+            f"activities: unknown kinds of CUDA event {sorted(of_devices - known)}; known are "
+            f"{', '.join(sorted(known))}."
+        )
     return RecordingOptions(
         **chosen,
         shapes=settings.record_shapes or settings.with_flops,
@@ -124,7 +132,7 @@ def recording_options(settings: profile, all_threads: bool) -> RecordingOptions:
         modules=settings.with_modules,
         overloads=settings.record_outputs or bool(experimental.get("capture_overload_names")),
         all_threads=all_threads,
-        gpu=records_cuda(settings.activities),
+        gpu=records_cuda(settings.activities) and of_devices != frozenset(),
         gpu_sync=bool(experimental.get("enable_cuda_sync_events")),
     )
 

@@ -30,6 +30,7 @@ from opscope.report.notebook import overview_html
 from opscope.report.page import write_report
 from opscope.schedule import ProfilerAction, Schedule, record_every_step
 from opscope.trace.concat import concat_traces
+from opscope.trace.device_kinds import device_kinds, keep_device_kinds
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class profile:
 
     Args:
         activities: what to record; None for everything the machine has. An item may be a dict from
-            activity to the names of the kinds of event to keep (``{CPU: ["CPU_OP"]}``).
+            activity to the names of the kinds of event to keep (``{CPU: ["CPU_OP"]}``,
+            ``{CUDA: ["CONCURRENT_KERNEL", "GPU_MEMCPY"]}``).
         schedule: which steps to record (see :func:`opscope.schedule`); None records all.
         on_trace_ready: called with this object whenever a cycle's trace is ready.
         record_shapes: arguments of operators: shapes, strides, dtypes, scalars.
@@ -287,7 +289,12 @@ class profile:
                 "Nothing has been recorded yet. Run the program between start() and stop() or in a "
                 "`with` block; with a schedule, call step() until an active step has ended."
             )
-        return self._finished[-1].trace.with_metadata(self._user_metadata())
+        return self._view_of(self._finished[-1]).with_metadata(self._user_metadata())
+
+    def _view_of(self, recording: Recording) -> Trace:
+        kinds = device_kinds(self.activity_filters)
+        trace = recording.trace
+        return trace if kinds is None else keep_device_kinds(trace, kinds)
 
     def events(self) -> EventList:
         """The events, as torch.profiler's FunctionEvent objects, made when they are looked at.
@@ -297,7 +304,7 @@ class profile:
         """
         last = self.trace
         if self._view is None or self._view[0] is not self._finished[-1].trace:
-            accumulated = [recording.trace for recording in self._finished[:-1]]
+            accumulated = [self._view_of(recording) for recording in self._finished[:-1]]
             trace = concat_traces([*accumulated, last]) if self.acc_events else last
             events = make_event_list(
                 trace,

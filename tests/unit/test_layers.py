@@ -42,7 +42,7 @@ MAY_IMPORT = {
         "observer",
     },
     "annotate": {*LEAVES, "recording"},
-    "activities": {*LEAVES},
+    "activities": {*LEAVES, "trace"},
     "observed_file": {*LEAVES, "trace", "export", "recording"},
     "observer": {*LEAVES, "recording", "observed_file"},
     "replay": {*LEAVES, "trace", "tree", "analysis", "export", "recording"},

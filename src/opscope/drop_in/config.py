@@ -7,14 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.activities import CPU_KINDS, experimental_switches
+from opscope.activities import CPU_KINDS, experimental_switches, records_cuda
 from opscope.options import RecordingOptions
+from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 
 # Kinds of event of other devices that a filter for the CPU may name: there are none on it.
 _KINDS_ELSEWHERE = frozenset({
     "CUDA_RUNTIME", "CUDA_DRIVER", "XPU_RUNTIME", "XPU_DRIVER", "MTIA_RUNTIME",
     "PRIVATEUSE1_RUNTIME", "PRIVATEUSE1_DRIVER", "EXTERNAL_CORRELATION",
 })  # fmt: skip
+
+# What a filter for devices may name that opscope has no events of.
+_DEVICE_KINDS_ELSEWHERE = frozenset({"COLLECTIVE_COMM", "CUDA_PROFILER_RANGE", "GPU_PM_COUNTER"})
 
 _UNSUPPORTED = {
     "profiler_metrics": "hardware counters of kernels",
@@ -104,3 +108,20 @@ def kinds_of_cpu_events(filters: Mapping[Any, set[str]]) -> frozenset[str] | Non
                 raise RuntimeError(f"Unknown or non-member activity type name: '{kind}'")
         return frozenset(kinds)
     return None
+
+
+def kinds_of_device_activity(filters: Mapping[Any, set[str]]) -> frozenset[str] | None:
+    """What an activity filter says of devices; None if it says nothing.
+
+    Raises:
+        RuntimeError: devices are recorded and a kind is unknown, in torch's words.
+    """
+    kinds = device_kinds(filters)
+    unknown = (kinds or frozenset()) - {
+        *DEVICE_KINDS,
+        *OTHER_DEVICE_KINDS,
+        *_DEVICE_KINDS_ELSEWHERE,
+    }
+    if unknown and records_cuda(filters):
+        raise RuntimeError(f"Unknown or non-member activity type name: '{min(unknown)}'")
+    return kinds

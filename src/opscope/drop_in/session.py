@@ -15,13 +15,19 @@ from typing import Any
 
 from opscope.activities import experimental_switches
 from opscope.drop_in import ranges, switches
-from opscope.drop_in.config import ProfilerConfig, kinds_of_cpu_events, warn_of_unsupported
+from opscope.drop_in.config import (
+    ProfilerConfig,
+    kinds_of_cpu_events,
+    kinds_of_device_activity,
+    warn_of_unsupported,
+)
 from opscope.drop_in.event_source import EXPOSES_METADATA
 from opscope.drop_in.kineto_event import ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord, legacy_records
 from opscope.drop_in.torch_terms import in_torch_terms
 from opscope.process_lock import process_lock
 from opscope.recording.recorder import Recording
+from opscope.trace.device_kinds import keep_device_kinds
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace
 
@@ -45,12 +51,14 @@ class _Session:
         kind: ``KINETO``, or the member of ActiveProfilerType that tells it from that.
         recording: None for ranges, which nothing records.
         kept: the user's metadata, and whether switches asked for something to be left out.
+        device_kinds: what a filter leaves of device activity; None for all.
     """
 
     config: ProfilerConfig
     kind: str
     recording: Recording | None = None
     kept: dict[str, Any] = field(default_factory=dict)
+    device_kinds: frozenset[str] | None = None
 
     def load(self) -> Trace:
         """The trace, with what torch's files say about a recording."""
@@ -63,13 +71,18 @@ class _Session:
         asked = experimental_switches(config.experimental_config)
         if asked.get("expose_kineto_event_metadata"):
             own[EXPOSES_METADATA] = True
-        trace = self.recording.trace.with_metadata(own)
+        trace = self.recording.trace
+        if self.device_kinds is not None:
+            trace = keep_device_kinds(trace, self.device_kinds)
+        trace = trace.with_metadata(own)
         return in_torch_terms(trace, bool(asked.get("adjust_profiler_step")))
 
 
 _lock = process_lock()
 _current: _Session | None = None
-_kinds: frozenset[str] | None = None  # of CPU events, said when preparing
+# Said when preparing: kinds of CPU events and of device activity.
+_kinds: frozenset[str] | None = None
+_device_kinds: frozenset[str] | None = None
 
 
 def prepare_profiler(
@@ -82,8 +95,9 @@ def prepare_profiler(
     Raises:
         RuntimeError: the filter names an unknown kind of event.
     """
-    global _kinds
+    global _kinds, _device_kinds
     _kinds = kinds_of_cpu_events(activity_filter or {})
+    _device_kinds = kinds_of_device_activity(activity_filter or {})
     warn_of_unsupported(config.experimental_config)
     Recording(config.options(activities)).prepare()
 
@@ -102,7 +116,8 @@ def enable_profiler(
         _begin(_Session(config, kind), lambda: begin(config.report_input_shapes))
         return
     recording = Recording(config.options(activities, _kinds))
-    _begin(_Session(config, "KINETO", recording), recording.start)
+    session = _Session(config, "KINETO", recording, device_kinds=_device_kinds)
+    _begin(session, recording.start)
 
 
 def enable_profiler_legacy(config: ProfilerConfig) -> None:

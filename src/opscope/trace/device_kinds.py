@@ -1,0 +1,63 @@
+"""Keeping some kinds of device activity only, by the names that torch's activity filters have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from opscope.trace.schema import TABLES
+from opscope.trace.table import ListColumn
+from opscope.trace.trace import Trace
+
+DEVICE_KINDS = {
+    "CONCURRENT_KERNEL": 0,
+    "GPU_MEMCPY": 1,
+    "GPU_MEMSET": 2,
+    "CUDA_SYNC": 3,
+    "GPU_USER_ANNOTATION": 4,
+}
+"""Kinds of device activity that a filter may name, and the ``gpu.kind`` each is."""
+
+OTHER_DEVICE_KINDS = frozenset(
+    {"OVERHEAD", "CUDA_RUNTIME", "CUDA_DRIVER", "CUDA_EVENT", "EXTERNAL_CORRELATION"}
+)
+"""Further names. Calls of the runtime stay, named or not: they lead from work to operators."""
+
+
+def device_kinds(filters: Mapping[Any, Collection[str]]) -> frozenset[str] | None:
+    """What activity filters say of devices, in capitals; None if they say nothing."""
+    for activity, kinds in filters.items():
+        if activity.name == "CUDA":
+            return frozenset(kind.upper() for kind in kinds)
+    return None
+
+
+def keep_device_kinds(trace: Trace, kinds: Collection[str]) -> Trace:
+    """``trace`` with the named kinds in ``gpu``, and ``gpu_overheads`` if ``OVERHEAD`` is named.
+
+    The ledger stays: it is about everything that was recorded.
+    """
+    wanted = [kind for name, kind in DEVICE_KINDS.items() if name in kinds]
+    tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}
+    tables["gpu"] = _rows(trace, np.flatnonzero(np.isin(trace.table("gpu")["kind"], wanted)))
+    if "OVERHEAD" not in kinds:
+        tables["gpu_overheads"] = {}
+    return Trace(tables, trace.names, {**trace.metadata, "device_kinds": sorted(kinds)})
+
+
+def _rows(trace: Trace, rows: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, Any]:
+    table = trace.table("gpu")
+    columns: dict[str, Any] = {}
+    for column in table.schema.columns:
+        if not column.dtype.startswith("list"):
+            columns[column.name] = table[column.name][rows]
+            continue
+        lists = table.lists(column.name)
+        lengths = np.diff(lists.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        values = lists.values[np.repeat(lists.offsets[:-1][rows], lengths) + inside]
+        columns[column.name] = ListColumn(offsets, values)
+    return columns
