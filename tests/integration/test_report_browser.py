@@ -6,6 +6,7 @@ Needs Debian's chromium (or another Chromium in PATH) and the playwright package
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,7 @@ sync_api = pytest.importorskip(
 
 TABS = ["overview", "findings", "selection", "operators", "modules", "sources", "flame", "memory",
         "steps", "run"]  # fmt: skip
+MAIN = "main"
 LAPTOP = {"width": 1280, "height": 720}
 
 
@@ -51,15 +53,15 @@ def browser() -> Iterator[Any]:
 class Opened:
     """A report in a browser page, with everything it complained about or asked for."""
 
-    def __init__(self, browser: Any, path: Path, **options: Any) -> None:
+    def __init__(self, browser: Any, path: Path, address: str = "", **options: Any) -> None:
         self.page = browser.new_page(viewport=LAPTOP, **options)
         self.complaints: list[str] = []
         self.requests: list[str] = []
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
         self.page.on("console", self.hear)
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self.page.on("request", lambda request: self.requests.append(request.url.split("#")[0]))
+        self.page.goto(path.as_uri() + address)
         self.page.wait_for_selector("#opscope[data-ready=true]", timeout=60_000)
 
     def hear(self, message: Any) -> None:
@@ -89,7 +91,7 @@ class Opened:
         span_ = self.state(f"Array.from(s.spans.label).indexOf({index})")
         box = self.page.locator("canvas.spans").bounding_box()
         start, end, depth = self.state(
-            f"[s.spans.start[{span_}], s.spans.end[{span_}], s.spans.depth[{span_}]]"
+            f"[s.spans.start[{span_}], s.spans.end[{span_}], s.spans.shown.depth[{span_}]]"
         )
         top = self.page.evaluate(f"opscope.app.timeline.layout.top(0, {depth})")
         low, high = self.view()
@@ -332,6 +334,53 @@ def test_steps_are_compared(opened, training):
     text = report.page.inner_text(".panel")
     assert "Step 1 was the slowest: 140 µs, 1.4 times the median" in text
     assert "backward: 40.0 µs more than usual" in text
+
+
+def test_python_calls_can_be_left_out_of_the_timeline(opened, training):
+    report = opened(training)
+    main, mm = (report.state(f"s.spans.labels.indexOf({name!r})") for name in (MAIN, "aten::mm"))
+    depth = "s.spans.shown.depth[Array.from(s.spans.label).indexOf({})]"
+    assert report.state(depth.format(mm)) == 3
+    report.state(f"s.goTo(Array.from(s.spans.label).indexOf({main}))")
+    report.page.keyboard.press("p")
+    report.settle()
+    assert not report.page.get_by_label("Python calls").is_checked()
+    assert report.state(depth.format(mm)) == 2
+    assert report.state("s.selected") == -1
+    # Whatever leads to a call of Python shows them again.
+    report.state(f"s.goTo(Array.from(s.spans.label).indexOf({main}))")
+    report.settle()
+    assert report.page.get_by_label("Python calls").is_checked()
+
+
+def test_the_address_leads_back_to_what_was_looked_at(opened, training):
+    report = opened(training)
+    report.state("s.selectRange({from: 5000, to: 60000})")
+    report.open_tab("memory")
+    report.page.wait_for_url(re.compile("range=5000-60000"))
+    again = opened(training, address=f"#{report.page.url.split('#')[1]}")
+    assert again.state("[s.range.from, s.range.to, s.tab]") == [5000, 60000, "memory"]
+    again.page.keyboard.press("Escape")
+    again.page.wait_for_url(re.compile(r"html(#tab=memory)?$"))
+
+
+def test_tables_and_tabs_work_without_a_mouse(opened, training):
+    report = opened(training)
+    report.page.locator("[data-tab=overview]").focus()
+    for _ in range(3):
+        report.page.keyboard.press("ArrowRight")
+    assert report.state("s.tab") == "operators"
+    assert report.page.evaluate("document.activeElement.dataset.tab") == "operators"
+    report.page.locator(".table-scroller").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp", "Enter"):
+        report.page.keyboard.press(key)
+    first = report.page.inner_text(".table-row.picked .cell-text")
+    assert report.state("s.search.text") == first == report.rows()[0]
+    before = report.page.locator("canvas.spans").bounding_box()["height"]
+    report.page.locator(".splitter").focus()
+    report.page.keyboard.press("ArrowDown")
+    report.settle()
+    assert report.page.locator("canvas.spans").bounding_box()["height"] > before
 
 
 def finding(**columns: Any) -> Findings:

@@ -17,6 +17,9 @@ import type { State } from "./state";
 import { Timeline } from "./view/timeline";
 import { Tooltip } from "./view/tooltip";
 
+const LEAST_PART = 120; // pixels of timeline and panel that stay in view
+const KEY_STEP = 40;
+
 interface Tab {
   id: string;
   title: string;
@@ -45,8 +48,11 @@ export class App {
     const splitter = element("div", {
       class: "splitter",
       role: "separator",
-      aria: { orientation: "horizontal" },
+      tabIndex: 0,
+      title: "Drag, or use the arrow keys, to give the timeline more or less room",
+      aria: { orientation: "horizontal", label: "Height of the timeline" },
     });
+    this.tabBar.addEventListener("keydown", (event) => this.tabKey(event));
     replace(root, this.header(), this.timeline.root, splitter, this.tabBar, this.panel);
     this.listenToSplitter(splitter);
     state.on(["tab", "theme"], () => this.showTab());
@@ -59,6 +65,7 @@ export class App {
       toggleHelp: () => this.help.toggle(),
       helpIsOpen: () => this.help.isOpen,
       toggleTheme: () => this.toggleTheme(),
+      togglePython: () => state.showPython(!state.pythonShown),
       openTab: (position) => this.tabs[position] && state.setTab(this.tabs[position].id),
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
@@ -184,6 +191,7 @@ export class App {
   }
 
   private showTab(): void {
+    const hadFocus = this.tabBar.contains(document.activeElement);
     replace(
       this.tabBar,
       ...this.tabs.map((tab) => {
@@ -193,6 +201,7 @@ export class App {
           {
             class: selected ? "tab on" : "tab",
             role: "tab",
+            tabIndex: selected ? 0 : -1,
             aria: { selected: String(selected) },
             data: { tab: tab.id },
             on: { click: () => this.state.setTab(tab.id) },
@@ -202,6 +211,7 @@ export class App {
         );
       }),
     );
+    if (hadFocus) this.tabBar.querySelector<HTMLElement>(".on")?.focus();
     const current = this.tabs.find((tab) => tab.id === this.state.tab) ?? this.tabs[0];
     this.panel.setAttribute("aria-label", current.title);
     replace(this.panel, current.make());
@@ -228,14 +238,35 @@ export class App {
   }
   private refreshing = false;
 
+  // Arrows move between panels, as in every list of tabs.
+  private tabKey(event: KeyboardEvent): void {
+    const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!move) return;
+    const now = this.tabs.findIndex((tab) => tab.id === this.state.tab);
+    this.state.setTab(this.tabs[(now + move + this.tabs.length) % this.tabs.length].id);
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private resizeTimeline(height: number): void {
+    const { top } = this.timeline.root.getBoundingClientRect();
+    const allowed = Math.min(Math.max(height, LEAST_PART), innerHeight - top - LEAST_PART);
+    this.timeline.root.style.flexBasis = `${allowed}px`;
+    this.timeline.schedule();
+  }
+
   private listenToSplitter(splitter: HTMLElement): void {
+    splitter.addEventListener("keydown", (event) => {
+      const move = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!move) return;
+      this.resizeTimeline(this.timeline.root.clientHeight + move * KEY_STEP);
+      event.preventDefault();
+      event.stopPropagation();
+    });
     splitter.addEventListener("pointerdown", (event) => {
       splitter.setPointerCapture(event.pointerId);
       const move = (moved: PointerEvent) => {
-        const top = this.timeline.root.getBoundingClientRect().top;
-        const height = Math.min(Math.max(moved.clientY - top, 120), innerHeight - top - 120);
-        this.timeline.root.style.flexBasis = `${height}px`;
-        this.timeline.schedule();
+        this.resizeTimeline(moved.clientY - this.timeline.root.getBoundingClientRect().top);
       };
       splitter.addEventListener("pointermove", move);
       splitter.addEventListener("pointerup", () => splitter.removeEventListener("pointermove", move), {

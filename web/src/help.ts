@@ -13,6 +13,7 @@ const KEYS: [string, string][] = [
   ["/", "search; /expression/ for a regular expression"],
   ["N   Shift + N", "next, previous match"],
   ["1 to 9", "panels"],
+  ["P", "show or hide calls of Python functions in the timeline"],
   ["T", "light or dark"],
   ["Esc", "clear selection and search"],
 ];

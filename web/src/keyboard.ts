@@ -10,6 +10,7 @@ export interface KeyActions {
   helpIsOpen: () => boolean;
   toggleTheme: () => void;
   openTab: (position: number) => void;
+  togglePython: () => void;
 }
 
 const MOVES: Record<string, (state: State, timeline: Timeline, amount: number) => void> = {
@@ -70,6 +71,7 @@ function press(
   else if (key === "/") actions.focusSearch();
   else if (key === "?") actions.toggleHelp();
   else if (key === "t") actions.toggleTheme();
+  else if (key === "p") actions.togglePython();
   else if (key === "n") actions.nextMatch(event.shiftKey ? -1 : 1);
   else if (key === "arrowup" || key === "arrowdown") timeline.scrollBy(key === "arrowup" ? -54 : 54);
   else if (key === "enter" || key === "f") focusSelection(state);
@@ -89,20 +91,17 @@ function focusSelection(state: State): void {
 // To the span around, the first one inside, or the neighbours on the same row.
 function walk(state: State, key: string): void {
   const { spans, selected } = state;
-  if (key === "arrowup") {
-    if (spans.parent[selected] >= 0) state.goTo(spans.parent[selected]);
+  const { shown } = spans;
+  if (key === "arrowup" || key === "arrowdown") {
+    const next = key === "arrowup" ? shown.parent(selected) : shown.firstInside(selected);
+    if (next >= 0) state.goTo(next);
     return;
   }
-  if (key === "arrowdown") {
-    const [first] = spans.children(selected);
-    if (first !== undefined) state.goTo(first);
-    return;
-  }
-  const row = spans.rows[spans.lineOf(selected)][spans.depth[selected]];
-  let position = spans.firstStartingAt(row, spans.start[selected], row.begin);
-  while (spans.order[position] !== selected) position++;
+  const row = shown.rows[spans.lineOf(selected)][shown.depth[selected]];
+  let position = shown.firstStartingAt(row, spans.start[selected], row.begin);
+  while (shown.order[position] !== selected) position++;
   position += key === "arrowright" ? 1 : -1;
-  if (position >= row.begin && position < row.end) state.goTo(spans.order[position]);
+  if (position >= row.begin && position < row.end) state.goTo(shown.order[position]);
 }
 
 function leaveOnEscape(event: KeyboardEvent, actions: KeyActions): void {

@@ -1,6 +1,7 @@
 // Starts the page: unpacks the data that is in it, then shows it.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import { goToAddress, keepAddress } from "./address";
 import { App } from "./app";
 import type { Report } from "./contract";
 import { Spans } from "./data/spans";
@@ -24,6 +25,8 @@ async function start(): Promise<void> {
     const columns = await unpackColumns(textOf("opscope-columns"), report.columns);
     const state = new State(report, new Spans(report.spans, columns));
     window.opscope = { state, app: new App(state, root) };
+    goToAddress(state, location.hash.slice(1));
+    keepAddress(state);
     root.dataset["ready"] = "true";
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

@@ -5,7 +5,9 @@ import { Search } from "./data/search";
 import type { TimeRange } from "./data/selection";
 import type { Spans } from "./data/spans";
 
-export type Change = "view" | "selection" | "search" | "tab" | "theme";
+const MOST_ROWS_AT_FIRST = 14; // deeper than that, calls of Python are only shown when asked for
+
+export type Change = "view" | "selection" | "search" | "tab" | "theme" | "rows";
 
 const SHORTEST_VIEW = 20; // nanoseconds across the window
 
@@ -29,6 +31,8 @@ export class State {
     this.view = this.wholeView();
     this.theme = currentTheme();
     this.colors = this.makeColors();
+    const deepest = Math.max(0, ...spans.all.rows.map((rows) => rows.length));
+    if (deepest > MOST_ROWS_AT_FIRST && spans.hasPython) spans.showPython(false);
   }
 
   on(changes: Change[], listener: () => void): void {
@@ -66,6 +70,11 @@ export class State {
     this.setView(whole.from, whole.to);
   }
 
+  get seesAll(): boolean {
+    const whole = this.wholeView();
+    return this.view.from === whole.from && this.view.to === whole.to;
+  }
+
   // Makes a stretch of time fill most of the window.
   focus(from: number, to: number): void {
     const margin = Math.max((to - from) * 0.15, SHORTEST_VIEW / 2);
@@ -73,6 +82,7 @@ export class State {
   }
 
   select(span: number): void {
+    if (span >= 0 && !this.spans.shown.has(span)) this.showPython(true);
     this.selected = span;
     this.range = null;
     this.tell("selection");
@@ -103,6 +113,18 @@ export class State {
     if (this.search?.text === text && !exact) return;
     this.search = text.trim() ? new Search(this.spans, text.trim(), exact) : null;
     this.tell("search");
+  }
+
+  // A selected call of Python stays selected only where it can be seen.
+  showPython(show: boolean): void {
+    if (!this.spans.hasPython || show === this.pythonShown) return;
+    this.spans.showPython(show);
+    if (this.selected >= 0 && !this.spans.shown.has(this.selected)) this.select(-1);
+    this.tell("rows");
+  }
+
+  get pythonShown(): boolean {
+    return this.spans.shown === this.spans.all;
   }
 
   setTab(tab: string): void {

@@ -29,7 +29,7 @@ function paint(
     theme: { muted: "muted", spanText: "black", dim: "grey" },
   } as unknown as State;
   const painter = new SpanPainter(state);
-  spans.rows[0].forEach((row, depth) => painter.addRow(row, depth * 18, from, perPixel, width));
+  spans.all.rows[0].forEach((row, depth) => painter.addRow(row, depth * 18, from, perPixel, width));
   let fillStyle = "";
   painter.flush({
     set fillStyle(value: string) {
@@ -87,7 +87,7 @@ describe("SpanPainter", () => {
     const rects = paint(spans, 0, perPixel, 300);
     for (let i = 0; i < spans.count; i++) {
       const x = spans.start[i] / perPixel;
-      const y = spans.depth[i] * 18;
+      const y = spans.all.depth[i] * 18;
       expect(rects.some((r) => r.y === y && r.x <= x + 1 && r.x + r.width >= x - 1)).toBe(true);
     }
   });

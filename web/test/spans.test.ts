@@ -17,7 +17,7 @@ describe("Spans", () => {
     expect([...spans.start]).toEqual([0, 10, 12, 40, 60, 5]);
     expect([...spans.end]).toEqual([100, 40, 13, 60, 60, 50]);
     expect([...spans.parent]).toEqual([-1, 0, 1, 0, 0, -1]);
-    expect([...spans.depth]).toEqual([0, 1, 2, 1, 1, 0]);
+    expect([...spans.all.depth]).toEqual([0, 1, 2, 1, 1, 0]);
     expect(spans.lineOf(4)).toBe(0);
     expect(spans.lineOf(5)).toBe(1);
   });
@@ -30,10 +30,10 @@ describe("Spans", () => {
   });
 
   it("finds what is visible in a row", () => {
-    const row = spans.rows[0][1];
+    const row = spans.all.rows[0][1];
     const names = (from: number, to: number) => {
-      const [first, last] = spans.visible(row, from, to);
-      return [...spans.order.slice(first, last)];
+      const [first, last] = spans.all.visible(row, from, to);
+      return [...spans.all.order.slice(first, last)];
     };
     expect(names(0, 1000)).toEqual([1, 3, 4]);
     expect(names(41, 50)).toEqual([3]);
@@ -42,11 +42,11 @@ describe("Spans", () => {
   });
 
   it("finds the span under a time, or one close to it", () => {
-    const row = spans.rows[0][1];
-    expect(spans.at(row, 20, 0)).toBe(1);
-    expect(spans.at(row, 62, 0)).toBe(-1);
-    expect(spans.at(row, 62, 3)).toBe(4);
-    expect(spans.at(row, 8, 3)).toBe(1);
+    const row = spans.all.rows[0][1];
+    expect(spans.all.at(row, 20, 0)).toBe(1);
+    expect(spans.all.at(row, 62, 0)).toBe(-1);
+    expect(spans.all.at(row, 62, 3)).toBe(4);
+    expect(spans.all.at(row, 8, 3)).toBe(1);
   });
 
   it("marks spans within others of the same name, however deep", () => {
@@ -108,26 +108,28 @@ describe("Spans", () => {
     const none = makeSpans([]);
     expect(none.count).toBe(0);
     expect(none.maxTime).toBe(0);
-    expect(none.rows).toEqual([[]]);
+    expect(none.all.rows).toEqual([[]]);
   });
 
   it.each([1, 2, 3, 4, 5])("agrees with a plain search on random spans (seed %i)", (seed) => {
     const described = nestedSpans(400, seed);
     const random = makeSpans(described);
     expect(random.count).toBe(described.length);
-    for (const rows of random.rows) {
+    for (const rows of random.all.rows) {
       for (const row of rows) {
         for (let i = row.begin + 1; i < row.end; i++) {
-          expect(random.start[random.order[i]]).toBeGreaterThanOrEqual(random.end[random.order[i - 1]]);
+          expect(random.start[random.all.order[i]]).toBeGreaterThanOrEqual(
+            random.end[random.all.order[i - 1]],
+          );
         }
         const [from, to] = [random.maxTime * 0.3, random.maxTime * 0.4];
-        const [first, last] = random.visible(row, from, to);
-        const expected = [...random.order.slice(row.begin, row.end)].filter(
+        const [first, last] = random.all.visible(row, from, to);
+        const expected = [...random.all.order.slice(row.begin, row.end)].filter(
           (s) => random.end[s] >= from && random.start[s] < to,
         );
-        expect([...random.order.slice(first, last)]).toEqual(expected);
+        expect([...random.all.order.slice(first, last)]).toEqual(expected);
         const total = expected.reduce((sum, s) => sum + random.duration(s), 0);
-        expect(random.covered[last] - random.covered[first]).toBe(total);
+        expect(random.all.covered[last] - random.all.covered[first]).toBe(total);
       }
     }
   });

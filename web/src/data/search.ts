@@ -10,7 +10,7 @@ export class Search {
   constructor(
     private readonly spans: Spans,
     readonly text: string,
-    exact = false,
+    readonly exact = false,
   ) {
     const test = exact ? (name: string) => name === text : matcher(text);
     this.matches = Uint8Array.from(spans.labels, (name) => (test(name) ? 1 : 0));

@@ -1,4 +1,5 @@
 // Statistics by name of what ran during a stretch of time.
+import type { Line } from "../contract";
 import type { Spans } from "./spans";
 
 export interface TimeRange {
@@ -17,36 +18,45 @@ export interface NameStatistics {
 
 export function statisticsOf(spans: Spans, range: TimeRange): NameStatistics[] {
   const byLabel: (NameStatistics | undefined)[] = new Array(spans.labels.length);
-  forEachTouching(spans, range, (span, inside) => {
+  forEachTouching(spans, range, (span, inside, line) => {
     const label = spans.label[span];
     const entry = (byLabel[label] ??= { label, calls: 0, total: 0, self: 0, longest: -1, longestSpan: -1 });
     entry.calls++;
-    entry.self += inside;
     if (!spans.insideItself[span]) entry.total += inside;
+    // Of a span that overlaps others of its thread, nobody knows what is its own.
+    if (overlaps(spans.lines[line])) return keepLongest(entry, span, spans.duration(span));
+    entry.self += inside;
     const parent = spans.parent[span];
     if (parent >= 0) byLabel[spans.label[parent]]!.self -= inside;
-    const duration = spans.duration(span);
-    if (duration > entry.longest) {
-      entry.longest = duration;
-      entry.longestSpan = span;
-    }
+    keepLongest(entry, span, spans.duration(span));
   });
   return byLabel.filter((entry) => entry !== undefined);
+}
+
+function overlaps(line: Line): boolean {
+  return line.lane > 0 && line.device < 0;
+}
+
+function keepLongest(entry: NameStatistics, span: number, duration: number): void {
+  if (duration <= entry.longest) return;
+  entry.longest = duration;
+  entry.longestSpan = span;
 }
 
 // Calls back for every span that touches the range with its time inside; parents before children.
 export function forEachTouching(
   spans: Spans,
   range: TimeRange,
-  callback: (span: number, inside: number) => void,
+  callback: (span: number, inside: number, line: number) => void,
 ): void {
-  for (const rows of spans.rows) {
-    for (const row of rows) {
-      const last = spans.firstStartingAt(row, range.to, row.begin);
-      for (let i = spans.firstEndingAfter(row, range.from); i < last; i++) {
-        const span = spans.order[i];
+  const { all } = spans;
+  for (let line = 0; line < all.rows.length; line++) {
+    for (const row of all.rows[line]) {
+      const last = all.firstStartingAt(row, range.to, row.begin);
+      for (let i = all.firstEndingAfter(row, range.from); i < last; i++) {
+        const span = all.order[i];
         const inside = Math.min(spans.end[span], range.to) - Math.max(spans.start[span], range.from);
-        callback(span, Math.max(inside, 0));
+        callback(span, Math.max(inside, 0), line);
       }
     }
   }

@@ -1,29 +1,21 @@
-// Every span of the trace in typed arrays, ordered by line and by start, with the rows they are
-// drawn on. Spans of one row never overlap, so whatever is visible is found by binary search.
-import type { Line, SpanSection } from "../contract";
+// Every span of the trace in typed arrays, ordered by line and by start.
+import { Kind, type Line, type SpanSection } from "../contract";
+import { SpanRows } from "./rows";
 import type { Columns } from "./unpack";
 
 const STEP = /^ProfilerStep#\d+$/;
-
-// One depth of one line: spans order[begin..end) in order of start.
-export interface Row {
-  begin: number;
-  end: number;
-}
 
 export class Spans {
   readonly count: number;
   readonly start: Float64Array;
   readonly end: Float64Array;
   readonly label: Int32Array;
-  readonly depth: Uint16Array;
   readonly parent: Int32Array; // the span around it on its line
   readonly insideItself: Uint8Array; // 1 for a span within another of the same name
   readonly lines: Line[];
   readonly lineStarts: number[];
-  readonly rows: Row[][]; // by line, by depth
-  readonly order: Int32Array; // spans row by row
-  readonly covered: Float64Array; // time in spans of `order` before each position; shape count + 1
+  readonly all: SpanRows;
+  shown: SpanRows; // `all`, or without Python's calls
   readonly labels: string[];
   readonly merged: Int32Array; // of a label: the one that stands for it where steps are one
   readonly kinds: number[];
@@ -55,19 +47,19 @@ export class Spans {
     this.end = new Float64Array(this.count);
     for (let i = 0; i < this.count; i++) this.end[i] = this.start[i] + columns.duration[i];
     this.maxTime = this.end.reduce((a, b) => Math.max(a, b), 0);
-    this.depth = new Uint16Array(this.count);
     this.parent = new Int32Array(this.count);
     this.insideItself = new Uint8Array(this.count);
-    const deepest = lines.map((_, line) => this.nest(lineStarts[line], lineStarts[line + 1]));
-    this.order = new Int32Array(this.count);
-    this.rows = lines.map((_, line) =>
-      this.sortIntoRows(lineStarts[line], lineStarts[line + 1], deepest[line]),
-    );
-    this.covered = new Float64Array(this.count + 1);
-    for (let i = 0; i < this.count; i++) {
-      const span = this.order[i];
-      this.covered[i + 1] = this.covered[i] + this.end[span] - this.start[span];
-    }
+    for (let line = 0; line < lines.length; line++) this.nest(lineStarts[line], lineStarts[line + 1]);
+    this.all = this.shown = new SpanRows(this);
+  }
+
+  get hasPython(): boolean {
+    return this.kinds.some(isPython);
+  }
+
+  // Calls of Python and C functions are most of the depth of a recording with stacks.
+  showPython(show: boolean): void {
+    this.shown = show ? this.all : new SpanRows(this, isPython);
   }
 
   duration(span: number): number {
@@ -107,10 +99,19 @@ export class Spans {
   children(span: number): number[] {
     const found: number[] = [];
     const last = this.lineStarts[this.lineOf(span) + 1];
-    for (let i = span + 1; i < last && this.depth[i] > this.depth[span]; i++) {
+    for (let i = span + 1; i < last && this.parent[i] >= span; i++) {
       if (this.parent[i] === span) found.push(i);
     }
     return found;
+  }
+
+  // The span itself or the nearest operator around it that has arrows: what autograd links is a
+  // node, and people point at what runs in it.
+  withArrows(span: number): number {
+    const kind = this.kind(span);
+    for (let above = span; above >= 0 && this.kind(above) === kind; above = this.parent[above])
+      if (this.arrowsFrom(above).length || this.arrowsTo(above).length) return above;
+    return span;
   }
 
   arrowsFrom(span: number): number[] {
@@ -132,89 +133,27 @@ export class Spans {
     return this.arrowsByTarget.get(span) ?? [];
   }
 
-  // Positions in `order` of the spans of a row that touch [from, to].
-  visible(row: Row, from: number, to: number): [number, number] {
-    return [this.firstEndingAfter(row, from), this.firstStartingAt(row, to, row.begin)];
-  }
-
-  firstEndingAfter(row: Row, time: number): number {
-    let low = row.begin;
-    let high = row.end;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.end[this.order[middle]] < time) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-
-  // The first position from `low` on whose span starts at `time` or later. Looks nearby first:
-  // drawing asks for one pixel after the other.
-  firstStartingAt(row: Row, time: number, low: number): number {
-    let step = 1;
-    let high = low;
-    while (high < row.end && this.start[this.order[high]] < time) {
-      low = high + 1;
-      high += step;
-      step *= 2;
-    }
-    if (high > row.end) high = row.end;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.start[this.order[middle]] < time) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-
-  // The span of a row at a time, or the nearest one within `slack`; -1 for none.
-  at(row: Row, time: number, slack: number): number {
-    const position = this.firstEndingAfter(row, time);
-    const next = position < row.end ? this.order[position] : -1;
-    if (next >= 0 && this.start[next] <= time) return next;
-    const previous = position > row.begin ? this.order[position - 1] : -1;
-    const after = next >= 0 ? this.start[next] - time : Infinity;
-    const before = previous >= 0 ? time - this.end[previous] : Infinity;
-    if (Math.min(after, before) > slack) return -1;
-    return after < before ? next : previous;
-  }
-
-  // Depths and parents of one line, by the rule its spans were placed by. Returns its row count.
-  private nest(first: number, last: number): number {
-    const { start, end, depth, parent, label } = this;
+  // Parents of one line, by the rule its spans were placed by.
+  private nest(first: number, last: number): void {
+    const { start, end, parent, label } = this;
     const open: number[] = [];
     const openOfLabel = new Map<number, number>();
-    let deepest = 0;
     for (let i = first; i < last; i++) {
       while (open.length && end[open[open.length - 1]] <= start[i]) {
         const closed = label[open.pop()!];
         openOfLabel.set(closed, openOfLabel.get(closed)! - 1);
       }
       parent[i] = open.length ? open[open.length - 1] : -1;
-      depth[i] = Math.min(open.length, 0xffff);
       const around = openOfLabel.get(label[i]) ?? 0;
       this.insideItself[i] = around > 0 ? 1 : 0;
       openOfLabel.set(label[i], around + 1);
       open.push(i);
-      if (open.length > deepest) deepest = open.length;
     }
-    return deepest;
   }
+}
 
-  // A counting sort by depth keeps the order of start within a row.
-  private sortIntoRows(first: number, last: number, deepest: number): Row[] {
-    const counts = new Int32Array(deepest);
-    for (let i = first; i < last; i++) counts[this.depth[i]]++;
-    const rows: Row[] = [];
-    let begin = first;
-    for (const count of counts) {
-      rows.push({ begin, end: begin + count });
-      begin += count;
-    }
-    const next = Int32Array.from(rows, (row) => row.begin);
-    for (let i = first; i < last; i++) this.order[next[this.depth[i]]++] = i;
-    return rows;
-  }
+function isPython(kind: number): boolean {
+  return kind === Kind.pythonCall || kind === Kind.cCall;
 }
 
 function absoluteTimes(differences: Float64Array, lineStarts: number[]): Float64Array {

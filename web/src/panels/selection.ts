@@ -47,6 +47,12 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
     sortBy: "self",
     placeholder: "Filter names",
     note: `${what} · ${formatCount(calls)} spans`,
+    extras: state.range
+      ? [
+          button("Zoom to it", () => state.focus(range.from, range.to)),
+          button("Clear", () => state.selectRange(null)),
+        ]
+      : [],
     onPick: (row) => state.setSearch(spans.labels[statistics[row].label], true),
     columns: [
       {
@@ -124,6 +130,8 @@ function spanPanel(state: State, span: number): HTMLElement {
   ];
   if (parent >= 0)
     facts.push(["Share of parent", formatShare(duration / Math.max(spans.duration(parent), 1))]);
+  const caller = callerOf(state, span);
+  if (caller) facts.push(["Called in", caller]);
   if (spans.inputsOf(span)) facts.push(["Input shapes", spans.inputsOf(span)]);
   return element(
     "div",
@@ -149,6 +157,23 @@ function spanPanel(state: State, span: number): HTMLElement {
   );
 }
 
+// The innermost function of the program around it. What a backward pass runs, or a device, was
+// called where what led to it was.
+function callerOf(state: State, span: number, most = 4): string {
+  const { spans } = state;
+  for (let above = span; above >= 0; above = spans.parent[above]) {
+    if (above !== span && isOfProgram(spans.name(above), spans.kind(above))) return spans.name(above);
+    const [cause] = spans.arrowsTo(above);
+    const caller = cause !== undefined && most ? callerOf(state, cause, most - 1) : "";
+    if (caller) return caller;
+  }
+  return "";
+}
+
+function isOfProgram(name: string, kind: number): boolean {
+  return kind === Kind.pythonCall && !/^torch\/|\/torch\/|site-packages|^<|opscope\(/.test(name);
+}
+
 function around(state: State, span: number): HTMLElement[] {
   const { spans } = state;
   const parents: number[] = [];
@@ -156,8 +181,8 @@ function around(state: State, span: number): HTMLElement[] {
     parents.push(above);
   const lists = [
     list(state, "Inside", parents),
-    list(state, "Leads to", spans.arrowsFrom(span)),
-    list(state, "Caused by", spans.arrowsTo(span)),
+    list(state, "Leads to", spans.arrowsFrom(spans.withArrows(span))),
+    list(state, "Caused by", spans.arrowsTo(spans.withArrows(span))),
   ];
   return lists.filter((part) => part !== null);
 }

@@ -28,9 +28,15 @@ export class LineLayout {
       top: 0,
       height: 0,
       rows: 0,
-      folded: position > 0 && spans.rows[line].length > MOST_ROWS_AT_FIRST,
-      foldable: spans.rows[line].length > 1,
+      folded: position > 0 && spans.shown.rows[line].length > MOST_ROWS_AT_FIRST,
+      foldable: spans.shown.rows[line].length > 1,
     }));
+    this.place();
+  }
+
+  // After other kinds of spans are shown.
+  refresh(): void {
+    for (const placed of this.lines) placed.foldable = this.spans.shown.rows[placed.line].length > 1;
     this.place();
   }
 
@@ -66,11 +72,11 @@ export class LineLayout {
   private place(): void {
     let top = LINE_PADDING;
     for (const placed of this.lines) {
-      const all = this.spans.rows[placed.line].length;
+      const all = this.spans.shown.rows[placed.line].length;
       placed.rows = placed.folded ? Math.min(all, 3) : all;
       placed.top = top;
-      placed.height = Math.max(placed.rows, 1) * ROW_HEIGHT;
-      top += placed.height + LINE_PADDING;
+      placed.height = placed.rows * ROW_HEIGHT;
+      if (placed.rows) top += placed.height + LINE_PADDING;
     }
     this.height = top;
   }
@@ -78,12 +84,11 @@ export class LineLayout {
 
 // Busiest thread first, each followed by its lanes; then streams, device by device.
 function lineOrder(spans: Spans): number[] {
-  const numbers = spans.lines.map((_, i) => i).filter((i) => spans.rows[i].length > 0);
+  const numbers = spans.lines.map((_, i) => i).filter((i) => spans.all.rows[i].length > 0);
   const threads = spans.lines.filter((line) => line.device < 0).length;
   const homeOf = (i: number) => spans.lines[i].home + (spans.lines[i].device < 0 ? 0 : threads);
-  const busy = spans.rows.map((rows) =>
-    rows.length ? spans.covered[rows[0].end] - spans.covered[rows[0].begin] : 0,
-  );
+  const { rows: allRows, covered } = spans.all;
+  const busy = allRows.map((rows) => (rows.length ? covered[rows[0].end] - covered[rows[0].begin] : 0));
   return numbers.sort((a, b) => {
     const [lineA, lineB] = [spans.lines[a], spans.lines[b]];
     if (lineA.device !== lineB.device) return lineA.device - lineB.device;

@@ -1,6 +1,6 @@
 // The whole recording in a strip: how busy every thread was, and which part the window shows.
 import { element, fitCanvas } from "../dom";
-import type { Row } from "../data/spans";
+import type { Row } from "../data/rows";
 import type { State } from "../state";
 import type { LineLayout } from "./lines";
 
@@ -22,7 +22,7 @@ export class Minimap {
   ) {
     this.root.append(this.canvas);
     this.listen();
-    state.on(["theme"], () => (this.dirty = true));
+    state.on(["theme", "rows"], () => (this.dirty = true));
   }
 
   draw(width: number): void {
@@ -61,11 +61,11 @@ export class Minimap {
     const perPixel = duration / this.width;
     rows.forEach((row, i) => {
       for (let x = 0; x < this.width; x++) {
-        const [first, last] = spans.visible(row, x * perPixel, (x + 1) * perPixel);
+        const [first, last] = spans.shown.visible(row, x * perPixel, (x + 1) * perPixel);
         if (first >= last) continue;
-        const inside = Math.min(1, (spans.covered[last] - spans.covered[first]) / perPixel);
+        const inside = Math.min(1, (spans.shown.covered[last] - spans.shown.covered[first]) / perPixel);
         context.globalAlpha = 0.35 + 0.65 * inside;
-        context.fillStyle = colors.of(spans.label[spans.order[(first + last) >> 1]]);
+        context.fillStyle = colors.of(spans.label[spans.shown.order[(first + last) >> 1]]);
         context.fillRect(x, 2 + i * height, 1, height);
       }
     });
@@ -75,7 +75,7 @@ export class Minimap {
   // The top of every line, the busiest first.
   private shownRows(): Row[] {
     const { spans } = this.state;
-    const lines = this.layout.lines.map(({ line }) => spans.rows[line]);
+    const lines = this.layout.lines.map(({ line }) => spans.shown.rows[line]);
     const each = Math.max(3, Math.floor(MOST_ROWS / Math.max(lines.length, 1)));
     return lines.flatMap((rows, i) => rows.slice(0, i === 0 ? Math.max(each, 14) : each)).slice(0, MOST_ROWS);
   }

@@ -4,7 +4,7 @@
 // the next pixel, and a running sum says how much of this one is covered. So the cost of a row is
 // bounded by its pixels, not by its spans.
 import type { State } from "../state";
-import type { Row } from "../data/spans";
+import type { Row, SpanRows } from "../data/rows";
 import { visible } from "../dom";
 import { ROW_HEIGHT } from "./lines";
 
@@ -19,6 +19,7 @@ export class SpanPainter {
   private readonly widths = new Map<number, number>(); // of labels, in pixels
   private matchesBefore: Int32Array | null = null; // spans of `order` before each position that match
   private searched: State["search"] = null;
+  private rows: SpanRows | null = null; // that matchesBefore is of
 
   constructor(private readonly state: State) {}
 
@@ -27,10 +28,10 @@ export class SpanPainter {
     const { spans, colors } = this.state;
     this.prepareSearch();
     const to = from + width * perPixel;
-    const [first, last] = spans.visible(row, from, to);
+    const [first, last] = spans.shown.visible(row, from, to);
     let i = first;
     while (i < last) {
-      const span = spans.order[i];
+      const span = spans.shown.order[i];
       const start = spans.start[span];
       const pixels = (spans.end[span] - start) / perPixel;
       if (pixels >= NARROW) {
@@ -44,10 +45,10 @@ export class SpanPainter {
         continue;
       }
       const pixel = Math.floor(start / perPixel);
-      let next = Math.min(spans.firstStartingAt(row, (pixel + 1) * perPixel, i + 1), last);
+      let next = Math.min(spans.shown.firstStartingAt(row, (pixel + 1) * perPixel, i + 1), last);
       // Only the last of those that start in this pixel can be wide; it is drawn as itself.
-      if (next - 1 > i && spans.duration(spans.order[next - 1]) / perPixel >= NARROW) next--;
-      const share = (spans.covered[next] - spans.covered[i]) / perPixel;
+      if (next - 1 > i && spans.duration(spans.shown.order[next - 1]) / perPixel >= NARROW) next--;
+      const share = (spans.shown.covered[next] - spans.shown.covered[i]) / perPixel;
       const color = this.isMuted(i, next) ? -1 : colors.indexOfLabel[spans.label[span]];
       const shade = Math.min(SHADES - 1, 1 + Math.floor(share * (SHADES - 1)));
       this.add(color, shade, pixel - from / perPixel, y, 1);
@@ -104,12 +105,13 @@ export class SpanPainter {
 
   private prepareSearch(): void {
     const { search, spans } = this.state;
-    if (search === this.searched) return;
+    if (search === this.searched && spans.shown === this.rows) return;
     this.searched = search;
-    this.matchesBefore = search && new Int32Array(spans.count + 1);
+    this.rows = spans.shown;
+    this.matchesBefore = search && new Int32Array(spans.shown.count + 1);
     if (!search || !this.matchesBefore) return;
-    for (let i = 0; i < spans.count; i++) {
-      this.matchesBefore[i + 1] = this.matchesBefore[i] + (search.has(spans.order[i]) ? 1 : 0);
+    for (let i = 0; i < spans.shown.count; i++) {
+      this.matchesBefore[i + 1] = this.matchesBefore[i] + (search.has(spans.shown.order[i]) ? 1 : 0);
     }
   }
 }

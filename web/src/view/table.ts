@@ -34,7 +34,7 @@ export class Table {
   readonly root = element("div", { class: "table-panel" });
   private readonly head = element("div", { class: "table-head", role: "row" });
   private readonly body = element("div", { class: "table-rows" });
-  private readonly scroller = element("div", { class: "table-scroller", role: "table" });
+  private readonly scroller = element("div", { class: "table-scroller", role: "table", tabIndex: 0 });
   private readonly count = element("span", { class: "table-count", aria: { live: "polite" } });
   private readonly filter: HTMLInputElement;
   private sortBy: string;
@@ -61,6 +61,7 @@ export class Table {
     this.scroller.append(this.head, this.body);
     this.scroller.style.setProperty("--columns", options.columns.map((c) => c.width).join(" "));
     this.scroller.addEventListener("scroll", () => this.renderRows());
+    this.scroller.addEventListener("keydown", (event) => this.pressed(event));
     new ResizeObserver(() => this.renderRows()).observe(this.scroller);
     this.refresh();
   }
@@ -139,11 +140,42 @@ export class Table {
     replace(this.body, ...(rows.length || this.options.rows === 0 ? rows : [empty]));
   }
 
+  // Arrows choose a row, Enter does what a click does.
+  private pressed(event: KeyboardEvent): void {
+    const { onPick } = this.options;
+    if (event.target !== this.scroller || !this.shown.length) return;
+    const now = this.shown.indexOf(this.picked);
+    const page = Math.max(1, Math.floor(this.scroller.clientHeight / ROW_HEIGHT) - 2);
+    const moves: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page };
+    const move = moves[event.key];
+    if (move !== undefined) {
+      const next = Math.min(Math.max(now + move, 0), this.shown.length - 1);
+      this.picked = this.shown[next];
+      this.reveal(next);
+      this.renderRows();
+    } else if (event.key === "Enter" && now >= 0) {
+      onPick?.(this.picked);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private reveal(position: number): void {
+    const { scrollTop, clientHeight } = this.scroller;
+    const top = position * ROW_HEIGHT;
+    const below = top + 2 * ROW_HEIGHT - clientHeight; // the head stays in view
+    if (top < scrollTop) this.scroller.scrollTop = top;
+    else if (below > scrollTop) this.scroller.scrollTop = below;
+  }
+
   private renderRow(row: number, position: number): HTMLElement {
     const cells = this.options.columns.map((column) => renderCell(column, row));
     const node = element("div", { class: "table-row", role: "row", data: { row: String(row) } }, ...cells);
     node.style.top = `${position * ROW_HEIGHT}px`;
-    if (row === this.picked) node.classList.add("picked");
+    if (row === this.picked) {
+      node.classList.add("picked");
+      node.setAttribute("aria-selected", "true");
+    }
     const { onPick } = this.options;
     if (onPick) {
       node.classList.add("pickable");

@@ -21,7 +21,7 @@ export class Timeline {
   pointerTime: number | null = null; // under the pointer, where it is over the lines
   private readonly minimap: Minimap;
   private readonly memory: MemoryStrip;
-  private readonly corner = element("div", { class: "corner", title: "Time across the window" });
+  private readonly across = element("span", { title: "Time across the window" });
   private readonly ruler = element("canvas", { class: "ruler" });
   private readonly canvas = element("canvas", { class: "spans", tabIndex: -1 });
   private readonly names = element("div", { class: "names" });
@@ -44,7 +44,7 @@ export class Timeline {
     this.scroller.append(this.content);
     this.memory = new MemoryStrip(state);
     this.root.append(
-      element("div", { class: "axis" }, this.corner, this.minimap.root, this.ruler),
+      element("div", { class: "axis" }, this.corner(), this.minimap.root, this.ruler),
       this.scroller,
       this.memory.root,
     );
@@ -52,8 +52,19 @@ export class Timeline {
     this.shrinkToFit();
     this.listen();
     state.on(["view", "selection", "search", "theme"], () => this.schedule());
+    state.on(["rows"], () => this.rowsChanged());
     state.on(["selection"], () => this.revealSelected());
     new ResizeObserver(() => this.schedule()).observe(this.scroller);
+  }
+
+  private corner(): HTMLElement {
+    const { state } = this;
+    const box = element("input", { type: "checkbox", checked: state.pythonShown });
+    box.addEventListener("change", () => state.showPython(box.checked));
+    state.on(["rows"], () => (box.checked = state.pythonShown));
+    const title = "Show calls of Python functions in the timeline (P)";
+    const choice = element("label", { class: "toggle", title }, box, "Python calls");
+    return element("div", { class: "corner" }, state.spans.hasPython ? choice : null, this.across);
   }
 
   schedule(): void {
@@ -71,7 +82,7 @@ export class Timeline {
     this.minimap.draw(this.width);
     const { view, theme } = this.state;
     const perPixel = (view.to - view.from) / this.width;
-    this.corner.textContent = formatTime(view.to - view.from);
+    this.across.textContent = formatTime(view.to - view.from);
     const ruler = fitCanvas(this.ruler, this.width, RULER_HEIGHT);
     drawRuler(ruler, view.from, perPixel, this.width, RULER_HEIGHT, { text: theme.dim, line: theme.line });
     const context = fitCanvas(this.canvas, this.width, this.height);
@@ -93,7 +104,8 @@ export class Timeline {
       const x = Math.round((start - view.from) / perPixel);
       if (x >= 0 && x <= this.width) context.fillRect(x, 0, 1, this.height);
     }
-    for (const { top, height } of this.layout.lines) {
+    for (const { top, height, rows } of this.layout.lines) {
+      if (!rows) continue;
       const y = top + height + 3 - this.scroller.scrollTop;
       if (y > 0 && y < this.height) context.fillRect(0, y, this.width, 1);
     }
@@ -106,7 +118,7 @@ export class Timeline {
       for (let depth = 0; depth < placed.rows; depth++) {
         const y = placed.top + depth * ROW_HEIGHT - scroll;
         if (y + ROW_HEIGHT < 0 || y > this.height) continue;
-        this.painter.addRow(spans.rows[placed.line][depth], y, view.from, perPixel, this.width);
+        this.painter.addRow(spans.shown.rows[placed.line][depth], y, view.from, perPixel, this.width);
       }
     }
     this.painter.flush(context);
@@ -128,8 +140,9 @@ export class Timeline {
   private drawArrows(context: CanvasRenderingContext2D, perPixel: number): void {
     const { spans, selected } = this.state;
     if (selected < 0) return;
-    for (const target of spans.arrowsFrom(selected)) this.drawArrow(context, selected, target, perPixel);
-    for (const source of spans.arrowsTo(selected)) this.drawArrow(context, source, selected, perPixel);
+    const end = spans.withArrows(selected);
+    for (const target of spans.arrowsFrom(end)) this.drawArrow(context, end, target, perPixel);
+    for (const source of spans.arrowsTo(end)) this.drawArrow(context, source, end, perPixel);
   }
 
   private drawArrow(
@@ -158,7 +171,7 @@ export class Timeline {
 
   private middle(span: number): number {
     const { spans } = this.state;
-    const top = this.layout.top(spans.lineOf(span), spans.depth[span]);
+    const top = this.layout.top(spans.lineOf(span), spans.shown.depth[span]);
     return top + ROW_HEIGHT / 2 - this.scroller.scrollTop;
   }
 
@@ -173,14 +186,15 @@ export class Timeline {
     const { spans, view } = this.state;
     const x = Math.max((spans.start[span] - view.from) / perPixel, -5);
     const right = Math.min((spans.end[span] - view.from) / perPixel, this.width + 5);
-    const y = this.layout.top(spans.lineOf(span), spans.depth[span]) - this.scroller.scrollTop;
+    const y = this.layout.top(spans.lineOf(span), spans.shown.depth[span]) - this.scroller.scrollTop;
     context.strokeStyle = color;
     context.lineWidth = thickness;
     context.strokeRect(x, y - 0.5, Math.max(right - x, 2), ROW_HEIGHT);
   }
 
   private placeNames(): void {
-    replace(this.names, ...this.layout.lines.map((placed) => this.nameOf(placed)));
+    const shown = this.layout.lines.filter((placed) => placed.rows > 0);
+    replace(this.names, ...shown.map((placed) => this.nameOf(placed)));
     this.content.style.height = `${this.layout.height}px`;
   }
 
@@ -188,6 +202,13 @@ export class Timeline {
   private shrinkToFit(): void {
     const height = AXIS_HEIGHT + this.layout.height + this.memory.height + 8;
     this.root.style.flexBasis = `min(44%, ${Math.max(height, LEAST_HEIGHT)}px)`;
+  }
+
+  private rowsChanged(): void {
+    this.layout.refresh();
+    this.placeNames();
+    this.shrinkToFit();
+    this.schedule();
   }
 
   private nameOf(placed: PlacedLine): HTMLElement {
@@ -210,16 +231,19 @@ export class Timeline {
           ...text,
         )
       : element("div", { class: "name", title }, element("span", { class: "fold" }), ...text);
-    name.style.top = `${placed.top}px`;
-    return name;
+    // As high as its line, so that the text can stay in view while the line scrolls by.
+    const holder = element("div", { class: "name-holder" }, name);
+    holder.style.top = `${placed.top}px`;
+    holder.style.height = `${placed.height}px`;
+    return holder;
   }
 
   private revealSelected(): void {
     const { spans, selected } = this.state;
     if (selected < 0) return;
     const line = spans.lineOf(selected);
-    if (this.layout.reveal(line, spans.depth[selected])) this.placeNames();
-    const top = this.layout.top(line, spans.depth[selected]);
+    if (this.layout.reveal(line, spans.shown.depth[selected])) this.placeNames();
+    const top = this.layout.top(line, spans.shown.depth[selected]);
     const { scrollTop, clientHeight } = this.scroller;
     if (top < scrollTop || top + ROW_HEIGHT > scrollTop + clientHeight) {
       this.scroller.scrollTop = top - clientHeight / 2;
@@ -242,7 +266,7 @@ export class Timeline {
     if (!found) return -1;
     const { view, spans } = this.state;
     const slack = ((view.to - view.from) / this.width) * CLICK_SLACK;
-    return spans.at(spans.rows[found.placed.line][found.depth], this.timeAt(event), slack);
+    return spans.shown.at(spans.shown.rows[found.placed.line][found.depth], this.timeAt(event), slack);
   }
 
   private listen(): void {

@@ -1,0 +1,54 @@
+// What is looked at, in the page's address: a link to it, or a reload, shows the same again.
+import type { State } from "./state";
+
+const QUIET_MS = 250; // browsers refuse addresses that change with every frame
+
+export function addressOf(state: State): string {
+  const parts = new URLSearchParams();
+  const { view, range, selected, search, tab } = state;
+  if (tab !== "overview" || range || selected >= 0) parts.set("tab", tab);
+  if (!state.seesAll) parts.set("view", times(view.from, view.to));
+  if (range) parts.set("range", times(range.from, range.to));
+  if (selected >= 0) parts.set("span", String(selected));
+  if (search) parts.set(search.exact ? "name" : "search", search.text);
+  return parts.toString();
+}
+
+export function goToAddress(state: State, address: string): void {
+  const parts = new URLSearchParams(address);
+  const [name, text] = [parts.get("name"), parts.get("search")];
+  if (name || text) state.setSearch(name ?? text ?? "", name !== null);
+  const range = readTimes(parts.get("range"));
+  if (range) state.selectRange({ from: range[0], to: Math.min(range[1], state.duration) });
+  const span = Number(parts.get("span") ?? -1);
+  if (Number.isInteger(span) && span >= 0 && span < state.spans.count) state.goTo(span);
+  const view = readTimes(parts.get("view"));
+  if (view) state.setView(...view);
+  const tab = parts.get("tab");
+  if (tab) state.setTab(tab);
+}
+
+export function keepAddress(state: State): void {
+  let timer = 0;
+  const write = () => {
+    const address = addressOf(state);
+    history.replaceState(null, "", address ? `#${address}` : location.pathname + location.search);
+  };
+  state.on(["view", "selection", "search", "tab"], () => {
+    clearTimeout(timer);
+    timer = window.setTimeout(write, QUIET_MS);
+  });
+  window.addEventListener("hashchange", () => goToAddress(state, location.hash.slice(1)));
+}
+
+function times(from: number, to: number): string {
+  return `${Math.round(from)}-${Math.round(to)}`;
+}
+
+// Of "from-to", where "from" may be negative: what is before the recording.
+function readTimes(text: string | null): [number, number] | null {
+  const found = /^(-?\d+)-(\d+)$/.exec(text ?? "");
+  if (!found) return null;
+  const [from, to] = [Number(found[1]), Number(found[2])];
+  return from < to ? [from, to] : null;
+}
