@@ -134,6 +134,7 @@ def recording_options(settings: profile, all_threads: bool) -> RecordingOptions:
         all_threads=all_threads,
         gpu=records_cuda(settings.activities) and of_devices != frozenset(),
         gpu_sync=bool(experimental.get("enable_cuda_sync_events")),
+        cuda_events=settings.cuda_events,
     )
 
 

@@ -24,6 +24,7 @@ class RecordingOptions:
         process_ids: give spans the ids that they have in every other recording that is under way.
         gpu: what CUDA devices do, and the calls of their runtime.
         gpu_sync: with it, which call recorded the CUDA event that a wait is for.
+        cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
     """
 
     operators: bool = True
@@ -40,6 +41,7 @@ class RecordingOptions:
     process_ids: bool = False
     gpu: bool = False
     gpu_sync: bool = False
+    cuda_events: bool = False
 
     _NATIVE = {
         "operators": "OPERATORS",

@@ -69,6 +69,8 @@ class profile:
         all_threads: record every thread of the process, not only the one that starts.
         record_outputs: results of operators and overload names too, all that an execution trace
             needs; implies ``record_shapes``.
+        cuda_events: where CUPTI cannot be used, time annotations with CUDA events instead; such
+            spans say so in their names, because they are not the times of kernels.
 
     Raises:
         UsageError: an option or activity makes no sense.
@@ -93,10 +95,12 @@ class profile:
         post_processing_timeout_s: float | None = None,
         all_threads: bool = True,
         record_outputs: bool = False,
+        cuda_events: bool = False,
     ) -> None:
         self.activities, self.activity_filters = parse_activities(activities, use_cuda)
         self.record_shapes = record_shapes or record_outputs
         self.record_outputs = record_outputs
+        self.cuda_events = cuda_events
         self.profile_memory = profile_memory
         self.with_stack = with_stack
         self.with_flops = with_flops

@@ -12,9 +12,12 @@ def describe_devices(trace: Trace) -> list[str]:
 
     Empty without device activity, unless it was asked for and could not be had.
     """
+    about = trace.metadata.get("gpu", {})
+    timed = f"; timed instead: {about['timing']}, not kernels" if about.get("timing") else ""
+    if about.get("unavailable"):
+        return [f"no device activity: {about['unavailable']}{timed}"]
     if not len(trace.table("gpu")):
-        unavailable = trace.metadata.get("gpu", {}).get("unavailable")
-        return [f"no device activity: {unavailable}"] if unavailable else []
+        return []
     lines = [check_device_rules(trace).describe()]
     graphs = attribute_graphs(trace)
     return [*lines, graphs.describe()] if graphs.kernels else lines

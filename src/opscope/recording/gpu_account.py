@@ -13,7 +13,11 @@ Row = tuple[str, str, float]
 def gpu_ledger(decoded: dict[str, Any], tables: dict[str, Any]) -> list[Row]:
     """Rows of the ledger: delivered, shown, and lost for which reason."""
     if decoded.get("gpu_refused"):
-        return [("gpu", "not recorded: CUPTI cannot be used", 1.0)]
+        timed = decoded.get("gpu_timed", {})
+        return [
+            ("gpu", "not recorded: CUPTI cannot be used", 1.0),
+            *(("gpu", what, value) for what, value in timed.items()),
+        ]
     if "gpu_counts" not in decoded:
         return []
     counts, gpu = decoded["gpu_counts"], tables["gpu"]
@@ -40,7 +44,8 @@ def gpu_ledger(decoded: dict[str, Any], tables: dict[str, Any]) -> list[Row]:
 def gpu_metadata(decoded: dict[str, Any]) -> dict[str, Any]:
     """What was used to collect, or why nothing was, and the devices."""
     if decoded.get("gpu_refused"):
-        return {"gpu": {"unavailable": decoded["gpu_refused"]}}
+        timing = {"timing": "CUDA events around annotations"} if "gpu_timed" in decoded else {}
+        return {"gpu": {"unavailable": decoded["gpu_refused"], **timing}}
     if "gpu_source" not in decoded:
         return {}
     source = decoded["gpu_source"]

@@ -24,10 +24,13 @@ _TOOLS = {
 """Tools that load a library into the programs they look at, by how its name begins."""
 
 
-def begin_gpu() -> str:
+def begin_gpu(times_annotations: bool = False) -> str:
     """Start collecting for the window just opened; why that is impossible, or an empty string.
 
     Recording goes on without the device then, and the program's user is told once.
+
+    Args:
+        times_annotations: CUDA events are used instead.
     """
     set_up_gpu()
     tool = tool_around()
@@ -37,7 +40,8 @@ def begin_gpu() -> str:
     if refused and refused not in _reported:
         _reported.add(refused)
         print(
-            f"opscope: GPU activity is not recorded: {refused}. Everything on the CPU is. Set "
+            f"opscope: GPU activity is not recorded: {refused}. Everything on the CPU is"
+            f"{', and annotations are timed by CUDA events' if times_annotations else ''}. Set "
             "OPSCOPE_CUPTI to the path of libcupti.so if it is in an unusual place.",
             file=sys.stderr,
         )

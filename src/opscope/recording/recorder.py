@@ -17,6 +17,7 @@ from opscope.options import RecordingOptions
 from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.event_timing import EventTiming
 from opscope.recording.garbage import watch_gc
 from opscope.recording.gpu_collecting import begin_gpu, end_gpu, wait_for_devices
 from opscope.recording.gpu_events import merge_gpu
@@ -164,6 +165,8 @@ class Recording:
                 decoded["gpu_refused"] = self._window.gpu_refused
                 if "gpu" in decoded:
                     merge_gpu(decoded)
+                if self._window.timing is not None:
+                    self._window.timing.add_to(decoded)
                 events = decoded["events"]
                 if self._first_id != 1 and "record_function_id" not in events:
                     first, count = self._first_id, len(events["start_ns"])
@@ -194,7 +197,10 @@ class _Window:
         self.is_open = True
         self._process = os.getpid()
         self._has_gpu = options.gpu
-        self.gpu_refused = begin_gpu() if options.gpu else ""
+        times = options.cuda_events or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
+        self.gpu_refused = begin_gpu(times) if options.gpu else ""
+        timing = EventTiming() if self.gpu_refused and times else None
+        self.timing = timing if timing is not None and timing.begin() else None
         self._watches_gc = options.gc_pauses
         if self._watches_gc:
             watch_gc(+1)
@@ -205,6 +211,8 @@ class _Window:
             return
         self.is_open = False
         _native.close_window(self.id)
+        if self.timing is not None:
+            self.timing.end()
         if self._has_gpu:
             end_gpu()
         if self._watches_gc and os.getpid() == self._process:  # a child counts from 0
