@@ -155,19 +155,21 @@ int64_t number_allocations(std::vector<Sighting>& sightings) {
 }
 
 // The set element each sighting of a tensor belongs to: its allocation or, for a tensor without
-// storage (sparse, or emptied by set_()), one of its own, so that such tensors are not all the same.
+// storage (sparse, empty, or emptied by set_()), one of its own, so that such tensors are not all the
+// same. From 1, in order of what was seen first.
 std::vector<int64_t> elements_of(const std::vector<Sighting>& sightings, int64_t allocations,
                                  int64_t* count) {
   std::vector<int64_t> elements(sightings.size());
+  std::vector<int64_t> of_allocation(static_cast<size_t>(allocations), kNone);
   NumberMap without_storage(64);
-  *count = allocations;
+  *count = 1;
   for (size_t i = 0; i < sightings.size(); ++i) {
     const Sighting& sighting = sightings[i];
-    elements[i] = *sighting.allocation_id;
-    if (sighting.impl == 0 || sighting.storage != 0) continue;
-    int64_t& own = without_storage.at(sighting.impl, 0, kNone);
-    if (own == kNone) own = (*count)++;
-    elements[i] = own;
+    const bool has_storage = sighting.impl == 0 || sighting.storage != 0;
+    int64_t& element = has_storage ? of_allocation[static_cast<size_t>(*sighting.allocation_id)]
+                                   : without_storage.at(sighting.impl, 0, kNone);
+    if (element == kNone) element = (*count)++;
+    elements[i] = element;
   }
   return elements;
 }
@@ -185,7 +187,7 @@ void assign_identity(Columns& columns) {
     groups.mark(elements[i]);
     groups.join(first_element.at(sightings[i].impl, 0, elements[i]), elements[i]);
   }
-  // Ids in order of each set's first allocation, over sets that hold a tensor at all.
+  // Ids in order of when each set was first seen, over sets that hold a tensor at all.
   std::vector<int64_t> ids(static_cast<size_t>(count), kNone);
   int64_t next = 0;
   for (int64_t element = 1; element < count; ++element) {

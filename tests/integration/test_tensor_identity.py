@@ -117,6 +117,13 @@ def only_allocated():
     torch.empty(5)
 
 
+def nothing_in_it_and_used_first():
+    empty = torch.empty(0)
+    x = torch.ones(3)
+    empty.add(1)
+    x.add(torch.ones(3))
+
+
 def test_a_tensor_stays_itself_with_another_storage():
     assert life(record(another_storage, **BOTH)) == [
         (0, 1, True),
@@ -139,7 +146,7 @@ def test_a_tensor_stays_itself_when_it_had_no_storage_for_a_while():
     "program",
     [
         another_storage, emptied_before, storages_kept(False), storages_kept(True), grown,
-        numbers_in_place, temporaries, only_allocated,
+        numbers_in_place, temporaries, only_allocated, nothing_in_it_and_used_first,
     ],
 )  # fmt: skip
 def test_ids_are_the_ones_torch_gives(program):
