@@ -276,6 +276,7 @@ void GpuActivity::detach() {
   if (subscriber_ != nullptr) library_.unsubscribe(subscriber_);
   subscriber_ = nullptr;
   attached_ = false;
+  if (library_.set_thread_id_type != nullptr) library_.set_thread_id_type(cupti::kDefaultThreadId);
   const char* teardown = std::getenv("TEARDOWN_CUPTI");  // as for torch's own profiler
   if (teardown == nullptr || std::string(teardown) != "1" || shares_ || library_.finalize == nullptr) return;
   wait_until_parsed();

@@ -306,10 +306,18 @@ def test_chrome_files_have_what_readers_of_kineto_look_for(
         recorded = fake.record_event(3, stream=7)
         fake.wait_event(3, stream=8)
         fake.peer_copy(1000, source=1, target=0, duration_ns=1000)
+        fake.overhead(2500)
     prof.export_chrome_trace(f"{tmp_path}/x.json")
     with open(f"{tmp_path}/x.json", encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     by_category = {event.get("cat"): event for event in events if event.get("ph") == "X"}
+    flush = by_category["overhead"]
+    assert (flush["name"], flush["pid"], flush["dur"]) == (
+        "Buffer Flush",
+        -1,
+        pytest.approx(2.5, abs=0.1),
+    )
+    assert flush["tid"] == threading.get_native_id()
     kernel = by_category["kernel"]["args"]
     assert kernel["registers per thread"] == 32
     assert kernel["shared memory"] == 1536

@@ -31,9 +31,10 @@ def test_stopping_leaves_nothing_in_cupti(fake: FakeCupti) -> None:
     prof = opscope.profile(activities=BOTH)
     with prof:
         fake.launch("k")
-        assert fake.count("held buffers") == 1
-    # THEN nothing is subscribed, switched on or lent
-    assert [fake.count(what) for what in ("subscribed", "kinds", "held buffers")] == [0, 0, 0]
+        assert [fake.count(what) for what in ("held buffers", "thread id type")] == [1, 1]
+    # THEN nothing is subscribed, switched on, lent or set
+    left = ("subscribed", "kinds", "held buffers", "thread id type")
+    assert [fake.count(what) for what in left] == [0, 0, 0, 0]
     assert fake.count("finalized") == 0
     # AND it still can be looked at
     assert kernels(prof.trace) == ["k"]
@@ -131,6 +132,20 @@ def test_torchs_profiler_is_idle_unless_it_records_itself(monkeypatch: pytest.Mo
         assert idle()
     monkeypatch.setattr(torch.version, "cuda", None)
     assert not idle()
+
+
+def test_a_recording_that_was_refused_stays_without_devices(fake: FakeCupti) -> None:
+    assert fake.other_begins() == 0
+    refused = opscope.profile(activities=BOTH)
+    refused.start()
+    second = opscope.profile(activities=BOTH)
+    second.start()
+    fake.other_ends()
+    fake.reset()
+    second.stop()
+    fake.launch("k")
+    refused.stop()
+    assert kernels(refused.trace) == kernels(second.trace) == []
 
 
 def test_tools_around_the_process_are_named(

@@ -82,6 +82,7 @@ struct State {
   size_t held_size = 0;
   std::set<std::pair<uint32_t, uint32_t>> silenced;  // kind and function
   size_t finalized = 0;
+  size_t thread_id_type = 0;
 };
 
 State& state() {
@@ -150,14 +151,13 @@ size_t record_size(uint32_t kind) {
 }
 
 // Delivers records in buffers of the subscriber's; those that get none are dropped and counted.
-void deliver(std::vector<Bytes> records) {
+// `buffer` is one it provided earlier, or nullptr.
+void deliver(std::vector<Bytes> records, uint8_t* buffer, size_t size) {
   State& s = state();
   if (setting("out_of_order")) std::reverse(records.begin(), records.end());
   const size_t per_buffer = setting("records_per_buffer") ? setting("records_per_buffer") : SIZE_MAX;
   size_t next = 0;
   while (next < records.size()) {
-    uint8_t* buffer = std::exchange(s.held, nullptr);
-    size_t size = s.held_size;
     size_t max_records = 0;
     if (buffer == nullptr) s.request(&buffer, &size, &max_records);
     if (buffer == nullptr || size == 0) {
@@ -171,7 +171,7 @@ void deliver(std::vector<Bytes> records) {
       std::memcpy(buffer + used, records[next].data(), records[next].size());
       used += records[next].size();
     }
-    s.complete(nullptr, 0, buffer, size, used);
+    s.complete(nullptr, 0, std::exchange(buffer, nullptr), size, used);
   }
 }
 
@@ -299,7 +299,10 @@ EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbac
   return CUPTI_SUCCESS;
 }
 
-EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; }
+EXPORT CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) {
+  state().thread_id_type = type;
+  return CUPTI_SUCCESS;
+}
 
 EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   if (setting("enable_error")) return static_cast<CUptiResult>(setting("enable_error"));
@@ -339,18 +342,27 @@ EXPORT CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
 }
 
 EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
+  State& s = state();
   std::vector<Bytes> records;
+  uint8_t* buffer = nullptr;
+  size_t size = 0;
   {
-    std::lock_guard lock(state().mutex);
-    records.swap(state().complete_records);
+    std::lock_guard lock(s.mutex);
+    records.swap(s.complete_records);
     if (flag != 0) {
-      for (Bytes& record : state().pending) records.push_back(std::move(record));
-      state().pending.clear();
+      for (Bytes& record : s.pending) records.push_back(std::move(record));
+      s.pending.clear();
+    }
+    if (flag != 0 || !records.empty()) {
+      buffer = std::exchange(s.held, nullptr);
+      size = s.held_size;
     }
   }
-  if (!records.empty()) deliver(std::move(records));
-  State& s = state();
-  if (flag != 0 && s.held != nullptr) s.complete(nullptr, 0, std::exchange(s.held, nullptr), s.held_size, 0);
+  if (!records.empty()) {
+    deliver(std::move(records), buffer, size);
+  } else if (buffer != nullptr) {
+    s.complete(nullptr, 0, buffer, size, 0);
+  }
   return CUPTI_SUCCESS;
 }
 
@@ -453,6 +465,7 @@ EXPORT size_t fake_count(const char* what) {
   if (std::strcmp(what, "kinds") == 0) return state().kinds.size();
   if (std::strcmp(what, "subscribed") == 0) return state().callback != nullptr;
   if (std::strcmp(what, "held buffers") == 0) return state().held != nullptr;
+  if (std::strcmp(what, "thread id type") == 0) return state().thread_id_type;
   if (std::strcmp(what, "finalized") == 0) return state().finalized;
   if (std::strcmp(what, "others records") == 0) return others_records;
   return state().subscriptions;

@@ -19,6 +19,7 @@ from opscope.export.chrome_header import (
     process_name_of,
     window_of,
 )
+from opscope.export.chrome_overheads import overhead_rows
 from opscope.export.chrome_tracks import place_on_tracks
 from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
@@ -75,7 +76,7 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
         tracks=[track.json for track in places.tracks],
         fragments=fragments,
         dtype_names=[CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],
-        header=header(metadata, window, places.tracks),
+        header=header(metadata, window, places.tracks) + "".join(overhead_rows(trace, window)),
         footer=footer(window, name),
         base_ns=window.base_ns,
     )

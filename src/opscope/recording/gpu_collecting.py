@@ -52,7 +52,7 @@ def end_gpu() -> None:
     """A window that had devices has closed; whoever was the last leaves CUPTI."""
     if not _native.gpu_is_wanted():
         wait_for_devices()
-    _native.configure_gpu(torch_profiler_is_idle())
+        _native.configure_gpu()
 
 
 def wait_for_devices() -> None:
