@@ -1,5 +1,9 @@
 """Python calls across several recordings: each sees the functions it began in, and their ends."""
 
+import contextlib
+import sys
+
+import pytest
 import torch
 
 from opscope.options import RecordingOptions
@@ -126,3 +130,53 @@ def test_a_module_is_read_once_in_a_recording_although_another_begins():
     assert len(outer.trace.table("parameters")) == 2
     assert gradients(outer.trace) == 0
     assert gradients(inner.trace) == 2
+
+
+@contextlib.contextmanager
+def every_tool_taken():
+    """Leaves opscope no way to hear of Python calls on this thread."""
+    if sys.version_info < (3, 12):
+        sys.setprofile(lambda frame, event, argument: None)
+        yield
+        sys.setprofile(None)
+        return
+    free = [tool for tool in range(6) if sys.monitoring.get_tool(tool) is None]
+    for tool in free:
+        sys.monitoring.use_tool_id(tool, "somebody else")
+    yield
+    for tool in free:
+        sys.monitoring.free_tool_id(tool)
+
+
+def test_calls_that_go_to_another_tool_are_counted_as_lost():
+    window = recording()
+    with every_tool_taken():
+        start(window)
+        work()
+        stop(window)
+
+    assert paths(window.trace, "aten::neg") == [[]]
+    lost = {"dropped: Python calls go to another tool": 1}
+    assert window.trace.ledger["threads"] == lost
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="tools have ids from Python 3.12 on")
+@pytest.mark.parametrize("taken", [(0, 1, 2, 5), (3, 4)], ids=["named tools", "spare tools"])
+def test_other_tools_keep_their_ids_and_we_find_one(taken):
+    before = [sys.monitoring.get_tool(tool) for tool in range(6)]
+    taken = [tool for tool in taken if before[tool] is None]
+    for tool in taken:
+        sys.monitoring.use_tool_id(tool, "somebody else")
+    window = recording()
+    start(window)
+    during = [sys.monitoring.get_tool(tool) for tool in range(6)]
+    work()
+    stop(window)
+    for tool in taken:
+        sys.monitoring.free_tool_id(tool)
+
+    assert during.count("opscope") == 1
+    assert [during[tool] for tool in taken] == ["somebody else"] * len(taken)
+    name = "test_other_tools_keep_their_ids_and_we_find_one"
+    assert paths(window.trace, "aten::neg") == [[name, "work"]]
+    assert [sys.monitoring.get_tool(tool) for tool in range(6)] == before

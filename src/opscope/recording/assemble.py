@@ -137,7 +137,7 @@ def _ledger(
             ("allocations", "recorded", allocations),
             ("allocations", "dropped: memory budget", dropped),
         ]
-    rows += gpu_ledger(decoded, tables)
+    rows += _unheard_threads(decoded) + gpu_ledger(decoded, tables)
     if decoded["fault"]:
         rows.append(("recorder", "stopped early by a fault", 1))
     rows += [("recorder", f"cost_ns: {level}", value) for level, value in cost_ns.items()]
@@ -146,6 +146,12 @@ def _ledger(
         "what": [row[1] for row in rows],
         "value": [float(row[2]) for row in rows],
     }
+
+
+def _unheard_threads(decoded: dict[str, Any]) -> list[tuple[str, str, float]]:
+    """From Python 3.12 on tools are for all threads, so that it is one or none."""
+    count = decoded.get("occupied_threads", 0)
+    return [("threads", "dropped: Python calls go to another tool", count)] if count else []
 
 
 def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, Any]:

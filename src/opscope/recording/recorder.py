@@ -163,6 +163,7 @@ class Recording:
                 if self._let_go is not None:
                     self._let_go()
                 decoded["gpu_refused"] = self._window.gpu_refused
+                decoded["occupied_threads"] = self._window.occupied_threads
                 if "gpu" in decoded:
                     merge_gpu(decoded)
                 if self._window.timing is not None:
@@ -195,6 +196,7 @@ class _Window:
                 "try again."
             ) from error
         self.is_open = True
+        self.occupied_threads = _native.statistics()["occupied_threads"] if options.stack else 0
         self._process = os.getpid()
         self._has_gpu = options.gpu
         times = options.cuda_events or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
