@@ -24,7 +24,7 @@ WIDTH = 118
 
 
 def picture_of_report(page_file: Path) -> None:
-    """The overview of the report, at the width of a laptop."""
+    """The report at the width of a laptop: its overview, its findings, its memory."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -32,8 +32,9 @@ def picture_of_report(page_file: Path) -> None:
         page.goto(page_file.resolve().as_uri())
         page.wait_for_selector("#opscope[data-ready=true]")
         page.screenshot(path=IMAGES / "report.png")
-        page.click("[data-tab=findings]")
-        page.screenshot(path=IMAGES / "findings.png")
+        for panel in ("findings", "memory"):
+            page.click(f"[data-tab={panel}]")
+            page.screenshot(path=IMAGES / f"{panel}.png")
         browser.close()
 
 

@@ -130,10 +130,15 @@ def _finding_table(findings: Findings) -> Table:
     table.add_column("Saving", no_wrap=True)
     table.add_column("Where", overflow="fold")
     for finding in findings.found[:MOST_FINDINGS]:
-        where = place_text(finding.places[0]) if finding.places else ""
+        where = _last_part(place_text(finding.places[0])) if finding.places else ""
         saving = saving_text(finding).removeprefix("saves ")
         table.add_row(Text(finding.title), Text(saving), Text(where))
     return table
+
+
+def _last_part(place: str) -> str:
+    """``train.py:12 in main``: a path from the root would fill a narrow terminal."""
+    return place.rsplit("/", 1)[-1] if place.startswith("/") else place
 
 
 def section_markdown(sections: Sections) -> str:

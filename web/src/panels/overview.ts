@@ -174,7 +174,9 @@ function recordingCard(report: Report): HTMLElement {
     run.costNs !== null && run.duration > 0
       ? `Recording them cost about ${formatTime(run.costNs)}, ${formatShare(run.costNs / run.duration)} of the time recorded.`
       : "",
-    run.unfinished ? `${formatCount(run.unfinished)} spans had not ended when the recording did.` : "",
+    run.unfinished
+      ? `${run.unfinished === 1 ? "One span" : `${formatCount(run.unfinished)} spans`} had not ended when the recording did.`
+      : "",
     missing(report),
   ];
   return element(
@@ -187,6 +189,7 @@ function recordingCard(report: Report): HTMLElement {
 
 function counted(report: Report): string {
   const { events, threads, gpu } = report.run.counts;
+  if (!events && !gpu) return "Nothing was recorded";
   const onThreads = threads === 1 ? "one thread" : `${formatCount(threads)} threads`;
   const device = gpu ? ` and ${formatCount(gpu)} on devices` : "";
   return `${formatCount(events)} spans on ${onThreads}${device}`;
@@ -236,7 +239,7 @@ export function bars(rows: BarRow[], empty: string): HTMLElement {
       fill.style.width = `${(value / most) * 100}%`;
       if (color) fill.style.background = color;
       const content = [
-        element("span", { class: "bar-name", title: name }, name),
+        element("span", { class: "bar-name", title: name }, name || "(no name)"),
         element("span", { class: "bar-track" }, fill),
         element("span", { class: "bar-text" }, text),
       ];

@@ -16,8 +16,8 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
   const { steps } = state.report;
   if (!steps)
     return absent(
-      "The program had no steps.",
-      "Call prof.step() after every training step (opscope run does that with --schedule).",
+      "No steps were recorded.",
+      "Profile with a schedule and call prof.step() after every training step; opscope run --schedule does both.",
     );
   const legend = [
     ...steps.phases.filter((_, i) => steps.phaseTimes.some((times) => times[i] > 0)),

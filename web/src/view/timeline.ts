@@ -49,6 +49,8 @@ export class Timeline {
       this.memory.root,
     );
     this.placeNames();
+    if (!this.layout.lines.length)
+      this.content.prepend(element("p", { class: "nothing" }, "Nothing was recorded."));
     this.shrinkToFit();
     this.listen();
     state.on(["view", "selection", "search", "theme"], () => this.schedule());
