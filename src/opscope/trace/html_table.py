@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from html import escape
 
 LONGEST_TEXT = 120
@@ -11,15 +11,21 @@ _TEXT_STYLE = "text-align:left;padding:2px 10px"
 
 
 def html_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = ""
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    note: str = "",
+    *,
+    texts: Container[int] = (0,),
 ) -> str:
-    """Rows of texts under a title; the first column is text, the others are numbers.
+    """Rows under a title; ``texts`` are the columns that are text, the others are numbers.
 
     Everything is escaped: names come from recorded programs.
     """
-    head = "".join(_cell("th", i, text) for i, text in enumerate(columns))
+    head = "".join(_cell("th", text, i in texts) for i, text in enumerate(columns))
     body = "".join(
-        f"<tr>{''.join(_cell('td', i, text) for i, text in enumerate(row))}</tr>" for row in rows
+        f"<tr>{''.join(_cell('td', text, i in texts) for i, text in enumerate(row))}</tr>"
+        for row in rows
     )
     below = f"<p>{escape(note)}</p>" if note else ""
     return (
@@ -28,8 +34,8 @@ def html_table(
     )
 
 
-def _cell(tag: str, position: int, text: str) -> str:
+def _cell(tag: str, text: str, is_text: bool) -> str:
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 1] + "…"
-    style = _NUMBER_STYLE if position else _TEXT_STYLE
+    style = _TEXT_STYLE if is_text else _NUMBER_STYLE
     return f'<{tag} style="{style}">{escape(text)}</{tag}>'

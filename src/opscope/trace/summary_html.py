@@ -19,7 +19,9 @@ def summary_html(trace: Trace) -> str:
         if len(trace.table(name)) and name not in ("ledger", "metadata")
     ]
     note = "to_pandas(), to_polars() and to_arrow() give a table, sql() answers questions. "
-    return html_table(_title(trace), ("table", "rows", ""), rows, note + _dropped(trace))
+    return html_table(
+        _title(trace), ("table", "rows", ""), rows, note + _dropped(trace), texts=(0, 2)
+    )
 
 
 def _title(trace: Trace) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from opscope.analysis.quantity_text import time_text
@@ -19,6 +21,14 @@ def test_a_trace_shows_its_tables():
     assert "2 events in 0.000 s" in html
     assert ">events</td>" in html
     assert "5 events were DROPPED" in html
+
+
+def test_numbers_are_aligned_right_and_texts_left():
+    html = build_trace([span("a", 0, 1)])._repr_html_()
+    cells = re.findall(r"<td style=\"text-align:(\w+)[^>]*>([^<]*)</td>", html)
+    assert [(side, text[:7]) for side, text in cells[:3]] == [
+        ("left", "events"), ("right", "1"), ("left", "one row"),
+    ]  # fmt: skip
 
 
 def test_an_empty_trace_says_so():

@@ -155,7 +155,7 @@ class Findings:
             "something that was not recorded (.unchecked says what)."
         )
         columns = ("what to change", "saves", "share", "times", "where")
-        return html_table("opscope: findings", columns, rows, note)
+        return html_table("opscope: findings", columns, rows, note, texts=(0, 4))
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
