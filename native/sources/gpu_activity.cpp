@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kBufferBytes = 4u << 20;
 constexpr size_t kBufferAlignment = 64;
 constexpr size_t kFirstBuffers = 4;  // made before collecting starts, so that no launch waits for them
+constexpr size_t kKeptBuffers = 16;  // for the next recording; those of a burst are given back
 constexpr size_t kDefaultLogBytes = size_t{1} << 30;
 constexpr size_t kMaxNodes = size_t{4} << 20;
 
@@ -342,7 +343,7 @@ void GpuActivity::parse_forever() {
     }
     lock.lock();
     parsing_ = false;
-    if (buffers_ > max_buffers_) {
+    if (buffers_ > std::min(kKeptBuffers, max_buffers_)) {
       std::free(filled.buffer);
       --buffers_;
     } else {

@@ -121,7 +121,7 @@ class GpuActivity {
   std::condition_variable filled_or_idle_;
   std::vector<uint8_t*> free_;
   std::deque<Filled> filled_;
-  size_t max_buffers_ = 16;
+  size_t max_buffers_ = 64;  // a burst of a million records, if the parser gets no processor meanwhile
   size_t buffers_ = 0;
   uint64_t refused_buffers_ = 0;
   uint64_t dropped_ = 0;

@@ -122,8 +122,9 @@ def _recording() -> Iterator[Finding]:
     works = len(trace.events) > 0
     detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"
     yield Finding("recording", Verdict.GOOD if works else Verdict.FATAL, detail)
-    for line in describe_devices(trace):
-        yield Finding("devices", Verdict.FATAL if "BROKEN" in line else Verdict.GOOD, line)
+    if len(trace.table("gpu")):  # else what is said of the source below is enough
+        for line in describe_devices(trace):
+            yield Finding("devices", Verdict.FATAL if "BROKEN" in line else Verdict.GOOD, line)
     for source in sources_seen(trace):
         if source.seen:
             yield Finding(f"  {source.name}", Verdict.GOOD, source.asked_for)
