@@ -64,8 +64,9 @@ def test_the_report_says_what_happened(recorded, tmp_path):
     assert modules["path"][linear] == ["Sequential_0"]
     (memory,) = report.data["memory"]
     assert memory["peakBytes"] > 0
-    assert sum(group["bytes"] for group in memory["groups"]["category"]) == memory["knownAtPeak"]
+    assert sum(group["bytes"] for group in memory["groups"]["category"]) == memory["peakBytes"]
     assert "activation" in {group["name"] for group in memory["groups"]["category"]}
+    assert "activation" in memory["byCategory"]["names"]
     assert report.data["operators"]["flopsCoverage"] > 0
 
 
