@@ -207,8 +207,17 @@ uint32_t open_window(uint32_t wants, bool all_threads) {
 #endif
   Recorder& recorder = Recorder::instance();
   PythonCalls& python = PythonCalls::instance();
-  const uint32_t id = recorder.open_window(wants, all_threads);
-  python.configure(recorder.wanted());
+  // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
+  // would be in it twice, as a call and as something that was running already.
+  python.configure(recorder.wanted() | wants);
+  uint32_t id = 0;
+  try {
+    id = recorder.open_window(wants, all_threads);
+  } catch (...) {
+    python.configure(recorder.wanted());
+    throw;
+  }
+  python.configure(recorder.wanted());  // a window that closed meanwhile may have taken it away
   recorder.set_initial_stacks(id, python.begin_window(wants));
   return id;
 }

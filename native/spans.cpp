@@ -88,10 +88,13 @@ class Nesting {
     const Record& record = span(ordinal);
     const uint64_t end = end_of(ordinal);
     int32_t parent = thread_.parents[ordinal];
-    const bool apart =
-        record.load_state() != SpanState::kClosed && ends_.find(record).thread == thread_.log.get();
-    const bool outlives = apart && end != UINT64_MAX && parent != kNone && end_of(parent) < end;
-    while (outlives && parent != kNone && end_of(parent) < end) parent = thread_.parents[parent];
+    // Did it leave the stack, with a span below it, before it ended? That one need not be in this window.
+    const bool outlives =
+        end == UINT64_MAX
+            ? is_python(record.kind) && record.load_state() == SpanState::kAbandoned
+            : record.load_state() != SpanState::kClosed && ends_.find(record).thread == thread_.log.get();
+    while (outlives && end != UINT64_MAX && parent != kNone && end_of(parent) < end)
+      parent = thread_.parents[parent];
     thread_.parents[ordinal] = around(parent, record.ticks, end);
     if (!outlives) return;
     open_.push_back(ordinal);

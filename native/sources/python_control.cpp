@@ -60,22 +60,26 @@ int64_t system_thread_id(PyThreadState* state, bool is_current) {
 #endif
 }
 
+// Without our own functions and what they called: their returns are not recorded either.
 InitialStack stack_of(PyThreadState* state, PythonThreadCache& cache, FrameTable& frames) {
   const bool is_current = state == PyThreadState_Get();
   InitialStack stack{static_cast<uint64_t>(state->thread_id), system_thread_id(state, is_current), {}};
-  bool is_ours = is_current;  // the functions of ours that are opening this window will return in it
-  if (is_current) cache.hidden = 0;
+  uint32_t hidden = 0;
   for (RunningFrame frame = innermost_frame(state); frame; frame = frame.caller()) {
     PyCodeObject* code = frame.code();
     uint32_t id = frame_of(cache, code);
+    if (id == kProgramFrame) break;
+    if (id == kHiddenFrame) {
+      ++hidden;
+      stack.frames.clear();
+    }
     if (id == kModuleFrame) id = frames.module_row();
     if (id == kOptimizerFrame) id = frames.optimizer_row();
-    is_ours = is_ours && id == kHiddenFrame;
-    if (is_ours) ++cache.hidden;
     if (id >= kFirstSpecialFrame) continue;
     const RunningFrame caller = frame.caller();
     stack.frames.push_back({id, key_of(frame, code), caller ? caller.instruction() : -1});
   }
+  if (is_current) cache.hidden = hidden;
   std::reverse(stack.frames.begin(), stack.frames.end());
   return stack;
 }

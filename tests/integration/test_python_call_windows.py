@@ -2,13 +2,16 @@
 
 import contextlib
 import sys
+import threading
 
 import pytest
 import torch
 
+import opscope
 from opscope.options import RecordingOptions
 from opscope.recording.recorder import Recording
 from opscope.tree.node import build_tree
+from support.recorded import names, parents
 
 
 def recording(**options):
@@ -180,3 +183,50 @@ def test_other_tools_keep_their_ids_and_we_find_one(taken):
     name = "test_other_tools_keep_their_ids_and_we_find_one"
     assert paths(window.trace, "aten::neg") == [[name, "work"]]
     assert [sys.monitoring.get_tool(tool) for tool in range(6)] == before
+
+
+def test_calls_above_an_annotation_from_before_the_window_keep_what_they_call():
+    older = opscope.record_function("older")
+
+    def inner():
+        pass
+
+    def outer():
+        older.__exit__(None, None, None)
+        inner()
+
+    older_profile = opscope.profile()
+    older_profile.start()
+    older.__enter__()
+    with opscope.profile(with_stack=True) as prof:
+        outer()
+    older_profile.stop()
+    found = parents(prof.trace)
+    (inside,) = [name for name in found if name.endswith(": inner")]
+    assert found[inside].endswith(": outer")
+
+
+def test_what_ours_was_calling_when_another_thread_started_is_left_out():
+    other = opscope.profile(with_stack=True)
+
+    def handler(_):
+        thread = threading.Thread(target=other.start)
+        thread.start()
+        thread.join()
+
+    def program():
+        with opscope.profile(on_trace_ready=handler):
+            pass
+
+    def afterwards():
+        pass
+
+    program()
+    afterwards()
+    other.stop()
+    found = parents(other.trace)
+    by_function = {name.rpartition(": ")[2]: name for name in found}
+    assert "handler" not in by_function
+    assert found[by_function["afterwards"]] != by_function["program"]
+    row = names(other.trace).index(by_function["program"])
+    assert not other.trace.events["unfinished"][row]
