@@ -13,9 +13,9 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 6;
+constexpr uint32_t kCoreApiVersion = 7;
 
-// What open windows want; the bits of CoreApi::wanted.
+// What open windows want; the bits of BridgeApi::wanted.
 enum Want : uint32_t {
   kWantOperators = 1u << 0,
   kWantInputs = 1u << 1,       // shapes, strides, scalars
@@ -34,8 +34,7 @@ enum Want : uint32_t {
 
 struct CoreApi {
   uint32_t version;
-  const std::atomic<uint32_t>* wanted;  // union of what open windows want; 0: nothing to do
-  ThreadLog* (*this_thread)();          // made on first use; nullptr while the thread is torn down
+  ThreadLog* (*this_thread)();  // made on first use; nullptr while the thread is torn down
   uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload);
   void (*fault)(const char* what);  // something threw: stop recording, remember why
 };
@@ -49,6 +48,9 @@ struct RangeSink {
 struct BridgeApi {
   uint32_t version;
   const char* torch_version;
+  // Union of what open windows want; 0: nothing to do. The core's to write; here because it is read at
+  // every event, with other things of the bridge's.
+  std::atomic<uint32_t>* wanted;
   // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
   // On failure returns false and writes a message.
   bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);

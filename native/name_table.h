@@ -97,22 +97,38 @@ class NameCache {
   };
 
   // Quick, and good enough for a table of this size: it only has to tell names apart that differ in a
-  // few letters somewhere.
+  // few letters somewhere. Two words at a time, and what is left in words that may overlap.
   static uint64_t hash_text(std::string_view text) {
     constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
-    uint64_t hash = text.size() * kOdd;
-    const auto mix = [&hash](uint64_t word) { hash = ((hash >> 29 ^ hash) ^ word) * kOdd; };
+    const auto mix = [](uint64_t hash, uint64_t word) {
+      hash = (hash ^ word) * kOdd;
+      return hash ^ hash >> 29;
+    };
     const char* at = text.data();
     size_t left = text.size();
-    for (; left >= sizeof(uint64_t); at += sizeof(uint64_t), left -= sizeof(uint64_t)) {
-      uint64_t word;
-      std::memcpy(&word, at, sizeof(word));
-      mix(word);
+    uint64_t even = left * kOdd;
+    uint64_t odd = ~even;
+    for (; left > 2 * sizeof(uint64_t); at += 2 * sizeof(uint64_t), left -= 2 * sizeof(uint64_t)) {
+      even = mix(even, read<uint64_t>(at));
+      odd = mix(odd, read<uint64_t>(at + sizeof(uint64_t)));
     }
-    uint64_t rest = 0;
-    for (; left != 0; --left) rest = rest << 8 | static_cast<uint8_t>(at[left - 1]);
-    mix(rest);
-    return hash >> 40;
+    if (left >= sizeof(uint64_t)) {
+      even = mix(even, read<uint64_t>(at));
+      odd = mix(odd, read<uint64_t>(at + left - sizeof(uint64_t)));
+    } else if (left >= sizeof(uint32_t)) {
+      even = mix(even, read<uint32_t>(at));
+      odd = mix(odd, read<uint32_t>(at + left - sizeof(uint32_t)));
+    } else {
+      for (; left != 0; --left) odd = mix(odd, static_cast<uint8_t>(at[left - 1]));
+    }
+    return (even ^ odd >> 7) * kOdd >> 40;
+  }
+
+  template <typename Word>
+  static Word read(const char* at) {
+    Word word;
+    std::memcpy(&word, at, sizeof(word));
+    return word;
   }
 
   static size_t slot_of(uint64_t address) { return (address >> 4 ^ address >> 14 ^ address) % kAddresses; }

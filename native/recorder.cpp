@@ -47,7 +47,7 @@ Recorder& Recorder::instance() {
 }
 
 Recorder::Recorder() : origin_(read_anchor()) {
-  core_api_ = {kCoreApiVersion, &wanted_, &Recorder::this_thread,
+  core_api_ = {kCoreApiVersion, &Recorder::this_thread,
                [](ThreadLog* log, const char* text, const char* overload) {
                  return instance().intern(log, text, overload);
                },
@@ -97,8 +97,13 @@ std::string Recorder::configure() {
   if (bridge_ != nullptr && wanted != configured_) {
     configured_ = bridge_->configure(wanted, message, sizeof(message)) ? wanted : 0;
   }
-  wanted_.store(wanted, std::memory_order_release);
+  set_wanted(wanted);
   return message;
+}
+
+void Recorder::set_wanted(uint32_t wanted) {
+  wanted_.store(wanted, std::memory_order_release);
+  if (bridge_ != nullptr) bridge_->wanted->store(wanted, std::memory_order_release);
 }
 
 uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
@@ -244,7 +249,7 @@ void Recorder::set_fault(const char* what) {
   // Called from a callback that failed: everything stops at once, and callbacks are removed at the
   // next opening or closing, because torch forbids removing them from inside one.
   std::lock_guard lock(mutex_);
-  wanted_.store(0, std::memory_order_release);
+  set_wanted(0);
   if (fault_.empty()) fault_ = what;
 }
 
@@ -275,7 +280,7 @@ void Recorder::after_fork_in_child() {
   after_fork_in_parent();
   Recorder& self = instance();
   std::lock_guard lock(self.mutex_);
-  self.wanted_.store(0, std::memory_order_release);
+  self.set_wanted(0);
   self.readers_ = 0;
   for (const auto& [id, window] : self.windows_) {
     if (!window->open) continue;

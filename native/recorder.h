@@ -115,7 +115,8 @@ class Recorder {
   Recorder();
   uint64_t tensors_not_held() const { return bridge_ == nullptr ? 0 : bridge_->tensors_not_held(); }
   std::string configure();  // under mutex_; why torch refused, or an empty string
-  void release_memory();    // under mutex_
+  void set_wanted(uint32_t wanted);
+  void release_memory();  // under mutex_
   static void before_fork();
   static void after_fork_in_parent();
   static void after_fork_in_child();

@@ -6,6 +6,7 @@
 #include <torch/csrc/profiler/util.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -147,61 +148,79 @@ bool put_value(Arena& arena, const c10::IValue& value, int depth) {
 
 // ---- The usual values, without a step for each -------------------------------------------------
 
-// Nothing, booleans, numbers and devices are told apart by arithmetic, for the same reason as in
-// put_ordinary_tensor(): which of them comes next is what the processor guesses wrong.
-struct ShortForm {
-  uint64_t tag;
-  uint64_t detail_mask;  // of the value's bits, what belongs into the tag's detail
-  uint64_t words;        // the second being the value's bits
-};
-enum ShortKind : size_t {
-  kNoShortForm,
-  kShortNone,
-  kShortBool,
-  kShortDouble,
-  kShortDevice,
-  kShortLongInt,
-  kShortInt
-};
-constexpr ShortForm kShortForms[] = {
-    {},
-    {make_tag(Tag::kNone), 0, 1},
-    {make_tag(Tag::kBool), 0xff, 1},
-    {make_tag(Tag::kDouble), 0, 2},
-    {make_tag(Tag::kDevice), 0xffff, 1},
-    {make_tag(Tag::kLongInt), 0, 2},
-    {make_tag(Tag::kInt), UINT64_MAX >> 8, 1},
-};
-
-// The bits of a plain value are the first thing in an IValue.
-static_assert(sizeof(c10::IValue) >= sizeof(uint64_t));
+// What an IValue is of is told by a number after its bits. It is private, but which of our tags it stands
+// for is found out once, from values of which that is known, so that it need not be asked for one after
+// another: which kind comes next is what the processor guesses wrong.
+constexpr size_t kValueKinds = 64;
+uint32_t kind_of(const c10::IValue& value) {
+  uint32_t kind;
+  std::memcpy(&kind, reinterpret_cast<const char*>(&value) + sizeof(uint64_t), sizeof(kind));
+  return kind;
+}
 uint64_t first_word(const c10::IValue& value) {
   uint64_t word;
   std::memcpy(&word, static_cast<const void*>(&value), sizeof(word));
   return word;
 }
-const bool kValuesComeFirst = first_word(c10::IValue(int64_t{0x123456789abcdef})) == 0x123456789abcdef &&
-                              first_word(c10::IValue(-0.0)) == uint64_t{1} << 63 &&
-                              (first_word(c10::IValue(true)) & 0xff) == 1 &&
-                              (first_word(c10::IValue(c10::Device(c10::kCUDA, 3))) & 0xffff) == 0x0301;
 
-// Returns where it ends, or nullptr for a value of another kind.
-uint64_t* put_short(uint64_t* word, const c10::IValue& value) {
-  size_t kind = kShortNone * value.isNone() + kShortBool * value.isBool() + kShortDouble * value.isDouble() +
-                kShortDevice * value.isDevice() + kShortLongInt * value.isInt();
-  if (kind == kNoShortForm) return nullptr;
+// How to pack values of one kind: a tag word, of which some low bits of the value are the detail, and
+// perhaps the value itself as a second word.
+struct ShortForm {
+  Tag tag = Tag::kNone;
+  uint8_t detail_bits = 0;
+  uint8_t words = 0;  // 0: not this way
+  bool is_tensor = false;
+};
+
+class ShortForms {
+ public:
+  ShortForms() {
+    learn(c10::IValue(), {Tag::kNone, 0, 1}, c10::IValue());
+    learn(true, {Tag::kBool, 8, 1}, false);
+    learn(-0.0, {Tag::kDouble, 0, 2}, 1.5);
+    learn(int64_t{0x123456789abcdef}, {Tag::kInt, 56, 1}, int64_t{-1});
+    learn(c10::Device(c10::kCUDA, 3), {Tag::kDevice, 16, 1}, c10::Device(c10::kCPU));
+    learn(at::Tensor(), {Tag::kUndefined, 0, 0, true}, at::Tensor());
+    if (!as_expected()) forms_ = {};
+  }
+  const ShortForm& of(const c10::IValue& value) const { return forms_[kind_of(value) % kValueKinds]; }
+
+ private:
+  void learn(const c10::IValue& value, const ShortForm& form, const c10::IValue& same_kind) {
+    const uint32_t kind = kind_of(value);
+    as_expected_ &= kind < kValueKinds && kind == kind_of(same_kind) && forms_[kind].words == 0;
+    forms_[kind % kValueKinds] = form;
+  }
+  // The bits of a plain value are the first thing in an IValue.
+  bool as_expected() const {
+    return as_expected_ && first_word(int64_t{0x123456789abcdef}) == 0x123456789abcdef &&
+           first_word(-0.0) == uint64_t{1} << 63 && (first_word(true) & 0xff) == 1 &&
+           (first_word(c10::Device(c10::kCUDA, 3)) & 0xffff) == 0x0301;
+  }
+
+  alignas(64) std::array<ShortForm, kValueKinds> forms_{};
+  bool as_expected_ = sizeof(c10::IValue) == 2 * sizeof(uint64_t);
+};
+const ShortForms short_forms;
+
+// Returns where it ends.
+uint64_t* put_short(uint64_t* word, const c10::IValue& value, const ShortForm& form) {
   const uint64_t bits = first_word(value);
-  kind += static_cast<size_t>(kind == kShortLongInt) & is_short_int(static_cast<int64_t>(bits));
-  const ShortForm& form = kShortForms[kind];
-  word[0] = form.tag | (bits & form.detail_mask) << 8;
+  word[0] = make_tag(form.tag, bits & ((uint64_t{1} << form.detail_bits) - 1));
   word[1] = bits;
+  const bool is_long = (form.tag == Tag::kInt) & !is_short_int(static_cast<int64_t>(bits));
+  if (is_long) [[unlikely]] {
+    word[0] = make_tag(Tag::kLongInt);
+    return word + 2;
+  }
   return word + form.words;
 }
 
 constexpr size_t kShortListElements = 16;
 
 // A short list of integers, which sizes and strides are. Any list of integers alone reads as one, so
-// that its declared type is of interest only where it is empty.
+// that its declared type is of interest only where it is empty. Returns where it ends, or nullptr if it
+// is something else.
 uint64_t* put_short_list(uint64_t* word, const c10::IValue& value) {
   if (!value.isList()) return nullptr;
   const Values list = value.toListRef();
@@ -209,7 +228,7 @@ uint64_t* put_short_list(uint64_t* word, const c10::IValue& value) {
   *word++ = make_tag(Tag::kIntList, list.size() | static_cast<uint64_t>(list.size()) << 24);
   bool all_integers = true;
   for (const c10::IValue& element : list) {
-    all_integers = all_integers && element.isInt();
+    all_integers &= short_forms.of(element).tag == Tag::kInt;
     *word++ = first_word(element);
   }
   return all_integers ? word : nullptr;
@@ -220,67 +239,85 @@ constexpr size_t kUsualWords = std::max(kOrdinaryTensorWords, 1 + kShortListElem
 
 // Returns where the value ends, or nullptr for one that is not usual.
 uint64_t* put_usual(uint64_t* word, const c10::IValue& value) {
-  if (value.isTensor()) {
-    return put_usual_tensor(word, value.toTensor());
-  }
-  uint64_t* const end = put_short(word, value);
-  return end != nullptr ? end : put_short_list(word, value);
+  const ShortForm& form = short_forms.of(value);
+  if (form.is_tensor) return put_usual_tensor(word, value.toTensor());
+  if (form.words != 0) [[likely]]
+    return put_short(word, value, form);
+  return put_short_list(word, value);
+}
+
+// The long way, which may lead into another block. Returns where to go on, with room for that many words;
+// nullptr if there is no memory, or if it is a tensor that refuses to say its shape.
+[[gnu::noinline]] uint64_t* put_unusual(Arena& arena, uint64_t* word, const c10::IValue& value,
+                                        size_t room) noexcept try {
+  arena.advance_to(word);
+  return put_value(arena, value) ? arena.reserve(room) : nullptr;
+} catch (const std::exception&) {
+  return nullptr;
 }
 
 // ---- Payloads ------------------------------------------------------------------------------
 
-template <typename List>
-bool put_values(Arena& arena, const List& values) {
-  uint64_t* word = arena.reserve(0);
-  for (const c10::IValue& value : values) {
-    if (!arena.has_room(word, kUsualWords)) [[unlikely]] {
-      arena.advance_to(word);
-      word = arena.reserve(kUsualWords);
-      if (word == nullptr) return false;
-    }
-    if (uint64_t* const end = kValuesComeFirst ? put_usual(word, value) : nullptr; end != nullptr)
-        [[likely]] {
-      word = end;
-      continue;
-    }
-    // The long way, which may lead into another block.
-    arena.advance_to(word);
-    if (!put_value(arena, value)) return false;
-    word = arena.reserve(0);
-  }
-  arena.advance_to(word);
-  return true;
-}
-
-template <typename List, typename Keywords>
-bool put_payload(Arena& arena, const List& values, const Keywords& keywords, bool for_all_windows) {
-  uint64_t* const head = arena.reserve(1);
-  if (head == nullptr) return false;
-  *head = make_head(values.size(), keywords.size(), for_all_windows);
-  arena.advance(1);
-  if (!put_values(arena, values)) return false;
-  for (const auto& [name, value] : keywords) {
-    if (!put_text(arena, Tag::kString, name) || !put_value(arena, value)) return false;
-  }
-  return true;
-}
-
 // Without memory for them, or with a tensor that refuses to say its shape, arguments are left out
 // and counted.
-template <typename List, typename Keywords>
-uint32_t put_arguments(Arena& arena, const List& values, const Keywords& keywords,
-                       bool for_all_windows = false) {
-  if (!arena.begin()) return kCutArena;
-  try {
-    if (put_payload(arena, values, keywords, for_all_windows)) return arena.commit();
-  } catch (const std::exception&) {
-  }
+[[gnu::cold, gnu::noinline]] uint32_t cut_payload(Arena& arena) {
   arena.cancel();
   return kCutArena;
 }
 
+constexpr size_t kMostUsualValues = 256;
+
 using Keywords = std::unordered_map<std::string, c10::IValue>;
 const Keywords kNoKeywords;
+
+template <typename List>
+[[gnu::noinline]] uint32_t put_arguments(Arena& arena, const List& values, const Keywords& keywords,
+                                         bool for_all_windows = false) noexcept try {
+  if (!arena.begin()) return kCutArena;
+  const uint64_t head = make_head(values.size(), keywords.size(), for_all_windows);
+  if (!put_words(arena, head, nullptr, 0, 0)) return cut_payload(arena);
+  for (const c10::IValue& value : values) {
+    if (!put_value(arena, value)) return cut_payload(arena);
+  }
+  for (const auto& [name, value] : keywords) {
+    if (!put_text(arena, Tag::kString, name) || !put_value(arena, value)) return cut_payload(arena);
+  }
+  return arena.commit();
+} catch (const std::exception&) {
+  return cut_payload(arena);
+}
+
+using Positional = c10::ArrayRef<const c10::IValue>;
+
+// The same without keyword arguments, quickly where values are usual.
+uint32_t put_positional(Arena& arena, Positional values) noexcept try {
+  size_t room = values.size() * kUsualWords;
+  if (values.size() > kMostUsualValues) [[unlikely]]
+    return put_arguments(arena, values, kNoKeywords);
+  if (!arena.begin()) [[unlikely]]
+    return kCutArena;
+  uint64_t* word = arena.reserve(1 + room);
+  if (word == nullptr) [[unlikely]]
+    return cut_payload(arena);
+  *word++ = make_head(values.size(), 0);
+  for (const c10::IValue& value : values) {
+    room -= kUsualWords;
+    uint64_t* end = put_usual(word, value);
+    if (end == nullptr) [[unlikely]] {
+      end = put_unusual(arena, word, value, room);
+      if (end == nullptr) return cut_payload(arena);
+    }
+    word = end;
+  }
+  arena.advance_to(word);
+  return arena.commit();
+} catch (const std::exception&) {
+  return cut_payload(arena);
+}
+
+[[gnu::noinline]] uint32_t put_with_keywords(Arena& arena, const at::RecordFunction& fn) noexcept {
+  return put_arguments(arena, fn.inputs(), fn.kwinputs());
+}
 
 // What torch says of a collective comes as JSON: a quoted text, a number, or a list, which stays text.
 c10::IValue plain_value(const std::string& json) {
@@ -294,7 +331,7 @@ c10::IValue plain_value(const std::string& json) {
 // A collective's process group, message sizes and the like, under the names torch.profiler gives
 // them. Like torch.profiler, with or without the arguments of operators.
 template <bool kInputs>
-uint32_t put_collective(ThreadLog& log, const at::RecordFunction& fn) {
+[[gnu::noinline]] uint32_t put_collective(ThreadLog& log, const at::RecordFunction& fn) noexcept try {
   Keywords keywords = fn.kwinputs();
   const torch::profiler::impl::SaveNcclMetaConfig config(
       /*truncate=*/false, /*introspectMetadata=*/true, /*introspectInputs=*/false,
@@ -304,6 +341,9 @@ uint32_t put_collective(ThreadLog& log, const at::RecordFunction& fn) {
   }
   const c10::ArrayRef<const c10::IValue> none;
   return put_arguments(log.arena(), kInputs ? fn.inputs() : none, keywords, /*for_all_windows=*/true);
+} catch (const std::exception& error) {
+  core->fault(error.what());
+  return kNoArena;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
 #include "core_api.h"
@@ -21,6 +22,7 @@
 #include "torch_names.h"
 #include "torch_ranges.h"
 #include "torch_script.h"
+#include "torch_state.h"
 
 namespace opscope {
 namespace {
@@ -30,21 +32,23 @@ using torch::profiler::impl::ProfilerConfig;
 using torch::profiler::impl::ProfilerState;
 using torch::profiler::impl::ProfilerStateBase;
 
-const CoreApi* core = nullptr;
 at::CallbackHandle callback_handle = at::INVALID_CALLBACK_HANDLE;
 std::chrono::steady_clock::time_point callbacks_changed;
 
 thread_local ThreadLog* cached_log = nullptr;
 
-ThreadLog* this_thread() {
-  if (cached_log != nullptr) [[likely]]
-    return cached_log;
+[[gnu::cold, gnu::noinline]] ThreadLog* find_thread() {
   cached_log = core->this_thread();
   if (cached_log != nullptr) cached_log->torch_thread_id = at::RecordFunction::currentThreadId();
   return cached_log;
 }
 
-uint32_t wanted() { return core->wanted->load(std::memory_order_relaxed); }
+ThreadLog* this_thread() {
+  ThreadLog* log = cached_log;
+  return log != nullptr ? log : find_thread();
+}
+
+uint32_t wanted() { return hot.wanted.load(std::memory_order_relaxed); }
 
 // ---- Callbacks -----------------------------------------------------------------------------
 
@@ -53,49 +57,52 @@ uint64_t key_of(const at::RecordFunction& fn) { return reinterpret_cast<uintptr_
 void enter_thread();
 constexpr uint32_t kEnteredThread = 1;
 
+[[gnu::noinline]] void enter_outermost(ThreadLog& log) {
+  enter_thread();
+  log.source_state = kEnteredThread;
+}
+
+// Work that a collective hands to another thread belongs to the thread that asked for it.
+[[gnu::noinline]] void describe_annotation(Record& record, const ThreadLog& log,
+                                           const at::RecordFunction& fn) {
+  record.kind = RecordKind::kAnnotation;
+  if (fn.threadId() != log.torch_thread_id) record.detail = static_cast<uint32_t>(fn.threadId());
+  if (fn.isAsync()) record.detail |= kAsynchronous;
+}
+
 template <bool kInputs>
-std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
+[[gnu::hot]] std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   const uint32_t wants = wanted();
-  ThreadLog* log = this_thread();
+  ThreadLog* const log = this_thread();
   if (wants == 0 || log == nullptr) [[unlikely]]
     return nullptr;
   // An outermost span is where a thread that did not start the profile is first met, and where one
   // that swapped its thread-local state (an autograd worker) is met again.
-  if (log->depth() == 0 && ((wants & kWantMemory) != 0 || log->source_state != kEnteredThread)) [[unlikely]] {
-    enter_thread();
-    log->source_state = kEnteredThread;
+  if ((wants & kWantMemory) != 0 || log->source_state != kEnteredThread) {
+    if (log->depth() == 0) enter_outermost(*log);
   }
-  Record* record = log->open_span(key_of(fn));
+  Record* const record = log->open_span(key_of(fn));
   if (record == nullptr) [[unlikely]]
     return nullptr;
   const at::RecordScope scope = fn.scope();
-  record->kind = scope == at::RecordScope::USER_SCOPE ? RecordKind::kAnnotation : RecordKind::kOperator;
+  record->kind = RecordKind::kOperator;
   record->scope = static_cast<uint8_t>(scope);
   record->sequence_number = fn.seqNr();
   record->forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
-  record->name = kNoName;
   const c10::FunctionSchema* const schema = schema_of(fn);
   ScriptPlace place;
-  try {
-    if ((wants & (kWantPython | kWantModules)) != 0) [[unlikely]]
-      place = script_place(*core, *log, scope, wants);
-    record->name = name_of(*core, *log, fn, schema, (wants & kWantOverloads) != 0);
-    if (fn.isNcclMeta()) [[unlikely]] {
-      record->arena = put_collective<kInputs>(*log, fn);
-    } else if constexpr (kInputs) {
-      // Reading keyword arguments copies a map.
-      const bool keywords = may_have_keywords(fn, schema);
-      record->arena = keywords ? put_arguments(log->arena(), fn.inputs(), fn.kwinputs())
-                               : put_arguments(log->arena(), fn.inputs(), kNoKeywords);
-    }
-    // Work that a collective hands to another thread belongs to the thread that asked for it.
-    if (record->kind == RecordKind::kAnnotation) {
-      if (fn.threadId() != log->torch_thread_id) record->detail = static_cast<uint32_t>(fn.threadId());
-      if (fn.isAsync()) record->detail |= kAsynchronous;
-    }
-  } catch (const std::exception& error) {
-    core->fault(error.what());
+  if ((wants & (kWantPython | kWantModules)) != 0) [[unlikely]]
+    place = script_place(*log, scope, wants);
+  record->name = name_of(*log, fn, schema, (wants & kWantOverloads) != 0);
+  if (fn.isNcclMeta()) [[unlikely]] {
+    record->arena = put_collective<kInputs>(*log, fn);
+  } else if constexpr (kInputs) {
+    // Reading keyword arguments copies a map.
+    record->arena = may_have_keywords(fn, schema) ? put_with_keywords(log->arena(), fn)
+                                                  : put_positional(log->arena(), fn.inputs());
   }
+  if (scope == at::RecordScope::USER_SCOPE) [[unlikely]]
+    describe_annotation(*record, *log, fn);
   record->ticks = now_ticks();  // last: what is recorded above is not part of the span
   log->publish_span();
   if (place.is_known()) [[unlikely]]
@@ -104,9 +111,9 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
 }
 
 template <bool kOutputs>
-void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
+[[gnu::hot]] void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   const uint64_t ticks = now_ticks();
-  ThreadLog* log = this_thread();
+  ThreadLog* const log = this_thread();
   if (log == nullptr) [[unlikely]]
     return;
   if constexpr (kOutputs) {
@@ -114,7 +121,8 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
     if (record != nullptr) {
       record->ticks = ticks;
       record->end = key_of(fn);
-      record->arena = put_arguments(log->arena(), fn.outputs(), kNoKeywords);
+      const std::vector<c10::IValue>& outputs = fn.outputs();
+      record->arena = put_positional(log->arena(), Positional(outputs.data(), outputs.size()));
       log->publish();
     }
   }
@@ -209,13 +217,23 @@ void forget_thread() {
 
 // ---- What the core calls -------------------------------------------------------------------
 
+// torch.profiler asks for every scope there is. Those left out here are for builds of torch that leave
+// out operators: no other has them, but each is gone through whenever a thread takes over the state of
+// another, as it is for every backward pass.
+std::unordered_set<at::RecordScope> scopes_of(uint32_t wants) {
+  using Scope = at::RecordScope;
+  if ((wants & kWantOperators) == 0) return {Scope::USER_SCOPE};
+  return {Scope::FUNCTION,   Scope::BACKWARD_FUNCTION, Scope::TORCHSCRIPT_FUNCTION, Scope::LITE_INTERPRETER,
+          Scope::USER_SCOPE, Scope::STATIC_RUNTIME_OP, Scope::STATIC_RUNTIME_MODEL};
+}
+
 void register_callbacks(uint32_t wants) {
   const bool inputs = (wants & kWantInputs) != 0;
   const bool outputs = (wants & kWantOutputs) != 0;
   at::RecordFunctionCallback callback(inputs ? &on_start<true> : &on_start<false>,
                                       outputs ? &on_end<true> : &on_end<false>);
   callback.needsInputs(inputs).needsOutputs(outputs);
-  if ((wants & kWantOperators) == 0) callback.scopes({at::RecordScope::USER_SCOPE});
+  callback.scopes(scopes_of(wants));
   callback_handle = at::addGlobalCallback(callback);
 }
 
@@ -227,7 +245,7 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
       callback_handle = at::INVALID_CALLBACK_HANDLE;
     }
     reporter()->enable(wants);
-    holding = (wants & kWantInputs) != 0 && (wants & kWantMemory) != 0;
+    hot.holding = (wants & kWantInputs) != 0 && (wants & kWantMemory) != 0;
     if ((wants & (kWantOperators | kWantAnnotations)) != 0) register_callbacks(wants);
     callbacks_changed = std::chrono::steady_clock::now();
     return true;
@@ -278,6 +296,7 @@ double time_spans(bool empty_callback) {
 
 const BridgeApi bridge = {kCoreApiVersion,
                           OPSCOPE_TORCH_VERSION,
+                          &hot.wanted,
                           &configure,
                           &enter_thread,
                           &leave_thread,

@@ -137,8 +137,5 @@ class HeldTensors {
   bool finished_ = false;
 };
 
-// Set while both inputs and memory are wanted.
-std::atomic<bool> holding{false};
-
 }  // namespace
 }  // namespace opscope

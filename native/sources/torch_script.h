@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core_api.h"
+#include "torch_state.h"
 
 namespace opscope {
 namespace {
@@ -20,26 +21,31 @@ struct ScriptPlace {
   bool is_known() const { return modules != kNoName || functions != kNoName; }
 };
 
-uint32_t intern_parts(const CoreApi& core, ThreadLog& log, const std::vector<std::string>& parts,
-                      char after_each) {
+uint32_t intern_parts(ThreadLog& log, const std::vector<std::string>& parts, char after_each) {
   if (parts.empty()) return kNoName;
   std::string text;
   for (const std::string& part : parts) text += part + after_each;
-  return core.intern(&log, text.c_str(), "");
+  return core->intern(&log, text.c_str(), "");
 }
 
 // Nothing is known outside TorchScript's interpreter, which costs a look at a thread-local.
-ScriptPlace script_place(const CoreApi& core, ThreadLog& log, at::RecordScope scope, uint32_t wants) {
+[[gnu::noinline]] ScriptPlace script_place(ThreadLog& log, at::RecordScope scope, uint32_t wants) noexcept
+    try {
   ScriptPlace place;
   if (scope == at::RecordScope::BACKWARD_FUNCTION) return place;
   if ((wants & kWantModules) != 0) {
-    place.modules = intern_parts(core, log, torch::jit::currentModuleHierarchy(), '.');
+    place.modules = intern_parts(log, torch::jit::currentModuleHierarchy(), '.');
   }
   if ((wants & kWantPython) != 0) {
-    const auto stack = torch::profiler::impl::prepareCallstack(torch::jit::currentCallstack());
-    place.functions = intern_parts(core, log, torch::profiler::impl::callstackStr(stack), ';');
+    if (const auto called = torch::jit::currentCallstack(); !called.empty()) {
+      const auto stack = torch::profiler::impl::prepareCallstack(called);
+      place.functions = intern_parts(log, torch::profiler::impl::callstackStr(stack), ';');
+    }
   }
   return place;
+} catch (const std::exception& error) {
+  core->fault(error.what());
+  return {};
 }
 
 // Belongs to the innermost open span.

@@ -7,13 +7,34 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 
 #include "arena.h"
 #include "payload.h"
 #include "torch_held_tensors.h"
+#include "torch_state.h"
 
 namespace opscope {
 namespace {
+
+// Is a gradient wanted for it? TensorImpl answers from another library, where most tensors need no call.
+#if OPSCOPE_READS_PRIVATE
+using AutogradMember = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
+AutogradMember autograd_member();
+template <AutogradMember kMember>
+struct AutogradMemberOf {
+  friend AutogradMember autograd_member() { return kMember; }
+};
+template struct AutogradMemberOf<&c10::TensorImpl::autograd_meta_>;
+
+bool requires_grad(const c10::TensorImpl& impl) {
+  const auto& autograd = impl.*autograd_member();
+  return autograd != nullptr && autograd->requires_grad();
+}
+#else
+bool requires_grad(const c10::TensorImpl& impl) { return impl.requires_grad(); }
+#endif
 
 // A subclass written in Python may compute its sizes and device by running code, and that would run
 // operators in the middle of recording one. What its TensorImpl itself says is asked instead.
@@ -29,17 +50,18 @@ struct PlainImpl : c10::TensorImpl {
     return impl.is_sparse() ? c10::kSparse : impl.is_mkldnn() ? c10::kMkldnn : c10::kStrided;
   }
   // Is it strided, of a class that keeps its sizes where any TensorImpl does, and are they few?
+  static constexpr size_t kOrdinaryDims = 4;
   static bool is_ordinary(const c10::TensorImpl& impl) {
     constexpr auto kNotOrdinary = c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::NestedTensor);
     return !impl.key_set().has_any(kNotOrdinary) && impl.layout() == c10::kStrided &&
            !(impl.*&PlainImpl::matches_policy)(SizesStridesPolicy::CustomStrides) &&
-           shape(impl).size() <= kInlineDims;
+           shape(impl).size() <= kOrdinaryDims;
   }
   static const c10::impl::SizesAndStrides& shape(const c10::TensorImpl& impl) {
     return impl.*&PlainImpl::sizes_and_strides_;
   }
-  // Up to this many sizes and as many strides have fixed places in SizesAndStrides.
-  static constexpr size_t kInlineDims = C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE;
+  // Of so many sizes and as many strides all places are in SizesAndStrides itself.
+  static_assert(kOrdinaryDims <= C10_SIZES_AND_STRIDES_MAX_INLINE_SIZE);
 };
 
 // Symbolic and nested shapes have no plain numbers to copy, and asking for them (or for the device)
@@ -81,15 +103,16 @@ struct TensorNumbers {
   }
 };
 
-uint8_t flags_of(const c10::TensorImpl& impl, bool has_version) {
-  return static_cast<uint8_t>((impl.requires_grad() ? kRequiresGrad : 0) |
+[[gnu::always_inline]] inline uint8_t flags_of(const c10::TensorImpl& impl, bool has_version) {
+  return static_cast<uint8_t>((requires_grad(impl) ? kRequiresGrad : 0) |
                               (impl.is_wrapped_number() ? kWrappedNumber : 0) |
                               (has_version ? 0 : kNoVersion));
 }
 
 // The tag and the addresses.
-void put_tensor_head(uint64_t* word, const c10::TensorImpl& impl, c10::StorageImpl* storage,
-                     c10::Layout layout, size_t dim, uint8_t flags) {
+[[gnu::always_inline]] inline void put_tensor_head(uint64_t* word, const c10::TensorImpl& impl,
+                                                   c10::StorageImpl* storage, c10::Layout layout, size_t dim,
+                                                   uint8_t flags) {
   const c10::Device device = PlainImpl::device(impl);
   word[0] = make_tag(Tag::kTensor, pack({static_cast<int8_t>(c10::typeMetaToScalarType(impl.dtype())),
                                          static_cast<uint8_t>(layout), static_cast<uint8_t>(device.type()),
@@ -134,43 +157,43 @@ bool put_any_tensor(Arena& arena, const c10::TensorImpl* impl) {
   return true;
 }
 
-// Which of the fixed places of a shape are in use, by its dimension.
-constexpr auto kUsedPlaces = [] {
-  std::array<std::array<uint64_t, PlainImpl::kInlineDims>, PlainImpl::kInlineDims + 1> used{};
-  for (size_t dim = 0; dim < used.size(); ++dim) {
-    for (size_t i = 0; i < dim; ++i) used[dim][i] = UINT64_MAX;
-  }
-  return used;
-}();
+// ---- Ordinary tensors --------------------------------------------------------------------------
 
-constexpr size_t kOrdinaryTensorWords = 1 + kTensorAddresses + (2 + 2 * PlainImpl::kInlineDims + 1) / 2;
+// Numbers are packed four at a time.
+using FourWide [[gnu::vector_size(32)]] = int64_t;
+using FourNumbers [[gnu::vector_size(16)]] = uint32_t;
+constexpr size_t kOrdinaryDims = PlainImpl::kOrdinaryDims;
+
+constexpr size_t kOrdinaryTensorWords = 1 + kTensorAddresses + 1 + kOrdinaryDims;
 
 // An ordinary tensor, for which there must be kOrdinaryTensorWords. Returns where it ends, or nullptr if
 // it has a number of more than 32 bits. In a program that does work of its own the processor forgets
 // which way branches go, so that loops over a few dimensions cost more than copying all the places
 // there are: those not in use hold anything, and are written over by what follows.
-uint64_t* put_ordinary_tensor(uint64_t* word, const c10::TensorImpl& impl) {
-  constexpr size_t kPlaces = PlainImpl::kInlineDims;
+[[gnu::always_inline]] inline uint64_t* put_ordinary_tensor(uint64_t* word, const c10::TensorImpl& impl) {
   const c10::impl::SizesAndStrides& shape = PlainImpl::shape(impl);
   const size_t dim = shape.size();
-  const int64_t* const sizes = shape.sizes_data();
-  const int64_t* const strides = shape.strides_data();
+  FourWide sizes, strides;
+  std::memcpy(&sizes, shape.sizes_data(), sizeof(sizes));
+  std::memcpy(&strides, shape.strides_data(), sizeof(strides));
   const bool has_version = impl.version_counter().enabled();
   const uint64_t version = has_version ? impl.version_counter().current_version() : 0;
   const auto offset = static_cast<uint64_t>(impl.storage_offset());
   uint64_t* const numbers = word + 1 + kTensorAddresses;
-  write_number<uint32_t>(numbers, 0, offset);
-  write_number<uint32_t>(numbers, 1, version);
-  uint64_t bits = offset | version;
-  for (size_t i = 0; i < kPlaces; ++i) {
-    write_number<uint32_t>(numbers, 2 + i, static_cast<uint64_t>(sizes[i]));
-    bits |= static_cast<uint64_t>(sizes[i]) & kUsedPlaces[dim][i];
-  }
-  for (size_t i = 0; i < kPlaces; ++i) {
-    write_number<uint32_t>(numbers, 2 + dim + i, static_cast<uint64_t>(strides[i]));
-    bits |= static_cast<uint64_t>(strides[i]) & kUsedPlaces[dim][i];
-  }
-  if (bits > UINT32_MAX) [[unlikely]]
+  numbers[0] = (offset & UINT32_MAX) | version << 32;
+  const auto narrow_sizes = __builtin_convertvector(sizes, FourNumbers);
+  const auto narrow_strides = __builtin_convertvector(strides, FourNumbers);
+  std::memcpy(numbers + 1, &narrow_sizes, sizeof(narrow_sizes));
+  std::memcpy(reinterpret_cast<char*>(numbers + 1) + dim * sizeof(uint32_t), &narrow_strides,
+              sizeof(narrow_strides));
+  const auto high = __builtin_convertvector((sizes | strides) >> FourWide{32, 32, 32, 32}, FourNumbers);
+  const FourNumbers place = {0, 1, 2, 3};
+  const auto count = static_cast<uint32_t>(dim);
+  const auto used = reinterpret_cast<FourNumbers>(place < FourNumbers{count, count, count, count});
+  uint64_t too_large[2];
+  const FourNumbers high_in_use = high & used;
+  std::memcpy(too_large, &high_in_use, sizeof(too_large));
+  if ((too_large[0] | too_large[1] | (offset | version) >> 32) != 0) [[unlikely]]
     return nullptr;
   const auto flags = static_cast<uint8_t>(flags_of(impl, has_version) | kHasStrides);
   put_tensor_head(word, impl, impl.unsafe_storage().unsafeGetStorageImpl(), c10::kStrided, dim, flags);
@@ -184,7 +207,8 @@ uint64_t* put_usual_tensor(uint64_t* word, const at::Tensor& tensor) {
     return word + 1;
   }
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  if (holding.load(std::memory_order_relaxed)) HeldTensors::this_thread().hold(impl);
+  if (hot.holding.load(std::memory_order_relaxed)) [[unlikely]]
+    HeldTensors::this_thread().hold(impl);
   return PlainImpl::is_ordinary(*impl) ? put_ordinary_tensor(word, *impl) : nullptr;
 }
 

@@ -24,9 +24,11 @@ void on_another_thread(std::function<void()> work) { std::thread(std::move(work)
 std::vector<uint32_t> configured;
 bool refuse = false;
 uint64_t not_held = 0;
+std::atomic<uint32_t> bridge_wanted{0};
 const BridgeApi fake_bridge = {
     kCoreApiVersion,
     "none",
+    &bridge_wanted,
     [](uint32_t wanted, char* message, size_t bytes) {
       if (refuse && wanted != 0) {
         std::snprintf(message, bytes, "no");
@@ -54,6 +56,24 @@ TEST(a_window_counts_the_tensors_it_could_not_hold) {
   recorder().close_window(window);
   CHECK_SAME(recorder().window(window)->tensors_not_held, 7u);
   recorder().discard_window(window);
+  recorder().attach_bridge(nullptr);
+}
+
+TEST(a_bridge_can_read_what_is_wanted_at_any_time) {
+  recorder().attach_bridge(&fake_bridge);
+  CHECK_SAME(bridge_wanted.load(), 0u);
+  const uint32_t window = open_window();
+  CHECK_SAME(bridge_wanted.load(), kAll);
+  recorder().pause_window(window, true);
+  CHECK_SAME(bridge_wanted.load(), 0u);
+  recorder().pause_window(window, false);
+  CHECK_SAME(bridge_wanted.load(), kAll);
+  recorder().set_fault("out of luck");
+  CHECK_SAME(bridge_wanted.load(), 0u);
+  recorder().discard_window(window);
+  const uint32_t later = open_window();
+  CHECK_SAME(bridge_wanted.load(), kAll);
+  recorder().discard_window(later);
   recorder().attach_bridge(nullptr);
 }
 

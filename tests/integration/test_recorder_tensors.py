@@ -264,3 +264,29 @@ def test_recording_keeps_nothing_alive_that_a_tensor_is_made_of(program):
     trace = record(program, record_shapes=True, profile_memory=True)
     sizes = trace.table("allocations")["size_bytes"]
     assert len(sizes) > 0 and sizes.sum() == 0
+
+
+@pytest.mark.parametrize("dim", range(8))
+def test_shapes_of_any_dimension_are_read_whole(dim):
+    shape = [2, 1, 3, 1, 2, 1, 2][:dim]
+    flipped = torch.ones(shape).permute(list(range(dim))[::-1])
+    trace = record(lambda: torch.neg(flipped), record_shapes=True)
+    assert tensor_numbers(trace) == [(list(flipped.shape), list(flipped.stride()))]
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_numbers_of_more_than_32_bits_are_kept_at_any_place(place):
+    shape, strides = [1] * 5, [1] * 5
+    shape[place], strides[place] = 2**33, 0
+    huge = torch.ones(1).as_strided(shape, strides)
+    small = torch.ones(1).as_strided([1], [2**34])
+    alias = torch.ops.aten.alias
+    trace = record(lambda: (alias(huge), alias(small)), record_shapes=True)
+    assert tensor_numbers(trace) == [(shape, strides), ([1], [2**34])]
+
+
+def tensor_numbers(trace):
+    """Sizes and strides of tensor arguments, in order."""
+    tensors = trace.table("tensors")
+    sizes, strides = (tensors.lists(name) for name in ("sizes", "strides"))
+    return [(list(sizes[row]), list(strides[row])) for row in range(len(tensors))]

@@ -264,6 +264,7 @@ def _command(compiler: str, library: Path) -> list[str]:
         compiler,
         *(chosen[1:] if chosen and shutil.which(chosen[0]) == compiler else ()),
         *_FLAGS,
+        *_speed_flags(compiler),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         f'-DOPSCOPE_TORCH_VERSION="{torch.__version__}"',
         f"-I{source}",
@@ -277,6 +278,13 @@ def _command(compiler: str, library: Path) -> list[str]:
         "-ltorch_cpu",
         "-lc10",
     ]
+
+
+def _speed_flags(compiler: str) -> tuple[str, ...]:
+    """What makes the bridge a little faster, where the compiler is known to have it."""
+    if Path(compiler).name == "g++" and (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        return ("-mtls-dialect=gnu2",)  # thread-local variables are found without a call
+    return ()
 
 
 def _compile_failure(command: list[str], stderr: str) -> str:
