@@ -80,7 +80,9 @@ def test_tritons_kernels_have_their_region_and_what_inductor_says_of_them(
     # AND tables count their time for kernel and region
     averages = {(a.key, str(a.device_type)): a for a in prof.key_averages()}
     on_cpu = "DeviceType.CPU"
-    assert averages["triton_poi_fused_add_0", on_cpu].self_device_time_total == pytest.approx(3.0)
+    assert averages["triton_poi_fused_add_0", on_cpu].self_device_time_total == pytest.approx(
+        3.0, abs=0.01
+    )
     region = averages[bare[1], on_cpu]
     assert region.device_time_total == pytest.approx(5.0, abs=0.01)
     assert region.self_device_time_total == pytest.approx(2.0, abs=0.01)
