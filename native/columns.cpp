@@ -276,7 +276,7 @@ class WindowDecoder {
       out_.threads.system_thread_id.push_back(thread.system_thread_id);
       out_.threads.torch_thread_id.push_back(
           thread.log == nullptr ? 0 : static_cast<int64_t>(thread.log->torch_thread_id.load()));
-      out_.threads.name.push_back(thread.log == nullptr ? kNone : out_.names.add(thread.log->name));
+      out_.threads.name.push_back(thread.log == nullptr ? kNone : out_.names.add(*thread.log->name));
     }
     return row;
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ class alignas(64) ThreadLog {
         arena_(pool),
         system_thread_id(system_thread_id),
         native_thread(native_thread),
-        name(std::move(name)) {
+        name(std::make_unique<const std::string>(std::move(name))) {
     dropped_span_.kind = RecordKind::kClose;
   }
 
@@ -168,7 +169,9 @@ class alignas(64) ThreadLog {
   const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
   std::atomic<uint64_t> torch_thread_id{0};
   std::atomic<bool> finished{false};  // its thread has ended
-  std::string name;
+  // By pointer: builds of torch before 2.7 have another std::string than ours, and the bridge, compiled
+  // as torch was, reads what follows.
+  const std::unique_ptr<const std::string> name;
 
  private:
   static void count_one(std::atomic<uint64_t>& counter) {

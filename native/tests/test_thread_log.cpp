@@ -6,6 +6,10 @@
 #include "check.h"
 #include "thread_log.h"
 
+namespace opscope::tests {
+size_t thread_log_bytes_in_the_older_abi();  // older_abi_layout.cpp
+}  // namespace opscope::tests
+
 using namespace opscope;
 
 namespace {
@@ -293,6 +297,10 @@ TEST(an_end_can_be_noted_beside_closing_its_span) {
   CHECK(log.at(1).kind == RecordKind::kClose);
   CHECK_SAME(log.at(1).end, 7u);
   CHECK_SAME(static_cast<int>(log.at(1).scope), 1);
+}
+
+TEST(a_bridge_of_the_older_abi_sees_the_same_thread_log) {
+  CHECK_SAME(opscope::tests::thread_log_bytes_in_the_older_abi(), sizeof(ThreadLog));
 }
 
 int main() { return opscope::tests::run_all(); }

@@ -78,6 +78,10 @@ def test_self_times_add_up(both):
     assert total == pytest.approx(sum(event.cpu_time_total for event in top_level), abs=1)
 
 
+@pytest.mark.skipif(
+    not hasattr(torch._C._autograd._KinetoEvent, "overload_name"),
+    reason=f"torch {torch.__version__} records no overload names",
+)
 def test_overload_names_agree(both):
     config = torch._C._profiler._ExperimentalConfig(capture_overload_names=True)
     program = PROGRAMS[0]

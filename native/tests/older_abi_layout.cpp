@@ -1,0 +1,8 @@
+// Compiled with libstdc++'s older ABI, as the bridge to builds of torch before 2.7 is.
+#include "thread_log.h"
+
+namespace opscope::tests {
+
+size_t thread_log_bytes_in_the_older_abi() { return sizeof(ThreadLog); }
+
+}  // namespace opscope::tests
