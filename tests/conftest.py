@@ -1,6 +1,7 @@
 """Fixtures and settings shared by every test."""
 
 import contextlib
+import os
 
 from hypothesis import HealthCheck, settings
 
@@ -13,3 +14,6 @@ with contextlib.suppress(ImportError):
     import tqdm
 
     tqdm.tqdm.monitor_interval = 0
+
+# Tables are as wide as the terminal around the tests says; here they are what a pipe gets.
+os.environ.pop("COLUMNS", None)
