@@ -90,6 +90,27 @@ def storages_kept(empty_first):
     return run
 
 
+def through_everything():
+    """Storages kept and let go, taken away and given again, and grown: still one tensor."""
+    x = torch.ones(1)
+    kept = [x.storage()]
+    for _ in range(3):
+        x.set_()
+        x.set_(one())
+        kept.append(x.storage())
+    x.view_as(x)
+    while kept:
+        kept.pop()
+    for empty_first in (False, True):
+        for _ in range(3):
+            if empty_first:
+                x.set_()
+            x.set_(one())
+    for size in range(1, 5):
+        x.resize_(size)
+    x.view_as(x)
+
+
 def grown():
     x = torch.ones(1)
     for size in range(2, 6):
@@ -146,7 +167,8 @@ def test_a_tensor_stays_itself_when_it_had_no_storage_for_a_while():
     "program",
     [
         another_storage, emptied_before, storages_kept(False), storages_kept(True), grown,
-        numbers_in_place, temporaries, only_allocated, nothing_in_it_and_used_first,
+        through_everything, numbers_in_place, temporaries, only_allocated,
+        nothing_in_it_and_used_first,
     ],
 )  # fmt: skip
 def test_ids_are_the_ones_torch_gives(program):
@@ -167,6 +189,7 @@ def test_a_thousand_temporaries_are_a_thousand_tensors():
     assert len(set(tensors["impl"].tolist())) == 1000
     assert len(set(tensors["tensor_id"].tolist())) == 1000
     assert len(set(table["allocation_id"].tolist())) == 1000
+    assert set(tensors["allocation_id"].tolist()) == set(table["allocation_id"].tolist())
 
 
 def test_views_share_memory_and_not_the_struct():
@@ -198,6 +221,39 @@ def test_resizing_moves_a_tensor_and_leaves_it_the_same():
     assert (made.address, freed.address) == (after.storage, before.storage)
     assert made.tensor_id == freed.tensor_id == before.tensor_id == after.tensor_id
     assert before.allocation_id == freed.allocation_id != made.allocation_id == after.allocation_id
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["alone", "among others"])
+def test_a_tensor_is_followed_from_its_first_byte_to_its_last(busy):
+    def other_work(x):
+        return (x + 1).relu_() + torch.zeros(1).cos() if busy else None
+
+    def program():
+        kept = [other_work(other)]
+        x = torch.rand(4, 3)
+        x.resize_(4, 4)
+        x.sin()
+        kept.append(other_work(other))
+        gone.append(x.data_ptr())
+        del x
+
+    other, gone = torch.ones(1), []
+    tree = record(program, **BOTH).tree()
+    by_name = {node.name: node for node in tree.depth_first()}
+    (made,) = by_name["aten::rand"].children[0].children
+    grown, freed = by_name["aten::resize_"].children
+    (last,) = (root for root in tree.roots if root.is_memory and root.detail.address == gone[0])
+    uniform, sin = (by_name[name].detail.inputs[0] for name in ("aten::uniform_", "aten::sin"))
+
+    # THEN one id from the first allocation to the free outside of any operator
+    events = [node.detail for node in (made, grown, freed, last)]
+    assert {detail.tensor_id for detail in events} == {uniform.tensor_id} == {sin.tensor_id}
+    assert [detail.size_bytes for detail in events] == [48, 64, -48, -64]
+    # AND two allocations, each with its address from beginning to end
+    old, new = made.detail.allocation_id, grown.detail.allocation_id
+    assert old != new and [detail.allocation_id for detail in events] == [old, new, old, new]
+    assert (uniform.storage, sin.storage) == (made.detail.address, grown.detail.address)
+    assert freed.detail.address == made.detail.address != last.detail.address
 
 
 def test_two_tensors_become_one_when_they_come_to_share_a_storage():
