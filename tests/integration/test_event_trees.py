@@ -119,6 +119,25 @@ def test_memory_is_inside_the_operator_that_took_or_freed_it():
         """)
 
 
+def test_a_c_function_its_operator_and_its_memory_are_each_a_level():
+    tree = tree_of(lambda: lambda: torch.ones(3), **STACK, **MEMORY)
+    made = next(node for node in tree.depth_first() if node.is_memory)
+
+    above = [(node.kind, name_of(node).rpartition(": ")[2]) for node in ancestors(made)][:4]
+
+    assert above == [
+        (NodeKind.OPERATOR, "aten::empty"),
+        (NodeKind.OPERATOR, "aten::ones"),
+        (NodeKind.C_CALL, "<built-in method ones of type object>"),
+        (NodeKind.PYTHON_CALL, "<lambda>"),
+    ]
+    assert made.detail.size_bytes == 12
+    assert [child.name for child in find(tree, "aten::ones").children] == [
+        "aten::empty",
+        "aten::fill_",
+    ]
+
+
 def test_modules_alone_are_levels_of_the_tree():
     found = lines(tree_of(programs.call_modules, with_modules=True).roots)
 
