@@ -71,9 +71,11 @@ def parse_activities(
             if kinds is not None:
                 filters[activity] = set(kinds)
     _apply_use_cuda(parsed, use_cuda)
+    left = set(parsed)
     if ProfilerActivity.CUDA in parsed and not records_cuda(parsed):
         warnings.warn("CUDA is not available, disabling CUDA profiling", stacklevel=3)
-    if not parsed:
+        left.discard(ProfilerActivity.CUDA)
+    if not left:
         raise UsageError("activities: nothing left to record. Name at least ProfilerActivity.CPU.")
     return parsed, filters
 

@@ -395,6 +395,15 @@ def test_activities_that_make_no_sense(activities, said):
         opscope.profile(activities=activities)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device to record")
+def test_only_what_is_not_there_cannot_be_recorded():
+    with (
+        pytest.warns(UserWarning, match="CUDA is not available"),
+        pytest.raises(opscope.UsageError, match="nothing left to record"),
+    ):
+        opscope.profile(activities=[ProfilerActivity.CUDA])
+
+
 def test_options_of_newer_torch_are_accepted():
     with opscope.profile(post_processing_timeout_s=0.0, custom_trace_id_callback=None) as prof:
         torch.ones(1)
