@@ -325,6 +325,7 @@ class profile:
         group_by_input_shape: bool = False,
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
+        include_python_functions: bool | None = None,
     ) -> EventList:
         """Averages by operator name and, where asked for, input shapes, stack, overload.
 
@@ -332,12 +333,17 @@ class profile:
             group_by_input_shape: needs ``record_shapes``.
             group_by_stack_n: the innermost n frames; needs ``with_stack``.
             group_by_overload_name: needs overload names (``capture_overload_names``).
+            include_python_functions: Python calls too, which need ``with_stack``; by default as the
+                torch that is installed does: until 2.13.
 
         Raises:
             LifecycleError: nothing has been recorded yet.
         """
         return self.events().key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_overload_name
+            group_by_input_shape,
+            group_by_stack_n,
+            group_by_overload_name,
+            include_python_functions,
         )
 
     def export_chrome_trace(self, path: str | Path, use_python_export: bool = False) -> None:

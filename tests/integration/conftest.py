@@ -8,6 +8,7 @@ import pytest
 import torch
 from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
 
+from opscope.recording import gpu_collecting
 from opscope.recording.gpu_library import set_up_gpu
 
 
@@ -24,6 +25,9 @@ def cupti_library() -> str:
 @pytest.fixture
 def fake(cupti_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupti]:
     monkeypatch.setenv("OPSCOPE_CUPTI", cupti_library)
+    # A torch built for CUDA allows for a subscription of its own, which the fake does not play.
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(gpu_collecting, "_reported", set())  # else only the first test is told
     set_up_gpu.cache_clear()
     fake = FakeCupti(cupti_library)
     fake.reset()

@@ -82,7 +82,7 @@ def test_callers_are_the_ones_torch_recorded(everything):
     by_id = {e["args"]["Python id"]: e for e in spans(events) if e["cat"] == "python_function"}
 
     def caller(event):
-        above = by_id.get(event["args"]["Python parent id"])
+        above = by_id.get(event["args"].get("Python parent id"))
         if above is not None and above["name"].startswith("nn.Module: "):
             return caller(above)
         return above and above["name"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from opscope.analysis.stacks import Stacks
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
 
+Value = TypeVar("Value")
 Values = npt.NDArray[np.int64]
 
 
@@ -47,6 +49,22 @@ class Averages:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def of(self, groups: Values) -> Averages:
+        """The given groups alone."""
+        columns = {field.name: getattr(self.quantities, field.name) for field in fields(Quantities)}
+        return replace(
+            self,
+            names=[self.names[group] for group in groups],
+            count=self.count[groups],
+            quantities=Quantities(
+                **{k: None if v is None else v[groups] for k, v in columns.items()}
+            ),
+            first=self.first[groups],
+            overload_names=_of(self.overload_names, groups),
+            input_shapes=_of(self.input_shapes, groups),
+            stacks=_of(self.stacks, groups),
+        )
 
 
 def key_averages(
@@ -88,6 +106,10 @@ def key_averages(
         input_shapes=_shapes(trace, event) if group_by_input_shape else None,
         stacks=None if stacks is None else _stacks(stacks, event, group_by_stack_n),
     )
+
+
+def _of(values: list[Value] | None, groups: Values) -> list[Value] | None:
+    return None if values is None else [values[group] for group in groups]
 
 
 def _extra_keys(listing: Listing, by_shape: bool, by_overload: bool) -> list[Signature]:

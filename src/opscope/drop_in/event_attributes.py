@@ -115,6 +115,10 @@ def _event_index(source: EventSource, row: int) -> str:
     return f'"Ev Idx": {row}' if exposed else ""
 
 
+def _metadata(source: EventSource, row: int) -> dict[str, Any] | None:
+    return {"Ev Idx": row} if _event_index(source, row) else None
+
+
 def _python_parent(source: EventSource, row: int) -> int:
     if source.python_numbers[row] < 0 or source.stacks is None:
         return -1
@@ -168,6 +172,7 @@ _EVENT: dict[str, Reader] = {
     "is_python_function": lambda source, row: _kind(source, row) in PYTHON_KINDS,
     "activity_type": _activity,
     "_metadata_json": _event_index,
+    "metadata": _metadata,
     "flow_id": lambda source, row: source.flows.get(row, (0, False))[0],
     "flow_type": lambda source, row: _FORWARD_BACKWARD_FLOW if row in source.flows else 0,
     "flow_start": lambda source, row: source.flows.get(row, (0, False))[1],
@@ -230,6 +235,7 @@ _SHARED: dict[str, Reader] = {
     "external_id": _constant(0),
     "linked_correlation_id": _constant(0),
     "event_metadata": _constant(None),
+    "metadata": _constant(None),
     "python_id": _constant(-1),
     "python_parent_id": _constant(-1),
     "python_module_id": _constant(-1),

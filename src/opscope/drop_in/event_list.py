@@ -18,6 +18,7 @@ from opscope.drop_in.notebook import event_list_html
 from opscope.drop_in.table import TableOptions, format_table
 from opscope.drop_in.table_footer import footer
 from opscope.drop_in.table_rows import rows_of_objects, rows_of_source
+from opscope.drop_in.torch_terms import averages_python_functions
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.output_file import write_file
 from opscope.export.stacks import METRICS, check_metric, write_collapsed, write_stacks
@@ -139,6 +140,7 @@ class EventList(LazyList[Event]):
         group_by_input_shapes: bool = False,
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
+        include_python_functions: bool | None = None,
     ) -> EventList:
         """Averages by name, as a list of :class:`FunctionEventAvg`.
 
@@ -146,13 +148,20 @@ class EventList(LazyList[Event]):
             group_by_input_shapes: other argument shapes are another row.
             group_by_stack_n: another stack, in its innermost n frames, is another row.
             group_by_overload_name: another operator overload is another row.
+            include_python_functions: average Python calls too; by default as the torch that is
+                installed does: until 2.13.
         """
+        if include_python_functions is None:
+            include_python_functions = averages_python_functions()
         grouping = (group_by_input_shapes, group_by_stack_n, group_by_overload_name)
         source = self._columns
         if source is not None:
-            return self._like(averages_as_objects(source.averages(*grouping), source))
+            averages = source.averages(*grouping, include_python_functions)
+            return self._like(averages_as_objects(averages, source))
         groups: defaultdict[tuple[Any, ...], FunctionEventAvg] = defaultdict(FunctionEventAvg)
         for event in self:
+            if not include_python_functions and getattr(event, "is_python_function", False):
+                continue
             groups[_key(event, *grouping)].add(event)
         for average in groups.values():
             average.stack = (average.stack or [])[:group_by_stack_n]
@@ -163,7 +172,7 @@ class EventList(LazyList[Event]):
     def total_average(self) -> FunctionEventAvg:
         """One average over all events, called ``Total``."""
         if self._columns is not None:
-            return self.key_averages().total_average()
+            return self.key_averages(include_python_functions=True).total_average()
         total = FunctionEventAvg()
         for event in self:
             total.add(event)

@@ -55,11 +55,18 @@ class EventSource:
             event = self._made[position] = FunctionEvent.of_trace(self, position)
         return event
 
-    def averages(self, by_shape: bool, stack_n: int, by_overload: bool) -> Averages:
-        """Averages of all events."""
-        return key_averages(
+    def averages(
+        self, by_shape: bool, stack_n: int, by_overload: bool, python_functions: bool
+    ) -> Averages:
+        """Averages of all events, or of all but Python calls."""
+        averages = key_averages(
             self.trace, by_shape, stack_n, by_overload, self.flops, self.listing, self.rows
         )
+        if python_functions:
+            return averages
+        first = averages.first
+        event = np.where(self.rows.source[first] == RowSource.EVENT, self.rows.row[first], -1)
+        return averages.of(np.flatnonzero((event < 0) | ~python_events(self.trace)[event]))
 
     @cached_property
     def listing(self) -> Listing:

@@ -70,6 +70,7 @@ class FunctionEvent(FormattedTimesMixin):
     python_id: int
     python_parent_id: int
     python_module_id: int
+    metadata: dict[str, Any] | None
     _metadata_json: str | None
 
     def __init__(
@@ -115,9 +116,11 @@ class FunctionEvent(FormattedTimesMixin):
         python_id: int = -1,
         python_parent_id: int = -1,
         python_module_id: int = -1,
+        typed_metadata: dict[str, Any] | None = None,
     ) -> None:
         given = dict(locals())
         del given["self"], given["start_us"], given["end_us"], given["extra_meta"]
+        given["metadata"] = given.pop("typed_metadata")
         given["_metadata_json"] = given.pop("metadata_json")
         given["time_range"] = Interval(start_us, end_us)
         given["device_type"] = _device_type(0) if device_type is None else device_type

@@ -179,6 +179,10 @@ class KinetoEvent:
         """What else is known of a device event: nothing that ``event_metadata`` has not."""
         return {}
 
+    def typed_metadata(self) -> dict[str, Any]:
+        """The same as ``metadata_json``, as values (torch 2.14)."""
+        return self._event.metadata or {}
+
     def metadata_json(self) -> str:
         """What the event's file says of it beyond its attributes, where that was asked for."""
         return self._event._metadata_json or ""

@@ -1,7 +1,9 @@
-"""What torch says differently of the same recording: names, and where steps begin."""
+"""What torch says differently of the same recording: names, where steps begin, what is averaged."""
 
 from __future__ import annotations
 
+import inspect
+import sys
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,15 @@ def in_torch_terms(trace: Trace, adjust_steps: bool) -> Trace:
     columns = {column.name: events[column.name] for column in events.schema.columns}
     tables["events"] = Table(events.schema, {**columns, **changed})
     return Trace(tables, names)
+
+
+def averages_python_functions() -> bool:
+    """Whether the torch of this process averages Python calls unasked: until 2.13; True without."""
+    profiler = sys.modules.get("torch.profiler.profiler")
+    if profiler is None:
+        return True
+    method = profiler._KinetoProfile.key_averages
+    return "include_python_functions" not in inspect.signature(method).parameters
 
 
 def _gc_pauses_renamed(trace: Trace) -> tuple[Columns, Names]:

@@ -37,6 +37,7 @@ TORCH_NAMES: dict[int, str] = {
     **{36 + bits: f"int{bits}" for bits in range(1, 8)},
     44: "float8_e8m0fnu",
     45: "float4_e2m1fn_x2",
+    46: "bcomplex32",
 }
 """``tensors.dtype`` to what follows ``torch.`` in Python."""
 
@@ -75,6 +76,7 @@ CPP_NAMES: dict[int, str] = {
     **{36 + bits: f"c10::dummy_int1_7_t<{bits}>" for bits in range(1, 8)},
     44: "c10::Float8_e8m0fnu",
     45: "c10::Float4_e2m1fn_x2",
+    46: "c10::complex<c10::BFloat16>",
 }
 """``tensors.dtype`` to the text of "Input type" in a Chrome trace (GCC's spelling of the type)."""
 
@@ -93,7 +95,7 @@ ITEM_SIZES: dict[int, int] = {
     **dict.fromkeys((0, 1, 11, 12, 13, 16, 17, 18, 19, 20, 21, 23, 24, 25, 26), 1),
     **dict.fromkeys(range(30, 46), 1),  # of less than a byte too
     **dict.fromkeys((2, 5, 15, 22, 27), 2),
-    **dict.fromkeys((3, 6, 8, 14, 28), 4),
+    **dict.fromkeys((3, 6, 8, 14, 28, 46), 4),
     **dict.fromkeys((4, 7, 9, 29), 8),
     10: 16,
 }

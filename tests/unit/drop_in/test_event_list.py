@@ -1,6 +1,8 @@
 """The event list: lazy over a trace, ordinary once changed, complete in what it offers."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,6 +68,38 @@ def test_the_total_average_sums_everything():
     assert total.cpu_time_total == 100 + 50 + 30 + 20
 
 
+PYTHON = [
+    span("f.py(1): f", 0, 100, kind=EventKind.PYTHON_CALL),
+    span("aten::add", 10, 30),
+    span("<built-in method g>", 40, 60, kind=EventKind.C_CALL),
+]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_python_calls_can_be_left_out_of_averages(by_hand):
+    events = make_event_list(build_trace(PYTHON))
+    if by_hand:
+        events = EventList(events)
+
+    averages = events.key_averages(include_python_functions=False)
+
+    assert [(a.key, a.count, a.self_cpu_time_total) for a in averages] == [("aten::add", 1, 20)]
+    assert len(events.key_averages(True, 1, True, include_python_functions=True)) == 3
+    assert [a.key for a in events.key_averages(True, 1, True, False)] == ["aten::add"]
+    assert events.total_average().count == 3
+
+
+@pytest.mark.parametrize("parameters", ["self", "self, include_python_functions=False"])
+def test_python_calls_are_averaged_unasked_where_torch_does_so(parameters, monkeypatch):
+    method = eval(f"lambda {parameters}: None")
+    profiler = SimpleNamespace(_KinetoProfile=SimpleNamespace(key_averages=method))
+    monkeypatch.setitem(sys.modules, "torch.profiler.profiler", profiler)
+
+    averages = make_event_list(build_trace(PYTHON)).key_averages()
+
+    assert len(averages) == (3 if parameters == "self" else 1)
+
+
 def test_groupings_reach_the_objects():
     trace = build_trace([
         span("main.py(1): f", 0, 100, kind=EventKind.PYTHON_CALL),
@@ -74,9 +108,15 @@ def test_groupings_reach_the_objects():
     ])  # fmt: skip
     events = make_event_list(trace, with_stack=True)
 
-    assert [a.input_shapes for a in events.key_averages(True)] == [[], [[2]], [[3]]]
-    assert [a.stack for a in events.key_averages(group_by_stack_n=5)] == [[], ["main.py(1): f"]]
-    overloads = events.key_averages(group_by_overload_name=True)
+    assert [a.input_shapes for a in events.key_averages(True, include_python_functions=True)] == [
+        [],
+        [[2]],
+        [[3]],
+    ]
+    assert [
+        a.stack for a in events.key_averages(group_by_stack_n=5, include_python_functions=True)
+    ] == [[], ["main.py(1): f"]]
+    overloads = events.key_averages(group_by_overload_name=True, include_python_functions=True)
     assert [a.overload_name for a in overloads] == ["", "Tensor", "out"]
 
 
