@@ -71,6 +71,9 @@ class Decoder {
     decode_nodes();
     decode_memory();
     decode_overheads();
+    // The log may hold other windows' records as well.
+    out_.counts.recorded = out_.calls.start_ns.size() + out_.work.start_ns.size() +
+                           out_.memory.time_ns.size() + out_.overheads.start_ns.size();
     return std::move(out_);
   }
 

@@ -308,8 +308,10 @@ void GpuActivity::collect() {
 void GpuActivity::forget() {
   std::lock_guard lock(mutex_);
   if (attached_) return;
+  wait_until_parsed();  // what nobody decoded must not turn up in the next window
   std::scoped_lock log(buffers_mutex_, log_.mutex());
   log_.clear();
+  dropped_ = 0;
   refused_buffers_ = 0;
   has_clock_ = false;
 }

@@ -198,6 +198,31 @@ def test_a_recording_that_is_dropped_leaves_cupti(fake: FakeCupti) -> None:
     assert [fake.count(what) for what in ("subscribed", "kinds", "held buffers")] == [0, 0, 0]
 
 
+def test_what_a_dropped_recording_collected_is_not_in_the_next(fake: FakeCupti) -> None:
+    for _ in range(8):
+        dropped = opscope.profile(activities=BOTH)
+        dropped.start()
+        for _ in range(50):
+            fake.launch("dropped")
+        del dropped
+        gc.collect()
+        with opscope.profile(activities=BOTH) as prof:
+            fake.launch("kept")
+        assert kernels(prof.trace) == ["kept"]
+        assert prof.trace.ledger["gpu"]["recorded"] == 2
+
+
+def test_each_recording_counts_its_own(fake: FakeCupti) -> None:
+    recordings = []
+    for launches in (3, 1):
+        with opscope.profile(activities=BOTH) as prof:
+            for _ in range(launches):
+                fake.launch("k")
+        recordings.append(prof)
+    counts = [prof.trace.ledger["gpu"]["recorded"] for prof in recordings]
+    assert counts == [6, 2]
+
+
 def test_calls_that_tell_nothing_are_left_out(fake: FakeCupti) -> None:
     with opscope.profile(activities=BOTH) as prof:
         fake.call(17)  # cudaGetDevice
