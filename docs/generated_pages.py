@@ -6,13 +6,18 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from opscope.cli.error_reference import error_messages
 from opscope.cli.reference import command_line
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page about the command line."""
-    page = File.generated(config, "reference/command-line.md", content=command_line())
-    files.append(page)
+    """Add the pages about the command line and about every message."""
+    pages = {
+        "reference/command-line.md": command_line(),
+        "reference/error-messages.md": error_messages(),
+    }
+    for path, content in pages.items():
+        files.append(File.generated(config, path, content=content))
     return files
 
 
