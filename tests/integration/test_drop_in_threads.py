@@ -7,6 +7,7 @@ import torch
 from tests.programs.working_threads import Life, crew_of
 
 import opscope
+from support.tree_text import outline
 
 STAYS, ENDS, BEGINS, PASSES = Life
 CREWS = [[STAYS], 2 * [STAYS], [BEGINS], [ENDS], 4 * [STAYS] + 2 * [ENDS] + [BEGINS, PASSES]]
@@ -35,17 +36,8 @@ def name_of(node):
     return function if function in FUNCTIONS and "working_threads.py(" in node.name else ""
 
 
-def outline(nodes):
-    """The program's own functions, and its modules, nested as they ran."""
-    found = []
-    for node in nodes:
-        name, inside = name_of(node), outline(node.children)
-        found.append(f"{name}({inside})" if name and inside else name or inside)
-    return " ".join(filter(None, found))
-
-
 def outlines(threads):
-    return sorted(filter(None, map(outline, threads)))
+    return sorted(filter(None, (outline(roots, name_of) for roots in threads)))
 
 
 def operators(nodes):

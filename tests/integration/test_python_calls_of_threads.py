@@ -10,6 +10,7 @@ from tests.programs.working_threads import Life, crew_of
 import opscope
 from opscope.trace.schema import EventKind
 from opscope.tree.node import build_tree
+from support import tree_text
 from support.recorded import without_collections
 
 STAYS, ENDS, BEGINS, PASSES = Life
@@ -56,12 +57,7 @@ def name_of(node):
 
 
 def outline(nodes):
-    """What the program's own names are nested like, in order."""
-    found = []
-    for node in nodes:
-        name, inside = name_of(node), outline(node.children)
-        found.append(f"{name}({inside})" if name and inside else name or inside)
-    return " ".join(filter(None, found))
+    return tree_text.outline(nodes, name_of)
 
 
 def roots_of(trace, system_thread_id):

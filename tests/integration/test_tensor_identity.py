@@ -68,19 +68,24 @@ def emptied_before():
     x.view_as(x)
 
 
+def keep_storages(x):
+    """Take ``x`` its storage and give it another, three times; let go of all only then."""
+    kept = [x.storage()]
+    for _ in range(3):
+        x.set_()
+        x.set_(one())
+        kept.append(x.storage())
+    x.view_as(x)
+    while kept:
+        kept.pop()
+
+
 def storages_kept(empty_first):
     """Storages outlive the tensor's use of them, and join all of them into one tensor."""
 
     def run():
         x = torch.ones(1)
-        kept = [x.storage()]
-        for _ in range(3):
-            x.set_()
-            x.set_(one())
-            kept.append(x.storage())
-        x.view_as(x)
-        while kept:
-            kept.pop()
+        keep_storages(x)
         if empty_first:
             x.set_()
         for _ in range(3):
@@ -93,14 +98,7 @@ def storages_kept(empty_first):
 def through_everything():
     """Storages kept and let go, taken away and given again, and grown: still one tensor."""
     x = torch.ones(1)
-    kept = [x.storage()]
-    for _ in range(3):
-        x.set_()
-        x.set_(one())
-        kept.append(x.storage())
-    x.view_as(x)
-    while kept:
-        kept.pop()
+    keep_storages(x)
     for empty_first in (False, True):
         for _ in range(3):
             if empty_first:

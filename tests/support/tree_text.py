@@ -85,3 +85,12 @@ def _profiled(profiler: Any, program: Callable[[], object], options: dict[str, A
     finally:
         gc.enable()
     return prof
+
+
+def outline(nodes: Iterable[Any], name_of: Callable[[Any], str]) -> str:
+    """What has a name nested as it ran, in order; what has none shows what is in it instead."""
+    found = []
+    for node in nodes:
+        name, inside = name_of(node), outline(node.children, name_of)
+        found.append(f"{name}({inside})" if name and inside else name or inside)
+    return " ".join(filter(None, found))
