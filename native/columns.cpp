@@ -117,6 +117,9 @@ class WindowDecoder {
     out_.dropped.spans += slice.dropped.spans;
     out_.dropped.allocations += slice.dropped.allocations;
     out_.dropped.others += slice.dropped.others;
+    out_.dropped.unheard_spans += slice.dropped.unheard_spans;
+    out_.recorded_threads += slice.begin < slice.end ? 1 : 0;
+    out_.unheard_threads += slice.dropped.unheard_spans != 0 ? 1 : 0;
   }
 
   // Threads that recorded nothing still were somewhere in Python.

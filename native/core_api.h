@@ -13,7 +13,7 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 7;
+constexpr uint32_t kCoreApiVersion = 8;
 
 // What open windows want; the bits of BridgeApi::wanted.
 enum Want : uint32_t {
@@ -36,7 +36,8 @@ struct CoreApi {
   uint32_t version;
   ThreadLog* (*this_thread)();  // made on first use; nullptr while the thread is torn down
   uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload);
-  void (*fault)(const char* what);  // something threw: stop recording, remember why
+  void (*fault)(const char* what);             // something threw: stop recording, remember why
+  void (*lost_at_thread_end)(bool is_memory);  // a span or allocation of a thread that has no log any more
 };
 
 // Where ranges for other tools go: NVTX or ITT. [MT] push and pop nest on each thread.
@@ -54,13 +55,21 @@ struct BridgeApi {
   // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
   // On failure returns false and writes a message.
   bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
-  // Makes memory and compiled regions on the calling thread reach us, while wanted.
+  // Makes memory and compiled regions on the calling thread reach us, while wanted. Where that worked, the
+  // thread's `source_state` is not 0.
   void (*enter_thread)();
   void (*leave_thread)();
   // The calling thread is ending, and its log with it.
   void (*forget_thread)();
-  // The calling thread is about to fork: a good moment is waited for. While nothing calls configure.
+  // The calling thread is about to fork: takes the locks that the child must find free. While nothing calls
+  // configure.
   void (*before_fork)();
+  // Gives them back, in the parent and in the child.
+  void (*after_fork)(bool in_child);
+  // Are there locks of torch's that before_fork has to work round, because this torch hides them?
+  bool (*hides_locks)();
+  // How many blocks of memory were freed whose allocation was not heard, so that torch tells nobody of it.
+  uint64_t (*unknown_frees)();
   // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
   // callback that does nothing, which is torch's own part of the cost.
   double (*time_spans)(bool empty_callback);

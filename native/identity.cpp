@@ -140,18 +140,28 @@ class Groups {
   std::vector<bool> holds_tensor_;
 };
 
-// Numbers the lives of storages, from 1. Returns one past the last number.
-int64_t number_allocations(std::vector<Sighting>& sightings) {
+// Numbers the lives of storages, from 1. Returns one past the last number. An allocation begins a life even
+// where the one before at its address has not ended: that was freed where nobody heard of it. Those whose
+// allocation was heard are counted in `unheard_frees`; of others torch tells nobody.
+int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_frees) {
   constexpr int64_t kEnded = 0;
-  int64_t next = 1;
+  std::vector<bool> was_allocated = {false};  // each life: did its allocation begin it?
   NumberMap lives(sightings.size() / 4);
   for (Sighting& sighting : sightings) {
     int64_t& life = lives.at(sighting.storage, sighting.device, kEnded);
-    if (life == kEnded) life = next++;
+    const bool is_allocated = sighting.impl == 0 && !sighting.is_free;
+    if (is_allocated && life != kEnded) {
+      *unheard_frees += was_allocated[static_cast<size_t>(life)] ? 1 : 0;
+      life = kEnded;
+    }
+    if (life == kEnded) {
+      life = static_cast<int64_t>(was_allocated.size());
+      was_allocated.push_back(is_allocated);
+    }
     *sighting.allocation_id = life;
     if (sighting.is_free) life = kEnded;
   }
-  return next;
+  return static_cast<int64_t>(was_allocated.size());
 }
 
 // The set element each sighting of a tensor belongs to: its allocation or, for a tensor without
@@ -179,7 +189,8 @@ std::vector<int64_t> elements_of(const std::vector<Sighting>& sightings, int64_t
 void assign_identity(Columns& columns) {
   std::vector<Sighting> sightings = sightings_of(columns);
   int64_t count = 0;
-  const std::vector<int64_t> elements = elements_of(sightings, number_allocations(sightings), &count);
+  const int64_t allocations = number_allocations(sightings, &columns.unheard_frees);
+  const std::vector<int64_t> elements = elements_of(sightings, allocations, &count);
   Groups groups(static_cast<size_t>(count));
   NumberMap first_element(sightings.size() / 4);  // of each TensorImpl
   for (size_t i = 0; i < sightings.size(); ++i) {

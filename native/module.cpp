@@ -286,6 +286,15 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["end_ns"] = columns.end_ns;
   result["dropped_spans"] = columns.dropped.spans;
   result["dropped_allocations"] = columns.dropped.allocations;
+  result["dropped_others"] = columns.dropped.others;
+  result["unheard_spans"] = columns.dropped.unheard_spans;
+  result["recorded_threads"] = columns.recorded_threads;
+  result["unheard_threads"] = columns.unheard_threads;
+  result["process_threads"] = window->process_threads;
+  result["unheard_frees"] = columns.unheard_frees;
+  result["unknown_frees"] = window->unknown_frees;
+  result["lost_spans"] = window->of_ending_threads.spans;
+  result["lost_allocations"] = window->of_ending_threads.allocations;
   result["unmatched_ends"] = columns.unmatched_ends;
   result["cut_payloads"] = columns.cut_payloads;
   result["tensors_not_held"] = window->tensors_not_held;
@@ -333,6 +342,8 @@ nb::dict statistics() {
   result["mapped_bytes"] = statistics.mapped_bytes;
   result["wanted"] = statistics.wanted;
   result["occupied_threads"] = PythonCalls::instance().occupied_threads();
+  const BridgeApi* bridge = Recorder::instance().bridge();
+  result["hides_locks"] = bridge != nullptr && bridge->hides_locks();
   return result;
 }
 
@@ -352,6 +363,7 @@ void gc_callback(const nb::str& phase, const nb::dict& info) {
   if ((recorder.wanted() & kWantGc) == 0) return;
   static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
   const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
+  recorder.hear_memory(*log);  // a collection frees tensors
   Record* record = log->open_span(kGcKey);
   is_open = true;
   if (record == nullptr) return;

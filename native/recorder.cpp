@@ -1,6 +1,7 @@
 #include "recorder.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,6 +36,13 @@ struct ThreadExit {
 };
 thread_local ThreadExit thread_exit;
 
+// A folder that holds one folder per thread; 0 where there is none.
+uint64_t count_process_threads() {
+  struct stat threads = {};
+  const bool is_known = stat("/proc/self/task", &threads) == 0 && threads.st_nlink > 2;
+  return is_known ? static_cast<uint64_t>(threads.st_nlink) - 2 : 0;
+}
+
 bool covers(const Window& window, const ThreadLog& log) {
   return window.only_thread == 0 || window.only_thread == log.system_thread_id;
 }
@@ -51,8 +59,12 @@ Recorder::Recorder() : origin_(read_anchor()) {
                [](ThreadLog* log, const char* text, const char* overload) {
                  return instance().intern(log, text, overload);
                },
-               [](const char* what) { instance().set_fault(what); }};
-  pthread_atfork(&Recorder::before_fork, &Recorder::after_fork_in_parent, &Recorder::after_fork_in_child);
+               [](const char* what) { instance().set_fault(what); },
+               [](bool is_memory) {
+                 (is_memory ? instance().lost_allocations_ : instance().lost_spans_).fetch_add(1);
+               }};
+  pthread_atfork(
+      &Recorder::before_fork, [] { after_fork(/*in_child*/ false); }, &Recorder::after_fork_in_child);
 }
 
 ThreadLog* Recorder::this_thread() {
@@ -133,6 +145,8 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
     window->slices.push_back({thread, thread->log().size(), 0, thread->dropped()});
   }
   window->tensors_not_held = tensors_not_held();
+  window->unknown_frees = unknown_frees();
+  window->of_ending_threads = of_ending_threads();
   // Last, so that the setting up above is not part of what is measured.
   window->started = read_anchor();
   return window->id;
@@ -150,7 +164,10 @@ void Recorder::close_window(uint32_t id) {
   const int64_t late_ns = TickConverter(origin_, now).duration_ns(ticks, now.ticks);
   window.stopped = {ticks, now.unix_ns - late_ns, now.monotonic_ns - late_ns};
   window.fault = fault_;
+  window.process_threads = count_process_threads();
   window.tensors_not_held = tensors_not_held() - window.tensors_not_held;
+  window.unknown_frees = unknown_frees() - window.unknown_frees;
+  window.of_ending_threads = of_ending_threads() - window.of_ending_threads;
   configure();
   for (Slice& slice : window.slices) {
     slice.end = slice.thread->log().size();
@@ -267,17 +284,18 @@ void Recorder::before_fork() {
   self.pool_.mutex().lock();
 }
 
-void Recorder::after_fork_in_parent() {
+void Recorder::after_fork(bool in_child) {
   Recorder& self = instance();
   self.pool_.mutex().unlock();
   self.names_.mutex().unlock();
+  if (self.bridge_ != nullptr) self.bridge_->after_fork(in_child);
   self.mutex_.unlock();
 }
 
 // The child has one thread and none of the parent's windows. Callbacks stay registered with torch
 // as in the parent, but do nothing while `wanted` is 0.
 void Recorder::after_fork_in_child() {
-  after_fork_in_parent();
+  after_fork(/*in_child*/ true);
   Recorder& self = instance();
   std::lock_guard lock(self.mutex_);
   self.set_wanted(0);

@@ -55,6 +55,9 @@ struct Window {
   bool process_ids = false;       // spans have the same ids as in the windows open meanwhile
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
   uint64_t tensors_not_held = 0;  // for want of memory; while the window is open, as it was before
+  uint64_t unknown_frees = 0;     // of memory from before, which torch tells nobody of; likewise
+  Drops of_ending_threads;        // likewise: of threads that had no log any more
+  uint64_t process_threads = 0;   // that the process had when the window closed; 0 if not known
   std::string fault;              // why recording ended before the window did, or empty
   ClockAnchor started;
   ClockAnchor stopped;
@@ -102,6 +105,13 @@ class Recorder {
   uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
   const ClockAnchor& origin() const { return origin_; }
 
+  // [owner of `log`] Makes what this thread allocates be heard, if that is wanted and not so yet: called
+  // where a span begins that is none of torch's.
+  void hear_memory(ThreadLog& log) const {
+    if ((wanted() & kWantMemory) != 0 && log.source_state == 0 && bridge_ != nullptr) [[unlikely]]
+      bridge_->enter_thread();
+  }
+
   // [MT] The first fault that stopped what is being recorded, or an empty string.
   std::string fault();
   void set_fault(const char* what);
@@ -113,18 +123,25 @@ class Recorder {
   friend class ReadLock;
 
   Recorder();
+  uint64_t unknown_frees() const { return bridge_ == nullptr ? 0 : bridge_->unknown_frees(); }
+  Drops of_ending_threads() const {
+    return {lost_spans_.load(std::memory_order_relaxed), lost_allocations_.load(std::memory_order_relaxed), 0,
+            0};
+  }
   uint64_t tensors_not_held() const { return bridge_ == nullptr ? 0 : bridge_->tensors_not_held(); }
   std::string configure();  // under mutex_; why torch refused, or an empty string
   void set_wanted(uint32_t wanted);
   void release_memory();  // under mutex_
   static void before_fork();
-  static void after_fork_in_parent();
+  static void after_fork(bool in_child);
   static void after_fork_in_child();
 
   std::mutex mutex_;
   BlockPool pool_;
   NameTable names_;
   alignas(64) std::atomic<uint32_t> wanted_{0};  // read at every event; its neighbours change rarely
+  std::atomic<uint64_t> lost_spans_{0};          // of threads that had no log any more
+  std::atomic<uint64_t> lost_allocations_{0};
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   std::map<uint32_t, std::shared_ptr<Window>> windows_;
   uint32_t next_window_ = 1;

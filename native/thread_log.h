@@ -20,14 +20,16 @@
 
 namespace opscope {
 
-// What found no memory, by what it was.
+// What found no memory, by what it was; and what could not be heard.
 struct Drops {
   uint64_t spans = 0;
-  uint64_t allocations = 0;  // and frees
-  uint64_t others = 0;       // late ends, results, parameters
+  uint64_t allocations = 0;    // and frees
+  uint64_t others = 0;         // late ends, results, parameters
+  uint64_t unheard_spans = 0;  // began where torch had somebody else to report memory to
 
   Drops operator-(const Drops& earlier) const {
-    return {spans - earlier.spans, allocations - earlier.allocations, others - earlier.others};
+    return {spans - earlier.spans, allocations - earlier.allocations, others - earlier.others,
+            unheard_spans - earlier.unheard_spans};
   }
 };
 
@@ -37,7 +39,7 @@ class alignas(64) ThreadLog {
   OpenSpans open_;
 
  public:
-  uint32_t source_state = 0;       // [owner] free for the torch bridge: what it has set up here
+  uint32_t source_state = 0;       // [owner] the torch bridge's: is what is allocated here reported to it?
   uint32_t source_generation = 0;  // [owner] likewise: what it knew of operators when it last looked
 
  private:
@@ -157,8 +159,10 @@ class alignas(64) ThreadLog {
   Drops dropped() const {
     return {dropped_spans_.load(std::memory_order_relaxed),
             dropped_allocations_.load(std::memory_order_relaxed),
-            dropped_others_.load(std::memory_order_relaxed)};
+            dropped_others_.load(std::memory_order_relaxed), unheard_spans_.load(std::memory_order_relaxed)};
   }
+  // [owner] A span began here whose memory is reported to somebody else.
+  void count_unheard() { count_one(unheard_spans_); }
 
   // [reader, holding the registry's mutex] Gives back memory that no window needs.
   void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
@@ -230,6 +234,7 @@ class alignas(64) ThreadLog {
   std::atomic<uint64_t> dropped_spans_{0};
   std::atomic<uint64_t> dropped_allocations_{0};
   std::atomic<uint64_t> dropped_others_{0};
+  std::atomic<uint64_t> unheard_spans_{0};
 };
 
 }  // namespace opscope

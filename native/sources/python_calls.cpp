@@ -195,6 +195,7 @@ uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
 }
 
 Record* open_call(ThreadLog& log, RecordKind kind, uint64_t key, uint32_t name, int32_t offset) {
+  Recorder::instance().hear_memory(log);
   Record* record = log.open_span(key);
   if (record == nullptr) return nullptr;
   record->kind = kind;

@@ -19,6 +19,7 @@
 #include "core_api.h"
 #include "torch_arguments.h"
 #include "torch_held_tensors.h"
+#include "torch_locks.h"
 #include "torch_names.h"
 #include "torch_ranges.h"
 #include "torch_script.h"
@@ -54,12 +55,15 @@ uint32_t wanted() { return hot.wanted.load(std::memory_order_relaxed); }
 
 uint64_t key_of(const at::RecordFunction& fn) { return reinterpret_cast<uintptr_t>(&fn); }
 
-void enter_thread();
-constexpr uint32_t kEnteredThread = 1;
+// Asked of the slot itself, since ProfilerStateBase's own accessor has another name from 2.14 on.
+c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE); }
 
-[[gnu::noinline]] void enter_outermost(ThreadLog& log) {
-  enter_thread();
-  log.source_state = kEnteredThread;
+void enter(ThreadLog& log, uint32_t wants);
+
+// Does what is allocated on this thread reach us? A thread that did not start the profile is met at its
+// first span, and one that swapped its thread-local state (an autograd worker) at its next operator.
+bool is_entered(const ThreadLog& log, uint32_t wants) {
+  return log.source_state != 0 && ((wants & kWantMemory) == 0 || in_slot() == hot.reporter);
 }
 
 // Work that a collective hands to another thread belongs to the thread that asked for it.
@@ -74,13 +78,12 @@ template <bool kInputs>
 [[gnu::hot]] std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   const uint32_t wants = wanted();
   ThreadLog* const log = this_thread();
-  if (wants == 0 || log == nullptr) [[unlikely]]
+  if (wants == 0 || log == nullptr) [[unlikely]] {
+    if (wants != 0) core->lost_at_thread_end(/*is_memory*/ false);
     return nullptr;
-  // An outermost span is where a thread that did not start the profile is first met, and where one
-  // that swapped its thread-local state (an autograd worker) is met again.
-  if ((wants & kWantMemory) != 0 || log->source_state != kEnteredThread) {
-    if (log->depth() == 0) enter_outermost(*log);
   }
+  if (!is_entered(*log, wants)) [[unlikely]]
+    enter(*log, wants);
   Record* const record = log->open_span(key_of(fn));
   if (record == nullptr) [[unlikely]]
     return nullptr;
@@ -162,8 +165,9 @@ class Reporter final : public ProfilerStateBase {
  private:
   static void append(RecordKind kind, void* address, int64_t size_bytes, size_t total_allocated,
                      size_t total_reserved, c10::Device device) {
+    if ((wanted() & kWantMemory) == 0) return;
     ThreadLog* log = this_thread();
-    if (log == nullptr || (wanted() & kWantMemory) == 0) return;
+    if (log == nullptr) return core->lost_at_thread_end(/*is_memory*/ true);
     Record* record = log->append(kind);
     if (record == nullptr) return;
     record->end = reinterpret_cast<uintptr_t>(address);
@@ -191,12 +195,16 @@ const std::shared_ptr<Reporter>& reporter() {
   return *instance;
 }
 
-// Asked of the slot itself, since ProfilerStateBase's own accessor has another name from 2.14 on.
-c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE); }
+// Where torch's own profiler was there first, memory is reported to it alone.
+[[gnu::noinline]] void enter(ThreadLog& log, uint32_t wants) {
+  if (in_slot() == nullptr) c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
+  const bool heard = in_slot() == hot.reporter;
+  log.source_state = heard ? 1 : 0;
+  if (!heard && (wants & kWantMemory) != 0) log.count_unheard();
+}
 
 void enter_thread() {
-  if (in_slot() != nullptr) return;  // us, or torch's own profiler
-  c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
+  if (ThreadLog* log = this_thread(); log != nullptr) enter(*log, wanted());
 }
 
 // Takes us out of the slot again, if nothing was pushed on top since. Where that cannot be done (a
@@ -248,6 +256,7 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
     hot.holding = (wants & kWantInputs) != 0 && (wants & kWantMemory) != 0;
     if ((wants & (kWantOperators | kWantAnnotations)) != 0) register_callbacks(wants);
     callbacks_changed = std::chrono::steady_clock::now();
+    if (callback_handle != at::INVALID_CALLBACK_HANDLE) ForkLocks::find_callback_lock(callback_handle);
     return true;
   } catch (const std::exception& error) {
     std::snprintf(message, message_bytes, "torch refused opscope's callbacks: %s", error.what());
@@ -255,14 +264,27 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
   }
 }
 
-// After a change of callbacks every thread takes a lock of torch's at its next operator, to copy them.
-// A child that is forked while another thread does so finds it locked for ever. So the threads that
-// run operators get the time to have done it, whoever was interrupted meanwhile is waited for, and the
-// forking thread has done it too.
-void before_fork() {
+// Where torch's lock on its list of callbacks could not be found, the moment is avoided in which threads
+// take it: each does at its next operator after the list changed. They get the time to have done it,
+// whoever was interrupted meanwhile is waited for, and the forking thread has done it too.
+void wait_for_callbacks() {
   std::this_thread::sleep_until(callbacks_changed + std::chrono::milliseconds(1));
   at::hasGlobalCallbacks();
   at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
+}
+
+void before_fork() {
+  if (!ForkLocks::has_callback_lock()) wait_for_callbacks();
+  ForkLocks::lock();
+  HeldTensors::mutex().lock();
+  producers().mutex().lock();
+}
+
+void after_fork(bool in_child) {
+  producers().mutex().unlock();
+  HeldTensors::mutex().unlock();
+  ForkLocks::unlock();
+  if (in_child) HeldTensors::keep_only_this_thread();
 }
 
 void start_ranges(const RangeSink* sink, bool with_ids, bool with_shapes) {
@@ -302,6 +324,9 @@ const BridgeApi bridge = {kCoreApiVersion,
                           &leave_thread,
                           &forget_thread,
                           &before_fork,
+                          &after_fork,
+                          [] { return !ForkLocks::has_callback_lock(); },
+                          &unknown_frees,
                           &time_spans,
                           [] { HeldTensors::release_all(); },
                           &HeldTensors::not_held,
@@ -316,5 +341,6 @@ extern "C" __attribute__((visibility("default"))) const opscope::BridgeApi* opsc
     const opscope::CoreApi* core_api) {
   if (core_api->version != opscope::kCoreApiVersion) return nullptr;
   opscope::core = core_api;
+  opscope::hot.reporter = opscope::reporter().get();
   return &opscope::bridge;
 }

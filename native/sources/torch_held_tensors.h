@@ -70,6 +70,17 @@ class HeldTensors {
     this_list_ = nullptr;
   }
 
+  // In a forked child the other threads are gone.
+  static void keep_only_this_thread() {
+    std::lock_guard lock(mutex());
+    for (HeldTensors* list : lists()) list->finished_ |= list != this_list_;
+  }
+
+  static std::mutex& mutex() {
+    static auto* instance = new std::mutex;
+    return *instance;
+  }
+
   static void set_budget(uint64_t bytes) { most_held_.store(bytes / sizeof(c10::TensorImpl)); }
   static uint64_t not_held() { return not_held_.load(std::memory_order_relaxed); }
 
@@ -109,10 +120,6 @@ class HeldTensors {
     return type == typeid(c10::TensorImpl) || type == typeid(at::SparseTensorImpl);
   }
 
-  static std::mutex& mutex() {
-    static auto* instance = new std::mutex;
-    return *instance;
-  }
   static std::vector<HeldTensors*>& lists() {
     static auto* instance = new std::vector<HeldTensors*>;
     return *instance;

@@ -48,6 +48,8 @@ class Producers {
     by_tensor_.clear();
   }
 
+  std::mutex& mutex() { return mutex_; }  // for the fork handlers only
+
  private:
   static constexpr Producer kNobody = {0, -1};
 

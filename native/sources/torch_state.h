@@ -26,6 +26,7 @@ struct alignas(64) HotState {
   std::atomic<uint32_t> wanted{0};               // see BridgeApi
   std::atomic<uint32_t> operator_generation{0};  // how often operators have gone
   std::atomic<bool> holding{false};              // tensors: both inputs and memory are wanted
+  const void* reporter = nullptr;                // what threads have to have for torch to report memory to
 };
 HotState hot;
 

@@ -118,11 +118,13 @@ def _ledger(
     spans = len(tables["events"]["start_ns"])
     dropped = decoded["dropped_spans"]
     rows: list[tuple[str, str, float]] = [
-        ("events", "requested", spans + dropped),
+        ("events", "requested", spans + dropped + decoded["lost_spans"]),
         ("events", "recorded", spans),
         ("events", "dropped: memory budget", dropped),
+        ("events", "dropped: their thread was ending", decoded["lost_spans"]),
         ("events", "unfinished", int(np.count_nonzero(tables["events"]["unfinished"]))),
         ("events", "ends without a start", decoded["unmatched_ends"]),
+        ("late ends and results", "dropped: memory budget", decoded["dropped_others"]),
     ]
     if options.shapes:
         rows.append(("arguments", "dropped: unreadable", decoded["cut_payloads"]))
@@ -132,12 +134,18 @@ def _ledger(
     if options.memory:
         allocations = len(tables["allocations"]["time_ns"])
         dropped = decoded["dropped_allocations"]
+        lost = decoded["lost_allocations"]
         rows += [
-            ("allocations", "requested", allocations + dropped),
+            ("allocations", "requested", allocations + dropped + lost),
             ("allocations", "recorded", allocations),
             ("allocations", "dropped: memory budget", dropped),
+            ("allocations", "dropped: their thread was ending", lost),
+            # Told by an address that was allocated again, so there may have been more.
+            ("frees", "dropped: their thread was not heard", decoded["unheard_frees"]),
+            # torch reports a free only of what it heard being allocated.
+            ("allocations", "freed unreported: from before", decoded["unknown_frees"]),
         ]
-    rows += _unheard_threads(decoded) + gpu_ledger(decoded, tables)
+    rows += _threads(decoded, options) + gpu_ledger(decoded, tables)
     if decoded["fault"]:
         rows.append(("recorder", "stopped early by a fault", 1))
     rows += [("recorder", f"cost_ns: {level}", value) for level, value in cost_ns.items()]
@@ -148,10 +156,25 @@ def _ledger(
     }
 
 
-def _unheard_threads(decoded: dict[str, Any]) -> list[tuple[str, str, float]]:
-    """From Python 3.12 on tools are for all threads, so that it is one or none."""
-    count = decoded.get("occupied_threads", 0)
-    return [("threads", "dropped: Python calls go to another tool", count)] if count else []
+def _threads(decoded: dict[str, Any], options: RecordingOptions) -> list[tuple[str, str, float]]:
+    """Which threads there were, which were seen, and who of those could not be heard in full."""
+    recorded = decoded["recorded_threads"]
+    rows: list[tuple[str, str, float]] = [("threads", "recorded", recorded)]
+    if decoded["process_threads"]:
+        # Some never run an operator (those of a pool inside one, say), and some have ended since.
+        rows.append(("threads", "of the process when it stopped", decoded["process_threads"]))
+    if options.memory:
+        unheard = decoded["unheard_threads"]
+        rows += [
+            ("threads", "heard of memory", recorded - unheard),
+            ("threads", "dropped: memory goes to another profiler", unheard),
+            ("events", "without their memory", decoded["unheard_spans"]),
+        ]
+    # From Python 3.12 on tools are for all threads, so that it is one or none.
+    occupied = decoded.get("occupied_threads", 0)
+    if occupied:
+        rows.append(("threads", "dropped: Python calls go to another tool", occupied))
+    return rows
 
 
 def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, Any]:
