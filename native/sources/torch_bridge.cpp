@@ -274,7 +274,7 @@ void wait_for_callbacks() {
 }
 
 void before_fork() {
-  if (!ForkLocks::has_callback_lock()) wait_for_callbacks();
+  if (!ForkLocks::has_all()) wait_for_callbacks();
   ForkLocks::lock();
   HeldTensors::mutex().lock();
   producers().mutex().lock();
@@ -325,7 +325,7 @@ const BridgeApi bridge = {kCoreApiVersion,
                           &forget_thread,
                           &before_fork,
                           &after_fork,
-                          [] { return !ForkLocks::has_callback_lock(); },
+                          [] { return !ForkLocks::has_all(); },
                           &unknown_frees,
                           &time_spans,
                           [] { HeldTensors::release_all(); },

@@ -21,9 +21,12 @@
 #include <system_error>
 #include <thread>
 
+#include "torch_state.h"
+
 namespace opscope {
 namespace {
 
+#if OPSCOPE_REACHES_ALLOCATION_TABLE
 // An explicit instantiation may name a private member.
 using ReporterMutex = std::mutex c10::ProfiledCPUMemoryReporter::*;
 ReporterMutex reporter_mutex_member();
@@ -42,12 +45,16 @@ struct ReporterCountOf {
 };
 template struct ReporterCountOf<&c10::ProfiledCPUMemoryReporter::log_cnt_>;
 
-std::mutex& allocation_table_lock() { return c10::profiledCPUMemoryReporter().*reporter_mutex_member(); }
+std::mutex* allocation_table_lock() { return &(c10::profiledCPUMemoryReporter().*reporter_mutex_member()); }
 
 uint64_t unknown_frees() {
-  std::lock_guard lock(allocation_table_lock());
+  std::lock_guard lock(*allocation_table_lock());
   return c10::profiledCPUMemoryReporter().*reporter_count_member();
 }
+#else
+std::mutex* allocation_table_lock() { return nullptr; }
+uint64_t unknown_frees() { return 0; }
+#endif
 
 // The list of global callbacks is a static object of torch's that no symbol leads to, so it is looked for by
 // what it must contain: a vector with a callback that was just registered, and the mutex behind it. That it
@@ -185,14 +192,15 @@ class ForkLocks {
       callback_lock_ = CallbackLockSearch::find(handle);
     }
   }
-  static bool has_callback_lock() { return callback_lock_ != nullptr; }
+  // Is none of them out of reach in this torch?
+  static bool has_all() { return callback_lock_ != nullptr && allocation_table_lock() != nullptr; }
 
   static void lock() {
     if (callback_lock_ != nullptr) callback_lock_->lock();
-    allocation_table_lock().lock();
+    if (std::mutex* table = allocation_table_lock(); table != nullptr) table->lock();
   }
   static void unlock() {
-    allocation_table_lock().unlock();
+    if (std::mutex* table = allocation_table_lock(); table != nullptr) table->unlock();
     if (callback_lock_ != nullptr) callback_lock_->unlock();
   }
 

@@ -15,6 +15,12 @@
 #else
 #define OPSCOPE_READS_PRIVATE 0
 #endif
+// Likewise the table of CPU allocations, up to the newest torch that was looked at.
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 15
+#define OPSCOPE_REACHES_ALLOCATION_TABLE 1
+#else
+#define OPSCOPE_REACHES_ALLOCATION_TABLE 0
+#endif
 
 namespace opscope {
 namespace {

@@ -385,6 +385,47 @@ TEST(allocations_of_all_threads_are_in_order_of_time) {
   CHECK(a.allocation_id[0] != a.allocation_id[1]);
 }
 
+TEST(an_allocation_where_one_was_is_another_and_the_free_between_went_unheard) {
+  const uint32_t window = open_window();
+  allocation(128, 0x100);
+  allocation(64, 0x100);
+  allocation(-64, 0x100);
+  allocation(32, 0x100);
+  const Columns columns = finish(window);
+  CHECK_SAME(columns.unheard_frees, 1u);
+  const std::vector<int64_t>& ids = columns.allocations.allocation_id;
+  CHECK(ids[0] != ids[1]);
+  CHECK_SAME(ids[1], ids[2]);
+  CHECK(ids[2] != ids[3]);
+}
+
+TEST(threads_are_counted_and_those_whose_memory_went_elsewhere) {
+  on_another_thread([] { span("before"); });
+  const uint32_t window = open_window();
+  span("here");
+  on_another_thread([] {
+    Recorder::this_thread()->count_unheard();
+    span("there");
+  });
+  const Columns columns = finish(window);
+  CHECK_SAME(columns.recorded_threads, 2u);
+  CHECK_SAME(columns.unheard_threads, 1u);
+  CHECK_SAME(columns.dropped.unheard_spans, 1u);
+}
+
+TEST(what_a_thread_loses_while_it_ends_is_counted_in_the_windows_that_are_open) {
+  recorder().core_api().lost_at_thread_end(true);
+  const uint32_t window = open_window();
+  recorder().core_api().lost_at_thread_end(true);
+  recorder().core_api().lost_at_thread_end(false);
+  recorder().core_api().lost_at_thread_end(false);
+  recorder().close_window(window);
+  recorder().core_api().lost_at_thread_end(true);
+  CHECK_SAME(recorder().window(window)->of_ending_threads.spans, 2u);
+  CHECK_SAME(recorder().window(window)->of_ending_threads.allocations, 1u);
+  recorder().discard_window(window);
+}
+
 TEST(what_finds_no_memory_is_counted_in_every_window_it_is_missing_from) {
   const uint32_t first = open_window();
   span("kept");
@@ -419,10 +460,17 @@ TEST(memory_is_flat_over_many_windows) {
     CHECK_SAME(finish(window).events.name.size(), 3001u);
   };
   open_span("left open for ever", 12345);
-  for (int i = 0; i < 30; ++i) cycle();
-  const size_t mapped = recorder().statistics().mapped_bytes;
-  for (int i = 0; i < 100; ++i) cycle();
-  CHECK(recorder().statistics().mapped_bytes <= mapped);
+  // By where in its block the log stands, a cycle needs one more or less.
+  const auto most_mapped = [&](int cycles) {
+    size_t most = 0;
+    for (int i = 0; i < cycles; ++i) {
+      cycle();
+      most = std::max<size_t>(most, recorder().statistics().mapped_bytes);
+    }
+    return most;
+  };
+  const size_t at_first = most_mapped(50);
+  CHECK(most_mapped(200) <= at_first + kBlockBytes);
   CHECK_SAME(recorder().statistics().windows, 0u);
   close_span(12345);
 }
