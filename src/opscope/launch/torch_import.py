@@ -66,8 +66,9 @@ class _Watcher(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            # Imported: leave no trace of the watcher behind, then say so.
-            del loader.exec_module  # type: ignore[attr-defined]
+            # Imported: leave no trace of the watcher behind, then say so. Another watcher of the
+            # same module has removed this function together with its own.
+            vars(loader).pop("exec_module", None)
             sys.meta_path.remove(self)
             self._callback()
 

@@ -91,3 +91,14 @@ def test_called_at_once_if_torch_is_there_already(outcome):
 
 def test_never_called_without_torch(outcome):
     assert outcome("import json") == []
+
+
+def test_several_may_wait_for_it(outcome):
+    program = """
+when_torch_is_imported(lambda: print("the second too"))
+import torch
+print(sys.meta_path == finders, vars(torch.__spec__.loader).keys())
+"""
+    *called, left = outcome(program)
+    assert sorted(called) == ["began None", "the second too"]
+    assert left == "True dict_keys(['name', 'path'])"
