@@ -9,6 +9,7 @@ from typing import TypeVar
 from opscope._native import Annotation
 from opscope.launch.torch_import import when_imported
 from opscope.recording.compiled_annotations import trace_as_torch_annotations
+from opscope.recording.uncompiled_code import leave_uncompiled
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -38,7 +39,9 @@ class record_function(Annotation):
         return annotated  # type: ignore[return-value]
 
 
-when_imported(
-    "torch._dynamo",
-    functools.partial(trace_as_torch_annotations, (record_function, Annotation)),
-)
+def _prepare_compilation() -> None:
+    trace_as_torch_annotations((record_function, Annotation))
+    leave_uncompiled()
+
+
+when_imported("torch._dynamo", _prepare_compilation)

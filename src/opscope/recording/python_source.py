@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
+from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.recording.parameters import read_parameters
 
 _set_up = False
@@ -45,18 +46,10 @@ def _watch_optimizers(on: bool) -> None:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     if on and _optimizer_handle is None:
-        _optimizer_handle = register_optimizer_step_post_hook(_on_optimizer_step)
+        _optimizer_handle = register_optimizer_step_post_hook(report_optimizer_step)
     elif not on and _optimizer_handle is not None:
         _optimizer_handle.remove()
         _optimizer_handle = None
-
-
-def _on_optimizer_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    import torch
-
-    # A compiled step has no use for it, and must not break because of it.
-    if not torch.compiler.is_compiling():
-        _native.optimizer_step(optimizer)
 
 
 def path_prefixes() -> list[str]:

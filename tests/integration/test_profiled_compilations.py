@@ -1,0 +1,68 @@
+"""torch.compile and profiles: right counts, nothing compiled again, nothing of ours compiled."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.recorded import run_python
+
+pytest.importorskip("torch", reason="compiles functions")
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "profiled_compilations.py"
+CASES = (
+    "looked_at_inside",
+    "switched_inside",
+    "stepped_inside",
+    "around",
+    "threads",
+    "optimizers",
+    "drop_in_inside",
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    """By case what was counted, and how many graphs were made meanwhile."""
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), *CASES], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_compiled_function_may_profile_a_part_of_itself_and_look_at_it(found):
+    assert found["looked_at_inside"] == [[[0, 1]] * 3, 0]
+
+
+@pytest.mark.parametrize("case", ["switched_inside", "drop_in_inside"])
+def test_a_compiled_function_may_start_and_stop_a_profile(found, case):
+    assert found[case] == [[[0, 1]] * 3, 0]
+
+
+def test_a_compiled_function_may_end_steps(found):
+    counts, graphs = found["stepped_inside"]
+    assert counts == [[2], [2]]
+    assert graphs == 0
+
+
+def test_what_was_compiled_is_not_compiled_again_for_a_profile(found):
+    assert found["around"] == [[[10, 10]] * 3, 0]
+
+
+def test_compiled_code_is_counted_on_all_threads(found):
+    assert found["threads"] == [[[80, 80]] * 2, 0]
+
+
+def test_reading_what_an_optimizer_holds_is_not_compiled(found):
+    counts, graphs, at_first = found["optimizers"]
+    assert counts == [[1, 6], [1, 6]]  # an addition for the weight, one for the bias
+    assert (graphs, at_first) == (0, 1)
+
+
+def test_a_torch_that_changed_is_left_alone():
+    program = "import torch._dynamo.trace_rules as r; del r._recompile_re; import opscope\n"
+    program += "with opscope.profile() as prof: pass\n"
+    program += "print('fine')"
+    assert run_python(program) == "fine\n"

@@ -1,0 +1,203 @@
+"""Compiled functions that are profiled, and profiles that compiled functions use.
+
+    python profiled_compilations.py CASE ...
+
+prints as JSON what each case found.
+"""
+
+import json
+import sys
+import threading
+import warnings
+from collections import Counter
+
+import torch
+import torch._dynamo
+
+import opscope
+
+X = torch.ones(3)
+EVERYTHING = {
+    "with_stack": True,
+    "with_modules": True,
+    "profile_memory": True,
+    "record_shapes": True,
+}
+
+
+class Graphs:
+    """A backend that runs graphs as they are, and counts them."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, graph, inputs):
+        self.count += 1
+        return graph.forward
+
+
+def counts(prof, *names):
+    seen = Counter(event.name for event in prof.events())
+    return [seen[name] for name in names]
+
+
+def broken(x):
+    with opscope.record_function("around a break"):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos() + 1
+
+
+def looked_at_inside():
+    """Profiles that a compiled function makes, and looks at."""
+
+    def looks(x):
+        y = x.sin()
+        with opscope.profile(**EVERYTHING) as prof:
+            z = y.cos()
+        return z, counts(prof, "aten::sin", "aten::cos"), len(prof.key_averages().table())
+
+    graphs = Graphs()
+    compiled = torch.compile(looks, backend=graphs)
+    compiled(X)
+    once = graphs.count
+    found = [compiled(X)[1] for _ in range(3)]
+    return found, graphs.count - once
+
+
+def switched_inside():
+    """A profile of the program's that a compiled function starts and stops."""
+    prof = opscope.profile(**EVERYTHING)
+
+    def switches(x):
+        y = x.sin()
+        prof.start()
+        z = y.cos()
+        prof.stop()
+        return z + 1
+
+    graphs = Graphs()
+    compiled = torch.compile(switches, backend=graphs)
+    compiled(X)
+    once, found = graphs.count, []
+    for _ in range(3):
+        compiled(X)
+        found.append(counts(prof, "aten::sin", "aten::cos"))
+    return found, graphs.count - once
+
+
+def stepped_inside():
+    """A schedule whose steps a compiled function ends."""
+    found = []
+    prof = opscope.profile(
+        schedule=opscope.schedule(wait=1, warmup=1, active=2, repeat=2),
+        on_trace_ready=lambda prof: found.append(counts(prof, "aten::sin")),
+    )
+
+    def steps(x):
+        y = x.sin()
+        prof.step()
+        return y + 1
+
+    graphs = Graphs()
+    compiled = torch.compile(steps, backend=graphs)
+    compiled(X)  # without the profile: only counts steps
+    prof.step_num = 0
+    once = graphs.count
+    with prof:
+        for _ in range(8):
+            compiled(X)
+    return found, graphs.count - once
+
+
+def around():
+    """What was compiled before, between and under profiles, and never again for them."""
+    graphs = Graphs()
+    compiled = torch.compile(broken, backend=graphs)
+    compiled(X)
+    once, found = graphs.count, []
+    for options in ({}, {"with_stack": True}, EVERYTHING):
+        with opscope.profile(**options) as prof:
+            for _ in range(10):
+                compiled(X)
+        found.append(counts(prof, "aten::sin", "aten::cos"))
+        compiled(X)
+    return found, graphs.count - once
+
+
+def threads():
+    graphs = Graphs()
+    compiled = torch.compile(broken, backend=graphs)
+    compiled(X)
+    once, found = graphs.count, []
+
+    def work():
+        for _ in range(20):
+            compiled(X)
+
+    for options in ({}, EVERYTHING):
+        workers = [threading.Thread(target=work) for _ in range(4)]
+        with opscope.profile(**options) as prof:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        found.append(counts(prof, "aten::sin", "aten::cos"))
+    return found, graphs.count - once
+
+
+def optimizers():
+    """Steps that are compiled, after the first profile and under others."""
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(torch.ones(2, 4)).sum().backward()
+    graphs = Graphs()
+    compiled = torch.compile(lambda: optimizer.step(), backend=graphs)
+    with opscope.profile(with_modules=True):
+        compiled()
+    compiled()
+    once, found = graphs.count, []
+    for options in ({"with_modules": True}, EVERYTHING):
+        with opscope.profile(**options) as prof:
+            for _ in range(3):
+                compiled()
+        found.append([len(prof.trace.table("optimizers")), *counts(prof, "aten::add_")])
+    return found, graphs.count - once, once
+
+
+def drop_in_inside():
+    """torch.profiler, recording with opscope, that a compiled function starts and stops."""
+    from torch.profiler import profile
+
+    import opscope.drop_in
+
+    opscope.drop_in.install()
+    prof = profile(with_stack=True)
+
+    def switches(x):
+        y = x.sin()
+        prof.start()
+        z = y.cos()
+        prof.stop()
+        return z + 1
+
+    graphs = Graphs()
+    compiled = torch.compile(switches, backend=graphs)
+    compiled(X)
+    once, found = graphs.count, []
+    for _ in range(3):
+        compiled(X)
+        found.append(counts(prof, "aten::sin", "aten::cos"))
+    return found, graphs.count - once
+
+
+def main():
+    warnings.simplefilter("ignore")
+    found = {}
+    for case in sys.argv[1:]:
+        torch._dynamo.reset()
+        found[case] = globals()[case]()
+    print("\n" + json.dumps(found))
+
+
+main()
