@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from opscope.options import RecordingOptions
+from opscope.recording.distributed_job import describe_job
 from opscope.recording.gpu_account import gpu_ledger, gpu_metadata
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.names import Names
@@ -178,7 +179,7 @@ def _threads(decoded: dict[str, Any], options: RecordingOptions) -> list[tuple[s
 
 
 def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, Any]:
-    torch = sys.modules.get("torch")
+    torch, job = sys.modules.get("torch"), describe_job()
     return {
         "start_ns": decoded["start_ns"],
         "end_ns": decoded["end_ns"],
@@ -190,21 +191,5 @@ def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, A
         "torch_version": str(getattr(torch, "__version__", "")),
         **({"fault": decoded["fault"]} if decoded["fault"] else {}),
         **gpu_metadata(decoded),
-        **_distributed_info(),
-    }
-
-
-def _distributed_info() -> dict[str, Any]:
-    """Which rank of which job this is, under the key torch uses; empty outside a job."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return {}
-    return {
-        "distributedInfo": {
-            "backend": distributed.get_backend(),
-            "rank": distributed.get_rank(),
-            "world_size": distributed.get_world_size(),
-            "pg_count": distributed.get_pg_count(),
-            "pg_config": distributed.distributed_c10d._get_all_pg_configs(),
-        }
+        **({"distributedInfo": job} if job else {}),  # under the key torch uses
     }

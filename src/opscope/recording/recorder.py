@@ -17,6 +17,7 @@ from opscope.options import RecordingOptions
 from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.distributed_job import note_job
 from opscope.recording.event_timing import EventTiming
 from opscope.recording.garbage import watch_gc
 from opscope.recording.gpu_collecting import begin_gpu, end_gpu, wait_for_devices
@@ -102,6 +103,7 @@ class Recording:
             if self._window is None or not self._window.is_open:
                 return
             self._window.close()
+        note_job()
         if self._recorded.outputs:
             self._groups |= read_process_groups()
         _report_fault()
