@@ -13,6 +13,8 @@ alone, without a traceback, and exits with ``exit_code``.
 
 from __future__ import annotations
 
+from opscope.printable import printable
+
 
 class OpscopeError(Exception):
     """Base class of all deliberate errors.
@@ -22,6 +24,10 @@ class OpscopeError(Exception):
     """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        # Messages name files and events of traces, and Python prints them as they are.
+        return printable(super().__str__(), keep="\n\t")
 
 
 class UsageError(OpscopeError, ValueError):

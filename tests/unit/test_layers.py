@@ -15,6 +15,8 @@ SOURCE = Path(opscope.errors.__file__).parent
 # Where a module stands is the first part of its name below ``opscope``. It may import what stands
 # before it, and its own part.
 LEAVES = [
+    "printable",
+    "notice",
     "errors",
     "schedule",
     "options",
@@ -28,7 +30,7 @@ PIPELINE = ["trace", "tree", "analysis", "export", "report", "drop_in"]
 RECORDER = ["recording", "annotate", "activities", "observed_file", "observer", "profiler"]
 
 MAY_IMPORT = {
-    **{leaf: {"errors"} for leaf in LEAVES},
+    **{leaf: {"errors", "printable"} for leaf in LEAVES},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
     # Beneath torch's own profiler it also controls the recorder.

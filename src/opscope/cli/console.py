@@ -1,22 +1,75 @@
-"""What opscope itself says: on standard error, so that a program's own output stays as it is."""
+"""What opscope says: messages on standard error, because a program's own output stays as it is.
+
+Whatever reaches a terminal goes through here. Names of events come from programs and from files of
+others, so a stream is given signs only, and only those its encoding has.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from rich.segment import Segment
+from rich.text import Span, Text
 
+from opscope.printable import in_encoding, printable
 from opscope.progress import listening
 
 WIDTH_OF_FILES = 160
 """Columns of a table that goes to a pipe or file, unless COLUMNS says otherwise."""
+
+
+_LAYOUT = "\n\t\r"
+"""What a text may have besides signs: lines and tabs of ours; rich takes returns out of others'."""
+
+
+class _SignsOnly(Console):
+    """A console that shows what a text consists of, instead of obeying it."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        # Before it is laid out, so that widths are those of what is shown.
+        if isinstance(renderable, Text):
+            renderable = self._signs_of(renderable)
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(self._signs(segment.text), segment.style)
+
+    def _signs_of(self, text: Text) -> Text:
+        plain = text.plain
+        if self._signs(plain) == plain:
+            return text
+        shown = [self._signs(character) for character in plain]
+        offset = [0, *accumulate(map(len, shown))]
+        copy = text.blank_copy("".join(shown))
+        copy.spans = [Span(offset[s.start], offset[s.end], s.style) for s in text.spans]
+        return copy
+
+    def _signs(self, text: str) -> str:
+        return in_encoding(printable(text, keep=_LAYOUT), self.encoding)
+
+
+class Output:
+    """Standard output, for text that needs no layout."""
+
+    def write(self, text: str) -> None:
+        """Write what is printable already or is data, such as JSON, as far as it can be encoded."""
+        if sys.stdout is not None:
+            sys.stdout.write(in_encoding(text, sys.stdout.encoding))
+
+    def show(self, text: str) -> None:
+        """Write lines for people."""
+        self.write(printable(text, keep=_LAYOUT))
 
 
 def console_for(stream: TextIO) -> Console:
@@ -24,7 +77,7 @@ def console_for(stream: TextIO) -> Console:
     is_terminal = stream is not None and stream.isatty()
     width = None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
     # Without ``stderr`` a stream of None, which Python has when there is none, would mean stdout.
-    return Console(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
+    return _SignsOnly(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
 
 
 class Messages:
@@ -51,7 +104,7 @@ class Messages:
 
     def say(self, text: str) -> None:
         """One paragraph; lines are never wrapped, so that paths can be copied."""
-        self._print(Text.assemble(("opscope: ", "bold cyan"), text))
+        self._print(Text.assemble(("opscope: ", "bold cyan"), printable(text)))
 
     def fail(self, text: str) -> None:
         """One paragraph about what went wrong and what to do."""

@@ -14,6 +14,7 @@ from rich.text import Text
 from opscope.analysis.findings.finding import Finding, Findings
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.printable import in_markdown, in_markdown_code, printable
 
 _COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 
@@ -43,8 +44,11 @@ def as_text(findings: Findings, limit: int = -1) -> RenderableType:
     for finding in chosen:
         mark = (f"{finding.severity:<6} ", _COLOURS[finding.severity])
         parts += [
-            Text.assemble(mark, (finding.title, "bold"), f"  {saving_text(finding)}"),
-            *(Padding(Text(line), (0, 0, 0, 7), expand=False) for line in _paragraphs(finding)),
+            Text.assemble(mark, (printable(finding.title), "bold"), f"  {saving_text(finding)}"),
+            *(
+                Padding(Text(printable(line)), (0, 0, 0, 7), expand=False)
+                for line in _paragraphs(finding)
+            ),
             Text(""),
         ]
     parts.append(Text(state_of(findings, len(chosen))))
@@ -87,11 +91,13 @@ def as_markdown(findings: Findings, heading: str = "##", limit: int = -1) -> str
     lines: list[str] = []
     chosen = findings.found if limit < 0 else findings.found[:limit]
     for finding in chosen:
-        lines += [f"{heading} {finding.title}: {saving_text(finding)}", "", finding.explanation, ""]
+        title, explanation = in_markdown(finding.title), in_markdown(finding.explanation)
+        lines += [f"{heading} {title}: {saving_text(finding)}", "", explanation, ""]
         if finding.advice:
             lines += [f"**What to do:** {finding.advice}", ""]
         lines += [
-            f"- `{place_text(place)}`{_module(place)}, {_times(place)}, {time_text(place.time_ns)}"
+            f"- {in_markdown_code(place_text(place))}{in_markdown(_module(place))}, "
+            f"{_times(place)}, {time_text(place.time_ns)}"
             for place in finding.places
         ]
         lines += [finding.place_note] if finding.place_note else []

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from opscope.analysis.findings.find import find_findings
-from opscope.cli.console import Messages, console_for
+from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.finding_formats import as_json, as_markdown, as_text
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError
@@ -53,8 +53,8 @@ def findings(
     with messages.progress("measuring" if benchmark else "looking for patterns"):
         found = find_findings(loaded, benchmark, name)
     if format is Format.JSON:
-        typer.echo(as_json(found), nl=False)
+        Output().write(as_json(found))
     elif format is Format.MARKDOWN:
-        typer.echo(as_markdown(found), nl=False)
+        Output().show(as_markdown(found))
     else:
         console_for(sys.stdout).print(as_text(found))

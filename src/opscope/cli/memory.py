@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from opscope.analysis.peak_memory import memory_at_peak
+from opscope.cli.console import Output
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.export.peak_table import peak_table
 
@@ -43,6 +44,6 @@ def memory(
     """
     peak = memory_at_peak(open_trace(trace, rank), device)
     if format is Format.JSON:
-        typer.echo(json.dumps(peak.to_dict(), indent=2))
+        Output().write(json.dumps(peak.to_dict(), indent=2) + "\n")
     else:
-        typer.echo(peak_table(peak, row_limit), nl=False)
+        Output().show(peak_table(peak, row_limit))

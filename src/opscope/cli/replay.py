@@ -13,9 +13,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from opscope.cli.console import Messages, console_for
+from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import UsageError
+from opscope.printable import printable
 from opscope.replay import Replay, ReplayedCall
 from opscope.replay import replay as replay_trace
 
@@ -61,7 +62,7 @@ def replay(
     with messages.progress("replaying"):
         result = replay_trace(loaded, repeat=repeat, device=device)
     if format is Format.JSON:
-        typer.echo(json.dumps(asdict(result), indent=2))
+        Output().write(json.dumps(asdict(result), indent=2) + "\n")
         return
     rows = result.replayed if row_limit < 0 else result.replayed[:row_limit]
     console_for(sys.stdout).print(_table(rows))
@@ -79,7 +80,7 @@ def _table(rows: list[ReplayedCall]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            Text(row.name),
+            Text(printable(row.name)),
             Text(str([shape for shape in row.input_shapes if shape])),
             f"{row.calls:,}",
             _microseconds(row.recorded_ns),

@@ -15,8 +15,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from opscope.cli.console import Messages, console_for
+from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.printable import printable, spreadsheet_cell
 
 TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""
@@ -45,7 +46,9 @@ def sql(
 
     select name, count(*), sum(duration_us) from named_events group by name order by 3 desc
     """
-    chosen = format or (Format.TABLE if sys.stdout.isatty() else Format.CSV)
+    chosen = format or (
+        Format.TABLE if sys.stdout is not None and sys.stdout.isatty() else Format.CSV
+    )
     relation = open_trace(trace, rank).sql(query)
     columns = list(relation.columns)
     if chosen is Format.TABLE:
@@ -66,9 +69,11 @@ def _print_table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         is_number = bool(rows) and isinstance(rows[0][index], int | float)
-        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+        table.add_column(
+            Text(printable(name)), justify="right" if is_number else "left", overflow="fold"
+        )
     for row in rows[:TABLE_ROWS]:
-        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+        table.add_row(*(Text("" if value is None else printable(str(value))) for value in row))
     console_for(sys.stdout).print(table)
     if len(rows) > TABLE_ROWS:
         Messages().say(f"only the first {TABLE_ROWS} rows; --format csv prints all")
@@ -77,12 +82,13 @@ def _print_table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
 
 
 def _print_csv(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    writer = csv.writer(Output(), lineterminator="\n")
+    writer.writerow(map(spreadsheet_cell, columns))
+    writer.writerows(map(spreadsheet_cell, row) for row in rows)
 
 
 def _print_json(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    output = Output()
     for row in rows:
         # One object a line, so that a reader can begin before the last row is there.
-        sys.stdout.write(json.dumps(dict(zip(columns, row, strict=True)), default=str) + "\n")
+        output.write(json.dumps(dict(zip(columns, row, strict=True)), default=str) + "\n")

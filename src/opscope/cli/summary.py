@@ -10,7 +10,7 @@ import typer
 
 from opscope.analysis.device_account import describe_devices
 from opscope.cli.completeness import describe_completeness
-from opscope.cli.console import Messages, console_for
+from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
 from opscope.cli.summary_sections import find_sections, section_markdown, section_texts
 from opscope.cli.top_operators import (
@@ -72,11 +72,11 @@ def summary(
 
 def _print(top: TopOperators, format: Format, trace: Trace) -> None:
     if format is Format.JSON:
-        typer.echo(as_json(top, _about(trace), find_sections(trace).as_dict()), nl=False)
+        Output().write(as_json(top, _about(trace), find_sections(trace).as_dict()))
     elif format is Format.CSV:
-        typer.echo(as_csv(top), nl=False)
+        Output().write(as_csv(top))
     elif format is Format.MARKDOWN:
-        typer.echo(as_markdown(top) + section_markdown(find_sections(trace)), nl=False)
+        Output().show(as_markdown(top) + section_markdown(find_sections(trace)))
     else:
         console, messages = console_for(sys.stdout), Messages()
         table, left_out = as_table(top, console.width)

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opscope.cli.top_operators import Column, TopOperators
+from opscope.printable import in_markdown, printable, spreadsheet_cell
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -75,7 +76,7 @@ def as_markdown(top: TopOperators) -> str:
         _markdown_line(headings),
         _markdown_line(["---"] * left + ["--:"] * (len(headings) - left)),
     ]
-    lines += [_markdown_line(_cells(top, row)) for row in top.rows]
+    lines += [_markdown_line([*map(in_markdown, _cells(top, row))]) for row in top.rows]
     return "\n".join(lines) + "\n"
 
 
@@ -98,7 +99,8 @@ def as_csv(top: TopOperators) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(keys)
     for row in top.rows:
-        writer.writerow(json.dumps(v) if isinstance(v, list) else v for v in row.values())
+        values = (json.dumps(v) if isinstance(v, list) else v for v in row.values())
+        writer.writerow(map(spreadsheet_cell, values))
     return file.getvalue()
 
 
@@ -116,7 +118,7 @@ def _headings(top: TopOperators) -> list[str]:
 
 
 def _cells(top: TopOperators, row: dict[str, Any]) -> list[str]:
-    cells = [row["name"]]
+    cells = [printable(row["name"])]
     if "input_shapes" in row:
         cells.append(str(row["input_shapes"]))
     for column in top.used:
@@ -145,4 +147,4 @@ def _scaled(value: int, scales: tuple[tuple[int, str], ...], smallest: str) -> s
 
 
 def _markdown_line(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(cells) + " |"

@@ -18,6 +18,7 @@ from opscope.analysis.memory_over_time import memory_over_time
 from opscope.analysis.module_times import module_times
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.cli.finding_formats import as_markdown, place_text, saving_text, state_of
+from opscope.printable import in_markdown, printable
 from opscope.trace.trace import Trace
 
 MOST_MODULES = 5
@@ -114,7 +115,7 @@ def _module_table(modules: list[dict[str, Any]]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in modules:
         times = (time_text(row[key]) for key in ("self_ns", "backward_ns", "total_ns"))
-        table.add_row(Text(row["module"]), f"{row['calls']:,}", *times)
+        table.add_row(Text(printable(row["module"])), f"{row['calls']:,}", *times)
     return table
 
 
@@ -132,7 +133,7 @@ def _finding_table(findings: Findings) -> Table:
     for finding in findings.found[:MOST_FINDINGS]:
         where = _last_part(place_text(finding.places[0])) if finding.places else ""
         saving = saving_text(finding).removeprefix("saves ")
-        table.add_row(Text(finding.title), Text(saving), Text(where))
+        table.add_row(Text(printable(finding.title)), Text(saving), Text(printable(where)))
     return table
 
 
@@ -148,7 +149,7 @@ def section_markdown(sections: Sections) -> str:
         lines += ["", "## Modules", "", "| Module | Calls | Self | Backward | Total |"]
         lines += ["| --- | --: | --: | --: | --: |"]
         lines += [
-            f"| {row['module']} | {row['calls']:,} | {time_text(row['self_ns'])} "
+            f"| {in_markdown(row['module'])} | {row['calls']:,} | {time_text(row['self_ns'])} "
             f"| {time_text(row['backward_ns'])} | {time_text(row['total_ns'])} |"
             for row in sections.modules
         ]

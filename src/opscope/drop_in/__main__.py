@@ -8,6 +8,7 @@ from opscope.drop_in.install import install
 from opscope.errors import BridgeError
 from opscope.launch.program import Program, ProgramNotFoundError, check, run
 from opscope.launch.torch_import import when_torch_is_imported
+from opscope.notice import notice
 
 USAGE = """\
 usage: python -m opscope.drop_in SCRIPT args...
@@ -39,7 +40,7 @@ def _switch() -> None:
     try:
         install()
     except BridgeError as error:
-        print(f"opscope: {error} torch.profiler is left as it is.", file=sys.stderr)
+        notice(f"{error} torch.profiler is left as it is.")
 
 
 def _refuse(message: str) -> int:

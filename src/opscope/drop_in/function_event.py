@@ -13,6 +13,7 @@ from opscope.drop_in.event_metadata import EventMetadata, metadata_from_kineto
 from opscope.drop_in.event_parts import Interval, Kernel
 from opscope.drop_in.formatted_times import FormattedTimesMixin
 from opscope.errors import UsageError
+from opscope.printable import printable
 
 if TYPE_CHECKING:
     from opscope.drop_in.event_source import EventSource
@@ -274,7 +275,7 @@ class FunctionEvent(FormattedTimesMixin):
 
     def __repr__(self) -> str:
         children = [child.id for child in self.cpu_children]
-        return (
+        return printable(
             f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name} "
             f"device_type={self.device_type} node_id={self.node_id} cpu_time={self.cpu_time_str} "
             f"start_us={self.time_range.start} end_us={self.time_range.end} "

@@ -10,6 +10,7 @@ from opscope.drop_in.event_quantities import SUMS, sums_in_torch_units
 from opscope.drop_in.formatted_times import FormattedTimesMixin
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.errors import UsageError
+from opscope.printable import printable
 
 if TYPE_CHECKING:
     from opscope.analysis.averages import Averages
@@ -106,7 +107,7 @@ class FunctionEventAvg(FormattedTimesMixin):
 
     def __repr__(self) -> str:
         device = self.use_device or "cuda"
-        return (
+        return printable(
             f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
             f"cpu_time={self.cpu_time_str} self_{device}_time={self.self_device_time_total_str} "
             f"{device}_time={self.device_time_str} input_shapes={self.input_shapes} "

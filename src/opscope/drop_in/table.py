@@ -19,6 +19,7 @@ from opscope.drop_in.formats import (
 )
 from opscope.drop_in.table_rows import NUMBERS, TableRows
 from opscope.errors import UsageError
+from opscope.printable import printable
 
 _WIDTH = 12
 _GAP = "  "
@@ -128,7 +129,9 @@ def _rest_of_stack(stack: object, columns: list[_Column]) -> Iterator[str]:
     entries = list(stack)[1:]  # type: ignore[call-overload]
     for entry in [*entries, ""]:
         cells = [
-            shorten_path(entry, column.width) if column.title == "Source Location" else ""
+            shorten_path(printable(entry), column.width)
+            if column.title == "Source Location"
+            else ""
             for column in columns
         ]
         yield "".join(column.write(cell) for column, cell in zip(columns, cells, strict=True))
@@ -137,10 +140,10 @@ def _rest_of_stack(stack: object, columns: list[_Column]) -> Iterator[str]:
 def _columns(rows: TableRows, options: TableOptions) -> list[_Column]:
     names = _fit(rows.names.longest, options.max_name_column_width)
     widest = options.max_name_column_width
-    columns = [_Column("Name", names, lambda row: shorten(rows.names[row], widest))]
+    columns = [_Column("Name", names, lambda row: shorten(printable(rows.names[row]), widest))]
     if rows.overloads is not None:
         overloads = rows.overloads
-        cell: Callable[[int], str] = lambda row: shorten(overloads[row], widest)  # noqa: E731
+        cell: Callable[[int], str] = lambda row: shorten(printable(overloads[row]), widest)  # noqa: E731
         columns.append(_Column("Overload Name", names, cell))
     columns += _cpu_time_columns(rows, options.time_unit)
     if _has(rows, "self_device_time_total"):
@@ -164,7 +167,7 @@ def _wide_columns(rows: TableRows, options: TableOptions) -> list[_Column]:
             _Column(
                 "Source Location",
                 path_width,
-                lambda row: shorten_path(next(iter(stacks[row]), ""), path_width),
+                lambda row: shorten_path(printable(next(iter(stacks[row]), "")), path_width),
                 align="<",
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.flops import FlopCounts
+from opscope.printable import printable
 from opscope.trace.trace import Trace
 
 _DROPPED = "dropped: "
@@ -18,7 +19,7 @@ def footer(trace: Trace, flops: FlopCounts | None) -> str:
     lines = [] if flops is None else [_flop_line(flops)]
     lines += [f"Devices: {line}" for line in describe_devices(trace)]
     lines += _ledger_lines(trace.ledger)
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def _flop_line(flops: FlopCounts) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opscope.analysis.peak_groups import PeakGroup, by_function
 from opscope.analysis.peak_memory import PeakMemory
+from opscope.printable import printable
 
 _NAME_WIDTH = 72
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -64,4 +65,5 @@ def _table(title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int
 
 
 def _cut(name: str) -> str:
+    name = printable(name)
     return name if len(name) <= _NAME_WIDTH else name[: _NAME_WIDTH - 3] + "..."

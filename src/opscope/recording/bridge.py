@@ -29,6 +29,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import BridgeError
+from opscope.notice import notice
 from opscope.process_lock import process_lock
 
 LOCK_TIMEOUT_S = 120.0
@@ -225,7 +226,7 @@ def _compile(path: Path) -> None:
             "Looking at traces that were recorded elsewhere needs none."
         )
     version = _torch().__version__
-    print(f"opscope: compiling the bridge to torch {version} (once)...", file=sys.stderr)
+    notice(f"compiling the bridge to torch {version} (once)...")
     try:
         _compile_into(path, compiler)
     except OSError as error:

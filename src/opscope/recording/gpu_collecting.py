@@ -11,6 +11,7 @@ import os
 import sys
 
 from opscope import _native
+from opscope.notice import notice
 from opscope.recording.gpu_library import set_up_gpu
 from opscope.recording.neighbours import torch_collects
 
@@ -39,11 +40,10 @@ def begin_gpu(times_annotations: bool = False) -> str:
         refused = f"{tool} is looking at this process, and it uses CUPTI too ({refused})"
     if refused and refused not in _reported:
         _reported.add(refused)
-        print(
-            f"opscope: GPU activity is not recorded: {refused}. Everything on the CPU is"
+        notice(
+            f"GPU activity is not recorded: {refused}. Everything on the CPU is"
             f"{', and annotations are timed by CUDA events' if times_annotations else ''}. Set "
-            "OPSCOPE_CUPTI to the path of libcupti.so if it is in an unusual place.",
-            file=sys.stderr,
+            "OPSCOPE_CUPTI to the path of libcupti.so if it is in an unusual place."
         )
     return refused
 

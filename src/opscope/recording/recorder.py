@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import numpy as np
 
 from opscope import _native
 from opscope.errors import LifecycleError
+from opscope.notice import notice
 from opscope.options import RecordingOptions
 from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
@@ -235,8 +235,7 @@ def _report_fault() -> None:
     if fault and not _reported_fault:
         _reported_fault = True
         first_line = fault.splitlines()[0]
-        print(
-            f"opscope: recording stopped early because of an internal fault: {first_line}. The "
-            "program was not affected; what was recorded before is kept.",
-            file=sys.stderr,
+        notice(
+            f"recording stopped early because of an internal fault: {first_line}. The "
+            "program was not affected; what was recorded before is kept."
         )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from opscope.printable import printable
+
 LONGEST = 1000
 
 
 def shown(text: str) -> str:
-    """``text``, cut where nobody reads on; says how long it was. Lone surrogates are replaced."""
+    """``text``, cut where nobody reads on; says how long it was.
+
+    What is no sign of its own, such as a mark that turns the direction of writing, is spelled out.
+    """
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}… ({len(text):,} characters)"
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return printable(text, keep="\n\t")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from html import escape
 
+from opscope.printable import printable
+
 LONGEST_TEXT = 120
 _NUMBER_STYLE = "text-align:right;padding:2px 10px;font-variant-numeric:tabular-nums"
 _TEXT_STYLE = "text-align:left;padding:2px 10px"
@@ -38,4 +40,4 @@ def _cell(tag: str, text: str, is_text: bool) -> str:
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT - 1] + "…"
     style = _TEXT_STYLE if is_text else _NUMBER_STYLE
-    return f'<{tag} style="{style}">{escape(text)}</{tag}>'
+    return f'<{tag} style="{style}">{escape(printable(text))}</{tag}>'

@@ -1,0 +1,77 @@
+"""Text from programs and traces, as a terminal, a spreadsheet or a page may be given it.
+
+A name may hold anything: sequences that clear a terminal or set its title, marks that turn the
+direction of writing, formulas. Data keeps the true name; wherever somebody reads it, what has no
+shape of its own shows as Python's ``repr`` would show it (``\\x1b``, ``\\u202e``).
+"""
+
+from __future__ import annotations
+
+_PLAIN = str.maketrans({"…": "...", "µ": "u", "·": ".", "─": "-", "├": "|", "└": "`", "→": "->"})
+"""What stands for signs of our own where a stream's encoding has none of them."""
+
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""With the wide forms, which spreadsheets of some languages compute too."""
+_MARKUP = str.maketrans({c: f"\\{c}" for c in "|`<[]*"})
+
+
+def printable(text: str, keep: str = "") -> str:
+    """``text`` without anything that is not itself a sign, but for the characters of ``keep``."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escaped(c) for c in text)
+
+
+def in_encoding(text: str, encoding: str | None) -> str:
+    """``text`` with what ``encoding`` cannot say written otherwise."""
+    if text.isascii():
+        return text
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except (UnicodeError, LookupError):
+        known = encoding if _is_known(encoding) else "ascii"
+        return text.translate(_PLAIN).encode(known, "backslashreplace").decode(known)
+    return text
+
+
+def spreadsheet_cell(value: object) -> object:
+    """``value`` for a CSV file: numbers as they are, text as text even if it looks like a formula.
+
+    A spreadsheet takes an apostrophe in front as the sign for text; nothing else stops it from
+    computing what begins with one of these characters.
+    """
+    if value is None or isinstance(value, int | float):
+        return value
+    text = printable(str(value))
+    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
+
+
+def in_markdown(text: str) -> str:
+    """``text`` as words of a Markdown paragraph or cell, never as markup."""
+    return printable(text).translate(_MARKUP)
+
+
+def in_markdown_code(text: str) -> str:
+    """``text`` as code in a Markdown paragraph."""
+    return "`" + printable(text).replace("`", "'") + "`"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_known(encoding: str) -> bool:
+    try:
+        "".encode(encoding)
+    except LookupError:
+        return False
+    return True
