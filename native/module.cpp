@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotation.h"
+#include "child_process.h"
 #include "columns.h"
 #include "gpu/bindings.h"
 #include "memory/bindings.h"
@@ -418,6 +419,7 @@ NB_MODULE(_native, m) {
   wants["GPU"] = static_cast<uint32_t>(kWantGpu);
   wants["GPU_SYNC"] = static_cast<uint32_t>(kWantGpuSync);
   bind_annotation(m);
+  bind_child_process(m);
   bind_gpu(m);
   bind_memory(m);
   bind_writers(m);

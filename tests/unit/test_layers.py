@@ -17,6 +17,7 @@ SOURCE = Path(opscope.errors.__file__).parent
 LEAVES = [
     "printable",
     "notice",
+    "unfinished",
     "errors",
     "schedule",
     "options",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -94,9 +96,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
             prog_name="opscope",
             standalone_mode=False,
         )
+        if not callable(outcome) and sys.stdout is not None:
+            sys.stdout.flush()  # while what goes wrong can still be said
     except OpscopeError as error:
         Messages().fail(str(error))
         sys.exit(error.exit_code)
+    except BrokenPipeError:  # whoever read it has read enough
+        _give_up_output()
+        sys.exit(1)
+    except OSError as error:
+        Messages().fail(
+            f"The output cannot be written: {error.strerror or error}. Send it somewhere else."
+        )
+        _give_up_output()
+        sys.exit(1)
     except typer.Abort:
         sys.exit(130)
     except _UsageErrors as error:
@@ -108,6 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         outcome()
     elif outcome:
         sys.exit(outcome)
+
+
+def _give_up_output() -> None:
+    """Have nothing tried again when the interpreter ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_message(error: Any) -> str:

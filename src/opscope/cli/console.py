@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.segment import Segment
 from rich.text import Span, Text
 
+from opscope.notice import broken_pipes_are_errors
 from opscope.printable import in_encoding, printable
 from opscope.progress import listening
 
@@ -44,6 +45,10 @@ class _SignsOnly(Console):
                 yield segment
             else:
                 yield Segment(self._signs(segment.text), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        # rich would close the program's standard output and end it.
+        raise
 
     def _signs_of(self, text: Text) -> Text:
         plain = text.plain
@@ -110,9 +115,14 @@ class Messages:
         """One paragraph about what went wrong and what to do."""
         self._print(Text.assemble(("opscope: ", "bold red"), text))
 
+    def flush(self) -> None:
+        """Leave nothing for a forked child to say once more."""
+        with contextlib.suppress(Exception):
+            self._console.file.flush()
+
     def show(self, what: RenderableType) -> None:
         """Something rich lays out, such as a table."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(Exception), broken_pipes_are_errors():
             self._console.print(what)
 
     @contextlib.contextmanager
@@ -140,7 +150,8 @@ class Messages:
         self._print(Text(line, style="dim"), end="\r")
 
     def _print(self, text: Text, end: str = "\n") -> None:
-        with contextlib.suppress(OSError, ValueError):
+        # Nor is one that cannot be said for want of memory: how the program ends matters more.
+        with contextlib.suppress(Exception), broken_pipes_are_errors():
             self._console.print(text, end=end, soft_wrap=True)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import OpscopeError, UsageError
+from opscope.unfinished import remove_unfinished
 
 _PART_OF_A_TRACE = re.compile(r"(\..*|rank=\d+|cycle-\d+)")
 
@@ -34,6 +36,11 @@ class Destination:
         name = f"cycle-{number}"
         files = [file and with_part(file, name) for file in (self.chrome, self.report)]
         return Destination(self.trace / name, *files)
+
+    def clear_away(self, process: int) -> None:
+        """Delete what a process that died while writing left unfinished."""
+        for folder in {self.trace, *(file.parent for file in (self.chrome, self.report) if file)}:
+            remove_unfinished(folder, process)
 
     def check(self) -> None:
         """Create the folders above, and make sure that files can be written into them.
@@ -94,16 +101,27 @@ def write_or_rescue(
         Where it was written, and what was wrong with the place asked for, if anything.
 
     Raises:
-        OpscopeError, OSError: the temporary folder is no better.
+        OpscopeError, OSError: the temporary folder is no better; about the place asked for.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path)
         return path, None
     except (OpscopeError, OSError) as refused:
-        rescued = Path(tempfile.mkdtemp(prefix="opscope-")) / path.name
-        write(rescued)
-        return rescued, refused
+        try:
+            return _rescue(write, path.name), refused
+        except (OpscopeError, OSError):
+            raise refused from None
+
+
+def _rescue(write: Callable[[Path], object], name: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="opscope-"))
+    try:
+        write(folder / name)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder / name
 
 
 def _free_folder(program_name: str) -> Path:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import opscope
 from opscope.analysis.device_account import describe_devices
+from opscope.cli.child_process import ChildProcess, is_limited
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
 from opscope.cli.destination import Destination, rank_in_job, write_or_rescue
@@ -40,6 +43,7 @@ class RecordingSession:
         self._failed = False
         self._cycles = 0
         self._rank = rank_in_job()
+        self._child = ChildProcess()
 
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
@@ -57,14 +61,18 @@ class RecordingSession:
 
     def finish(self) -> None:
         """Stop, write the files, print the table and the names of the files."""
+        recursion_limit = sys.getrecursionlimit()
         try:
+            _leave_programs_limits()
             if self._profile is not None:
                 self._profile.stop()
             self._report()
         except KeyboardInterrupt:
             self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
         except Exception as error:
-            self._messages.fail(f"The recording could not be written: {error}")
+            self._messages.fail(f"The recording could not be written: {_reason(error)}")
+        finally:
+            sys.setrecursionlimit(recursion_limit)
 
     def _profile_arguments(self) -> dict[str, Any]:
         options, schedule = self._options, self._options.schedule
@@ -94,7 +102,7 @@ class RecordingSession:
                 "The program never imported torch, so nothing was recorded and no file written."
             )
         elif self._options.schedule is None:
-            self._keep(self._profile.trace, self._destination)
+            self._keep(self._profile, self._destination)
         elif self._cycles == 0:
             self._messages.fail(
                 "The schedule never came to an active step, so nothing was recorded and no file "
@@ -105,9 +113,9 @@ class RecordingSession:
     def _keep_cycle(self, profile: opscope.profile) -> None:
         self._cycles += 1
         try:
-            self._keep(profile.trace, self._place_of_cycle())
+            self._keep(profile, self._place_of_cycle())
         except Exception as error:
-            self._messages.fail(f"Cycle {self._cycles} could not be written: {error}")
+            self._messages.fail(f"Cycle {self._cycles} could not be written: {_reason(error)}")
 
     def _place_of_cycle(self) -> Destination:
         schedule = self._options.schedule
@@ -115,8 +123,27 @@ class RecordingSession:
             return self._destination
         return self._destination.of_cycle(self._cycles)
 
-    def _keep(self, trace: Trace, destination: Destination) -> None:
-        """Write one trace to its files, and show it."""
+    def _keep(self, profile: opscope.profile, destination: Destination) -> None:
+        """Write one trace to its files, and show it; the process survives whatever that does."""
+        if not is_limited():
+            return self._write_all(profile.trace, destination)
+        self._messages.flush()
+        child, ended = self._child.run(lambda: self._write_or_say(profile, destination))
+        if ended:
+            destination.clear_away(child)
+            self._messages.fail(
+                f"The recording could not be written: the process that did it {ended}, because the "
+                "program limits what a process may use (address space, processor time, size and "
+                "number of files). Limit it less, or record less."
+            )
+
+    def _write_or_say(self, profile: opscope.profile, destination: Destination) -> None:
+        try:
+            self._write_all(profile.trace, destination)
+        except Exception as error:
+            self._messages.fail(f"The recording could not be written: {_reason(error)}")
+
+    def _write_all(self, trace: Trace, destination: Destination) -> None:
         with self._said_if_failing("table"):
             self._show(trace)
         # Each rank says which it is: a program need not have formed a process group to be one.
@@ -140,7 +167,7 @@ class RecordingSession:
             with self._messages.progress(f"writing the {what}"):
                 written, refused = write_or_rescue(write, path)
         except Exception as error:
-            self._messages.fail(f"The {what} could not be written: {error}")
+            self._messages.fail(f"The {what} could not be written: {_reason(error)}")
             return None
         if refused is not None:
             self._messages.fail(f"{refused} It went elsewhere instead:")
@@ -153,7 +180,7 @@ class RecordingSession:
         try:
             yield
         except Exception as error:
-            self._messages.fail(f"The {what} could not be made: {error}")
+            self._messages.fail(f"The {what} could not be made: {_reason(error)}")
 
     def _show(self, trace: Trace) -> None:
         options = self._options
@@ -165,3 +192,17 @@ class RecordingSession:
         for line in describe_devices(trace):
             self._messages.say(line)
         self._messages.say(describe_completeness(trace))
+
+
+def _leave_programs_limits() -> None:
+    """The program has ended in time, and as deep as it wanted to: what follows is ours."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
+    for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
+        if hasattr(signal, name):
+            signal.setitimer(getattr(signal, name), 0)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):  # of which libraries say no more than a function's name
+        return "there is not enough memory. Free or allow some more, or record less."
+    return str(error)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import uuid
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from opscope.errors import UsageError
 from opscope.thread_pool import ThreadPool
+from opscope.unfinished import unfinished_name
 
 Block: TypeAlias = bytes | npt.NDArray[np.uint8]
 View: TypeAlias = bytes | memoryview
@@ -84,7 +84,7 @@ def _replacing(name: str) -> Iterator[IO[bytes]]:
             yield file
         return
     folder, base = os.path.split(target)
-    temporary = os.path.join(folder, f".{base[:100]}.{uuid.uuid4().hex}.part")
+    temporary = os.path.join(folder, unfinished_name(base, ".part"))
     try:
         with open(temporary, "xb") as file:
             yield file

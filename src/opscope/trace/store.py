@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace
 from opscope.trace.validate import check_references
+from opscope.unfinished import unfinished_name
 
 
 def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) -> Path:
@@ -117,7 +117,7 @@ def _unwritable(folder: Path, error: OSError) -> UsageError:
 @contextmanager
 def _hidden_folder(final: Path) -> Iterator[Path]:
     """A new folder beside ``final``, gone afterwards unless it was renamed."""
-    unfinished = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
+    unfinished = final.with_name(unfinished_name(final.name))
     unfinished.mkdir()
     try:
         yield unfinished
