@@ -37,7 +37,7 @@ Identity input_identity(const PythonColumns& columns, const std::string& table, 
 
 Shapes input_shapes(const PythonColumns& columns, const std::string& table, size_t n) {
   return {columns.get<int8_t>(table + ".dtype", n), columns.get<int8_t>(table + ".layout", n),
-          columns.list(table + ".sizes"), columns.list(table + ".strides")};
+          columns.list(table + ".sizes", n), columns.list(table + ".strides", n)};
 }
 
 Events input_events(const PythonColumns& columns) {
@@ -47,17 +47,21 @@ Events input_events(const PythonColumns& columns) {
           columns.get<uint8_t>("events.scope", n)};
 }
 
-Tensors input_tensors(const PythonColumns& columns) {
+Tensors input_tensors(const PythonColumns& columns, size_t events) {
   const size_t n = columns.any<int32_t>("tensors.event").size;
-  return {columns.get<int32_t>("tensors.event", n),    columns.get<int32_t>("tensors.element", n),
-          columns.get<int16_t>("tensors.argument", n), columns.get<uint8_t>("tensors.role", n),
-          input_identity(columns, "tensors", n),       input_shapes(columns, "tensors", n)};
+  return {columns.indices<int32_t>("tensors.event", n, events, 0),
+          columns.get<int32_t>("tensors.element", n),
+          columns.get<int16_t>("tensors.argument", n),
+          columns.get<uint8_t>("tensors.role", n),
+          input_identity(columns, "tensors", n),
+          input_shapes(columns, "tensors", n)};
 }
 
-Scalars input_scalars(const PythonColumns& columns) {
+Scalars input_scalars(const PythonColumns& columns, size_t events) {
   const size_t n = columns.any<int32_t>("scalars.event").size;
-  return {columns.get<int32_t>("scalars.event", n), columns.get<int16_t>("scalars.argument", n),
-          columns.get<uint8_t>("scalars.role", n), columns.get<uint8_t>("scalars.type", n)};
+  return {columns.indices<int32_t>("scalars.event", n, events, 0),
+          columns.get<int16_t>("scalars.argument", n), columns.get<uint8_t>("scalars.role", n),
+          columns.get<uint8_t>("scalars.type", n)};
 }
 
 Allocations input_allocations(const PythonColumns& columns) {
@@ -74,8 +78,9 @@ Parameters input_parameters(const PythonColumns& columns) {
 }
 
 Tables input_tables(const PythonColumns& columns) {
-  return {input_events(columns), input_tensors(columns), input_scalars(columns), input_allocations(columns),
-          input_parameters(columns)};
+  const Events events = input_events(columns);
+  return {events, input_tensors(columns, events.size()), input_scalars(columns, events.size()),
+          input_allocations(columns), input_parameters(columns)};
 }
 
 nb::tuple operator_signatures(nb::dict arrays) {
@@ -92,10 +97,11 @@ nb::tuple operator_signatures(nb::dict arrays) {
 
 SignatureAccess input_access(const PythonColumns& columns, size_t events) {
   const size_t signatures = columns.any<uint8_t>("signatures.has_schema").size;
-  return {columns.get<int32_t>("signatures.of_event", events),
+  const auto access = columns.any<uint8_t>("signatures.access");
+  columns.get<int64_t>("signatures.offsets", signatures + 1);  // may not be left out here
+  return {columns.indices<int32_t>("signatures.of_event", events, signatures, -1),
           columns.get<uint8_t>("signatures.has_schema", signatures),
-          columns.get<int64_t>("signatures.offsets", signatures + 1),
-          columns.any<uint8_t>("signatures.access")};
+          columns.rows("signatures.offsets", signatures, access.size).offsets, access};
 }
 
 struct Accounts {

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,23 +22,23 @@ using namespace nb::literals;
 namespace opscope {
 namespace writers {
 
-ChromeTensors read_tensors(const PythonColumns& columns) {
+ChromeTensors read_tensors(const PythonColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("tensors.argument").size;
   return {
-      .rows = columns.rows("tensors.rows"),
+      .rows = columns.rows("tensors.rows", events, n),
       .argument = columns.get<int16_t>("tensors.argument", n),
       .element = columns.get<int32_t>("tensors.element", n),
       .role = columns.get<uint8_t>("tensors.role", n),
       .dtype = columns.get<int8_t>("tensors.dtype", n),
-      .sizes = columns.list("tensors.sizes"),
-      .strides = columns.list("tensors.strides"),
+      .sizes = columns.list("tensors.sizes", n),
+      .strides = columns.list("tensors.strides", n),
   };
 }
 
-ChromeScalars read_scalars(const PythonColumns& columns) {
+ChromeScalars read_scalars(const PythonColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("scalars.argument").size;
   return {
-      .rows = columns.rows("scalars.rows"),
+      .rows = columns.rows("scalars.rows", events, n),
       .argument = columns.get<int16_t>("scalars.argument", n),
       .role = columns.get<uint8_t>("scalars.role", n),
       .type = columns.get<uint8_t>("scalars.type", n),
@@ -54,30 +55,30 @@ Block to_array(TextBuffer&& text) {
 
 namespace {
 
-ChromeEvents read_events(const PythonColumns& columns) {
+ChromeEvents read_events(const PythonColumns& columns, size_t tracks) {
   const size_t n = columns.any<int64_t>("events.start_ns").size;
   return {
-      .order = columns.any<int32_t>("events.order"),
-      .track = columns.get<int32_t>("events.track", n),
+      .order = columns.indices<int32_t>("events.order", n),
+      .track = columns.indices<int32_t>("events.track", n, tracks, 0),
       .name = columns.get<int32_t>("events.name", n),
       .overload = columns.get<int32_t>("events.overload", n),
-      .parent = columns.get<int32_t>("events.parent", n),
+      .parent = columns.indices<int32_t>("events.parent", n, n, -1),
       .kind = columns.get<uint8_t>("events.kind", n),
       .start_ns = columns.get<int64_t>("events.start_ns", n),
       .duration_ns = columns.get<int64_t>("events.duration_ns", n),
       .sequence_number = columns.get<int64_t>("events.sequence_number", n),
       .forward_thread = columns.get<int32_t>("events.forward_thread", n),
-      .record_function_id = columns.any<int64_t>("events.record_function_id"),
+      .record_function_id = columns.optional<int64_t>("events.record_function_id", n),
       .unfinished = columns.get<bool>("events.unfinished", n),
-      .correlation_id = columns.any<int64_t>("events.correlation_id"),
-      .function = columns.any<int32_t>("events.function"),
+      .correlation_id = columns.optional<int64_t>("events.correlation_id", n),
+      .function = columns.optional<int32_t>("events.function", n),
   };
 }
 
-ChromeAllocations read_allocations(const PythonColumns& columns) {
+ChromeAllocations read_allocations(const PythonColumns& columns, size_t tracks) {
   const size_t n = columns.any<int64_t>("allocations.time_ns").size;
   return {
-      .track = columns.get<int32_t>("allocations.track", n),
+      .track = columns.indices<int32_t>("allocations.track", n, tracks, 0),
       .action = columns.get<uint8_t>("allocations.action", n),
       .time_ns = columns.get<int64_t>("allocations.time_ns", n),
       .address = columns.get<uint64_t>("allocations.address", n),
@@ -89,10 +90,10 @@ ChromeAllocations read_allocations(const PythonColumns& columns) {
   };
 }
 
-ChromeGpu read_gpu(const PythonColumns& columns) {
+ChromeGpu read_gpu(const PythonColumns& columns, size_t tracks, size_t events) {
   const size_t n = columns.any<int64_t>("gpu.start_ns").size;
   return {
-      .track = columns.get<int32_t>("gpu.track", n),
+      .track = columns.indices<int32_t>("gpu.track", n, tracks, 0),
       .kind = columns.get<uint8_t>("gpu.kind", n),
       .name = columns.get<int32_t>("gpu.name", n),
       .start_ns = columns.get<int64_t>("gpu.start_ns", n),
@@ -101,10 +102,10 @@ ChromeGpu read_gpu(const PythonColumns& columns) {
       .context = columns.get<int32_t>("gpu.context", n),
       .stream = columns.get<int32_t>("gpu.stream", n),
       .correlation_id = columns.get<int64_t>("gpu.correlation_id", n),
-      .launch = columns.get<int32_t>("gpu.launch", n),
+      .launch = columns.indices<int32_t>("gpu.launch", n, events, -1),
       .size_bytes = columns.get<int64_t>("gpu.size_bytes", n),
-      .grid = columns.list("gpu.grid"),
-      .block = columns.list("gpu.block"),
+      .grid = columns.list("gpu.grid", n),
+      .block = columns.list("gpu.block", n),
       .registers_per_thread = columns.get<int32_t>("gpu.registers_per_thread", n),
       .shared_memory_bytes = columns.get<int32_t>("gpu.shared_memory_bytes", n),
       .queued_ns = columns.get<int64_t>("gpu.queued_ns", n),
@@ -114,25 +115,27 @@ ChromeGpu read_gpu(const PythonColumns& columns) {
       .target_device = columns.get<int8_t>("gpu.target_device", n),
       .wait_on_cuda_event_record_corr_id = columns.get<int64_t>("gpu.wait_on_cuda_event_record_corr_id", n),
       .wait_on_stream = columns.get<int32_t>("gpu.wait_on_stream", n),
-      .blocks_per_sm = columns.any<int64_t>("gpu.blocks_per_sm"),
-      .warps_per_sm = columns.any<int64_t>("gpu.warps_per_sm"),
-      .occupancy_percent = columns.any<int64_t>("gpu.occupancy_percent"),
-      .collective = columns.any<int32_t>("gpu.collective"),
+      .blocks_per_sm = columns.optional<int64_t>("gpu.blocks_per_sm", n),
+      .warps_per_sm = columns.optional<int64_t>("gpu.warps_per_sm", n),
+      .occupancy_percent = columns.optional<int64_t>("gpu.occupancy_percent", n),
+      .collective = columns.indices<int32_t>("gpu.collective", events, -1),
   };
 }
 
-ChromeTrace read_trace(const PythonColumns& columns) {
+ChromeTrace read_trace(const PythonColumns& columns, size_t tracks, size_t fragments) {
   ChromeTrace trace;
-  trace.name_offsets = columns.any<int64_t>("names.offsets");
-  trace.name_bytes = columns.any<uint8_t>("names.bytes");
-  trace.events = read_events(columns);
-  trace.tensors = read_tensors(columns);
-  trace.scalars = read_scalars(columns);
-  trace.extras = {columns.rows("extras.rows"), columns.any<int32_t>("extras.fragment")};
-  trace.flows = {columns.rows("flows.rows"), columns.any<int64_t>("flows.id"),
-                 columns.any<uint8_t>("flows.end")};
-  trace.allocations = read_allocations(columns);
-  trace.gpu = read_gpu(columns);
+  std::tie(trace.name_offsets, trace.name_bytes) = columns.texts("names");
+  trace.events = read_events(columns, tracks);
+  const size_t events = trace.events.start_ns.size;
+  trace.tensors = read_tensors(columns, events);
+  trace.scalars = read_scalars(columns, events);
+  trace.extras.fragment = columns.indices<int32_t>("extras.fragment", fragments);
+  trace.extras.rows = columns.rows("extras.rows", events, trace.extras.fragment.size);
+  trace.flows.id = columns.any<int64_t>("flows.id");
+  trace.flows.end = columns.get<uint8_t>("flows.end", trace.flows.id.size);
+  trace.flows.rows = columns.rows("flows.rows", events, trace.flows.id.size);
+  trace.allocations = read_allocations(columns, tracks);
+  trace.gpu = read_gpu(columns, tracks, events);
   return trace;
 }
 
@@ -143,7 +146,7 @@ class PyChromeWriter {
                  std::vector<std::string> dtype_names, std::string header, std::string footer,
                  int64_t base_ns)
       : columns_(std::move(arrays)) {
-    ChromeTrace trace = read_trace(columns_);
+    ChromeTrace trace = read_trace(columns_, tracks.size(), fragments.size());
     trace.tracks = std::move(tracks);
     trace.fragments = std::move(fragments);
     trace.dtype_names = std::move(dtype_names);
@@ -161,15 +164,15 @@ class PyChromeWriter {
   std::unique_ptr<ChromeWriter> writer_;
 };
 
-nb::object place_on_lanes(nb::dict arrays) {
+nb::object place_on_lanes(nb::dict arrays, size_t tracks) {
   const PythonColumns columns(std::move(arrays));
   const size_t n = columns.any<int64_t>("start_ns").size;
   const LaneInput input{
-      .track = columns.get<int32_t>("track", n),
+      .track = columns.indices<int32_t>("track", n, tracks, 0),
       .start_ns = columns.get<int64_t>("start_ns", n),
       .duration_ns = columns.get<int64_t>("duration_ns", n),
       .yields = columns.get<uint8_t>("yields", n),
-      .order = columns.any<int32_t>("order"),
+      .order = columns.indices<int32_t>("order", n),
   };
   auto lanes = std::make_unique<std::vector<int32_t>>();
   {
@@ -196,7 +199,7 @@ void bind_writers(nb::module_& m) {
       .def_prop_ro("rows_written", &PyChromeWriter::rows_written);
   bind_perfetto(m);
   bind_execution_trace(m);
-  m.def("assign_lanes", &writers::place_on_lanes, "columns"_a);
+  m.def("assign_lanes", &writers::place_on_lanes, "columns"_a, nb::kw_only(), "tracks"_a);
 }
 
 }  // namespace opscope

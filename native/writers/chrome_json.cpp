@@ -103,7 +103,8 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
                   : "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
       break;
     default:
-      out.put("{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"");
+      out.put(kind <= kGcPause ? "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\""
+                               : "{\"ph\":\"X\",\"cat\":\"unknown\",\"name\":\"");
   }
   out.put(names_[events.name[row]]);
   const std::string_view overload = names_[events.overload[row]];

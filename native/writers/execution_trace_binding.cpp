@@ -5,6 +5,7 @@
 #include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -27,14 +28,14 @@ using Kernels = std::vector<std::tuple<std::string, std::string, std::string>>;
 using SchemaSizes = std::vector<std::tuple<size_t, size_t>>;
 using Nested = std::unordered_map<int32_t, std::tuple<Texts, Texts, Texts>>;
 
-NodeEvents read_events(const PythonColumns& columns) {
+NodeEvents read_events(const PythonColumns& columns, size_t schemas, size_t kernels) {
   const size_t n = columns.any<int64_t>("events.start_ns").size;
   return {
       .thread = columns.get<int32_t>("events.thread", n),
-      .parent = columns.get<int32_t>("events.parent", n),
+      .parent = columns.indices<int32_t>("events.parent", n, n, -1),
       .name = columns.get<int32_t>("events.name", n),
-      .schema = columns.get<int32_t>("events.schema", n),
-      .kernel = columns.get<int32_t>("events.kernel", n),
+      .schema = columns.indices<int32_t>("events.schema", n, schemas, -1),
+      .kernel = columns.indices<int32_t>("events.kernel", n, kernels, -1),
       .forward_thread = columns.get<int32_t>("events.forward_thread", n),
       .launch_thread = columns.get<int32_t>("events.launch_thread", n),
       .kind = columns.get<uint8_t>("events.kind", n),
@@ -47,15 +48,17 @@ NodeEvents read_events(const PythonColumns& columns) {
   };
 }
 
-RowsOfEvents read_rows(const PythonColumns& columns, const std::string& name) {
-  return {columns.rows(name + ".rows"), columns.any<int32_t>(name + ".index")};
+// `rows` of a table as those of `events` events, in the order of an index if there is one.
+RowsOfEvents read_rows(const PythonColumns& columns, const std::string& name, size_t events, size_t rows) {
+  const auto index = columns.indices<int32_t>(name + ".index", rows);
+  return {columns.rows(name + ".rows", events, index.empty() ? rows : index.size), index};
 }
 
-ValueTensors read_value_tensors(const PythonColumns& columns) {
+ValueTensors read_value_tensors(const PythonColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("tensors.argument").size;
   return {
-      .inputs = read_rows(columns, "tensors.inputs"),
-      .outputs = read_rows(columns, "tensors.outputs"),
+      .inputs = read_rows(columns, "tensors.inputs", events, n),
+      .outputs = read_rows(columns, "tensors.outputs", events, n),
       .argument = columns.get<int16_t>("tensors.argument", n),
       .element = columns.get<int32_t>("tensors.element", n),
       .role = columns.get<uint8_t>("tensors.role", n),
@@ -70,38 +73,45 @@ ValueTensors read_value_tensors(const PythonColumns& columns) {
       .storage_offset = columns.get<int64_t>("tensors.storage_offset", n),
       .tensor_id = columns.get<int64_t>("tensors.tensor_id", n),
       .allocation_id = columns.get<int64_t>("tensors.allocation_id", n),
-      .sizes = columns.list("tensors.sizes"),
-      .strides = columns.list("tensors.strides"),
+      .sizes = columns.list("tensors.sizes", n),
+      .strides = columns.list("tensors.strides", n),
   };
 }
 
-ValueScalars read_value_scalars(const PythonColumns& columns) {
+ValueScalars read_value_scalars(const PythonColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("scalars.argument").size;
   return {
-      .inputs = read_rows(columns, "scalars.inputs"),
-      .outputs = read_rows(columns, "scalars.outputs"),
+      .inputs = read_rows(columns, "scalars.inputs", events, n),
+      .outputs = read_rows(columns, "scalars.outputs", events, n),
       .argument = columns.get<int16_t>("scalars.argument", n),
       .type = columns.get<uint8_t>("scalars.type", n),
       .value = columns.get<int32_t>("scalars.value", n),
   };
 }
 
+NodeExtras read_extras(const PythonColumns& columns, const std::string& name, size_t rows, size_t fragments) {
+  const auto fragment = columns.indices<int32_t>(name + ".fragment", fragments);
+  return {columns.rows(name + ".rows", rows, fragment.size), fragment};
+}
+
 // Empty unless a Chakra trace is written.
-ChakraNodes read_chakra(const PythonColumns& columns) {
+ChakraNodes read_chakra(const PythonColumns& columns, bool chakra, size_t events, size_t fragments) {
   const size_t n = columns.any<int64_t>("gpu.start_ns").size;
+  const auto dependency = columns.any<int64_t>("chakra.dependencies.event");
+  const auto gpu_dependency = columns.any<int64_t>("gpu.dependencies.event");
   return {
-      .type = columns.any<uint8_t>("chakra.type"),
-      .dependency_rows = columns.rows("chakra.dependencies.rows"),
-      .dependency = columns.any<int64_t>("chakra.dependencies.event"),
+      .type = chakra ? columns.get<uint8_t>("chakra.type", events) : Column<uint8_t>{},
+      .dependency_rows = columns.rows("chakra.dependencies.rows", events, dependency.size),
+      .dependency = dependency,
       .gpu_name = columns.get<int32_t>("gpu.name", n),
       .gpu_launch = columns.get<int32_t>("gpu.launch", n),
       .gpu_stream = columns.get<int32_t>("gpu.stream", n),
       .gpu_type = columns.get<uint8_t>("gpu.type", n),
       .gpu_start_ns = columns.get<int64_t>("gpu.start_ns", n),
       .gpu_duration_ns = columns.get<int64_t>("gpu.duration_ns", n),
-      .gpu_dependency_rows = columns.rows("gpu.dependencies.rows"),
-      .gpu_dependency = columns.any<int64_t>("gpu.dependencies.event"),
-      .gpu_extras = {columns.rows("gpu.extras.rows"), columns.any<int32_t>("gpu.extras.fragment")},
+      .gpu_dependency_rows = columns.rows("gpu.dependencies.rows", n, gpu_dependency.size),
+      .gpu_dependency = gpu_dependency,
+      .gpu_extras = read_extras(columns, "gpu.extras", n, fragments),
   };
 }
 
@@ -109,30 +119,31 @@ ChakraNodes read_chakra(const PythonColumns& columns) {
 class PyExecutionTraceWriter {
  public:
   explicit PyExecutionTraceWriter(bool chakra)
-      : writer_(chakra ? ExecutionTraceWriter::Format::kChakra : ExecutionTraceWriter::Format::kJson) {}
+      : chakra_(chakra),
+        writer_(chakra ? ExecutionTraceWriter::Format::kChakra : ExecutionTraceWriter::Format::kJson) {}
 
   void begin(nb::dict arrays, Texts schemas, const SchemaSizes& schema_sizes, const Kernels& kernels,
              const std::vector<nb::bytes>& fragments, Nested nested, Texts dtype_names,
              std::vector<int64_t> itemsizes, Texts device_names, int64_t base_ns, bool has_times) {
     auto columns = std::make_unique<PythonColumns>(std::move(arrays));
     NodeTrace trace;
-    trace.name_offsets = columns->any<int64_t>("names.offsets");
-    trace.name_bytes = columns->any<uint8_t>("names.bytes");
-    trace.events = read_events(*columns);
+    std::tie(trace.name_offsets, trace.name_bytes) = columns->texts("names");
+    trace.events = read_events(*columns, std::min(schemas.size(), schema_sizes.size()), kernels.size());
+    const size_t events = trace.events.start_ns.size;
     trace.thread_numbers = columns->any<int64_t>("threads.number");
-    trace.tensors = read_value_tensors(*columns);
-    trace.scalars = read_value_scalars(*columns);
+    trace.tensors = read_value_tensors(*columns, events);
+    trace.scalars = read_value_scalars(*columns, events);
     trace.names = {std::move(dtype_names), std::move(itemsizes), std::move(device_names), {}};
     for (auto& [name, texts] : nested) {
       auto& [values, shapes, types] = texts;
       trace.names.nested[name] = {std::move(values), std::move(shapes), std::move(types)};
     }
-    trace.extras = {columns->rows("extras.rows"), columns->any<int32_t>("extras.fragment")};
+    trace.extras = read_extras(*columns, "extras", events, fragments.size());
     trace.schemas = std::move(schemas);
     for (const auto& [inputs, outputs] : schema_sizes) trace.schema_sizes.push_back({inputs, outputs});
     for (const auto& [backend, file, stream] : kernels) trace.kernels.push_back({backend, file, stream});
     for (const nb::bytes& text : fragments) trace.fragments.emplace_back(text.c_str(), text.size());
-    trace.chakra = read_chakra(*columns);
+    trace.chakra = read_chakra(*columns, chakra_, events, fragments.size());
     trace.base_ns = base_ns;
     trace.has_times = has_times;
     writer_.begin(std::move(trace));
@@ -144,6 +155,7 @@ class PyExecutionTraceWriter {
 
  private:
   std::unique_ptr<PythonColumns> columns_;
+  bool chakra_;
   ExecutionTraceWriter writer_;
 };
 

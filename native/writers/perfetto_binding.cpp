@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,27 +23,28 @@ using Texts = std::vector<std::string>;
 
 // Columns of one table, named "<table>.<column>".
 PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table, std::vector<uint64_t> tracks,
-                         const Texts& numbers, const Texts& lists) {
+                         size_t categories, const Texts& numbers, const Texts& lists) {
   const auto at = [&](const char* column) { return table + "." + column; };
   const size_t n = columns.any<int64_t>(at("start_ns")).size;
   PerfettoSpans spans;
-  spans.order = columns.any<int32_t>(at("order"));
-  const auto lines = columns.get<int64_t>(at("lines"), tracks.size() + 1);
-  for (size_t i = 0; i < lines.size; ++i) spans.lines.push_back(lines[i]);
+  spans.order = columns.indices<int32_t>(at("order"), n);
+  const auto lines = columns.rows(at("lines"), tracks.size(), spans.order.size).offsets;
+  spans.lines.assign(tracks.size() + 1, 0);  // not given: nothing is on any line
+  for (size_t i = 0; i < lines.size; ++i) spans.lines[i] = lines[i];
   spans.tracks = std::move(tracks);
   spans.name = columns.get<int32_t>(at("name"), n);
-  spans.category = columns.get<uint8_t>(at("category"), n);
+  spans.category = columns.indices<uint8_t>(at("category"), n, categories, 0);
   spans.start_ns = columns.get<int64_t>(at("start_ns"), n);
   spans.duration_ns = columns.get<int64_t>(at("duration_ns"), n);
-  spans.unfinished = columns.any<bool>(at("unfinished"));
-  spans.flow_rows = columns.rows(at("flow_rows"));
+  spans.unfinished = columns.optional<bool>(at("unfinished"), n);
   spans.flow_id = columns.any<uint64_t>(at("flow_id"));
-  spans.flow_ends = columns.any<bool>(at("flow_ends"));
+  spans.flow_ends = columns.get<bool>(at("flow_ends"), spans.flow_id.size);
+  spans.flow_rows = columns.rows(at("flow_rows"), n, spans.flow_id.size);
   for (const auto& name : numbers) {
     spans.numbers.push_back({name, columns.get<int64_t>(table + "." + name, n), -1});
   }
   for (const auto& name : lists) {
-    spans.lists.push_back({name, columns.list(table + "." + name)});
+    spans.lists.push_back({name, columns.list(table + "." + name, n)});
   }
   return spans;
 }
@@ -55,15 +57,17 @@ class PyPerfettoWriter {
                    const Texts& gpu_numbers, nb::bytes header, int64_t base_ns, uint32_t first_sequence)
       : columns_(std::move(arrays)) {
     PerfettoTrace trace;
-    trace.name_offsets = columns_.any<int64_t>("names.offsets");
-    trace.name_bytes = columns_.any<uint8_t>("names.bytes");
+    std::tie(trace.name_offsets, trace.name_bytes) = columns_.texts("names");
     trace.categories = std::move(categories);
-    inputs_ = std::make_unique<PerfettoInputs>(
-        read_tensors(columns_), read_scalars(columns_), std::move(dtype_names),
-        columns_.any<int64_t>("values.offsets"), columns_.any<uint8_t>("values.bytes"));
-    trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), {}, {}));
+    const size_t kinds = trace.categories.size();
+    trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), kinds, {}, {}));
+    const size_t events = trace.spans.back().start_ns.size;
+    const auto [value_offsets, value_bytes] = columns_.texts("values");
+    inputs_ = std::make_unique<PerfettoInputs>(read_tensors(columns_, events), read_scalars(columns_, events),
+                                               std::move(dtype_names), value_offsets, value_bytes);
     trace.spans.back().inputs = inputs_.get();
-    trace.spans.push_back(read_spans(columns_, "gpu", std::move(gpu_tracks), gpu_numbers, {"grid", "block"}));
+    trace.spans.push_back(
+        read_spans(columns_, "gpu", std::move(gpu_tracks), kinds, gpu_numbers, {"grid", "block"}));
     for (size_t i = 0; i < counter_tracks.size(); ++i) {
       const std::string name = "counter" + std::to_string(i);
       const auto time = columns_.any<int64_t>(name + ".time_ns");

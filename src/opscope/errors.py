@@ -4,6 +4,7 @@
     ├── UsageError            an argument or option makes no sense; the message says what does
     ├── LifecycleError        right call, wrong moment (export before any recording, ...)
     ├── TraceFormatError      a file is missing, damaged, foreign or newer than this opscope
+    ├── InsufficientMemoryError  a trace does not fit in the memory there is
     ├── BridgeError           the torch bridge could not be compiled or loaded
     └── MissingDependencyError  an optional package is needed and absent
 
@@ -42,6 +43,10 @@ class LifecycleError(OpscopeError, RuntimeError):
 
 class TraceFormatError(OpscopeError, ValueError):
     """A trace on disk cannot be read as what it claims to be."""
+
+
+class InsufficientMemoryError(OpscopeError, MemoryError):
+    """Reading, decoding or showing a trace takes more memory than there is."""
 
 
 class BridgeError(OpscopeError, RuntimeError):

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from opscope.trace.column import Column
 from opscope.trace.names import Names
-from opscope.trace.schema import TABLES, Column
+from opscope.trace.schema import TABLES
 from opscope.trace.table import ListColumn, Table
 from opscope.trace.trace import Trace
 
@@ -21,8 +22,13 @@ def random_trace(seed: int, most_rows: int = 40) -> Trace:
     rows["names"] = int(random.integers(1, len(TEXTS) + 1))
     tables: dict[str, Any] = {}
     for name, schema in TABLES.items():
-        kept = [c for c in schema.columns if random.random() < 0.8] or [schema.columns[0]]
+        if any(c.required and c.refers and not rows[c.refers] for c in schema.columns):
+            rows[name] = 0
+    for name, schema in TABLES.items():
+        kept = [c for c in schema.columns if c.required or random.random() < 0.8]
+        kept = kept or [schema.columns[0]]
         tables[name] = {c.name: _column(random, c, rows[name], rows) for c in kept}
+        _fit_lengths(tables[name], kept)
     events = tables["events"]
     if "start_ns" in events:
         events["start_ns"] = np.sort(events["start_ns"])
@@ -35,28 +41,50 @@ def random_trace(seed: int, most_rows: int = 40) -> Trace:
     return Trace(tables, Names.from_strings(TEXTS[: rows["names"]]))
 
 
+def _fit_lengths(table: dict[str, Any], columns: list[Column]) -> None:
+    """Give ragged columns that have to be as long as others those others' values, or leave them."""
+    for column in columns:
+        if column.as_long_as in table:
+            table[column.name] = table[column.as_long_as]
+        elif column.as_long_as:
+            del table[column.name]
+
+
 def _column(random: np.random.Generator, column: Column, rows: int, sizes: dict[str, int]) -> Any:
     if column.dtype == "string":
         return [TEXTS[i] for i in random.integers(0, len(TEXTS), rows)]
-    if column.dtype.startswith("list"):
+    if column.is_list:
         offsets = np.concatenate([[0], np.cumsum(random.integers(0, 5, rows))]).astype(np.int64)
-        return ListColumn(offsets, _integers(random, np.dtype(np.int64), int(offsets[-1])))
+        largest = 100 if column.most_product is not None else None
+        values = _integers(random, column, np.dtype(np.int64), int(offsets[-1]), largest)
+        return ListColumn(offsets, values)
     if column.refers:
         rows_there = sizes[column.refers]
         lowest = -1 if column.default == -1 or not rows_there else 0
         return random.integers(lowest, rows_there, rows)
+    if column.codes is not None:
+        return random.integers(0, column.codes, rows)
     dtype = np.dtype(column.dtype)
     if dtype == np.bool_:
         return random.random(rows) < 0.5
     if dtype.kind == "f":
-        return random.choice([0.0, -1.5, 1e300, float("inf")], rows)
-    return _integers(random, dtype, rows)
+        return random.choice([0.0, -1.5, 1e18], rows)
+    return _integers(random, column, dtype, rows, 100 if column.name == "argument" else None)
 
 
-def _integers(random: np.random.Generator, dtype: np.dtype[Any], rows: int) -> Any:
+def _integers(
+    random: np.random.Generator,
+    column: Column,
+    dtype: np.dtype[Any],
+    rows: int,
+    cap: int | None,
+) -> Any:
+    """Small numbers, and some of the least and most that the column can have."""
     info = np.iinfo(dtype)
+    least = info.min if column.least is None else max(column.least, info.min)
+    most = cap or (info.max if column.most is None else min(column.most, info.max))
     small = random.integers(0, 100, rows).astype(dtype)
-    extreme = random.choice(np.array([info.min, info.max, 0, 1], dtype=dtype), rows)
+    extreme = random.choice(np.array([least, most, 0, 1], dtype=dtype), rows)
     return np.where(random.random(rows) < 0.3, extreme, small)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.trace.schema import TABLES, Column
+from opscope.trace.column import Column
+from opscope.trace.schema import TABLES
 from opscope.trace.table import ListColumn, Table
 from opscope.trace.trace import Trace
 

@@ -19,6 +19,7 @@ LEAVES = [
     "notice",
     "unfinished",
     "errors",
+    "memory_limit",
     "schedule",
     "options",
     "progress",

@@ -23,6 +23,7 @@ from opscope.cli.run import run
 from opscope.cli.sql import sql
 from opscope.cli.summary import summary
 from opscope.errors import OpscopeError
+from opscope.memory_limit import memory_for
 
 COMMANDS: tuple[Callable[..., Any], ...] = (
     run,
@@ -91,11 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     command = typer.main.get_command(build_application())
     try:
-        outcome = command.main(
-            args=None if arguments is None else list(arguments),
-            prog_name="opscope",
-            standalone_mode=False,
-        )
+        with memory_for("this command"):
+            outcome = command.main(
+                args=None if arguments is None else list(arguments),
+                prog_name="opscope",
+                standalone_mode=False,
+            )
         if not callable(outcome) and sys.stdout is not None:
             sys.stdout.flush()  # while what goes wrong can still be said
     except OpscopeError as error:

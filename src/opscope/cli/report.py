@@ -35,8 +35,8 @@ def report(
     The page is one file that needs no network and no server: send it to anybody, open it from disk.
     """
     messages = Messages()
-    page = output or Path(f"{page_stem(trace)}.html")
     loaded = open_trace(trace, rank)
+    page = output or Path(f"{page_stem(trace)}.html")
     with messages.progress(f"writing {page}"):
         write_report(loaded, page, title=title)
     messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")

@@ -70,8 +70,8 @@ def _concrete_inputs(source: EventSource, row: int) -> list[Any]:
     return values
 
 
-def _kind(source: EventSource, row: int) -> EventKind:
-    return EventKind(int(source.trace.events["kind"][row]))
+def _kind(source: EventSource, row: int) -> int:
+    return int(source.trace.events["kind"][row])
 
 
 def _stack(source: EventSource, row: int) -> list[str]:

@@ -104,7 +104,7 @@ def argument_columns(trace: Trace) -> Columns:
             columns[f"{name}.{column}"] = values if whole else values[rows]
         for column in lists:
             ragged = table.lists(column)
-            columns |= list_columns(f"{name}.{column}", ragged if whole else take(ragged, rows))
+            columns |= list_columns(f"{name}.{column}", ragged if whole else ragged.take(rows))
     return columns
 
 
@@ -243,12 +243,3 @@ def row_ranges(parents: npt.NDArray[Any], count: int) -> Rows:
     ranges = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(parents, minlength=count), out=ranges[1:])
     return ranges
-
-
-def take(column: ListColumn, rows: Rows) -> ListColumn:
-    """The given rows of a ragged column, in the given order."""
-    lengths = np.diff(column.offsets)[rows]
-    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    shift = np.repeat(column.offsets[:-1][rows] - offsets[:-1], lengths)
-    return ListColumn(offsets, column.values[shift + np.arange(offsets[-1])])

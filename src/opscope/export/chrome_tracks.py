@@ -126,7 +126,7 @@ def _spread(
         "yields": yielding,
         "order": order,
     }
-    lanes = _native.assign_lanes(columns)
+    lanes = _native.assign_lanes(columns, tracks=len(tracks))
     if lanes is None:
         return track
     moved = np.flatnonzero(lanes)

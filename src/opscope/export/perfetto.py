@@ -44,6 +44,7 @@ _CATEGORIES = {
     EventKind.RUNTIME_CALL: "runtime",
 }
 _GPU_CATEGORIES = ["kernel", "copy", "set", "synchronisation", "annotation"]
+_UNKNOWN = "unknown"  # kinds of events that only a newer opscope knows
 _PROCESS_RANK = 1000  # devices come after processes
 
 
@@ -81,7 +82,7 @@ def perfetto_blocks(trace: Trace) -> Iterator[Block]:
         event_tracks=tracks.events,
         gpu_tracks=tracks.gpu,
         counter_tracks=tracks.counters,
-        categories=[_CATEGORIES[kind] for kind in EventKind] + _GPU_CATEGORIES,
+        categories=[*(_CATEGORIES[kind] for kind in EventKind), *_GPU_CATEGORIES, _UNKNOWN],
         gpu_numbers=list(numbers),
         dtype_names=[TORCH_NAMES.get(code, "") for code in range(max(TORCH_NAMES) + 1)],
         header=clock_packet(base_ns) + b"".join(tracks.packets),
@@ -166,7 +167,7 @@ def _event_columns(trace: Trace, placement: Placement) -> Columns:
         "events.order": order,
         "events.lines": lines,
         "events.name": label,
-        "events.category": events["kind"],
+        "events.category": np.minimum(events["kind"], len(EventKind) + len(_GPU_CATEGORIES)),
         "events.start_ns": events["start_ns"],
         "events.duration_ns": placement.duration_ns,
         "gpu.name": (gpu_label + len(texts)).astype(np.int32),

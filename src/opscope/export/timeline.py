@@ -119,7 +119,7 @@ def _place(
         "yields": yielding,
         "order": np.arange(len(start), dtype=np.int32) if order is None else order.astype(np.int32),
     }
-    lanes = _native.assign_lanes(columns)
+    lanes = _native.assign_lanes(columns, tracks=len(home))
     if lanes is None:
         return Placement(home, line, duration)
     moved = np.flatnonzero(lanes)

@@ -12,6 +12,7 @@ import numpy as np
 
 from opscope import _native
 from opscope.errors import LifecycleError
+from opscope.memory_limit import memory_for
 from opscope.notice import notice
 from opscope.options import RecordingOptions
 from opscope.recording import bridge
@@ -137,6 +138,7 @@ class Recording:
         """What was asked for; decoded once, off the GIL.
 
         Raises:
+            InsufficientMemoryError: it does not fit in memory.
             LifecycleError: not stopped yet, or never started.
         """
         everything = self.everything
@@ -159,26 +161,28 @@ class Recording:
                         "There is no trace yet: a recording can be looked at once it has been "
                         "started and stopped."
                     )
-                if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping waited
-                    wait_for_devices()
-                decoded = _native.decode(self._window.id, path_prefixes())
-                if self._let_go is not None:
-                    self._let_go()
-                decoded["gpu_refused"] = self._window.gpu_refused
-                decoded["occupied_threads"] = self._window.occupied_threads
-                if "gpu" in decoded:
-                    merge_gpu(decoded)
-                if self._window.timing is not None:
-                    self._window.timing.add_to(decoded)
-                events = decoded["events"]
-                if self._first_id != 1 and "record_function_id" not in events:
-                    first, count = self._first_id, len(events["start_ns"])
-                    events["record_function_id"] = np.arange(first, first + count, dtype=np.int64)
-                trace = assemble_trace(decoded, self._recorded, recording_cost_ns())
-                if self._groups:
-                    trace = trace.with_metadata({"process_groups": self._groups})
-                self._everything = trace
+                with memory_for("decoding what was recorded"):
+                    self._everything = self._decode(self._window)
             return self._everything
+
+    def _decode(self, window: _Window) -> Trace:
+        if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping waited
+            wait_for_devices()
+        decoded = _native.decode(window.id, path_prefixes())
+        if self._let_go is not None:
+            self._let_go()
+        decoded["gpu_refused"] = window.gpu_refused
+        decoded["occupied_threads"] = window.occupied_threads
+        if "gpu" in decoded:
+            merge_gpu(decoded)
+        if window.timing is not None:
+            window.timing.add_to(decoded)
+        events = decoded["events"]
+        if self._first_id != 1 and "record_function_id" not in events:
+            first, count = self._first_id, len(events["start_ns"])
+            events["record_function_id"] = np.arange(first, first + count, dtype=np.int64)
+        trace = assemble_trace(decoded, self._recorded, recording_cost_ns())
+        return trace.with_metadata({"process_groups": self._groups}) if self._groups else trace
 
 
 class _Window:

@@ -27,6 +27,9 @@ _MOST_SHAPES = 20_000
 GPU_KIND = len(EventKind)
 """Labels of device activity have this kind plus that of the row of ``gpu``."""
 
+_UNKNOWN = GPU_KIND + 7
+"""While labels are numbered, the kind of what a newer opscope recorded; -1 on the page."""
+
 
 @dataclass(frozen=True)
 class Spans:
@@ -86,7 +89,8 @@ def _labels(trace: Trace, listing: Listing) -> tuple[Values, dict[str, list[Any]
     used_names, gpu_label = np.unique(gpu["name"], return_inverse=True)
     texts = [*listing.texts, *(trace.names[name] for name in used_names)]
     text = np.concatenate([listing.label, gpu_label.reshape(-1) + len(listing.texts)])
-    kind = np.concatenate([trace.events["kind"], np.minimum(gpu["kind"], 7) + GPU_KIND])
+    of_events = np.minimum(trace.events["kind"], _UNKNOWN)
+    kind = np.concatenate([of_events, np.minimum(gpu["kind"], 6) + GPU_KIND])
     key = text * kinds + kind
     used = np.flatnonzero(np.bincount(key, minlength=1))
     number = np.zeros(int(used[-1]) + 1 if used.size else 1, dtype=np.int64)
@@ -94,7 +98,7 @@ def _labels(trace: Trace, listing: Listing) -> tuple[Values, dict[str, list[Any]
     pairs = [divmod(k, kinds) for k in used.tolist()]
     return number[key], {
         "text": [shown(texts[t]) for t, _ in pairs],
-        "kind": [k for _, k in pairs],
+        "kind": [k if k != _UNKNOWN else -1 for _, k in pairs],
     }
 
 

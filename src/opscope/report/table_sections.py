@@ -16,7 +16,7 @@ from opscope.analysis.program_files import is_library
 from opscope.analysis.source_lines import SourceLines, source_lines
 from opscope.report.shown_text import shown
 from opscope.report.span_section import GPU_KIND, shapes_text
-from opscope.trace.schema import EventKind
+from opscope.trace.schema import UNKNOWN_KIND, EventKind
 from opscope.trace.trace import Trace
 
 MOST_ROWS = 3000
@@ -68,7 +68,8 @@ def _kinds(trace: Trace, averages: Averages) -> npt.NDArray[np.int64]:
     source, row = averages.rows.source[averages.first], averages.rows.row[averages.first]
     kind = np.zeros(len(row), dtype=np.int64)
     is_event, is_gpu = source == RowSource.EVENT, source == RowSource.GPU
-    kind[is_event] = trace.events["kind"][row[is_event]]
+    of_events = trace.events["kind"][row[is_event]]
+    kind[is_event] = np.where(of_events == UNKNOWN_KIND, -1, of_events.astype(np.int64))
     kind[is_gpu] = trace.table("gpu")["kind"][row[is_gpu]].astype(np.int64) + GPU_KIND
     return kind
 

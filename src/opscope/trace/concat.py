@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from opscope.trace.column import Column
 from opscope.trace.names import Names
-from opscope.trace.schema import TABLES, Column
+from opscope.trace.schema import TABLES
 from opscope.trace.table import ListColumn
 from opscope.trace.trace import Trace
 
@@ -39,7 +40,8 @@ def concat_traces(traces: Sequence[Trace]) -> Trace:
     metadata: dict[str, Any] = {}
     for trace in traces:
         metadata.update(trace.metadata)
-    metadata["start_ns"] = traces[0].metadata.get("start_ns")
+    if "start_ns" in traces[0].metadata:
+        metadata["start_ns"] = traces[0].metadata["start_ns"]
     return Trace(tables, names, metadata)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from opscope.trace.schema import TABLES
-from opscope.trace.table import ListColumn
 from opscope.trace.trace import Trace
 
 DEVICE_KINDS = {
@@ -41,23 +40,8 @@ def keep_device_kinds(trace: Trace, kinds: Collection[str]) -> Trace:
     """
     wanted = [kind for name, kind in DEVICE_KINDS.items() if name in kinds]
     tables: dict[str, Any] = {name: trace.table(name) for name in TABLES if name != "metadata"}
-    tables["gpu"] = _rows(trace, np.flatnonzero(np.isin(trace.table("gpu")["kind"], wanted)))
+    gpu = trace.table("gpu")
+    tables["gpu"] = gpu.take(np.flatnonzero(np.isin(gpu["kind"], wanted)))
     if "OVERHEAD" not in kinds:
         tables["gpu_overheads"] = {}
     return Trace(tables, trace.names, {**trace.metadata, "device_kinds": sorted(kinds)})
-
-
-def _rows(trace: Trace, rows: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, Any]:
-    table = trace.table("gpu")
-    columns: dict[str, Any] = {}
-    for column in table.schema.columns:
-        if not column.dtype.startswith("list"):
-            columns[column.name] = table[column.name][rows]
-            continue
-        lists = table.lists(column.name)
-        lengths = np.diff(lists.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        values = lists.values[np.repeat(lists.offsets[:-1][rows], lengths) + inside]
-        columns[column.name] = ListColumn(offsets, values)
-    return columns

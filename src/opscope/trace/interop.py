@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from opscope.errors import MissingDependencyError, UsageError
+from opscope.trace.column import Column, TableSchema
 from opscope.trace.labels import LABELS
 from opscope.trace.names import Names
-from opscope.trace.schema import TABLES, Column, TableSchema
+from opscope.trace.schema import TABLES
 from opscope.trace.table import ListColumn, Table
 
 if TYPE_CHECKING:
@@ -156,11 +157,18 @@ def table_from_arrow(schema: TableSchema, data: pa.Table) -> Table:
 
     Raises:
         pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
+        ValueError: a column is missing, is there twice, or has rows without a value.
     """
     columns: dict[str, Any] = {}
     for column in schema.columns:
-        if column.name in data.column_names:
-            columns[column.name] = _from_arrow(column, data[column.name].combine_chunks())
+        there = data.column_names.count(column.name)
+        if there > 1 or (column.required and not there):
+            raise ValueError(f"it has {there} columns called {column.name}")
+        if there:
+            array = data[column.name]
+            if array.null_count and (column.is_list or column.required or column.default != -1):
+                raise ValueError(f"{column.name} has rows without a value")
+            columns[column.name] = _from_arrow(column, array.combine_chunks())
     return Table(schema, columns)
 
 
@@ -175,6 +183,6 @@ def _from_arrow(column: Column, array: pa.Array) -> Any:
         values = array.values.to_numpy()[offsets[0] : offsets[-1]]
         return ListColumn(offsets - offsets[0], values)
     dtype = np.dtype(column.dtype)
-    if array.null_count:  # not from us, but harmless
+    if array.null_count:  # how other programs say "none"
         array = array.fill_null(column.default)
     return array.cast(pa.from_numpy_dtype(dtype)).to_numpy(zero_copy_only=False)

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.schema import (
+    UNKNOWN_KIND,
     AllocationAction,
     EventKind,
     RecordScope,
@@ -51,7 +52,7 @@ LAYOUTS: dict[int, str] = {
 """c10::Layout."""
 
 LABELS: dict[tuple[str, str], dict[int, str]] = {
-    ("events", "kind"): _of(EventKind),
+    ("events", "kind"): {**_of(EventKind), UNKNOWN_KIND: "unknown"},
     ("events", "scope"): _of(RecordScope),
     ("tensors", "role"): _of(Role),
     ("tensors", "dtype"): TORCH_NAMES,

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from opscope.errors import TraceFormatError, UsageError
+from opscope.memory_limit import memory_for
+from opscope.trace.input_file import is_folder, shown_path, status_of
 from opscope.trace.trace import Trace
 
 
@@ -20,21 +22,29 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
 
     Raises:
         TraceFormatError: nothing is there, or it is damaged, foreign, or newer than this opscope.
+        InsufficientMemoryError: it does not fit in the memory there is.
         UsageError: the folder holds several ranks and ``rank`` does not say which.
     """
     path = Path(path)
-    if path.is_dir():
+    with memory_for(f"reading {shown_path(path)}"):
+        return _load(path, rank)
+
+
+def _load(path: Path, rank: int | None) -> Trace:
+    if is_folder(path):
         # Arrow takes longer to import than all of opscope: only who reads a folder pays for it.
         from opscope.trace.store import load_folder
 
         return load_folder(path, rank)
-    if not path.exists():
+    if status_of(path) is None:
         raise TraceFormatError(
-            f"There is no trace at {path}. Check the path; a trace is a folder written by "
-            "trace.save() or opscope run, or a Chrome JSON file."
+            f"There is no trace at {shown_path(path)}. Check the path; a trace is a folder written "
+            "by trace.save() or opscope run, or a Chrome JSON file."
         )
     if rank is not None:
-        raise UsageError(f"{path} is a single file, so rank={rank} means nothing. Leave rank out.")
+        raise UsageError(
+            f"{shown_path(path)} is a single file, so rank={rank} means nothing. Leave rank out."
+        )
     from opscope.trace.execution_trace import is_execution_trace, load_execution_trace
 
     if is_execution_trace(path):

@@ -22,10 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
+from opscope.trace.input_file import is_folder, open_plain, unreadable
 from opscope.trace.schema import SCHEMA_VERSION
 
 FORMAT = "opscope-trace"
 MANIFEST = "manifest.json"
+_MOST_BYTES = 1 << 22
+"""Of a manifest: it says a few numbers of each table."""
 _RANK_FOLDER = re.compile(r"rank=(\d{1,9})$")
 
 
@@ -73,14 +76,21 @@ def rank_folder(path: Path, rank: int) -> Path:
 
 
 def rank_folders(path: Path) -> dict[int, Path]:
-    """The folders named ``rank=N`` in ``path``, by N; empty if there are none."""
-    if not path.is_dir():
+    """The folders named ``rank=N`` in ``path``, by N; empty if there are none.
+
+    Raises:
+        TraceFormatError: ``path`` cannot be looked into.
+    """
+    if not is_folder(path):
         return {}
     found = {}
-    for entry in sorted(path.iterdir()):
-        match = _RANK_FOLDER.match(entry.name)
-        if match and entry.is_dir():
-            found[int(match[1])] = entry
+    try:
+        for entry in sorted(path.iterdir()):
+            match = _RANK_FOLDER.match(entry.name)
+            if match and entry.is_dir():
+                found[int(match[1])] = entry
+    except OSError as error:
+        raise unreadable(path, error) from error
     return found
 
 
@@ -93,7 +103,11 @@ def is_opscope_rank(folder: Path) -> bool:
 
 
 def _parse(folder: Path) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+    with open_plain(folder / MANIFEST) as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+    parsed: dict[str, Any] = json.loads(text)
     return parsed
 
 
@@ -110,15 +124,17 @@ def read_manifest(folder: Path) -> Manifest:
         if parsed["format"] != FORMAT or type(version) is not int:
             raise ValueError("it does not describe an opscope trace")
         tables = {
-            str(name): {"rows": int(table["rows"]), "bytes": int(table["bytes"])}
+            str(name): {"rows": _count(table["rows"]), "bytes": _count(table["bytes"])}
             for name, table in parsed["tables"].items()
         }
-        rank = int(parsed["rank"])
+        rank = _count(parsed["rank"])
     except FileNotFoundError as error:
         raise TraceFormatError(
             f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
             "one by one, copy the whole folder again."
         ) from error
+    except TraceFormatError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise TraceFormatError(
             f"{file} cannot be read as a trace's manifest ({error}). The folder is damaged or was "
@@ -132,3 +148,9 @@ def read_manifest(folder: Path) -> Manifest:
         )
     created, writer = str(parsed.get("created", "")), str(parsed.get("opscope_version", ""))
     return Manifest(tables, rank, version, writer, created)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{str(value)[:40]!r} is no number of rows, bytes or a rank")
+    return value

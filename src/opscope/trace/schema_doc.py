@@ -6,9 +6,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from opscope.trace.column import Column, TableSchema
 from opscope.trace.interop import has_id
 from opscope.trace.labels import LABELS
-from opscope.trace.schema import SCHEMA_VERSION, TABLES, Column, TableSchema
+from opscope.trace.schema import SCHEMA_VERSION, TABLES
 
 _INTRODUCTION = f"""# The file format
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opscope.errors import TraceFormatError, UsageError
+from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.progress import tell
 from opscope.thread_pool import ThreadPool
 from opscope.trace.encoding import writer_options
+from opscope.trace.input_file import open_plain
 from opscope.trace.interop import table_from_arrow, to_arrow
 from opscope.trace.manifest import (
+    MANIFEST,
     Manifest,
     is_opscope_rank,
     rank_folder,
@@ -26,10 +28,15 @@ from opscope.trace.manifest import (
     read_manifest,
 )
 from opscope.trace.names import Names
+from opscope.trace.read_parquet import read_parquet
 from opscope.trace.schema import TABLES
+from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.trace.validate import check_references
+from opscope.trace.unknown_codes import ledger_with, unknown_columns, without_unknown_codes
+from opscope.trace.validate import check_tables
 from opscope.unfinished import unfinished_name
+
+_KNOWN_FILES = (*TABLES, "names")
 
 
 def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) -> Path:
@@ -148,26 +155,42 @@ def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
     """
     folder = _choose_rank(Path(path), rank)
     manifest = read_manifest(folder)
-    tables = {}
-    size, read = sum(_bytes(manifest, name) for name in manifest.tables), 0
-    for name, schema in TABLES.items():
-        if name in manifest.tables:
-            tell(read, size)
-            read += _bytes(manifest, name)
-            data = _read_table(folder, name, manifest.tables[name])
-            try:
-                tables[name] = table_from_arrow(schema, data)
-            except (pa.ArrowException, ValueError, TypeError) as error:
-                raise _damaged(folder / f"{name}.parquet", str(error)) from error
-    names = _names(_read_table(folder, "names", manifest.tables.get("names", {})), folder)
-    check_references(tables, names, str(folder))
+    tables, notes = _read_tables(folder, manifest)
+    names = _names(_read_table(folder, "names", manifest), folder)
+    check_tables(tables, names, str(folder))
+    tables, unknown = without_unknown_codes(tables)
+    notes += unknown
+    if notes:
+        ledger = tables.get("ledger", Table(TABLES["ledger"], {}))
+        tables["ledger"] = ledger_with(ledger, notes)
     return Trace(tables, names)
 
 
+def _read_tables(folder: Path, manifest: Manifest) -> tuple[dict[str, Table], Counter[str]]:
+    """Every table there is, and what of the files this version does not know."""
+    tables, notes = {}, Counter(
+        f"left out: table {name}"[:200] for name in manifest.tables if name not in _KNOWN_FILES
+    )  # fmt: skip
+    size, read = sum(_bytes(manifest, name) for name in manifest.tables), 0
+    for name, schema in TABLES.items():
+        if name not in manifest.tables:
+            continue
+        tell(read, size)
+        read += _bytes(manifest, name)
+        data = _read_table(folder, name, manifest)
+        notes += unknown_columns(name, data.column_names, ["id", *(c.name for c in schema.columns)])
+        try:
+            tables[name] = table_from_arrow(schema, data)
+        except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
+            if isinstance(error, MemoryError):
+                raise
+            raise _damaged(folder / f"{name}.parquet", _first_line(error)) from error
+    return tables, notes
+
+
 def _bytes(manifest: Manifest, table: str) -> int:
-    """How large the file of a table is to be; 0 if the manifest is damaged, as reading will say."""
-    size = manifest.tables[table].get("bytes")
-    return size if isinstance(size, int) else 0
+    """How large the file of a table is to be."""
+    return manifest.tables[table]["bytes"]
 
 
 def ranks(path: str | os.PathLike[str]) -> list[int]:
@@ -189,22 +212,23 @@ def _choose_rank(path: Path, rank: int | None) -> Path:
     return folders[rank]
 
 
-def _read_table(folder: Path, name: str, expected: Any) -> pa.Table:
+def _read_table(folder: Path, name: str, manifest: Manifest) -> pa.Table:
     file = folder / f"{name}.parquet"
+    expected = manifest.tables.get(name)
+    if expected is None:
+        raise _damaged(folder / MANIFEST, f"it does not list {name}")
     try:
-        size = file.stat().st_size
-        if size != expected.get("bytes"):
-            raise _damaged(file, f"it has {size} bytes, the manifest says {expected.get('bytes')}")
-        data = pq.ParquetFile(file, page_checksum_verification=True).read()
+        with open_plain(file) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            if size != expected["bytes"]:
+                raise _damaged(file, f"it has {size} bytes, the manifest says {expected['bytes']}")
+            return read_parquet(opened, expected["rows"], str(file))
     except FileNotFoundError as error:
         raise _damaged(file, "it is missing") from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, TraceFormatError):
+        if isinstance(error, OpscopeError | MemoryError):
             raise
-        raise _damaged(file, str(error).splitlines()[0] if str(error) else "unreadable") from error
-    if data.num_rows != expected.get("rows"):
-        raise _damaged(file, f"it has {data.num_rows} rows, not {expected.get('rows')}")
-    return data
+        raise _damaged(file, _first_line(error)) from error
 
 
 def _names(data: pa.Table, folder: Path) -> Names:
@@ -212,13 +236,21 @@ def _names(data: pa.Table, folder: Path) -> Names:
         text = data["text"].combine_chunks()
         if isinstance(text, pa.ChunkedArray):
             text = pa.concat_arrays(text.chunks) if text.num_chunks else pa.array([], pa.string())
+        if text.null_count:
+            raise _damaged(folder / "names.parquet", "it has rows without a text")
         text = text.cast(pa.large_string())
     except (KeyError, pa.ArrowException) as error:
+        if isinstance(error, MemoryError):
+            raise
         raise _damaged(folder / "names.parquet", "it has no column of text") from error
     _, offsets, blob = text.buffers()
     count = len(text) + 1
     positions = np.frombuffer(offsets, np.int64, count) if offsets else np.zeros(count, np.int64)
     return Names(positions, blob.to_pybytes() if blob is not None else b"")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else "unreadable"
 
 
 def _damaged(file: Path, what: str) -> TraceFormatError:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import Column, TableSchema
+from opscope.trace.column import Column, TableSchema
 
 Array = npt.NDArray[Any]
 
@@ -32,6 +32,14 @@ class ListColumn:
     def __getitem__(self, row: int) -> list[int]:
         start, end = self.offsets[row], self.offsets[row + 1]
         return list(map(int, self.values[start:end]))
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> ListColumn:
+        """The given rows in the given order."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        shift = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
+        return ListColumn(offsets, self.values[shift + np.arange(offsets[-1])])
 
 
 class Table:
@@ -57,6 +65,7 @@ class Table:
                 raise ValueError(f"{schema.name}.{name} has {len(column)} rows, expected {rows}")
             rows = len(column)
             self._columns[name] = column
+        self._filled: dict[str, Any] = {}  # columns that were not given, once asked for
         self._rows = rows or 0
 
     def __len__(self) -> int:
@@ -69,6 +78,24 @@ class Table:
             raise TypeError(f"{self.schema.name}.{name} is ragged; use .lists({name!r})")
         return column  # type: ignore[no-any-return]
 
+    def has(self, name: str) -> bool:
+        """Whether a column was given, or else is filled with its default."""
+        return name in self._columns
+
+    def take(self, rows: npt.NDArray[np.integer[Any]]) -> Table:
+        """A table of the given rows in the given order."""
+        return Table(
+            self.schema,
+            {
+                name: column.take(rows) if isinstance(column, ListColumn) else column[rows]
+                for name, column in self._columns.items()
+            },
+        )
+
+    def replaced(self, columns: Mapping[str, Any]) -> Table:
+        """A table with some columns exchanged or added."""
+        return Table(self.schema, {**self._columns, **columns})
+
     def lists(self, name: str) -> ListColumn:
         """A ragged column."""
         column = self._column(name)
@@ -77,9 +104,10 @@ class Table:
         return column
 
     def _column(self, name: str) -> Any:
-        if name not in self._columns:
-            self._columns[name] = _filled(self.schema.column(name), self._rows)
-        return self._columns[name]
+        found = self._columns.get(name, self._filled.get(name))
+        if found is None:
+            found = self._filled[name] = _filled(self.schema.column(name), self._rows)
+        return found
 
 
 def _as_column(column: Column, data: Any) -> Any:

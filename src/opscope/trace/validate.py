@@ -1,18 +1,35 @@
-"""Checks that a table set read from disk can be used without looking at every index twice."""
+"""Checks that tables read from disk hold what the schema says, so that nothing downstream has to.
+
+What a column can hold is declared beside it (``trace.column``); here is one check for every sort of
+declaration, over whole columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from opscope.errors import TraceFormatError
+from opscope.trace.column import Column
+from opscope.trace.metadata_kinds import metadata_problem
 from opscope.trace.names import Names
+from opscope.trace.shapes import too_large
 from opscope.trace.table import Table
 
+Rows = Mapping[str, int]
+Values = npt.NDArray[Any]
 
-def check_references(tables: Mapping[str, Table], names: Names, source: str) -> None:
-    """Every index points into its table, parents come before children, events are in order.
+_MOST_UNEXPLAINED = 255
+"""How much higher than the number of its event's arguments the position of one may be: those that
+nothing was recorded of are left out."""
+
+
+def check_tables(tables: Mapping[str, Table], names: Names, source: str) -> None:
+    """Every value is one its column can have, parents come before children, events are in order.
 
     Code downstream indexes with these columns and climbs parents until -1, so a damaged file
     would otherwise end in an IndexError far away, or in an endless loop.
@@ -23,23 +40,111 @@ def check_references(tables: Mapping[str, Table], names: Names, source: str) -> 
     rows = {"names": len(names), **{name: len(table) for name, table in tables.items()}}
     for name, table in tables.items():
         for column in table.schema.columns:
-            target = column.refers
-            if target and len(table):
-                values = table[column.name]
-                # A column left out is filled with 0, so 0 may point into an empty table.
-                if values.min() < -1 or values.max() >= max(rows.get(target, 0), 1):
-                    raise _damaged(source, f"{name}.{column.name} points outside {target}")
-    events = tables.get("events")
-    if events is not None and len(events):
-        parent, start = events["parent"], events["start_ns"]
-        if (parent < -1).any() or (parent >= np.arange(len(events))).any():
-            raise _damaged(source, "events.parent points to a later event")
-        if (start[1:] < start[:-1]).any():
-            raise _damaged(source, "events are not in order of start_ns")
+            for check in _CHECKS if len(table) and table.has(column.name) else ():
+                problem = check(table, column, rows)
+                if problem:
+                    raise damaged(source, f"{name}.{column.name} {problem}")
+    for problem in (_order_of_events(tables), _positions(tables), _metadata(tables)):
+        if problem:
+            raise damaged(source, problem)
 
 
-def _damaged(source: str, what: str) -> TraceFormatError:
+def damaged(source: str, what: str) -> TraceFormatError:
+    """An error about tables that contradict the schema or one another."""
     return TraceFormatError(
         f"{source} is inconsistent: {what}. The files are damaged or were changed by another "
         "program: copy the trace again or record again."
     )
+
+
+def _reference(table: Table, column: Column, rows: Rows) -> str:
+    """-1, where that is "none", or a row of the table referred to."""
+    if not column.refers:
+        return ""
+    values = table[column.name]
+    # A column left out is filled with 0, so 0 may point into an empty table of threads.
+    count = rows.get(column.refers, 0) or int(column.refers == "threads")
+    lowest = -1 if column.default == -1 else 0
+    sound = values.min() >= lowest and values.max() < count
+    return "" if sound else f"points outside {column.refers}"
+
+
+def _range(table: Table, column: Column, rows: Rows) -> str:
+    """Between the least and the most there is; for a number with a fraction, a number at all."""
+    if column.least is None and column.most is None:
+        return ""
+    values = table.lists(column.name).values if column.is_list else table[column.name]
+    if not len(values):
+        return ""
+    low, high = values.min(), values.max()
+    if column.least is not None and not low >= column.least:
+        return f"has {low}, and the least there is is {column.least}"
+    if column.most is not None and not high <= column.most:
+        return f"has {high}, and the most there is is {column.most}"
+    return ""
+
+
+def _length(table: Table, column: Column, rows: Rows) -> str:
+    """As many values in each row as another column has there, or none."""
+    if not column.as_long_as:
+        return ""
+    own = np.diff(table.lists(column.name).offsets)
+    other = np.diff(table.lists(column.as_long_as).offsets)
+    unlike = np.flatnonzero((own != 0) & (own != other))
+    if not len(unlike):
+        return ""
+    row = unlike[0]
+    return f"has {own[row]} values in row {row}, and {column.as_long_as} has {other[row]}"
+
+
+def _product(table: Table, column: Column, rows: Rows) -> str:
+    """A number of elements that can be counted."""
+    if column.most_product is None:
+        return ""
+    impossible = np.flatnonzero(too_large(table.lists(column.name), column.most_product))
+    if not len(impossible):
+        return ""
+    return f"means more elements than there can be in row {impossible[0]}"
+
+
+_CHECKS: tuple[Callable[[Table, Column, Rows], str], ...] = (_reference, _range, _length, _product)
+
+
+def _order_of_events(tables: Mapping[str, Table]) -> str:
+    events = tables.get("events")
+    if events is None or not len(events):
+        return ""
+    parent, start = events["parent"], events["start_ns"]
+    if (parent >= np.arange(len(events))).any():
+        return "events.parent points to a later event"
+    return "events are not in order of start_ns" if (start[1:] < start[:-1]).any() else ""
+
+
+def _positions(tables: Mapping[str, Table]) -> str:
+    """Views make room for every position up to an event's last, so one must not stand far out."""
+    given = [tables[name] for name in ("tensors", "scalars") if name in tables]
+    far = [np.flatnonzero(table["argument"] > _MOST_UNEXPLAINED) for table in given]
+    if not any(map(len, far)):
+        return ""
+    arguments = np.bincount(np.concatenate([table["event"] for table in given]))
+    for table, rows in zip(given, far, strict=True):
+        most = arguments[table["event"][rows]] + _MOST_UNEXPLAINED
+        if (table["argument"][rows] > most).any():
+            return f"{table.schema.name}.argument has a position far beyond its event's arguments"
+    return ""
+
+
+def _metadata(tables: Mapping[str, Table]) -> str:
+    table = tables.get("metadata")
+    if table is None or not len(table):
+        return ""
+    if len(set(table["key"])) < len(table):
+        return "metadata has a key twice"
+    for key, text in zip(table["key"], table["value"], strict=True):
+        try:
+            problem = metadata_problem(str(key), json.loads(text))
+        except (ValueError, RecursionError):
+            problem = "is not JSON"
+        if problem:
+            return f"metadata {str(key)[:80]!r} {problem}"
+    return ""

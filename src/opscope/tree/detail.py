@@ -19,6 +19,8 @@ class NodeKind(Enum):
     MODULE_CALL = "module_call"
     OPTIMIZER_CALL = "optimizer_call"
     GC_PAUSE = "gc_pause"
+    RUNTIME_CALL = "runtime_call"
+    UNKNOWN = "unknown"
     ALLOCATION = "allocation"
     OUT_OF_MEMORY = "out_of_memory"
 

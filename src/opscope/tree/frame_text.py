@@ -20,7 +20,7 @@ PYTHON_KINDS = (
 
 def python_events(trace: Trace) -> npt.NDArray[np.bool_]:
     """Which events are frames of a Python stack. Shape (events,)."""
-    is_python = np.zeros(len(EventKind), dtype=np.bool_)
+    is_python = np.zeros(256, dtype=np.bool_)  # by any kind, also one of a newer opscope
     is_python[list(PYTHON_KINDS)] = True
     return is_python[trace.events["kind"]]
 

@@ -25,6 +25,7 @@ from opscope.tree.detail import Detail, Frame, MemoryDetail, NodeKind, OperatorD
 from opscope.tree.event_tree import event_tree, group_by_parent
 from opscope.tree.frame_text import event_texts
 
+_KINDS = {int(kind): NodeKind[kind.name] for kind in EventKind}
 _MEMORY_NAMES = {False: "[memory]", True: "[OutOfMemory]"}
 
 
@@ -61,7 +62,8 @@ class Node:
         """What it is."""
         if self.is_memory:
             return NodeKind.OUT_OF_MEMORY if self._out_of_memory else NodeKind.ALLOCATION
-        return NodeKind[EventKind(int(self.tree.trace.events["kind"][self.row])).name]
+        kind = int(self.tree.trace.events["kind"][self.row])
+        return _KINDS.get(kind, NodeKind.UNKNOWN)
 
     @property
     def name(self) -> str:

@@ -336,9 +336,7 @@ def test_tensors_in_any_order_find_their_event(export):
     backwards = np.arange(5)[::-1]
     tensors = {"event": backwards, "argument": np.zeros(5), "dtype": np.full(5, 6)}
     lists = trace.table("tensors").lists("sizes")
-    from opscope.export.chrome_columns import take
-
-    tensors["sizes"] = take(lists, backwards)
+    tensors["sizes"] = lists.take(backwards)
     trace = Trace({**trace._tables, "tensors": tensors}, trace.names)
 
     rows = spans_of(export(trace))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from opscope.errors import TraceFormatError
 from opscope.trace.load import load
-from opscope.trace.validate import check_references
+from opscope.trace.validate import check_tables
 
 KEYS = ["ph", "ts", "dur", "pid", "tid", "name", "cat", "args", "id", "Input Dims", "Input type",
         "Input Strides", "Concrete Inputs", "Sequence number", "Fwd thread id", "External id",
@@ -84,7 +84,7 @@ def check(path):
         return
     tables = {name: trace.table(name) for name in ("events", "tensors", "scalars", "allocations",
               "python_calls", "frames", "modules", "gpu", "links", "threads")}  # fmt: skip
-    check_references(tables, trace.names, str(path))
+    check_tables(tables, trace.names, str(path))
     assert (trace.events["duration_ns"] >= 0).all()
     assert (trace.end_ns >= trace.events["start_ns"]).all()
     assert (np.diff(trace.table("tensors")["event"]) >= 0).all()

@@ -12,7 +12,7 @@ from opscope.errors import MissingDependencyError, UsageError
 from opscope.trace.interop import has_id, table_from_arrow
 from opscope.trace.labels import LABELS
 from opscope.trace.names import Names
-from opscope.trace.schema import TABLES, EventKind
+from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 from support.random_trace import assert_same_table, random_trace
@@ -104,11 +104,13 @@ def test_every_table_converts_and_comes_back(seed, text):
             assert_same_table(table_from_arrow(schema, arrow), trace.table(name))
 
 
-def test_nulls_of_foreign_files_become_defaults():
-    data = pa.table({"parent": pa.array([None, 0], pa.int64()), "kind": pa.array([2, None])})
-    table = table_from_arrow(TABLES["events"], data)
+def test_nulls_of_foreign_files_mean_none_where_there_is_a_none():
+    required = {c.name: pa.array([0, 0]) for c in TABLES["events"].columns if c.required}
+    data = {**required, "parent": pa.array([None, 0], pa.int64())}
+    table = table_from_arrow(TABLES["events"], pa.table(data))
     assert table["parent"].tolist() == [-1, 0]
-    assert table["kind"].tolist() == [EventKind.PYTHON_CALL, 0]
+    with pytest.raises(ValueError, match="kind has rows without a value"):
+        table_from_arrow(TABLES["events"], pa.table({**data, "kind": pa.array([2, None])}))
 
 
 def test_tables_that_others_refer_to_have_ids():

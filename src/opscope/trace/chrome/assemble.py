@@ -22,9 +22,11 @@ from opscope.trace.chrome.meaning import add_meaning
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
 from opscope.trace.chrome.python_calls import python_tables
 from opscope.trace.chrome.read_json import read_json
+from opscope.trace.column import DURATION
+from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
 from opscope.trace.nesting import parents_by_nesting
-from opscope.trace.table import ListColumn
+from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
 
 Int64 = npt.NDArray[np.int64]
@@ -54,8 +56,10 @@ def load_chrome_trace(path: str | Path) -> Trace:
         collector = Collector()
         return collector
 
-    metadata, mended = read_json(path, fresh)
+    others, mended = read_json(path, fresh)
+    metadata, left_out = sound_metadata(others)
     collector.mended = mended
+    collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in left_out)
     base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)
     metadata["imported_from"] = path.name
     if collector.processes:
@@ -92,7 +96,8 @@ def _events(collector: Collector, base: int) -> tuple[Columns, Int64]:
     spans = arrays(collector.spans)
     last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
     open_ended = spans["unfinished"] == 1
-    spans["duration_ns"][open_ended] = np.maximum(last - spans["start_ns"][open_ended], 0)
+    until_last = last - spans["start_ns"][open_ended]
+    spans["duration_ns"][open_ended] = np.clip(until_last, 0, DURATION["most"])
     spans["start_ns"] += base
     outer = _OUTER_FIRST[spans["kind"]]
     order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
@@ -115,19 +120,9 @@ def _by_event(columns: Columns, new_row: Int64) -> tuple[Columns, Int64]:
 
 def _tensors(collector: Collector, new_row: Int64) -> Columns:
     columns, order = _by_event(arrays(collector.arguments.tensors), new_row)
-    for name in ("sizes", "strides"):
-        columns[name] = take(collector.arguments.list_column(name), order)
-    return columns
-
-
-def take(column: ListColumn, order: Int64) -> ListColumn:
-    """The rows of a ragged column in another order."""
-    lengths = np.diff(column.offsets)[order]
-    offsets = np.zeros(len(order) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    first = column.offsets[:-1][order]
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return ListColumn(offsets, column.values[np.repeat(first, lengths) + within])
+    lists = (collector.arguments.list_column(name) for name in ("sizes", "strides"))
+    sizes, strides = sound_shapes(*lists)
+    return {**columns, "sizes": sizes.take(order), "strides": strides.take(order)}
 
 
 def _threads(collector: Collector, events: Columns) -> Columns:

@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope.trace.chrome.arguments import KNOWN_KEYS, Arguments
 from opscope.trace.chrome.numbers import integer, nanoseconds
+from opscope.trace.column import BYTES, DURATION
 from opscope.trace.schema import AllocationAction, EventKind
 
 _RUNTIME = EventKind.RUNTIME_CALL
@@ -58,6 +59,7 @@ _GPU_ARGUMENTS = {
 """Further columns of ``gpu``: the argument each is, and its value where there is none."""
 _INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
 _INT8 = {"low": -128, "high": 127}
+_BYTES = {"low": BYTES["least"], "high": BYTES["most"]}
 
 
 def _columns(names: tuple[str, ...]) -> dict[str, array[int]]:
@@ -172,7 +174,8 @@ class Collector:
             return
         row = rows.pop()
         self.spans["unfinished"][row] = 0
-        self.spans["duration_ns"][row] = max(end - self.spans["start_ns"][row], 0)
+        duration = end - self.spans["start_ns"][row]
+        self.spans["duration_ns"][row] = min(max(duration, 0), DURATION["most"])
 
     def _instant(self, event: dict[str, Any]) -> None:
         time = nanoseconds(event.get("ts"))
@@ -185,7 +188,7 @@ class Collector:
         args = event.get("args")
         if not isinstance(args, dict):
             args = {}
-        size = integer(args.get("Bytes"))
+        size = integer(args.get("Bytes"), 0, **_BYTES)
         action = AllocationAction.FREE if size < 0 else AllocationAction.ALLOCATE
         if event["name"] == "[OutOfMemory]":
             action = AllocationAction.OUT_OF_MEMORY
@@ -195,8 +198,8 @@ class Collector:
         columns["time_ns"].append(time)
         columns["address"].append(integer(args.get("Addr"), 0, 0, (1 << 64) - 1))
         columns["size_bytes"].append(size)
-        columns["total_allocated_bytes"].append(integer(args.get("Total Allocated")))
-        columns["total_reserved_bytes"].append(integer(args.get("Total Reserved")))
+        columns["total_allocated_bytes"].append(integer(args.get("Total Allocated"), 0, **_BYTES))
+        columns["total_reserved_bytes"].append(integer(args.get("Total Reserved"), 0, **_BYTES))
         columns["device_type"].append(integer(args.get("Device Type"), 0, **_INT8))
         columns["device_index"].append(integer(args.get("Device Id"), -1, **_INT8))
 
@@ -213,7 +216,7 @@ class Collector:
         columns["context"].append(integer(args.get("context"), 0, **_INT32))
         columns["stream"].append(integer(args.get("stream", event.get("tid")), 0, **_INT32))
         columns["correlation_id"].append(integer(args.get("correlation")))
-        columns["size_bytes"].append(integer(args.get("bytes")))
+        columns["size_bytes"].append(integer(args.get("bytes"), 0, **_BYTES))
         columns["external_id"].append(integer(args.get("External id"), -1))
         for name, (argument, default) in _GPU_ARGUMENTS.items():
             wide = name in ("graph", "graph_node", "wait_on_cuda_event_record_corr_id")

@@ -9,17 +9,15 @@ from __future__ import annotations
 import gc
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from gzip import BadGzipFile
-from gzip import decompress as gunzip
 from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
 from opscope.progress import tell
 from opscope.trace.chrome.numbers import NumberText, plain
+from opscope.trace.input_file import GZIP_ERRORS, not_whole, read_packed, unreadable
 
 OnEvent = Callable[[dict[str, Any]], None]
 
@@ -79,20 +77,13 @@ def _mend(text: str) -> tuple[str, int]:
 
 def _read_text(path: Path) -> str:
     try:
-        raw = path.read_bytes()
-        if raw[:2] == b"\x1f\x8b":
-            raw = gunzip(raw)
+        raw = read_packed(path)
     except FileNotFoundError as error:
         raise TraceFormatError(f"There is no file {path}. Check the path.") from error
-    except (BadGzipFile, EOFError, zlib.error) as error:
-        raise TraceFormatError(
-            f"{path} is not a whole gzip file ({error}): it is damaged, or its writer was "
-            "interrupted. Export it again."
-        ) from error
+    except GZIP_ERRORS as error:
+        raise not_whole(path, error, "Export it again.") from error
     except OSError as error:
-        raise TraceFormatError(
-            f"{path} cannot be read: {error.strerror}. Check the path and its permissions."
-        ) from error
+        raise unreadable(path, error) from error
     return raw.decode(json.detect_encoding(raw), "replace")
 
 

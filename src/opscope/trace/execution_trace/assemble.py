@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.chrome.assemble import take
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
 from opscope.trace.execution_trace.collect import Collector
 from opscope.trace.execution_trace.read_json import read_nodes
 from opscope.trace.execution_trace.values import as_array
+from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
+from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
 
 Int64 = npt.NDArray[np.int64]
@@ -38,7 +39,8 @@ def load_execution_trace(path: str | Path) -> Trace:
     """
     path = Path(path)
     collector = Collector()
-    header = read_nodes(path, collector)
+    header, left_out = sound_metadata(read_nodes(path, collector))
+    collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in left_out)
     return _assemble(collector, header, path.name)
 
 
@@ -68,7 +70,7 @@ def _assemble(collector: Collector, header: Mapping[str, Any], file_name: str) -
         **header,
         "imported_from": file_name,
         "has_times": has_times,
-        "process_id": integer(header.get("pid")),
+        "process_id": integer(header.get("pid"), 0, 0, (1 << 32) - 1),
         "operator_schemas": collector.schemas,
     })  # fmt: skip
 
@@ -139,12 +141,13 @@ def _values(collector: Collector, order: Int64 | None) -> dict[str, Columns]:
         {name: as_array(column) for name, column in columns.items()}
         for columns in (values.tensors, values.scalars)
     )
-    lists = {name: values.list_column(name) for name in ("sizes", "strides")}
+    sizes, strides = sound_shapes(*(values.list_column(name) for name in ("sizes", "strides")))
+    lists = {"sizes": sizes, "strides": strides}
     if order is not None:
         new_row = np.empty(len(order), dtype=np.int32)
         new_row[order] = np.arange(len(order), dtype=np.int32)
         tensors, by_event = _renumbered(tensors, new_row)
-        lists = {name: take(column, by_event) for name, column in lists.items()}
+        lists = {name: column.take(by_event) for name, column in lists.items()}
         scalars, _ = _renumbered(scalars, new_row)
     return {
         "tensors": {**tensors, **lists, "storage_impl": tensors["storage"]},

@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +15,18 @@ from typing import IO, Any
 from opscope.errors import TraceFormatError
 from opscope.progress import tell
 from opscope.trace.chrome.numbers import NumberText, plain
+from opscope.trace.input_file import (
+    GZIP_ERRORS,
+    not_whole,
+    open_packed,
+    unreadable,
+    watch_expansion,
+)
 
 CHUNK_BYTES = 1 << 20
 MAX_VALUE_CHARACTERS = 256 << 20
 """A node longer than this is taken for a damaged file."""
 
-_GZIP = b"\x1f\x8b"
 _NODES = re.compile(rb'"nodes"\s*:\s*\[')
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -29,9 +34,9 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 def is_execution_trace(path: Path) -> bool:
     """Whether a file begins like an execution trace: with nodes, and not with trace events."""
     try:
-        with _open(path) as file:
+        with open_packed(path) as file:
             begin = file.read(1 << 16)
-    except (OSError, EOFError, zlib.error):
+    except (OSError, *GZIP_ERRORS):
         return False  # whoever reads it next says what is wrong
     found = _NODES.search(begin)
     return found is not None and b'"traceEvents"' not in begin[: found.start()]
@@ -64,8 +69,9 @@ def read_nodes(path: Path, on_node: Callable[[dict[str, Any]], None]) -> dict[st
 class _Stream:
     """A JSON text of any length."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
+        self._path = path
         # Of a gzip file what is on disk: how much text is in it, nobody knows beforehand.
         self._raw = file.fileobj if isinstance(file, gzip.GzipFile) else file
         self._size_bytes = os.fstat(file.fileno()).st_size
@@ -142,6 +148,8 @@ class _Stream:
         while not self._ended:
             chunk = self._file.read(CHUNK_BYTES)
             tell(self._raw.tell(), self._size_bytes)
+            if self._raw is not self._file:
+                watch_expansion(self._path, self._file.tell(), self._size_bytes)
             self._ended = not chunk
             text = self._decode(chunk, final=self._ended)
             if text:
@@ -161,8 +169,8 @@ class _Stream:
 @contextmanager
 def _reading(path: Path) -> Iterator[_Stream]:
     try:
-        with _open(path) as file:
-            stream = _Stream(file)
+        with open_packed(path) as file:
+            stream = _Stream(file, path)
             try:
                 yield stream
             except TraceFormatError:
@@ -171,28 +179,14 @@ def _reading(path: Path) -> Iterator[_Stream]:
                 raise TraceFormatError(_what_is_wrong(path, stream, error)) from error
     except FileNotFoundError as error:
         raise TraceFormatError(f"There is no file {path}. Check the path.") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TraceFormatError(
-            f"{path} is not a whole gzip file ({error}): it is damaged, or its writer was "
-            "interrupted. Record it again."
-        ) from error
+    except GZIP_ERRORS as error:
+        raise not_whole(path, error, "Record it again.") from error
     except OSError as error:
-        raise TraceFormatError(
-            f"{path} cannot be read: {error.strerror}. Check the path and its permissions."
-        ) from error
+        raise unreadable(path, error) from error
     except RecursionError as error:
         raise TraceFormatError(
             f"{path} nests JSON values too deeply to be an execution trace. Check the path."
         ) from error
-
-
-def _open(path: Path) -> IO[bytes]:
-    file = open(path, "rb")  # noqa: SIM115 (closed by whoever reads)
-    if file.read(2) == _GZIP:
-        file.close()
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    file.seek(0)
-    return file
 
 
 def _what_is_wrong(path: Path, stream: _Stream, error: ValueError) -> str:

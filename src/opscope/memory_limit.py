@@ -1,0 +1,89 @@
+"""Memory that is left, and what to say when it is not enough."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from opscope.errors import InsufficientMemoryError
+
+_PROCESS = Path("/proc/self/statm")
+_MACHINE = Path("/proc/meminfo")
+_CONTAINER = Path("/sys/fs/cgroup")
+
+
+@contextmanager
+def memory_for(what: str) -> Iterator[None]:
+    """Turn running out of memory inside into an error that says what to do.
+
+    Args:
+        what: what is being done, as in "reading trace/".
+
+    Raises:
+        InsufficientMemoryError: Python, NumPy, Arrow or native code found no memory.
+    """
+    try:
+        yield
+    except InsufficientMemoryError:
+        raise
+    except MemoryError as error:
+        raise _insufficient(what, "") from error
+
+
+def require_memory(needed_bytes: int, what: str) -> None:
+    """Say so before memory runs out, where it can be told: then nothing has to be killed.
+
+    Raises:
+        InsufficientMemoryError: ``needed_bytes`` is more than is left.
+    """
+    left = memory_left()
+    if left is not None and needed_bytes > left:
+        needs = f": it needs about {_gigabytes(needed_bytes)}, and {_gigabytes(left)} are left"
+        raise _insufficient(what, needs)
+
+
+def memory_left() -> int | None:
+    """Bytes this process can still have: of the machine, its container, its own limit."""
+    limits = [left for left in (_of_machine(), _of_container(), _of_process()) if left is not None]
+    return max(min(limits), 0) if limits else None
+
+
+def _insufficient(what: str, needs: str) -> InsufficientMemoryError:
+    return InsufficientMemoryError(
+        f"There is not enough memory for {what}{needs}. Close other programs, raise the memory "
+        "limit (ulimit -v, the container's), or use a machine with more; a recording of fewer "
+        "steps, or without stacks and shapes, takes less."
+    )
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB"
+
+
+def _of_machine() -> int | None:
+    try:
+        lines = _MACHINE.read_text().splitlines()
+        return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable:"))
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _of_container() -> int | None:
+    try:
+        used = int((_CONTAINER / "memory.current").read_text())
+        return int((_CONTAINER / "memory.max").read_text()) - used
+    except (OSError, ValueError):  # no limit, which is "max", or another kind of system
+        return None
+
+
+def _of_process() -> int | None:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    try:
+        used = int(_PROCESS.read_text().split()[0]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return None
+    return limit - used

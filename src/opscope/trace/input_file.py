@@ -1,0 +1,157 @@
+"""Opening what may be a trace: only folders and plain files are, and whatever else is said so.
+
+A device has no end, a pipe waits for a writer that never comes, and a small file of compressed
+zeros fills any memory: none of them may be taken for a trace.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+import zlib
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from opscope.errors import TraceFormatError
+from opscope.memory_limit import require_memory
+
+_GZIP = b"\x1f\x8b"
+_CHUNK_BYTES = 1 << 22
+_MOST_EXPANSION = 250
+"""JSON of a trace is packed to a thirtieth; only what was made to be large goes to a thousandth."""
+_SMALL_BYTES = 1 << 26
+"""So much may be in any file, however small."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISDIR, "a folder"),
+)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there.
+
+    Raises:
+        TraceFormatError: nobody can say, because of the path or of permissions.
+    """
+    found = status_of(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """What is at ``path``, None if nothing is.
+
+    Raises:
+        TraceFormatError: as :func:`is_folder`.
+    """
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a plain file, without waiting for anything.
+
+    Raises:
+        TraceFormatError: it is something else, or cannot be read.
+        FileNotFoundError: nothing is there.
+    """
+    try:
+        file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise _no_plain_file(path) or unreadable(path, error) from error
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise _no_plain_file(path) or unreadable(path, OSError("it is no plain file"))
+
+
+def open_packed(path: Path) -> IO[bytes]:
+    """The same, unpacked if it is a gzip file; how much is in one is for the reader to watch."""
+    file = open_plain(path)
+    packed = file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    if not packed:
+        return file
+    file.close()
+    return gzip.open(path, "rb")  # type: ignore[return-value]
+
+
+def read_packed(path: Path) -> bytes:
+    """All of a file, unpacked if it is a gzip file.
+
+    Raises:
+        TraceFormatError: it is no plain file, or holds more than a file of its size can.
+        InsufficientMemoryError: it does not fit in memory.
+    """
+    with open_packed(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        require_memory(2 * size, f"reading {shown_path(path)}")
+        if not isinstance(file, gzip.GzipFile):
+            return file.read()
+        text = io.BytesIO()
+        while chunk := file.read(_CHUNK_BYTES):
+            text.write(chunk)
+            watch_expansion(path, text.tell(), size)
+            require_memory(text.tell(), f"unpacking {shown_path(path)}")
+        return text.getvalue()
+
+
+def watch_expansion(path: Path, unpacked_bytes: int, file_bytes: int) -> None:
+    """Stop reading a gzip file that holds more than any trace of its size does.
+
+    Raises:
+        TraceFormatError: it does.
+    """
+    if unpacked_bytes > max(_SMALL_BYTES, file_bytes * _MOST_EXPANSION):
+        raise TraceFormatError(
+            f"{shown_path(path)} holds more than {unpacked_bytes >> 20:,} MB in "
+            f"{file_bytes >> 10:,} kB, which no trace does: it is damaged or was made to fill the "
+            "memory. Check where it comes from; if it is a trace, unpack it with gunzip first."
+        )
+
+
+def not_whole(path: Path, error: Exception, what_to_do: str) -> TraceFormatError:
+    """An error about a gzip file that is damaged."""
+    return TraceFormatError(
+        f"{shown_path(path)} is not a whole gzip file ({error}): it is damaged, or its writer was "
+        f"interrupted. {what_to_do}"
+    )
+
+
+GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
+"""What reading a damaged gzip file raises."""
+
+
+def unreadable(path: Path, error: Exception) -> TraceFormatError:
+    """An error about a path that nothing can be read from."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return TraceFormatError(
+        f"{shown_path(path)} cannot be read: {reason}. Check the path and its permissions."
+    )
+
+
+def shown_path(path: Path) -> str:
+    """The path, with what no terminal or file can take spelled out."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
+
+
+def _no_plain_file(path: Path) -> TraceFormatError | None:
+    found = status_of(path)
+    what = next((what for test, what in _KINDS if found is not None and test(found.st_mode)), "")
+    if not what:
+        return None
+    return TraceFormatError(
+        f"{shown_path(path)} is {what}, and a trace is a folder of files or a plain file. Write "
+        "what comes out of a pipe or device to a file first; check the path otherwise."
+    )

@@ -1,0 +1,148 @@
+"""Everything that can be asked of a trace on disk, so that a hostile one meets all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import opscope
+from opscope.analysis.averages import key_averages
+from opscope.analysis.flops import count_flops
+from opscope.analysis.listing import Listing
+from opscope.analysis.stacks import Stacks
+from opscope.cli.application import main
+from opscope.errors import OpscopeError
+from opscope.export.formats import WRITERS
+from opscope.export.stacks import METRICS, write_stacks
+from opscope.report.page import report_html
+from opscope.trace.schema import TABLES
+from opscope.trace.trace import Trace
+
+_SUFFIXES = {"memory-timeline": ".memory.json"}
+_JSON = {"chrome", "speedscope", "execution-trace", "memory-timeline"}
+_COMMANDS = (
+    ["summary"],
+    ["summary", "--format", "json"],
+    ["findings", "--format", "json", "--name", "aten"],
+    ["findings"],
+    ["memory"],
+)
+
+
+class NotJson(AssertionError):
+    """A file for other tools that they cannot read."""
+
+
+def look_at_everything(path: Path, folder: Path) -> str:
+    """Load ``path`` and ask for every view; returns what became of it.
+
+    Only errors of opscope's own are expected; all others are for whoever calls.
+    """
+    _run_commands(path, folder)
+    try:
+        trace = opscope.load(path)
+    except OpscopeError as error:
+        assert str(error).rstrip().endswith((".", ")")), f"no sentence: {error}"
+        return "refused"
+    shown = 0
+    for view in (*_views(trace, folder), lambda: _round_trip(trace, folder)):
+        try:
+            view()
+            shown += 1
+        except OpscopeError:
+            continue  # a view that this trace has nothing for
+    return f"shown in {shown} views"
+
+
+def _run_commands(path: Path, folder: Path) -> None:
+    """The command line: whatever happens is an exit code and a sentence."""
+    for arguments in _COMMANDS:
+        command, *options = arguments
+        _run(command, str(path), *options)
+    query = "select kind, count(*), sum(duration_us) from named_events group by all"
+    _run("sql", str(path), query)
+    _run("export", str(path), "-o", str(folder / "averages.csv"))
+
+
+def _run(*arguments: str) -> None:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        try:
+            main(arguments)
+        except SystemExit as end:
+            code = end.code or 0
+            assert code in (0, 1, 2), f"exit code {code}: {output.getvalue()[-500:]}"
+
+
+def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
+    views: list[Callable[[], Any]] = [
+        lambda: _walk(trace),
+        lambda: report_html(trace),
+        lambda: _average(trace),
+        lambda: _stacks(trace),
+        lambda: trace.peak_memory().to_dict(),
+        lambda: trace.findings().as_dict(),
+        lambda: trace._repr_html_(),
+        lambda: [trace.to_arrow(table) for table in (*TABLES, "names")],
+        lambda: trace.sql("select * from named_events").fetchall(),
+    ]
+    views += [lambda name=name: _export(trace, name, folder) for name in WRITERS]
+    views += [lambda m=m: write_stacks(trace, folder / "stacks.txt", m) for m in METRICS]
+    return views
+
+
+def _walk(trace: Trace) -> None:
+    tree = trace.tree()
+    seen = 0
+    for node in tree.depth_first():
+        repr(node)
+        _ = node.detail, node.parent, node.children, node.duration_ns
+        seen += 1
+    assert seen == len(tree), f"{seen} of {len(tree)} nodes are in the tree"
+
+
+def _average(trace: Trace) -> None:
+    flops = count_flops(trace)
+    assert (flops.flops >= 0).all() and 0 <= flops.coverage <= 1
+    averages = key_averages(
+        trace,
+        group_by_input_shape=True,
+        group_by_stack_n=3,
+        group_by_overload_name=True,
+        flops=flops,
+    )
+    assert int(np.sum(averages.count)) >= 0
+
+
+def _stacks(trace: Trace) -> None:
+    stacks = Stacks(Listing(trace))
+    for event in range(min(len(trace.events), 300)):
+        stacks.of(event)
+
+
+def _export(trace: Trace, format: str, folder: Path) -> None:
+    file = folder / f"exported{_SUFFIXES.get(format, '')}"
+    trace.export(format, file)
+    if format in _JSON:
+        try:
+            json.loads(file.read_bytes(), parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            raise NotJson(f"{format}: {error}") from error
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _round_trip(trace: Trace, folder: Path) -> None:
+    """What was read can be written, and read again."""
+    trace.save(folder / "again", rank=0)
+    again = opscope.load(folder / "again")
+    for name in set(TABLES) - {"ledger"}:
+        assert len(again.table(name)) == len(trace.table(name)), name
