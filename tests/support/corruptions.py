@@ -157,6 +157,8 @@ def _hostile_cell(draw: random.Random, data: pa.Table, name: str, values: list[A
     if pa.types.is_integer(kind):
         bits, signed = kind.bit_width, pa.types.is_signed_integer(kind)
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+        if draw.random() < 0.5:  # what a trace can hold, elsewhere
+            return min(max(draw.choice((*values, *range(10))), low), high)
         near = (len(values), len(values) - 1, len(values) // 2, max(values) + 1, min(values) - 1)
         return min(max(draw.choice((*INTEGERS, *near, low, high)), low), high)
     if pa.types.is_floating(kind):

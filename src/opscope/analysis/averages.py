@@ -127,9 +127,10 @@ def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Values, Values]:
         return _group_small(rows.key)
     key = mix(rows.key)
     is_event = rows.source == RowSource.EVENT
-    event = np.where(is_event, rows.row, 0)
     for signature in extra:
-        key = mix(key ^ mix(np.where(is_event, signature[event], np.uint64(0))))
+        of_row = np.zeros(len(key), dtype=np.uint64)
+        of_row[is_event] = signature[rows.row[is_event]]
+        key = mix(key ^ mix(of_row))
     return first_of_each(key)
 
 

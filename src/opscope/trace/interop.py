@@ -157,13 +157,13 @@ def table_from_arrow(schema: TableSchema, data: pa.Table) -> Table:
 
     Raises:
         pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
-        ValueError: a column is missing, is there twice, or has rows without a value.
+        ValueError: a column is missing, or has rows without a value.
     """
     columns: dict[str, Any] = {}
     for column in schema.columns:
-        there = data.column_names.count(column.name)
-        if there > 1 or (column.required and not there):
-            raise ValueError(f"it has {there} columns called {column.name}")
+        there = column.name in data.column_names
+        if column.required and not there:
+            raise ValueError(f"it has no column called {column.name}")
         if there:
             array = data[column.name]
             if array.null_count and (column.is_list or column.required or column.default != -1):
