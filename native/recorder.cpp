@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <unordered_map>
+#include <utility>
 
 namespace opscope {
 
@@ -85,9 +85,8 @@ void Recorder::forget_thread(ThreadLog* log) {
   std::lock_guard lock(mutex_);
   if (bridge_ != nullptr) bridge_->forget_thread();
   log->finished = true;
-  const bool needed = std::any_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
-    return entry.second->open && covers(*entry.second, *log);
-  });
+  const bool needed =
+      std::any_of(open_.begin(), open_.end(), [&](const auto& window) { return covers(*window, *log); });
   if (!needed) std::erase_if(threads_, [&](const auto& thread) { return thread.get() == log; });
 }
 
@@ -100,9 +99,9 @@ uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload
 std::string Recorder::configure() {
   uint32_t wanted = 0;
   if (fault_.empty()) {
-    for (const auto& [id, window] : windows_) {
+    for (const auto& window : open_) {
       const bool paused = !window->pauses.empty() && window->pauses.back().to_ticks == UINT64_MAX;
-      if (window->open && !paused) wanted |= window->wants;
+      if (!paused) wanted |= window->wants;
     }
   }
   char message[512] = {};
@@ -126,23 +125,23 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
   window->wants = wants;
   window->only_thread = all_threads ? 0 : system_thread_id();
   window->first_new_thread = next_thread_;
-  for (const auto& [other_id, other] : windows_) {
-    if (!other->open || ((other->wants | wants) & kWantProcessIds) == 0) continue;
+  for (const auto& other : open_) {
+    if (((other->wants | wants) & kWantProcessIds) == 0) continue;
     window->process_ids = other->process_ids = true;
   }
   window->process_ids |= (wants & kWantProcessIds) != 0;
-  const bool alone =
-      std::none_of(windows_.begin(), windows_.end(), [](const auto& entry) { return entry.second->open; });
-  if (alone) fault_.clear();
+  if (open_.empty()) fault_.clear();
   windows_[window->id] = window;
+  open_.push_back(window);
   if (const std::string refused = configure(); !refused.empty()) {
     windows_.erase(window->id);
+    open_.pop_back();
     configure();  // for the windows that are open
     throw std::runtime_error(refused);
   }
   for (const auto& thread : threads_) {
     if (thread->finished || !covers(*window, *thread)) continue;
-    window->slices.push_back({thread, thread->log().size(), 0, thread->dropped()});
+    add_slice(*window, {thread, thread->log().size(), 0, thread->dropped()});
   }
   window->tensors_not_held = tensors_not_held();
   window->unknown_frees = unknown_frees();
@@ -159,6 +158,7 @@ void Recorder::close_window(uint32_t id) {
   if (found == windows_.end() || !found->second->open) return;
   Window& window = *found->second;
   window.open = false;
+  std::erase(open_, found->second);
   // The window ends when stop was called, not when the anchor was read.
   const ClockAnchor now = read_anchor();
   const int64_t late_ns = TickConverter(origin_, now).duration_ns(ticks, now.ticks);
@@ -175,7 +175,7 @@ void Recorder::close_window(uint32_t id) {
   }
   for (const auto& thread : threads_) {
     if (thread->number < window.first_new_thread || !covers(window, *thread)) continue;
-    window.slices.push_back({thread, 0, thread->log().size(), thread->dropped()});
+    add_slice(window, {thread, 0, thread->log().size(), thread->dropped()});
   }
 }
 
@@ -214,40 +214,42 @@ void Recorder::discard_window(uint32_t id) {
   std::lock_guard lock(mutex_);
   const auto found = windows_.find(id);
   if (found == windows_.end()) return;
-  const bool was_open = found->second->open;
+  remove_slices(*found->second);
+  const bool was_open = std::erase(open_, found->second) != 0;
   windows_.erase(found);
   if (was_open) configure();
   release_memory();
 }
 
+void Recorder::add_slice(Window& window, Slice slice) {
+  needed_.add(slice.thread.get(), slice.begin);
+  window.slices.push_back(std::move(slice));
+}
+
+void Recorder::remove_slices(Window& window) {
+  for (const Slice& slice : window.slices) needed_.remove(slice.thread.get(), slice.begin);
+}
+
+// An open window lists the threads that began after it only when it closes.
+bool Recorder::is_listed_on_closing(const ThreadLog& thread) const {
+  return std::any_of(open_.begin(), open_.end(), [&](const auto& window) {
+    return thread.number >= window->first_new_thread && covers(*window, thread);
+  });
+}
+
 void Recorder::release_memory() {
   if (readers_ != 0) return;  // the last of them does it
   constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
-  const bool identity = std::any_of(windows_.begin(), windows_.end(), [](const auto& entry) {
-    return entry.second->open && (entry.second->wants & kIdentity) == kIdentity;
+  const bool identity = std::any_of(open_.begin(), open_.end(), [](const auto& window) {
+    return (window->wants & kIdentity) == kIdentity;
   });
   if (bridge_ != nullptr && !identity && (configured_ & kIdentity) != kIdentity) {
     bridge_->release_tensors();
   }
-  std::unordered_map<const ThreadLog*, uint64_t> first_needed;
-  for (const auto& [id, window] : windows_) {
-    for (const Slice& slice : window->slices) {
-      uint64_t& first = first_needed.try_emplace(slice.thread.get(), slice.begin).first->second;
-      first = std::min(first, slice.begin);
-    }
-  }
-  const auto is_new_to_a_window = [&](const ThreadLog& thread) {
-    return std::any_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
-      const Window& window = *entry.second;
-      return window.open && thread.number >= window.first_new_thread && covers(window, thread);
-    });
-  };
   std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
-    // An open window lists the threads that began after it only when it closes.
-    if (is_new_to_a_window(*thread)) return false;
-    const auto found = first_needed.find(thread.get());
-    thread->release_before(found == first_needed.end() ? thread->log().size() : found->second);
-    return thread->finished && found == first_needed.end();
+    if (is_listed_on_closing(*thread)) return false;
+    thread->release_before(needed_.first(thread.get(), thread->log().size()));
+    return thread->finished && !needed_.has(thread.get());
   });
 }
 
@@ -300,11 +302,11 @@ void Recorder::after_fork_in_child() {
   std::lock_guard lock(self.mutex_);
   self.set_wanted(0);
   self.readers_ = 0;
-  for (const auto& [id, window] : self.windows_) {
-    if (!window->open) continue;
+  for (const auto& window : std::exchange(self.open_, {})) {
     // What it recorded is the parent's to tell.
     window->open = false;
     window->stopped = window->started;
+    self.remove_slices(*window);
     window->slices.clear();
     window->initial_stacks.clear();
   }

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "core_api.h"
 #include "name_table.h"
+#include "needed_records.h"
 #include "thread_log.h"
 
 namespace opscope {
@@ -81,7 +82,7 @@ class Recorder {
   // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is
   // forgotten once no window is open that it stopped.
   uint32_t open_window(uint32_t wants, bool all_threads);
-  // [MT] Idempotent. O(threads).
+  // [MT] Idempotent. Opening and closing take O(threads), however many windows are kept.
   void close_window(uint32_t id);
   // [MT] Collect nothing until resumed. Only for an open window; idempotent.
   void pause_window(uint32_t id, bool paused);
@@ -132,6 +133,9 @@ class Recorder {
   std::string configure();  // under mutex_; why torch refused, or an empty string
   void set_wanted(uint32_t wanted);
   void release_memory();  // under mutex_
+  void add_slice(Window& window, Slice slice);
+  void remove_slices(Window& window);
+  bool is_listed_on_closing(const ThreadLog& thread) const;
   static void before_fork();
   static void after_fork(bool in_child);
   static void after_fork_in_child();
@@ -144,6 +148,8 @@ class Recorder {
   std::atomic<uint64_t> lost_allocations_{0};
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   std::map<uint32_t, std::shared_ptr<Window>> windows_;
+  std::vector<std::shared_ptr<Window>> open_;  // those of them that are open: few, however many are kept
+  NeededRecords needed_;                       // by the slices of windows_
   uint32_t next_window_ = 1;
   uint64_t next_thread_ = 0;
   uint32_t readers_ = 0;

@@ -490,6 +490,26 @@ TEST(a_window_let_go_of_undecoded_gives_its_memory_back) {
   CHECK_SAME(recorder().wanted(), 0u);
 }
 
+TEST(kept_windows_let_go_of_in_any_order_keep_what_the_others_need) {
+  std::vector<uint32_t> kept;
+  for (int number = 0; number < 3; ++number) {
+    kept.push_back(open_window());
+    for (int i = 0; i < 400000; ++i) span("kept");
+    on_another_thread([] { span("elsewhere"); });
+    recorder().close_window(kept.back());
+  }
+  const size_t mapped = recorder().statistics().mapped_bytes;
+  recorder().discard_window(kept[1]);
+  CHECK_SAME(recorder().statistics().mapped_bytes, mapped);  // the first begins earlier
+  recorder().discard_window(kept[0]);
+  CHECK(recorder().statistics().mapped_bytes < mapped);
+  const auto last = recorder().window(kept[2]);
+  CHECK_SAME(decode_window(recorder(), *last, nullptr, {}).events.name.size(), 400001u);
+  recorder().discard_window(kept[2]);
+  CHECK_SAME(recorder().statistics().windows, 0u);
+  CHECK_SAME(recorder().statistics().threads, 1u);
+}
+
 TEST(nothing_is_given_back_while_somebody_reads) {
   const uint32_t old = open_window();
   for (int i = 0; i < 400000; ++i) span("old");
