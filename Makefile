@@ -16,7 +16,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
-  gpu-check interpreter-test web-test report-page browser package-test docs clean
+  gpu-check torture interpreter-test web-test report-page browser package-test docs clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -61,6 +61,10 @@ native-test: $(STAMPS)/dependencies ## Test the native core under the address an
 	  cmake --build $$folder && \
 	  ctest --test-dir $$folder --output-on-failure || exit 1; \
 	done
+
+torture: install ## Record random programs and compare; SECONDS=60 SEED= COUNT= VARIANT=plain (debug, dev) WITHOUT=
+	@cd tests && ../$(BIN)/python -m torture $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(COUNT),--count $(COUNT)) $(if $(VARIANT),--variant $(VARIANT)) $(if $(WITHOUT),--without "$(WITHOUT)")
 
 interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found
 	tests/interpreters/run.sh

@@ -1,0 +1,114 @@
+"""Threads that begin and end, and work that torch puts on threads of its own."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from torture.acts import Player, act
+from torture.program import MOST_ACTORS
+
+
+@act(2)
+def start_a_thread(player: Player) -> None:
+    program = player.program
+    if len(program.history.actors) >= MOST_ACTORS:
+        return
+    seed, gated = f"{player.random.random()}", player.random.random() < 0.7
+    acts = player.random.randrange(1, 8)
+    program.start_thread(lambda: Player(program, seed).play(acts), gated=gated)
+
+
+@act(2)
+def start_brief_threads(player: Player) -> None:
+    """Threads that run one operator, or none; some that the threading module knows nothing of."""
+    program = player.program
+    primitive = player.random.choice(player.primitives)
+    ended = threading.Semaphore(0)
+
+    def body() -> None:
+        program.run_primitive(primitive)
+
+    for _ in range(player.random.randrange(1, 4)):
+        if player.random.random() < 0.5:
+            program.start_thread(body)
+            continue
+        actor = program.history.new_actor()
+
+        def run(actor=actor) -> None:
+            program.as_actor(actor, body)
+            ended.release()
+
+        _thread.start_new_thread(run, ())
+        if not player.actor.depth:
+            ended.acquire()
+        else:
+            program.waits.append(ended)
+
+
+@act(1)
+def use_a_pool(player: Player) -> None:
+    if player.actor.depth:  # its threads may have to wait for the gate that this one holds
+        return
+    program = player.program
+    primitives = [player.random.choice(player.primitives) for _ in range(6)]
+
+    def begin() -> None:
+        program.history.begin(program.history.new_actor())
+
+    with ThreadPoolExecutor(2, initializer=begin) as pool:
+        for future in [pool.submit(program.run_primitive, name) for name in primitives]:
+            future.result()
+
+
+_argument = torch.full((1,), 1.0)
+
+
+@torch.jit.script
+def _cosine(x: torch.Tensor) -> torch.Tensor:
+    return torch.cos(x)
+
+
+@torch.jit.script
+def _in_two_forks(x: torch.Tensor) -> None:
+    first = torch.jit.fork(_cosine, x)
+    second = torch.jit.fork(_cosine, x)
+    torch.jit.wait(first)
+    torch.jit.wait(second)
+
+
+@act(1)
+def fork_in_torchscript(player: Player) -> None:
+    program = player.program
+    program.do_elsewhere(lambda: _in_two_forks(_argument), [("operator", "aten::cos")] * 2)
+
+
+class _Deep(torch.autograd.Function):
+    """Whose backward runs another one: beyond 60 levels, on threads of torch's own."""
+
+    @staticmethod
+    def forward(context, x, levels):
+        context.levels = levels
+        return x.view(-1)
+
+    @staticmethod
+    def backward(context, gradient):
+        if context.levels:
+            with torch.enable_grad():
+                x = _argument.detach().requires_grad_()
+                _Deep.apply(x, context.levels - 1).backward()
+        return gradient.sinh(), None
+
+
+@act(1)
+def run_backward_in_backward(player: Player) -> None:
+    program = player.program
+    levels = player.random.choice((2, 70))
+
+    def work() -> None:
+        _Deep.apply(_argument.detach().requires_grad_(), levels).backward()
+
+    program.do_elsewhere(work, [("operator", "aten::sinh")] * (levels + 1))

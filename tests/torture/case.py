@@ -1,0 +1,130 @@
+"""Random programs by their seeds, in this process: the first failure ends it.
+
+    python -m torture.case EFFECTS FIRST COUNT [--without NAME]...
+
+Prints each seed as it begins, so that whoever started this process knows which one it died of.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import gc
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from opscope import _native
+from torture import acts_calls, acts_memory, acts_spans, acts_threads, expectations
+from torture.acts import LEFT_OUT, Player
+from torture.effects import Effects
+from torture.invariants import check_invariants
+from torture.primitives import PRIMITIVES
+from torture.program import FEWEST_ACTS, MOST_ACTS, Program, Settings
+from torture.views import check_views
+from torture.windows import finish_all
+
+_ = acts_calls, acts_memory, acts_spans, acts_threads  # importing them is what adds their acts
+
+
+def run(settings: Settings) -> Program:
+    """One program, from nothing to nothing.
+
+    Raises:
+        AssertionError: something was recorded wrongly.
+    """
+    program = Program(settings)
+    choices = program.random
+    for number in range(choices.randrange(1, 5)):
+        play_in_thread(program, f"{settings.seed}/{number}", choices.random() < 0.7)
+    main = program.history.new_actor()
+    program.as_actor(main, lambda: _play(program, f"{settings.seed}/main"))
+    for thread in program.threads:  # grows while they run
+        thread.join()
+    for ended in program.waits:
+        ended.acquire()
+    program.as_actor(main, lambda: finish_all(program))
+    assert not program.history.errors, "\n".join(program.history.errors)
+    return program
+
+
+def play_in_thread(program: Program, seed: str, gated: bool) -> None:
+    """A thread with a part of its own."""
+    program.start_thread(lambda: _play(program, seed), gated=gated)
+
+
+def _play(program: Program, seed: str) -> None:
+    player = Player(program, seed)
+    player.play(player.random.randrange(FEWEST_ACTS, MOST_ACTS))
+
+
+def check(program: Program) -> tuple[int, int]:
+    """Compare every window with what is known; how many there were, with how many events.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    told, events = [], 0
+    without = program.settings.without
+    for window in program.history.windows:
+        trace = window.look()
+        check_invariants(trace)
+        told += expectations.differences(window, program.history, without)
+        if program.random.random() < 0.3:
+            check_views(window)
+        events += len(trace.events)
+    assert not told, "\n".join(told[:20])
+    return len(program.history.windows), events
+
+
+def check_nothing_is_left() -> None:
+    """No window is open, and nobody listens any more.
+
+    Raises:
+        AssertionError: something is left.
+    """
+    left = _native.statistics()
+    assert (left["wanted"], left["windows"]) == (0, 0), left
+    assert sys.getprofile() is None
+    assert not torch.autograd._profiler_enabled()
+    assert not any("opscope" in getattr(c, "__module__", "") for c in gc.callbacks), gc.callbacks
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def main() -> None:
+    """Run the seeds that were asked for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("effects", type=Path)
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--without", action="append", default=[], choices=sorted(LEFT_OUT))
+    asked = parser.parse_args()
+    faulthandler.enable()
+    gc.disable()
+    sys.setrecursionlimit(10_000)
+    torch.set_num_threads(1)
+    effects = Effects(asked.effects)
+    for primitive in PRIMITIVES.values():
+        primitive.run(1009)
+        primitive.run(1009)
+    for seed in range(asked.first, asked.first + asked.count):
+        print("seed", seed, "begins", flush=True)
+        began = time.monotonic()
+        program = run(Settings(seed, effects, frozenset(asked.without)))
+        windows, events = check(program)
+        del program
+        gc.collect()
+        check_nothing_is_left()
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        print(
+            f"seed {seed}: {windows} windows, {events} events, {time.monotonic() - began:.1f} s, "
+            f"resident {pages * 4096 >> 20} MiB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""How often a trace must, and may, hold each thing, by thread; and how often it does.
+
+Categories: ``operator``, ``annotation``, ``c`` and ``python`` (a function's name), ``module`` and ``optimizer``
+(a class), ``gc`` (a generation), ``allocation`` and ``free`` (bytes), ``release`` (a tensor that was kept, see
+``acts_memory.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opscope.trace.schema import AllocationAction, EventKind
+from torture.history import Actor, Deed, Effect, History
+from torture.own_functions import PREFIX
+from torture.windows import Window
+
+_KINDS = {
+    EventKind.OPERATOR: "operator",
+    EventKind.ANNOTATION: "annotation",
+    EventKind.PYTHON_CALL: "python",
+    EventKind.C_CALL: "c",
+    EventKind.MODULE_CALL: "module",
+    EventKind.OPTIMIZER_CALL: "optimizer",
+    EventKind.GC_PAUSE: "gc",
+}
+COUNTED_C = ("<built-in function hypot>",)
+ELSEWHERE = -1
+"""In place of a thread: all threads together, for what runs where torch wants it to."""
+
+
+@dataclass
+class Bounds:
+    """Counts by thread and effect."""
+
+    must: dict[int, Counter[Effect]] = field(default_factory=lambda: defaultdict(Counter))
+    may: dict[int, Counter[Effect]] = field(default_factory=lambda: defaultdict(Counter))
+
+
+def is_wanted(window: Window, category: str) -> bool:
+    """Whether a window asked for this category."""
+    options = window.options
+    if category in ("python", "c"):
+        return options["with_stack"]
+    if category in ("module", "optimizer"):
+        return options["with_stack"] or options["with_modules"]
+    if category in ("allocation", "free"):
+        return options["profile_memory"]
+    return True
+
+
+def expected(window: Window, history: History, without: frozenset[str]) -> Bounds:
+    """What the program knows."""
+    bounds = Bounds()
+    for actor in history.actors:
+        if not actor.counted:
+            for deed in actor.deeds:
+                _add(bounds, ELSEWHERE, window, deed, frozenset())
+        elif is_covered(window, actor):
+            unsure = "memory of threads" in without and actor is not window.actor
+            for deed in actor.deeds:
+                _add(bounds, actor.native_id, window, deed, _LATE if unsure else frozenset())
+    return bounds
+
+
+_LATE = frozenset(("allocation", "free", "fast"))
+"""What torch tells a recording only of threads that it has met."""
+
+
+def is_covered(window: Window, actor: Actor) -> bool:
+    """Whether the window is of this thread."""
+    return window.all_threads or actor is window.actor
+
+
+def is_sure(deed: Deed, window: Window) -> bool:
+    """Whether the deed and what it needs show in the window."""
+    return (
+        is_covered(window, deed.actor)
+        and deed.surely_in(window.number)
+        and all(is_sure(needed, window) for needed in deed.needs)
+    )
+
+
+def _add(
+    bounds: Bounds, thread: int, window: Window, deed: Deed, unsure: frozenset[str]
+) -> None:
+    if not deed.possibly_in(window.number):
+        return
+    bounds.may[thread].update(deed.effects)
+    bounds.may[thread].update(deed.calls)
+    if is_sure(deed, window):
+        surely = {e: n for e, n in deed.effects.items() if not unsure & {e[0], str(e[1])[-4:]}}
+        bounds.must[thread].update(surely)
+    if deed.surely_running_in(window.number):
+        bounds.must[thread].update(deed.calls)
+
+
+def found(trace: Any) -> dict[int, Counter[Effect]]:
+    """What the trace holds, by kernel thread id."""
+    counts: dict[int, Counter[Effect]] = defaultdict(Counter)
+    threads = trace.table("threads")["system_thread_id"]
+    events = trace.events
+    called = _called(trace)
+    for row, (kind, thread) in enumerate(zip(events["kind"], events["thread"], strict=True)):
+        category = _KINDS[EventKind(kind)]
+        counts[int(threads[thread])][category, called.get(row) or trace.event_name(row)] += 1
+    for size, thread in _blocks(trace):
+        effect = ("allocation", size) if size > 0 else ("free", -size)
+        counts[int(threads[thread])][effect] += 1
+    return counts
+
+
+def _called(trace: Any) -> dict[int, object]:
+    """What calls are compared by: names of own functions, classes of modules and optimizers."""
+    calls = trace.table("python_calls")
+    modules, optimizers = trace.table("modules"), trace.table("optimizers")
+    functions = [trace.names[name] for name in trace.table("frames")["function"]]
+    called: dict[int, object] = {}
+    for event, frame, module, optimizer in zip(
+        *(calls[column] for column in ("event", "frame", "module", "optimizer")), strict=True
+    ):
+        if module >= 0:
+            called[int(event)] = trace.names[modules["class_name"][module]]
+        elif optimizer >= 0:
+            called[int(event)] = trace.names[optimizers["class_name"][optimizer]]
+        elif frame >= 0:
+            called[int(event)] = functions[frame]
+    return called
+
+
+def _blocks(trace: Any) -> list[tuple[int, int]]:
+    """Size and thread of allocations, and of the frees of these.
+
+    torch knows the size of a block that it frees only if a recording listened to its allocation, and may
+    mistake an older one for it; so a free counts where the trace has the allocation too.
+    """
+    table = trace.table("allocations")
+    is_made = table["action"] == AllocationAction.ALLOCATE
+    made = set(table["allocation_id"][is_made].tolist())
+    known = is_made | np.isin(table["allocation_id"], list(made))
+    known &= table["action"] != AllocationAction.OUT_OF_MEMORY
+    return list(
+        zip(table["size_bytes"][known].tolist(), table["thread"][known].tolist(), strict=True)
+    )
+
+
+def is_compared(effect: Effect) -> bool:
+    """Whether the program counts this at all."""
+    category, name = effect
+    if category == "python":
+        return str(name).startswith(PREFIX)
+    if category == "c":
+        return name in COUNTED_C
+    return True
+
+
+def differences(window: Window, history: History, without: frozenset[str]) -> list[str]:
+    """What a trace has too little or too much of."""
+    trace = window.look()
+    bounds, counts = expected(window, history, without), found(trace)
+    told = []
+    for actor in history.actors:
+        if actor.counted:
+            thread = actor.native_id
+            there = counts.get(thread, Counter())
+            for effect in there.keys() | bounds.must[thread].keys():
+                told += _compared(window, actor, effect, there[effect], bounds)
+    for effect in bounds.may[ELSEWHERE]:
+        total = sum(count[effect] for count in counts.values())
+        told += _compared(window, None, effect, total, bounds)
+    return told
+
+
+def _compared(
+    window: Window, actor: Actor | None, effect: Effect, there: int, bounds: Bounds
+) -> list[str]:
+    if not is_compared(effect):
+        return []
+    thread = actor.native_id if actor else ELSEWHERE
+    wanted = is_wanted(window, effect[0])
+    least, most = bounds.must[thread][effect] * wanted, bounds.may[thread][effect] * wanted
+    return [] if least <= there <= most else [_told(window, actor, effect, there, least, most)]
+
+
+def _told(
+    window: Window, actor: Actor | None, effect: Effect, found: int, least: int, most: int
+) -> str:
+    who = f"actor {actor.number} (thread {actor.native_id})" if actor else "all threads"
+    opener = window.actor.number
+    asked = [option for option, is_set in window.options.items() if is_set]
+    return (
+        f"window {window.number} of actor {opener} {asked}: {effect} of {who} is there {found} times, "
+        f"and must be {least} to {most} times"
+    )

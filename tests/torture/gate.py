@@ -1,0 +1,62 @@
+"""Keeps windows from opening and closing in the middle of a deed, for those who want exact counts.
+
+Deeds pass together, a window's opening or closing alone. What happens inside a deed (a hook, a finalizer, a
+signal handler) passes with it: taking a lock there could wait for itself. An actor whose ``depth`` begins
+at 1 never asks, and is counted from below and above.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torture.history import Actor
+
+
+class Gate:
+    """One alone or any number together; who wants to be alone comes first."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._together = 0
+        self._waiting = 0
+        self._alone = False
+
+    @contextmanager
+    def together(self, actor: Actor) -> Iterator[None]:
+        """Pass with other deeds."""
+        asks = not actor.depth
+        actor.depth += 1
+        if asks:
+            with self._changed:
+                self._changed.wait_for(lambda: not (self._alone or self._waiting))
+                self._together += 1
+        try:
+            yield
+        finally:
+            if asks:
+                with self._changed:
+                    self._together -= 1
+                    self._changed.notify_all()
+            actor.depth -= 1
+
+    @contextmanager
+    def alone(self, actor: Actor) -> Iterator[None]:
+        """Pass while nobody else does; inside a deed, at once."""
+        asks = not actor.depth
+        actor.depth += 1
+        if asks:
+            with self._changed:
+                self._waiting += 1
+                self._changed.wait_for(lambda: not (self._alone or self._together))
+                self._waiting -= 1
+                self._alone = True
+        try:
+            yield
+        finally:
+            if asks:
+                with self._changed:
+                    self._alone = False
+                    self._changed.notify_all()
+            actor.depth -= 1

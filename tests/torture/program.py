@@ -1,0 +1,145 @@
+"""One random program: what its threads share, and how they do what is counted."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from torture.effects import Effects
+from torture.gate import Gate
+from torture.history import Actor, Deed, Effect, History
+from torture.primitives import PRIMITIVES
+
+T = TypeVar("T")
+FEWEST_ACTS, MOST_ACTS, MOST_ACTORS = 8, 22, 14
+
+
+class Death(Exception):
+    """Ends a thread in the middle of what it does."""
+
+
+class Interruption(BaseException):
+    """Raised by a signal handler, anywhere."""
+
+
+@dataclass
+class Settings:
+    """What a program is made from.
+
+    Attributes:
+        seed: decides the program; the machine decides how its threads are interleaved.
+        effects: of the primitives.
+        without: acts and expectations that are left out, see ``acts.LEFT_OUT``.
+    """
+
+    seed: int
+    effects: Effects
+    without: frozenset[str] = frozenset()
+
+
+@dataclass
+class Shared:
+    """What passes from thread to thread."""
+
+    spans: list[Any] = field(default_factory=list)  # entered, for whoever comes by to leave
+    kept: list[Any] = field(default_factory=list)  # tensors, for whoever comes by to let go of
+    windows: list[Any] = field(default_factory=list)  # for whoever comes by to stop
+    knots: list[Any] = field(default_factory=list)  # garbage, for whoever comes by to collect
+
+
+class Program:
+    """What threads do, and what is known of it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.random = random.Random(settings.seed)
+        self.history, self.gate, self.shared = History(), Gate(), Shared()
+        self.threads: list[threading.Thread] = []
+        self.waits: list[threading.Semaphore] = []  # for threads that cannot be joined
+
+    def begin(
+        self,
+        effects: Iterable[Effect] = (),
+        calls: Iterable[Effect] = (),
+        *,
+        needs: tuple[Deed, ...] = (),
+    ) -> Deed:
+        """Something that begins now; its ``after`` is for the caller to set."""
+        actor = self.history.actor
+        deed = Deed(actor, self.history.now(), effects, calls, needs)
+        actor.deeds.append(deed)
+        return deed
+
+    def do(
+        self,
+        work: Callable[[], T],
+        effects: Iterable[Effect] = (),
+        calls: Iterable[Effect] = (),
+        *,
+        needs: tuple[Deed, ...] = (),
+    ) -> T:
+        """Run ``work``, of which a recording shows ``effects``."""
+        with self.gate.together(self.history.actor):
+            return self._finish(self.begin(effects, calls, needs=needs), work)
+
+    def do_elsewhere(self, work: Callable[[], object], effects: Iterable[Effect]) -> None:
+        """The same where torch puts some of it on threads of its own.
+
+        A thread that is not counted begins it, and only ``effects`` are compared, over all threads.
+        """
+        actor = self.history.new_actor(counted=False)
+        actor.depth = self.history.actor.depth
+
+        def body() -> None:
+            self.do(work, effects)
+
+        thread = threading.Thread(target=self.as_actor, args=(actor, body))
+        thread.start()
+        thread.join()
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function made by ``own_functions.py``, which writes down when it runs.
+
+        The call is no deed that holds the gate: windows may open and close during it.
+        """
+        deed = self.begin(calls=[("python", function.__name__)])
+        return self._finish(deed, lambda: function(deed, self.history.now, *arguments))
+
+    def _finish(self, deed: Deed, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except Interruption:
+            deed.cut = True
+            raise
+        finally:
+            deed.after = self.history.now()
+
+    def run_primitive(self, name: str) -> None:
+        """Run one of ``primitives.py``."""
+        size = self.history.new_size()
+        primitive = PRIMITIVES[name]
+        perhaps = [("module", module) for module in primitive.unsure]
+        self.do(lambda: primitive.run(size), self.settings.effects.of(name, size).elements(), perhaps)
+
+    def start_thread(self, body: Callable[[], None], *, gated: bool = True) -> threading.Thread:
+        """A thread that is an actor, begins now and is waited for at the end."""
+        actor = self.history.new_actor()
+        actor.depth = 0 if gated else 1
+        thread = threading.Thread(target=self.as_actor, args=(actor, body))
+        self.threads.append(thread)
+        thread.start()
+        return thread
+
+    def as_actor(self, actor: Actor, body: Callable[[], None]) -> None:
+        """Run ``body`` on this thread; what it raises is a failure, unless it is its death."""
+        self.history.begin(actor)
+        try:
+            with contextlib.suppress(Death):
+                body()
+        except BaseException:
+            self.history.errors.append(traceback.format_exc())
