@@ -9,7 +9,7 @@ STAMPS := $(VENV)/stamps
 
 # A change to one of these means that the compiled core has to be built again. Python files are used
 # from src/ as they are (an editable install), so editing them needs nothing.
-NATIVE := $(shell find native -name '*.cpp' -o -name '*.h' | sort)
+NATIVE := $(shell find native -name '*.cpp' -o -name '*.c' -o -name '*.h' | sort)
 COMPILED_FROM := pyproject.toml CMakeLists.txt $(NATIVE)
 PYTHON_CODE := $(wildcard src tests examples benchmarks)
 

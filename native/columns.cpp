@@ -103,7 +103,9 @@ class WindowDecoder {
     thread.log = slice.thread;
     thread.system_thread_id = slice.thread->system_thread_id;
     for (const InitialStack& stack : window_.initial_stacks) {
-      if (is_of(stack, *slice.thread)) add_initial_frames(thread, stack);
+      if (!is_of(stack, *slice.thread)) continue;
+      thread.is_new = false;
+      add_initial_frames(thread, stack);
     }
     // For each record of the slice, the ordinal of the span it is or is inside of: a span the
     // window does not want hands its children to its own parent.
@@ -125,6 +127,7 @@ class WindowDecoder {
   // Threads that recorded nothing still were somewhere in Python.
   void collect_idle_threads() {
     for (const InitialStack& stack : window_.initial_stacks) {
+      if (stack.frames.empty()) continue;
       const bool known = std::any_of(window_.slices.begin(), window_.slices.end(),
                                      [&](const Slice& slice) { return is_of(stack, *slice.thread); });
       if (known) continue;
@@ -200,7 +203,7 @@ class WindowDecoder {
       return parent;
     }
     if ((window_.wants & want_of(record.kind)) == 0) return parent;
-    const bool is_new_thread = thread.initial.empty() && (window_.wants & kWantPython) != 0;
+    const bool is_new_thread = thread.is_new && (window_.wants & kWantPython) != 0;
     if (is_new_thread && is_python(record.kind) && (window_.wants & kWantNewThreads) == 0) return parent;
     if (!is_span(record.kind)) {
       thread.memory.push_back(&record);

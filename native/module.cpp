@@ -210,15 +210,15 @@ uint32_t open_window(uint32_t wants, bool all_threads) {
   PythonCalls& python = PythonCalls::instance();
   // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
   // would be in it twice, as a call and as something that was running already.
-  python.configure(recorder.wanted() | wants);
+  python.configure(wants);
   uint32_t id = 0;
   try {
     id = recorder.open_window(wants, all_threads);
   } catch (...) {
-    python.configure(recorder.wanted());
+    python.configure();
     throw;
   }
-  python.configure(recorder.wanted());  // a window that closed meanwhile may have taken it away
+  python.configure();  // a window that closed meanwhile may have taken it away
   recorder.set_initial_stacks(id, python.begin_window(wants));
   return id;
 }
@@ -227,14 +227,14 @@ uint32_t open_window(uint32_t wants, bool all_threads) {
 void close_window(uint32_t id) {
   Recorder& recorder = Recorder::instance();
   recorder.close_window(id);
-  PythonCalls::instance().configure(recorder.wanted());
+  PythonCalls::instance().configure();
 }
 
 void pause_window(uint32_t id, bool paused) {
   Recorder& recorder = Recorder::instance();
   recorder.pause_window(id, paused);
   PythonCalls& python = PythonCalls::instance();
-  python.configure(recorder.wanted());
+  python.configure();
   const auto window = recorder.window(id);
   if (!paused && window != nullptr && window->open) python.resume_window(*window);
 }
@@ -243,7 +243,7 @@ void discard_window(uint32_t id) {
   Recorder& recorder = Recorder::instance();
   recorder.discard_window(id);
   PythonCalls& python = PythonCalls::instance();
-  python.configure(recorder.wanted());
+  python.configure();
   if ((recorder.wanted() & kWantGpu) == 0) GpuActivity::instance().configure(0);
   if (recorder.statistics().windows == 0) {
     python.forget();
@@ -342,7 +342,7 @@ nb::dict statistics() {
   result["windows"] = statistics.windows;
   result["mapped_bytes"] = statistics.mapped_bytes;
   result["wanted"] = statistics.wanted;
-  result["occupied_threads"] = PythonCalls::instance().occupied_threads();
+  result["occupied_threads"] = PythonCalls::instance().unheard_threads();
   const BridgeApi* bridge = Recorder::instance().bridge();
   result["hides_locks"] = bridge != nullptr && bridge->hides_locks();
   return result;

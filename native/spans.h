@@ -16,6 +16,7 @@ namespace opscope {
 struct ThreadSpans {
   std::shared_ptr<ThreadLog> log;  // nullptr: a thread that only sat in Python all the while
   int64_t system_thread_id = 0;
+  bool is_new = true;  // Python did not know it when the window opened
 
   // Functions that were running when the window opened, outermost first, and when each ended.
   std::deque<Record> initial;

@@ -22,95 +22,71 @@ uint64_t c_key(const void* callable) { return address_key(callable) | 1; }
 
 // A C function is named as it prints itself; a method of a built-in type as it would once bound to
 // `self`, which is how versions of Python before 3.12 report it.
-uint32_t intern_c_function(PythonThreadCache& cache, PyObject* callable, const PyMethodDef* method,
-                           PyObject* self) {
-  NameTable& names = Recorder::instance().names();
-  if (self != nullptr) {
-    char text[512];
-    std::snprintf(text, sizeof(text), "<built-in method %s of %s object at %p>", method->ml_name,
-                  Py_TYPE(self)->tp_name, static_cast<void*>(self));
-    return names.intern(text);
-  }
-  cache.busy = true;
-  PyObject* text = PyObject_Repr(callable);
-  cache.busy = false;
-  const char* bytes = text == nullptr ? nullptr : PyUnicode_AsUTF8(text);
-  if (bytes == nullptr) PyErr_Clear();
-  const uint32_t name = names.intern(bytes == nullptr ? method->ml_name : bytes);
-  Py_XDECREF(text);
-  return name;
+std::string text_of_c_function(const PyMethodDef* method, PyObject* self) {
+  if (self == nullptr || PyModule_Check(self))
+    return std::string("<built-in function ") + method->ml_name + ">";
+  char address[32];
+  std::snprintf(address, sizeof(address), "%p", static_cast<void*>(self));
+  return std::string("<built-in method ") + method->ml_name + " of " + Py_TYPE(self)->tp_name +
+         " object at " + address + ">";
 }
 
 struct KnownFunction {
   // Tell when the addresses have come to mean something else.
-  const char* method_name = nullptr;
-  const char* type_name = nullptr;
+  std::string method_name;
+  std::string type_name;
   uint32_t name = 0;
 };
 
 // [GIL] Names carry addresses of objects and are kept for good, so each function has one for the
 // life of the process: one per thread, window or collision in a thread's cache would add up.
-uint32_t known_name(PythonThreadCache& cache, PyObject* callable, const PyMethodDef* method,
-                    PyTypeObject* type, PyObject* self) {
+uint32_t known_name(const PyMethodDef* method, PyTypeObject* type, PyObject* self) {
   static auto& functions = *new std::map<std::pair<const void*, const void*>, KnownFunction>;
-  const char* type_name = type == nullptr ? nullptr : type->tp_name;
-  const auto found = functions.find({method, type});
-  if (found != functions.end() && found->second.method_name == method->ml_name &&
-      found->second.type_name == type_name) {
-    return found->second.name;
+  const char* type_name = type == nullptr ? "" : type->tp_name;
+  const auto [entry, is_new] = functions.try_emplace({method, type});
+  KnownFunction& known = entry->second;
+  if (is_new || known.method_name != method->ml_name || known.type_name != type_name) {
+    const uint32_t name = Recorder::instance().names().intern(text_of_c_function(method, self).c_str());
+    known = {method->ml_name, type_name, name};
   }
-  const uint32_t name = intern_c_function(cache, callable, method, self);
-  functions[{method, type}] = {method->ml_name, type_name, name};
-  return name;
+  return known.name;
 }
 
 // Bound methods are temporary objects, so a C function is known by its definition and by the type
 // it is called on; the name is that of the first one seen.
 uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject* self) {
   const PyMethodDef* method = nullptr;
-  PyTypeObject* type = self == nullptr ? nullptr : Py_TYPE(self);
   if (PyCFunction_Check(callable)) {
     const auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
     method = function->m_ml;
-    if (function->m_self != nullptr) type = Py_TYPE(function->m_self);
+    self = function->m_self;
   } else {
     method = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method;
   }
+  PyTypeObject* type = self == nullptr ? nullptr : Py_TYPE(self);
   const uint64_t hash = address_key(method) >> 4 ^ address_key(type) >> 6;
   auto& slot = cache.functions[hash % cache.functions.size()];
-  if (slot.method != method || slot.type != type) [[unlikely]] {
-    slot = {method, type, known_name(cache, callable, method, type, self)};
+  const unsigned version = type == nullptr ? 0 : type->tp_version_tag;
+  const bool is_known = slot.method == method && slot.type == type && slot.version == version &&
+                        (version != 0 || type == nullptr);
+  if (!is_known) [[unlikely]] {
+    slot = {method, type, version, known_name(method, type, self)};
   }
   return slot.name;
 }
 
-// The object a method's frame works on: its first argument, called self. A new reference.
-PyObject* self_of_current_frame() {
-  PyFrameObject* frame = PyEval_GetFrame();  // borrowed
-  if (frame == nullptr) return nullptr;
-#if PY_VERSION_HEX >= 0x030C0000
-  PyObject* self = PyFrame_GetVarString(frame, "self");
-#else
-  PyObject* locals = PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_locals");
-  PyObject* self = locals == nullptr ? nullptr : PyMapping_GetItemString(locals, "self");
-  Py_XDECREF(locals);
-#endif
-  if (self == nullptr) PyErr_Clear();
-  return self;
-}
-
-// `module`: what the hooked nn.Module.__call__ was given. Code that calls the function directly, as
-// super().__call__(x) does, passes it by on Python 3.11.
-void enter_module(PythonThreadCache& cache, PyObject* module, uint64_t key, int32_t offset) {
-  PyObject* self = module == nullptr ? self_of_current_frame() : Py_NewRef(module);
+// The object is the function's first argument: read out of its frame, because code that calls the
+// function directly, as super().__call__(x) does, passes by what is exchanged on Python 3.11.
+void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+  PyObject* self = frame.first_argument();
   if (self == nullptr) return;
   const uint32_t row = row_of_instance(PythonCalls::instance().modules, self, /*is_module=*/true);
   publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, offset));
   Py_DECREF(self);
 }
 
-void enter_optimizer(PythonThreadCache& cache, uint64_t key, int32_t offset) {
-  PyObject* self = self_of_current_frame();
+void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+  PyObject* self = frame.first_argument();
   if (self == nullptr) return;
   PythonCalls& python = PythonCalls::instance();
   const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
@@ -121,23 +97,11 @@ void enter_optimizer(PythonThreadCache& cache, uint64_t key, int32_t offset) {
   Py_DECREF(self);
 }
 
-// How many of opscope's own functions are running, inside the program if that runs in one of them.
-// One that opened a window still calls others before it returns.
-uint32_t hidden_depth(PythonThreadCache& cache, RunningFrame frame) {
-  uint32_t depth = 0;
-  for (; frame; frame = frame.caller()) {
-    const uint32_t id = frame_of(cache, frame.code());
-    if (id == kProgramFrame) break;
-    depth += id == kHiddenFrame;
-  }
-  return depth;
-}
-
 // The hooks were away: what ended meanwhile is still on the stack. A C function is running if
 // something is that it called.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
   cache.installation = PythonCalls::installation();
-  cache.hidden = hidden_depth(cache, frame);
+  cache.hidden = hidden_since(cache, frame);
   if (cache.log.depth() == 0) return;
   std::unordered_set<uint64_t> running;
   for (; frame; frame = frame.caller()) running.insert(key_of(frame, frame.code()));
@@ -170,16 +134,27 @@ struct PythonThreadCacheOwner {
   ~PythonThreadCacheOwner() {
     PythonThreadCache* cache = PythonThreadCache::this_cache_;
     PythonThreadCache::this_cache_ = nullptr;
+    PythonThreadCache::torn_down_ = true;
     delete cache;
   }
 };
 
 PythonThreadCache* PythonThreadCache::make() {
-  thread_local PythonThreadCacheOwner owner;
-  (void)&owner;  // odr-use: constructs it, so that its destructor runs
   ThreadLog* log = Recorder::this_thread();
-  if (log != nullptr) this_cache_ = new PythonThreadCache(*log);
-  return this_cache_;
+  if (log == nullptr || torn_down_) return nullptr;
+  thread_local PythonThreadCacheOwner owner;  // after the log's, so that it goes before the log does
+  (void)&owner;                               // odr-use: constructs it, so that its destructor runs
+  return this_cache_ = new PythonThreadCache(*log);
+}
+
+uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {
+  uint64_t key = 0;
+  for (; frame; frame = frame.caller()) {
+    const uint32_t id = frame_of(cache, frame.code());
+    if (id == kProgramFrame) break;
+    if (id == kHiddenFrame) key = key_of(frame, frame.code());
+  }
+  return key;
 }
 
 uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
@@ -216,19 +191,18 @@ void python_enter(PyCodeObject* code, RunningFrame frame) {
   const RunningFrame caller = frame.caller();
   PythonThreadCache* cache = begin_event(caller);
   if (cache == nullptr) return;
-  PyObject* const module = cache->module;
-  cache->module = nullptr;
   const uint32_t id = frame_of(*cache, code);
   if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
     return publish_call(cache->log, open_call(cache->log, RecordKind::kPythonCall, key_of(frame, code), id,
                                               instruction_of(caller)));
   }
-  if (id == kHiddenFrame) ++cache->hidden;
+  const uint64_t key = key_of(frame, code);
+  if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
   if (id == kProgramFrame) cache->hidden = 0;
   if (cache->hidden != 0 || id == kProgramFrame) return;
   const int32_t offset = instruction_of(caller);
-  if (id == kModuleFrame) enter_module(*cache, module, key_of(frame, code), offset);
-  if (id == kOptimizerFrame) enter_optimizer(*cache, key_of(frame, code), offset);
+  if (id == kModuleFrame) enter_module(*cache, frame, key, offset);
+  if (id == kOptimizerFrame) enter_optimizer(*cache, frame, key, offset);
 }
 
 void python_leave(PyCodeObject* code, RunningFrame frame) {
@@ -245,7 +219,7 @@ void python_leave(PyCodeObject* code, RunningFrame frame) {
     return;
   }
   const uint32_t id = frame_of(*cache, code);
-  if (id == kHiddenFrame && cache->hidden != 0) --cache->hidden;
+  if (cache->hidden == key) cache->hidden = 0;
   if (id == kHiddenFrame || id == kProgramFrame || cache->hidden != 0) return;
   cache->log.close_span(key, ticks, EndOf::kPythonCall);
   if (overlap_ticks != 0) cache->log.note_end(key, ticks);

@@ -11,11 +11,13 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "recorder.h"
 #include "sources/python_frames.h"
+#include "sources/python_hooks.h"
 #include "sources/python_modules.h"
 
 namespace opscope {
@@ -37,8 +39,9 @@ class PythonCalls {
 
   void set_up(const PythonSetup& setup);
 
-  // Installs or removes hooks so that `wanted` is seen.
-  void configure(uint32_t wanted);
+  // Installs or removes hooks so that what open windows want is seen, and `also` what one wants that is
+  // about to open.
+  void configure(uint32_t also = 0);
   // What every thread is running, for a window that opens now.
   std::vector<InitialStack> begin_window(uint32_t wants);
   // Of functions that were running when the window opened, ends those that ended while it paused.
@@ -55,8 +58,8 @@ class PythonCalls {
   InstanceTable modules;
   InstanceTable optimizers;
 
-  // Threads left alone because another profiler had its hook there.
-  uint64_t occupied_threads() const { return occupied_threads_; }
+  // Threads that are not heard because another profiler has, or had, its hook there.
+  uint64_t unheard_threads() const { return hooked_calls_ ? occupied_threads() : 0; }
   // Counts up whenever hooks are installed: ends in between went unseen.
   static uint64_t installation() { return installation_; }
   // Spans that began before this time may be known to a window as frames that were running.
@@ -68,12 +71,16 @@ class PythonCalls {
   static inline uint64_t overlap_ticks_ = 0;
 
   PythonCalls();
-  void hook_calls(bool on);
-  void hook_modules(bool on);
-  void watch_optimizers(bool on);
+  uint32_t to_hook() const;
+  void hook_calls();
+  void hook_modules();
+  void watch_optimizers();
 
-  uint32_t configured_ = 0;
-  uint64_t occupied_threads_ = 0;
+  std::recursive_mutex configuring_;
+  uint32_t asked_ = 0;  // by those who configure at this moment, of windows about to open
+  bool hooked_calls_ = false;
+  bool hooked_new_threads_ = false;
+  bool hooked_modules_ = false;
   PyObject* module_function_ = nullptr;    // owned
   PyObject* optimizer_watcher_ = nullptr;  // owned
   bool watching_optimizers_ = false;

@@ -1,10 +1,8 @@
 // Turning the recording of Python calls on and off, and what a window needs to know of what is
 // running already.
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
+#include <new>
 #include <unordered_set>
 
 #include "clock.h"
@@ -12,77 +10,31 @@
 #include "sources/python_calls.h"
 #include "sources/python_hooks.h"
 #include "sources/python_module_calls.h"
+#include "sources/python_own_code.h"
 #include "sources/python_parameters.h"
+#include "sources/python_running_threads.h"
 #include "sources/python_thread_cache.h"
 
 namespace opscope {
 
 namespace {
 
-// While one exists, what this thread runs is not recorded.
-class Unrecorded {
+// Held while hooks are changed. Whoever waits lets others run Python.
+class ConfiguringLock {
  public:
-  Unrecorded() : cache_(PythonThreadCache::get()), was_busy_(cache_ != nullptr && cache_->busy) {
-    if (cache_ != nullptr) cache_->busy = true;
+  explicit ConfiguringLock(std::recursive_mutex& mutex) : mutex_(mutex) {
+    if (mutex_.try_lock()) return;
+    Py_BEGIN_ALLOW_THREADS;
+    mutex_.lock();
+    Py_END_ALLOW_THREADS;
   }
-  Unrecorded(const Unrecorded&) = delete;
-  Unrecorded& operator=(const Unrecorded&) = delete;
-  ~Unrecorded() {
-    if (cache_ != nullptr) cache_->busy = was_busy_;
-  }
+  ConfiguringLock(const ConfiguringLock&) = delete;
+  ConfiguringLock& operator=(const ConfiguringLock&) = delete;
+  ~ConfiguringLock() { mutex_.unlock(); }
 
  private:
-  PythonThreadCache* cache_;
-  bool was_busy_;
+  std::recursive_mutex& mutex_;
 };
-
-template <typename Function>
-void for_each_thread(Function&& function) {
-  for (PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); state != nullptr;
-       state = PyThreadState_Next(state)) {
-    function(state);
-  }
-}
-
-RunningFrame innermost_frame(PyThreadState* state) {
-  PyFrameObject* frame = PyThreadState_GetFrame(state);
-  Py_XDECREF(reinterpret_cast<PyObject*>(frame));  // its thread keeps it
-  return RunningFrame(frame);
-}
-
-int64_t system_thread_id(PyThreadState* state, bool is_current) {
-  if (is_current) return static_cast<int64_t>(syscall(SYS_gettid));
-#if PY_VERSION_HEX >= 0x030B0000
-  return static_cast<int64_t>(state->native_thread_id);
-#else
-  (void)state;
-  return 0;
-#endif
-}
-
-// Without our own functions and what they called: their returns are not recorded either.
-InitialStack stack_of(PyThreadState* state, PythonThreadCache& cache, FrameTable& frames) {
-  const bool is_current = state == PyThreadState_Get();
-  InitialStack stack{static_cast<uint64_t>(state->thread_id), system_thread_id(state, is_current), {}};
-  uint32_t hidden = 0;
-  for (RunningFrame frame = innermost_frame(state); frame; frame = frame.caller()) {
-    PyCodeObject* code = frame.code();
-    uint32_t id = frame_of(cache, code);
-    if (id == kProgramFrame) break;
-    if (id == kHiddenFrame) {
-      ++hidden;
-      stack.frames.clear();
-    }
-    if (id == kModuleFrame) id = frames.module_row();
-    if (id == kOptimizerFrame) id = frames.optimizer_row();
-    if (id >= kFirstSpecialFrame) continue;
-    const RunningFrame caller = frame.caller();
-    stack.frames.push_back({id, key_of(frame, code), caller ? caller.instruction() : -1});
-  }
-  if (is_current) cache.hidden = hidden;
-  std::reverse(stack.frames.begin(), stack.frames.end());
-  return stack;
-}
 
 void call_when_forked(PyMethodDef* function) {
   PyObject* os = PyImport_ImportModule("os");
@@ -138,32 +90,51 @@ void PythonCalls::set_up(const PythonSetup& setup) {
   set_parameter_reader(setup.parameter_reader);
 }
 
-void PythonCalls::configure(uint32_t wanted) {
-  const Unrecorded unrecorded;
-  const bool calls = (wanted & kWantPython) != 0;
-  const bool had_calls = (configured_ & kWantPython) != 0;
-  const bool modules = (wanted & (kWantPython | kWantModules)) != 0;
-  const bool had_modules = (configured_ & (kWantPython | kWantModules)) != 0;
-  configured_ = wanted;
-  if (modules != had_modules) hook_modules(modules);
-  watch_optimizers((wanted & kWantModules) != 0);
-  if (calls != had_calls) hook_calls(calls);
-  if (calls) hook_new_threads((wanted & kWantNewThreads) != 0);
+// Hooking runs Python, and so other threads, which may open and close windows meanwhile: they wait for
+// each other here. What is wanted is asked for at each step, because a window may be opened by what
+// runs in the middle of one (an audit hook, a signal's handler).
+void PythonCalls::configure(uint32_t also) {
+  const OwnCode own;
+  const ConfiguringLock lock(configuring_);
+  const uint32_t asked_before = asked_;
+  asked_ |= also;
+  uint32_t seen = 0;
+  do {
+    seen = to_hook();
+    hook_modules();
+    watch_optimizers();
+    hook_calls();
+  } while (seen != to_hook());
+  asked_ = asked_before;
 }
 
-void PythonCalls::hook_calls(bool on) {
-  if (on) {
+uint32_t PythonCalls::to_hook() const {
+  constexpr uint32_t kAll = kWantPython | kWantModules | kWantNewThreads;
+  return (Recorder::instance().wanted() | asked_) & kAll;
+}
+
+void PythonCalls::hook_calls() {
+  const bool on = (to_hook() & kWantPython) != 0;
+  if (on != hooked_calls_) {
+    hooked_calls_ = on;
+    if (on) {
+      ++installation_;
+      install_call_hooks();
+    } else {
+      remove_call_hooks();
+      overlap_ticks_ = 0;
+    }
+  } else if (on && hook_free_threads()) {
     ++installation_;
-    occupied_threads_ = install_call_hooks();
-  } else {
-    remove_call_hooks();
-    occupied_threads_ = 0;
-    overlap_ticks_ = 0;
   }
+  const bool threads = on && (to_hook() & kWantNewThreads) != 0;
+  if (threads != hooked_new_threads_) hooked_new_threads_ = hook_new_threads(threads);
 }
 
-void PythonCalls::hook_modules(bool on) {
-  if (module_function_ == nullptr) return;
+void PythonCalls::hook_modules() {
+  const bool on = (to_hook() & (kWantPython | kWantModules)) != 0;
+  if (module_function_ == nullptr || on == hooked_modules_) return;
+  hooked_modules_ = on;
   if (on) {
     hook_module_function(module_function_);
   } else {
@@ -171,12 +142,13 @@ void PythonCalls::hook_modules(bool on) {
   }
 }
 
-void PythonCalls::watch_optimizers(bool on) {
+void PythonCalls::watch_optimizers() {
+  const bool on = (to_hook() & kWantModules) != 0;
   if (on == watching_optimizers_ || optimizer_watcher_ == nullptr || optimizer_watcher_ == Py_None) return;
   watching_optimizers_ = on;
-  PyObject* done = PyObject_CallFunctionObjArgs(optimizer_watcher_, on ? Py_True : Py_False, nullptr);
-  if (done == nullptr) PyErr_Clear();
-  Py_XDECREF(done);
+  OwnCode own;
+  Py_XDECREF(own.call(
+      [&] { return PyObject_CallFunctionObjArgs(optimizer_watcher_, on ? Py_True : Py_False, nullptr); }));
 }
 
 std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {
@@ -187,27 +159,19 @@ std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {
   }
   PythonThreadCache* cache = PythonThreadCache::get();
   if ((wants & kWantPython) == 0 || cache == nullptr) return stacks;
-  const bool collected = PyGC_Disable() != 0;  // it would run the program's code between two threads
-  // Of a thread that reports nothing it would never be known when these functions end.
-  for_each_thread([&](PyThreadState* state) {
-    if (!reports_calls(state)) return;
-    InitialStack stack = stack_of(state, *cache, frames);
-    if (!stack.frames.empty()) stacks.push_back(std::move(stack));
-  });
-  if (collected) PyGC_Enable();
+  const OwnCode own;
+  const RunningThreads threads;
   overlap_ticks_ = now_ticks();
+  PyThreadState* const current = PyThreadState_Get();
+  if (reports_calls(current)) cache->hidden = hidden_since(*cache, RunningFrame::current(current));
+  for (const SeenThread& thread : threads.seen()) stacks.push_back(stack_of(thread, *cache, frames));
   return stacks;
 }
 
 void PythonCalls::resume_window(const Window& window) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if ((window.wants & kWantPython) == 0 || cache == nullptr) return;
-  std::unordered_set<uint64_t> running;
-  for_each_thread([&](PyThreadState* state) {
-    for (RunningFrame frame = innermost_frame(state); frame; frame = frame.caller()) {
-      running.insert(key_of(frame, frame.code()));
-    }
-  });
+  const std::unordered_set<uint64_t> running = running_keys();
   for (const InitialStack& stack : window.initial_stacks) {
     for (const InitialFrame& frame : stack.frames) {
       if (!running.contains(frame.key)) cache->log.note_end(frame.key, now_ticks());
@@ -228,7 +192,12 @@ void PythonCalls::optimizer_step(PyObject* optimizer) {
   cache->log.close_span(key, now_ticks());
 }
 
-void PythonCalls::forked() { configure(0); }
+// Another thread may have been in the middle of configuring.
+void PythonCalls::forked() {
+  new (&configuring_) std::recursive_mutex;
+  asked_ = 0;
+  configure();
+}
 
 void PythonCalls::forget() {
   frames.forget();

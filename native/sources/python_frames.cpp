@@ -14,6 +14,15 @@ std::string text_of(PyObject* text) {
   return {bytes, static_cast<size_t>(length)};
 }
 
+// Of its instructions, in bytes.
+int32_t size_of(const PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030B0000
+  return static_cast<int32_t>(Py_SIZE(code)) * 2;
+#else
+  return static_cast<int32_t>(PyBytes_GET_SIZE(code->co_code));
+#endif
+}
+
 }  // namespace
 
 uint32_t FrameTable::intern(PyCodeObject* code) {
@@ -27,21 +36,28 @@ uint32_t FrameTable::intern(PyCodeObject* code) {
 }
 
 uint32_t FrameTable::id_of(PyCodeObject* code) {
-  if (code == module_code_) return kModuleFrame;
-  if (code == optimizer_code_) return kOptimizerFrame;
+  if (code == module_.code) return kModuleFrame;
+  if (code == optimizer_.code) return kOptimizerFrame;
   const std::string file = text_of(code->co_filename);
   const bool is_ours = !hidden_folder_.empty() && file.starts_with(hidden_folder_);
-  if (!is_ours || file == shown_file_) return row_of(code);
+  if (!is_ours || file == shown_file_) return row_of(info_of(code));
   return file == program_file_ ? kProgramFrame : kHiddenFrame;
 }
 
-uint32_t FrameTable::row_of(PyCodeObject* code) {
-  std::string file = text_of(code->co_filename);
-  std::string function = text_of(code->co_name);
-  std::string text = file + '\0' + function + '\0' + std::to_string(code->co_firstlineno);
+FrameInfo FrameTable::info_of(PyCodeObject* code) {
+  return {text_of(code->co_filename), text_of(code->co_name), code->co_firstlineno, code};
+}
+
+FrameInfo FrameTable::kept(PyCodeObject* code) {
+  Py_XINCREF(reinterpret_cast<PyObject*>(code));
+  return code == nullptr ? FrameInfo{} : info_of(code);
+}
+
+uint32_t FrameTable::row_of(const FrameInfo& info) {
+  std::string text = info.file + '\0' + info.function + '\0' + std::to_string(info.line);
   std::lock_guard lock(mutex_);
   const auto [entry, is_new] = by_text_.try_emplace(std::move(text), static_cast<uint32_t>(frames_.size()));
-  if (is_new) frames_.push_back({std::move(file), std::move(function), code->co_firstlineno, code});
+  if (is_new) frames_.push_back(info);
   return entry->second;
 }
 
@@ -67,6 +83,8 @@ FrameInfo FrameTable::describe(uint32_t id) {
 int32_t FrameTable::line_of(uint32_t id, int32_t offset) {
   std::lock_guard lock(mutex_);
   if (id >= frames_.size() || frames_[id].code == nullptr || offset < 0) return -1;
+  // Functions with the same text, such as two lambdas in a line, share a row: the offset may be another's.
+  if (offset >= size_of(frames_[id].code)) return -1;
   return PyCode_Addr2Line(frames_[id].code, offset);
 }
 

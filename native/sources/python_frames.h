@@ -1,7 +1,7 @@
 // Python functions seen by the call recorder: interned once, described when a trace is decoded.
 //
-// [GIL] Everything but describe() needs the GIL; describe() may run without it while the code
-// objects are kept, that is until forget().
+// [GIL] Everything needs the GIL but what is marked [MT]: that may run without it while the code
+// objects are kept, until forget().
 #pragma once
 
 #include <Python.h>
@@ -38,19 +38,14 @@ class FrameTable {
     program_file_ = std::move(program_file);
   }
   // Kept for good. nullptr: there is none.
-  void set_module_code(PyCodeObject* code) {
-    module_code_ = reinterpret_cast<PyCodeObject*>(Py_XNewRef(code));
-  }
-  void set_optimizer_code(PyCodeObject* code) {
-    optimizer_code_ = reinterpret_cast<PyCodeObject*>(Py_XNewRef(code));
-  }
+  void set_module_code(PyCodeObject* code) { module_ = kept(code); }
+  void set_optimizer_code(PyCodeObject* code) { optimizer_ = kept(code); }
 
   // A row of the table, or one of the special ids.
   uint32_t intern(PyCodeObject* code);
-  // The table rows of the code behind kModuleFrame and kOptimizerFrame.
-  uint32_t row_of(PyCodeObject* code);
-  uint32_t module_row() { return module_code_ == nullptr ? kHiddenFrame : row_of(module_code_); }
-  uint32_t optimizer_row() { return optimizer_code_ == nullptr ? kHiddenFrame : row_of(optimizer_code_); }
+  // [MT] The table rows of the code behind kModuleFrame and kOptimizerFrame.
+  uint32_t module_row() { return module_.code == nullptr ? kHiddenFrame : row_of(module_); }
+  uint32_t optimizer_row() { return optimizer_.code == nullptr ? kHiddenFrame : row_of(optimizer_); }
 
   // Empties the table and lets go of all code objects, when no window can refer to it any more.
   // A change of `epoch` tells threads to drop their caches.
@@ -67,6 +62,10 @@ class FrameTable {
 
  private:
   uint32_t id_of(PyCodeObject* code);
+  // What is known of code, as text. The texts are read with the GIL only.
+  static FrameInfo info_of(PyCodeObject* code);
+  static FrameInfo kept(PyCodeObject* code);
+  uint32_t row_of(const FrameInfo& info);
 
   std::mutex mutex_;  // of frames_, for describe() without the GIL
   std::deque<FrameInfo> frames_;
@@ -75,8 +74,8 @@ class FrameTable {
   std::string hidden_folder_;
   std::string shown_file_;
   std::string program_file_;
-  PyCodeObject* module_code_ = nullptr;
-  PyCodeObject* optimizer_code_ = nullptr;
+  FrameInfo module_;
+  FrameInfo optimizer_;
   uint64_t epoch_ = 1;
 };
 

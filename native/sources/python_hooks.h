@@ -2,18 +2,35 @@
 // below 3.12, python_hooks_monitoring.cpp the others; each is empty where it does not apply.
 #pragma once
 
+#include <exception>
+
+#include "recorder.h"
 #include "sources/python_running_frame.h"
 
 namespace opscope {
 
-// [GIL] Have every thread report calls. Returns how many threads were left alone because another
-// profiler is installed there.
-uint64_t install_call_hooks();
+// [GIL] Have every thread report calls, but those where another profiler is installed.
+void install_call_hooks();
+// [GIL] Likewise, for threads where another profiler has taken our place and left since. Were there any?
+bool hook_free_threads();
+// [GIL] How many threads are not heard because another profiler has, or had, our place.
+uint64_t occupied_threads();
 void remove_call_hooks();
-// [GIL] While installed: threads that begin later report calls too.
-void hook_new_threads(bool on);
+// [GIL] While installed: threads that begin later report calls too. Will they?
+bool hook_new_threads(bool on);
 // [GIL] Are the calls of this thread reported at this moment?
 bool reports_calls(PyThreadState* state);
+
+// Nothing that goes wrong here (memory that is not there) may reach Python's C code, which knows no
+// exceptions: recording stops, the program goes on. What ends a thread is let through.
+template <typename Function>
+void without_exceptions(Function&& function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    Recorder::instance().set_fault(error.what());
+  }
+}
 
 // What the hooks call.
 void python_enter(PyCodeObject* code, RunningFrame frame);

@@ -2,7 +2,11 @@
 
 #if PY_VERSION_HEX < 0x030C0000
 
+#include <unordered_set>
 #include <vector>
+
+#include "sources/python_own_code.h"
+#include "sources/python_thread_states.h"
 
 namespace opscope {
 
@@ -10,9 +14,7 @@ namespace {
 
 bool installed = false;
 
-int on_event(PyObject*, PyFrameObject* object, int what, PyObject* arg) {
-  if (!installed) [[unlikely]]
-    return 0;  // in a forked child, or a thread on its way out
+void record_event(PyFrameObject* object, int what, PyObject* arg) {
   const RunningFrame frame(object);
   switch (what) {
     case PyTrace_CALL:
@@ -31,88 +33,124 @@ int on_event(PyObject*, PyFrameObject* object, int what, PyObject* arg) {
     default:
       break;
   }
+}
+
+int on_event(PyObject*, PyFrameObject* object, int what, PyObject* arg) {
+  if (!installed) [[unlikely]]
+    return 0;  // in a forked child, or a thread on its way out
+  without_exceptions([&] { record_event(object, what, arg); });
   return 0;
+}
+
+// Sets the profile function as sys.setprofile does, but for a thread that may be another, without
+// running Python: what sys.setprofile tells audit hooks is said once for all threads.
+void set_profile(PyThreadState* state, Py_tracefunc function) {
+  state->c_profilefunc = function;
+  Py_CLEAR(state->c_profileobj);  // none, or what begins a thread, which stays
+  const bool is_used = function != nullptr || state->c_tracefunc != nullptr;
+#if PY_VERSION_HEX >= 0x030B0000
+  state->cframe->use_tracing = is_used && state->tracing == 0 ? 255 : 0;
+#else
+  state->cframe->use_tracing = is_used;
+#endif
 }
 
 // threading.setprofile's function: runs once in a new thread and puts the native hook in its place.
 PyObject* begin_thread(PyObject*, PyObject*) {
-  PyEval_SetProfile(installed ? &on_event : nullptr, nullptr);
-  std::vector<RunningFrame> running;  // what threading itself runs around the program's function
-  for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
-    running.push_back(frame);
-  }
-  for (auto frame = running.rbegin(); installed && frame != running.rend(); ++frame) {
-    python_enter(frame->code(), *frame);
-  }
+  set_profile(PyThreadState_Get(), installed ? &on_event : nullptr);
+  without_exceptions([] {
+    std::vector<RunningFrame> running;  // what threading itself runs around the program's function
+    for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
+      running.push_back(frame);
+    }
+    for (auto frame = running.rbegin(); installed && frame != running.rend(); ++frame) {
+      python_enter(frame->code(), *frame);
+    }
+  });
   Py_RETURN_NONE;
 }
 PyMethodDef begin_thread_def = {"opscope_begin_thread", &begin_thread, METH_VARARGS, nullptr};
 
-// [GIL] What we gave to threading.setprofile; owned. Ours only while it is still there.
-PyObject* thread_hook = nullptr;
-
-PyObject* call_threading(const char* function, PyObject* argument) {
-  PyObject* threading = PyImport_ImportModule("threading");
-  PyObject* method = threading == nullptr ? nullptr : PyObject_GetAttrString(threading, function);
-  PyObject* result = method == nullptr ? nullptr : PyObject_CallFunctionObjArgs(method, argument, nullptr);
-  if (result == nullptr) PyErr_Clear();
-  Py_XDECREF(method);
-  Py_XDECREF(threading);
-  return result;
+// [GIL] What we give to threading.setprofile. Kept for good: threads that begin may still have it.
+PyObject* thread_hook() {
+  static PyObject* const hook = PyCFunction_New(&begin_thread_def, nullptr);
+  return hook;
 }
 
-bool is_thread_hook(PyObject* hook) {
+PyObject* call_threading(const char* function, PyObject* argument) {
+  OwnCode own;
+  return own.call([&]() -> PyObject* {
+    PyObject* threading = PyImport_ImportModule("threading");
+    PyObject* method = threading == nullptr ? nullptr : PyObject_GetAttrString(threading, function);
+    PyObject* result = method == nullptr ? nullptr : PyObject_CallFunctionObjArgs(method, argument, nullptr);
+    Py_XDECREF(method);
+    Py_XDECREF(threading);
+    return result;
+  });
+}
+
+bool is_set_for_threads(PyObject* hook) {
   PyObject* current = call_threading("getprofile", nullptr);
   Py_XDECREF(current);  // threading keeps it
   return current == hook;
 }
 
-// Setting the profile function of another thread is what sys.setprofile does to its own.
-bool set_profile(PyThreadState* state, Py_tracefunc function) {
-  if (_PyEval_SetProfile(state, function, nullptr) == 0) return true;
-  PyErr_Clear();  // an audit hook refused
-  return false;
+// [GIL] Threads that have had our hook since it was installed, by Python's id of their state.
+std::unordered_set<uint64_t>& hooked_threads() {
+  static auto& threads = *new std::unordered_set<uint64_t>;
+  return threads;
 }
 
-template <typename Function>
-void for_each_thread(Function&& function) {
-  for (PyThreadState* state = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); state != nullptr;
-       state = PyThreadState_Next(state)) {
-    function(state);
-  }
+// Is it, or will it be with its first event, heard?
+bool is_heard(const PyThreadState* state) {
+  return state->c_profilefunc == &on_event || state->c_profileobj == thread_hook();
 }
 
 }  // namespace
 
-uint64_t install_call_hooks() {
-  uint64_t occupied = 0;
-  for_each_thread([&](PyThreadState* state) {
-    const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_event;
-    if (!is_free || !set_profile(state, &on_event)) ++occupied;
+void install_call_hooks() {
+  OwnCode own;
+  installed = PySys_Audit("sys.setprofile", nullptr) == 0;
+  if (!installed) own.clear_error();
+  hook_free_threads();
+}
+
+bool hook_free_threads() {
+  bool is_any_new = false;
+  for_each_thread_state([&](PyThreadState* state) {
+    if (!installed || state->c_profilefunc != nullptr) return;
+    set_profile(state, &on_event);
+    hooked_threads().insert(PyThreadState_GetID(state));
+    is_any_new = true;
   });
-  installed = true;
+  return is_any_new;
+}
+
+uint64_t occupied_threads() {
+  uint64_t occupied = 0;
+  for_each_thread_state([&](PyThreadState* state) {
+    const bool had_ours = hooked_threads().contains(PyThreadState_GetID(state));
+    occupied += !installed || (!is_heard(state) && (had_ours || state->c_profilefunc != nullptr));
+  });
   return occupied;
 }
 
 void remove_call_hooks() {
-  hook_new_threads(false);
   installed = false;
-  for_each_thread([](PyThreadState* state) {
+  hooked_threads().clear();
+  for_each_thread_state([](PyThreadState* state) {
     if (state->c_profilefunc == &on_event) set_profile(state, nullptr);
   });
 }
 
-void hook_new_threads(bool on) {
-  if (on == (thread_hook != nullptr)) return;
-  if (on) {
-    if (!is_thread_hook(Py_None)) return;  // the program's own goes first
-    thread_hook = PyCFunction_New(&begin_thread_def, nullptr);
-    Py_XDECREF(thread_hook == nullptr ? nullptr : call_threading("setprofile", thread_hook));
-  } else {
-    if (is_thread_hook(thread_hook)) Py_XDECREF(call_threading("setprofile", Py_None));
-    Py_CLEAR(thread_hook);
+bool hook_new_threads(bool on) {
+  if (!on) {
+    if (is_set_for_threads(thread_hook())) Py_XDECREF(call_threading("setprofile", Py_None));
+    return false;
   }
-  PyErr_Clear();
+  if (!is_set_for_threads(Py_None)) return false;  // the program's own goes first
+  Py_XDECREF(call_threading("setprofile", thread_hook()));
+  return true;
 }
 
 bool reports_calls(PyThreadState* state) {

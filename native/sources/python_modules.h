@@ -26,6 +26,8 @@ class InstanceTable {
   // The row of this instance. `is_new`: it was not met since the last window opened.
   uint32_t intern(PyObject* instance, bool* is_new);
   void begin_window() { ++window_; }
+  // Is new once more the next time: something came between meeting it and being told.
+  void read_again(PyObject* instance);
   // Around fork: nobody else is in the middle of a change.
   std::mutex& mutex() { return mutex_; }
   // [MT]
@@ -38,10 +40,14 @@ class InstanceTable {
     uint32_t row;
     uint64_t window;      // in which it was last met
     PyObject* reference;  // weak reference object, owned; null if the class supports none
+    PyTypeObject* type;   // only to compare with
   };
   static bool is_current(const Known& known, PyObject* instance);
+  // The entry of this instance; nullptr: there is none. That of an object that is gone is removed.
+  Known* find(PyObject* instance);
+  Known* add(PyObject* instance, PyObject* reference);
 
-  uint64_t window_ = 0;
+  uint64_t window_ = 1;
   std::mutex mutex_;  // of instances_
   std::deque<InstanceInfo> instances_;
   std::unordered_map<PyObject*, Known> by_address_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "payload.h"
 #include "recorder.h"
+#include "sources/python_own_code.h"
 
 namespace opscope {
 
@@ -14,9 +16,15 @@ namespace {
 PyObject* parameter_reader = nullptr;  // owned
 
 uint64_t number(PyObject* row, Py_ssize_t index) {
-  const uint64_t value = PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(row, index));
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  return value;
+  return PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(row, index));
+}
+
+// Symbolic sizes, for one, would run Python to tell what they are.
+bool are_numbers(PyObject* tuple, Py_ssize_t begin, Py_ssize_t end) {
+  for (Py_ssize_t i = begin; i < end; ++i) {
+    if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i))) return false;
+  }
+  return true;
 }
 
 // A name as a kString, in `out`, which has room for it.
@@ -40,15 +48,20 @@ std::string_view text_of(PyObject* name) {
   return {text, std::min<size_t>(static_cast<size_t>(length), kMaxStringBytes)};
 }
 
+bool is_row(PyObject* row) {
+  if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 15) return false;
+  PyObject* sizes = PyTuple_GET_ITEM(row, 13);
+  PyObject* strides = PyTuple_GET_ITEM(row, 14);
+  return PyTuple_Check(sizes) && PyTuple_Check(strides) && are_numbers(row, 1, 13) &&
+         are_numbers(sizes, 0, PyTuple_GET_SIZE(sizes)) && are_numbers(strides, 0, PyTuple_GET_SIZE(strides));
+}
+
 // A row: (name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type,
 // device index, layout, requires grad, sizes, strides). It is kept in one piece: the decoder looks
 // for the rest of a payload only where a row begins.
-bool put_row(Arena& arena, PyObject* row) {
-  if (!PyTuple_Check(row) || PyTuple_GET_SIZE(row) != 15) return true;
+bool put_row(Arena& arena, PyObject* row, std::string_view name) {
   PyObject* sizes = PyTuple_GET_ITEM(row, 13);
   PyObject* strides = PyTuple_GET_ITEM(row, 14);
-  if (!PyTuple_Check(sizes) || !PyTuple_Check(strides)) return true;
-  const std::string_view name = text_of(PyTuple_GET_ITEM(row, 0));
   const size_t dim = std::min<size_t>(PyTuple_GET_SIZE(sizes), UINT8_MAX);
   const bool has_strides = static_cast<size_t>(PyTuple_GET_SIZE(strides)) == dim;
   const size_t count = 1 + (name.size() + 7) / 8 + 2 + 6 + dim * (has_strides ? 2 : 1);
@@ -75,16 +88,31 @@ bool put_row(Arena& arena, PyObject* row) {
   return true;
 }
 
-uint32_t put_rows(Arena& arena, PyObject* rows) {
+struct NamedRow {
+  PyObject* row;  // borrowed
+  std::string_view name;
+};
+
+// Before anything is put anywhere: a name that is no text may make Python collect garbage.
+std::vector<NamedRow> rows_of(PyObject* list) {
+  std::vector<NamedRow> rows;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject* row = PyList_GET_ITEM(list, i);
+    if (is_row(row)) rows.push_back({row, text_of(PyTuple_GET_ITEM(row, 0))});
+  }
+  return rows;
+}
+
+uint32_t put_rows(Arena& arena, const std::vector<NamedRow>& rows) {
   if (!arena.begin()) return kCutArena;
   uint64_t* head = arena.reserve(1);
   bool kept = head != nullptr;
   if (kept) {
-    *head = make_head(PyList_GET_SIZE(rows), 0);
+    *head = make_head(rows.size(), 0);
     arena.advance(1);
   }
-  for (Py_ssize_t i = 0; kept && i < PyList_GET_SIZE(rows); ++i) {
-    kept = put_row(arena, PyList_GET_ITEM(rows, i));
+  for (auto row = rows.begin(); kept && row != rows.end(); ++row) {
+    kept = put_row(arena, row->row, row->name);
   }
   if (kept) return arena.commit();
   arena.cancel();
@@ -99,22 +127,29 @@ void set_parameter_reader(PyObject* reader) {
   parameter_reader = reader;
 }
 
-void record_parameters(PyObject* instance, uint32_t row, bool is_module) {
-  if (parameter_reader == nullptr || parameter_reader == Py_None) return;
-  PyObject* rows = PyObject_CallFunctionObjArgs(parameter_reader, instance, nullptr);
-  if (rows == nullptr) PyErr_Clear();
-  if (rows != nullptr && PyList_Check(rows) && PyList_GET_SIZE(rows) != 0) {
-    ThreadLog* log = Recorder::this_thread();
-    Record* record = log == nullptr ? nullptr : log->append(RecordKind::kParameters);
-    if (record != nullptr) {
-      record->name = row;
-      record->scope = is_module ? 0 : 1;
-      record->arena = put_rows(log->arena(), rows);
-      record->ticks = now_ticks();
-      log->publish();
-    }
-  }
-  Py_XDECREF(rows);
+bool read_parameters(PyObject* instance, PyObject** rows) {
+  if (parameter_reader == nullptr || parameter_reader == Py_None) return true;
+  OwnCode own;
+  *rows = PyObject_CallFunctionObjArgs(parameter_reader, instance, nullptr);
+  if (*rows != nullptr) return true;
+  // The reader leaves it to us what it cannot know of, and errors of the program.
+  const bool lacks_room =
+      PyErr_ExceptionMatches(PyExc_RecursionError) != 0 || PyErr_ExceptionMatches(PyExc_MemoryError) != 0;
+  own.clear_error(lacks_room ? PyExc_Exception : nullptr);
+  return false;
+}
+
+void record_parameters(PyObject* list, uint32_t row, bool is_module) {
+  if (list == nullptr || !PyList_Check(list)) return;
+  const std::vector<NamedRow> rows = rows_of(list);
+  ThreadLog* log = rows.empty() ? nullptr : Recorder::this_thread();
+  Record* record = log == nullptr ? nullptr : log->append(RecordKind::kParameters);
+  if (record == nullptr) return;
+  record->name = row;
+  record->scope = is_module ? 0 : 1;
+  record->arena = put_rows(log->arena(), rows);
+  record->ticks = now_ticks();
+  log->publish();
 }
 
 }  // namespace opscope

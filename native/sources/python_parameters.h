@@ -12,7 +12,10 @@ namespace opscope {
 
 // [GIL] The function that reads an instance, or None.
 void set_parameter_reader(PyObject* reader);
-// [GIL] Appends a record with the parameters of this module or optimizer, if it has any.
-void record_parameters(PyObject* instance, uint32_t row, bool is_module);
+// [GIL] What the reader says of this module or optimizer: a new reference, nullptr if there is nothing.
+// Was it read? Not where the program was interrupted meanwhile, or is at the end of its stack.
+bool read_parameters(PyObject* instance, PyObject** rows);
+// [GIL] Appends a record with `rows`, unless there are none. Runs no Python.
+void record_parameters(PyObject* rows, uint32_t row, bool is_module);
 
 }  // namespace opscope

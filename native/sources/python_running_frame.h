@@ -20,6 +20,15 @@
 
 namespace opscope {
 
+// [GIL] `local`: the first local variable of a function that has just begun. Borrowed.
+inline PyObject* first_of(const PyCodeObject* code, PyObject* local) {
+  if (local != nullptr && PyCell_Check(local)) local = PyCell_GET(local);  // an inner function has it too
+  if (code->co_argcount > 0) return local;
+  const bool has_arguments = local != nullptr && (code->co_flags & CO_VARARGS) != 0 &&
+                             code->co_kwonlyargcount == 0 && PyTuple_Check(local);
+  return has_arguments && PyTuple_GET_SIZE(local) > 0 ? PyTuple_GET_ITEM(local, 0) : nullptr;
+}
+
 #ifdef OPSCOPE_READS_FRAMES
 
 class RunningFrame {
@@ -50,6 +59,8 @@ class RunningFrame {
     return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
   }
   const void* address() const { return frame_; }
+  // What a function that begins now was given first; nullptr: nothing. A new reference.
+  PyObject* first_argument() const { return Py_XNewRef(first_of(code(), frame_->localsplus[0])); }
 
  private:
   // C calling Python leaves frames that belong to no function in between.
@@ -92,18 +103,47 @@ class RunningFrame {
 #endif
   }
   const void* address() const { return frame_; }
+  // What a function that begins now was given first; nullptr: nothing. A new reference.
+  PyObject* first_argument() const {
+#if PY_VERSION_HEX >= 0x030B0000
+    PyCodeObject* const function = code();
+    PyObject* const names = PyCode_GetVarnames(function);
+    PyObject* const local = names == nullptr || PyTuple_GET_SIZE(names) == 0
+                                ? nullptr
+                                : PyFrame_GetVar(frame_, PyTuple_GET_ITEM(names, 0));
+    if (local == nullptr) PyErr_Clear();
+    PyObject* const first = Py_XNewRef(first_of(function, local));
+    Py_XDECREF(local);
+    Py_XDECREF(names);
+    return first;
+#else
+    return Py_XNewRef(first_of(code(), first_local()));
+#endif
+  }
 
  private:
+#if PY_VERSION_HEX < 0x030B0000
+  PyObject* first_local() const {
+    const PyCodeObject* const function = code();
+    const Py_ssize_t* const shared = function->co_cell2arg;  // with inner functions, by cell
+    for (Py_ssize_t i = 0; shared != nullptr && i < PyTuple_GET_SIZE(function->co_cellvars); ++i) {
+      if (shared[i] == 0) return frame_->f_localsplus[function->co_nlocals + i];
+    }
+    return frame_->f_localsplus[0];
+  }
+#endif
+
   PyFrameObject* frame_;
 };
 
 #endif
 
-// What the end of this call will be known by: no other call that is running now has it, and addresses
-// of objects are smaller.
+// What the end of this call will be known by: no other call that is running now has it, and no
+// address of an object has the first bit.
+constexpr uint64_t kFrameKey = uint64_t{1} << 63;
 inline uint64_t key_of(const RunningFrame& frame, const PyCodeObject* code) {
-  return reinterpret_cast<uintptr_t>(frame.address()) ^ (reinterpret_cast<uintptr_t>(code) << 16);
+  return kFrameKey | (reinterpret_cast<uintptr_t>(frame.address()) ^ reinterpret_cast<uintptr_t>(code) << 16);
 }
-inline bool is_frame_key(uint64_t key) { return key >> 48 != 0; }
+inline bool is_frame_key(uint64_t key) { return (key & kFrameKey) != 0; }
 
 }  // namespace opscope

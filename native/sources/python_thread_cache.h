@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 
+#include "sources/python_running_frame.h"
 #include "thread_log.h"
 
 namespace opscope {
@@ -18,6 +19,7 @@ struct PythonThreadCache {
   struct CFunction {
     const PyMethodDef* method = nullptr;
     PyTypeObject* type = nullptr;
+    unsigned version = 0;  // of the type: no two types have the same, wherever they are
     uint32_t name = 0;
   };
   explicit PythonThreadCache(ThreadLog& log) : log(log) {}
@@ -30,21 +32,25 @@ struct PythonThreadCache {
   }
 
   ThreadLog& log;
-  uint64_t epoch = 0;          // of the frame table, for `codes` and `functions`
-  uint64_t installation = 0;   // of the hooks that last reported something here
-  PyObject* module = nullptr;  // nn.Module whose __call__ is about to begin; borrowed
-  uint32_t hidden = 0;         // how many of opscope's own functions are running: what they call is hidden
-  bool busy = false;           // inside one of our own calls into Python: not to be recorded
+  uint64_t epoch = 0;         // of the frame table, for `codes` and `functions`
+  uint64_t installation = 0;  // of the hooks that last reported something here
+  uint64_t hidden = 0;  // the key of opscope's outermost function that is running: hidden with all in it
+  PyObject* put_off = nullptr;  // an exception for the program that came while we were busy; owned
+  bool busy = false;            // inside one of our own calls into Python: not to be recorded
   std::array<Code, 1024> codes;
   std::array<CFunction, 512> functions;
 
  private:
   static PythonThreadCache* make();
   static inline thread_local PythonThreadCache* this_cache_ = nullptr;
+  static inline thread_local bool torn_down_ = false;
   friend struct PythonThreadCacheOwner;
 };
 
 // The row, or special id, of this code in the frame table.
 uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code);
+// The key of the outermost of opscope's own functions from `frame` outwards, within the program if that
+// runs in one of them; 0: there is none. One that opened a window still calls others before it returns.
+uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame);
 
 }  // namespace opscope

@@ -1,5 +1,7 @@
 """What modules and optimizers hold: parameters, gradients and state, by name and address."""
 
+import signal
+
 import pytest
 import torch
 
@@ -35,6 +37,52 @@ def test_more_parameters_than_fit_in_one_block_of_the_arena():
 
 
 LEVELS = pytest.mark.parametrize("level", ["with_stack", "with_modules"])
+
+
+class Interrupting(torch.nn.Parameter):
+    """A time limit runs out while it is read."""
+
+    @property
+    def is_leaf(self):
+        """As far as anybody is told."""
+        while self.pending:
+            signal.raise_signal(self.pending.pop())
+        return True
+
+
+@LEVELS
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, RuntimeError])
+def test_a_handler_s_error_while_parameters_are_read_is_the_program_s(level, error):
+    def interrupt(number, frame):
+        raise error
+
+    class Limited(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = Interrupting(torch.zeros(3))
+            self.weight.pending = [signal.SIGUSR1]
+
+        def forward(self):
+            return sum(number for number in range(9))
+
+    limited, seen = Limited(), []
+    previous = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with opscope.profile(**{level: True}) as prof:
+            try:
+                limited()
+            except error as raised:
+                seen.append(raised)
+            limited()
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+
+    assert [type(raised) for raised in seen] == [error]
+    trace = prof.trace
+    names = [trace.names[name] for name in trace.table("parameters")["name"]]
+    assert names == ["weight"], "read once, by the call after"
+
+
 PARAMETER, GRADIENT, STATE = range(3)
 OPTIMIZERS = {
     "SGD": lambda groups: torch.optim.SGD(groups, lr=0.1),

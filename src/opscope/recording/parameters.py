@@ -1,7 +1,7 @@
 """Reading the tensors a module or optimizer holds, when the recorder first meets it.
 
 Called by the native core once per instance, from inside the program's own call: nothing here may
-raise, keep a reference, or run an operator.
+keep a reference, run an operator, or raise anything but what interrupts the program.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from opscope.recording.interruptions import raised_by_handler
 from opscope.recording.torch_codes import device_type_code, dtype_code, layout_code
 
 
@@ -37,14 +38,27 @@ _NO_VERSION = (1 << 64) - 1
 
 
 def read_parameters(owner: Any) -> list[Row]:
-    """The parameters of ``owner`` with their gradients and, for an optimizer, its state."""
+    """The parameters of ``owner`` with their gradients and, for an optimizer, its state.
+
+    What raises has none; what interrupted the program meanwhile is raised.
+    """
+    try:
+        return list(_rows_of(owner))
+    except RecursionError:
+        raise  # no room for this now: the core asks again
+    except Exception as error:
+        if raised_by_handler(error):
+            raise
+        return []
+
+
+def _rows_of(owner: Any) -> Iterator[Row]:
     import torch
 
     if isinstance(owner, torch.nn.Module):
-        return list(_module_rows(owner))
-    if isinstance(owner, torch.optim.Optimizer):
-        return list(_optimizer_rows(owner))
-    return []
+        yield from _module_rows(owner)
+    elif isinstance(owner, torch.optim.Optimizer):
+        yield from _optimizer_rows(owner)
 
 
 def _module_rows(module: Any) -> Iterator[Row]:
@@ -77,7 +91,11 @@ def _rows(name: str, role: int, number: int, tensor: Any) -> Iterator[Row]:
     try:
         with torch._C.DisableTorchFunctionSubclass():
             yield Row(name, role, number, *_describe(tensor))
-    except (RuntimeError, NotImplementedError, TypeError):
+    except RecursionError:
+        raise
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        if raised_by_handler(error):
+            raise
         return  # a tensor without storage or with symbolic sizes: nothing to point at
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import functools
+import gc
 import inspect
 import sys
 import threading
@@ -200,6 +201,40 @@ def test_a_c_function_has_one_name_however_many_objects_threads_and_windows():
         for root in window.read():
             names |= {call.name for call in root.find_all() if "clear of list" in call.name}
     assert len(names) == 1
+
+
+def test_methods_of_classes_that_come_and_go_are_named_after_their_own():
+    def work(number):
+        kind = type(f"Kind{number:03}", (list,), {})
+        kind().append(1)
+
+    window = PythonWindow()
+    for number in range(20):
+        work(number)
+        gc.collect()
+    window.close()
+    names = [call.name for root in window.read() for call in root.find_all()]
+    kinds = [name.split()[4] for name in names if "method append of Kind" in name]
+    assert kinds == [f"Kind{number:03}" for number in range(20)]
+
+
+def test_two_functions_in_a_line_and_a_tracer_that_knew_one():
+    """They share a name, but not their instructions."""
+    source = "first, second = lambda f: f(), lambda f: (f(), f(), [f() for _ in 'ab'], f())[1]\n"
+    namespace = {}
+    exec(compile(source, "/program/lambdas.py", "exec"), namespace)
+
+    def outer():
+        namespace["first"](leaf)
+        namespace["second"](leaf)
+
+    previous = sys.gettrace()
+    sys.settrace(lambda *_: lambda *_: None)
+    try:
+        outer()
+    finally:
+        sys.settrace(previous)
+    assert {found.line for found in record(outer).find("leaf")} <= {1, -1}
 
 
 def test_opscope_s_own_functions_are_left_out_with_what_they_call():
