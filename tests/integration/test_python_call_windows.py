@@ -163,6 +163,19 @@ def test_calls_that_go_to_another_tool_are_counted_as_lost():
     assert window.trace.ledger["threads"] == lost
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="tools share from Python 3.12 on")
+def test_calls_that_went_to_a_tool_that_has_left_are_counted_as_lost():
+    window = recording()
+    start(window)
+    sys.setprofile(lambda frame, event, argument: None)
+    sys.setprofile(None)
+    work()
+    stop(window)
+
+    lost = {"dropped: Python calls go to another tool": 1}
+    assert window.trace.ledger["threads"] == lost
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="tools have ids from Python 3.12 on")
 @pytest.mark.parametrize("taken", [(0, 1, 2, 5), (3, 4)], ids=["named tools", "spare tools"])
 def test_other_tools_keep_their_ids_and_we_find_one(taken):

@@ -202,6 +202,7 @@ class _Window:
                 "try again."
             ) from error
         self.is_open = True
+        self._hears_calls = options.stack
         self.occupied_threads = _native.statistics()["occupied_threads"] if options.stack else 0
         self._process = os.getpid()
         self._has_gpu = options.gpu
@@ -218,6 +219,9 @@ class _Window:
         if not self.is_open:
             return
         self.is_open = False
+        if self._hears_calls:  # a tool that came meanwhile may have left again
+            unheard = _native.statistics()["occupied_threads"]
+            self.occupied_threads = max(self.occupied_threads, unheard)
         _native.close_window(self.id)
         if self.timing is not None:
             self.timing.end()
