@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
+
+try:
+    importlib.import_module("opscope._native")
+except ImportError as error:
+    from opscope.errors import MissingDependencyError as _MissingDependencyError
+
+    raise _MissingDependencyError(
+        f"opscope's compiled part cannot be loaded ({error}). It is made when opscope is "
+        "installed, for one version of Python, and cannot be inside a zip file: install opscope "
+        "with the pip of this Python."
+    ) from error
 
 from opscope.activities import supported_activities
 from opscope.analysis.findings.find import find_findings as _find_findings

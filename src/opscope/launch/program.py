@@ -57,7 +57,15 @@ def check(program: Program) -> None:
 
     Raises:
         ProgramNotFoundError: the script is not there, or the module's top-level package is not.
+        UsageError: there is no current folder to run it in.
     """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError(
+            f"The current folder cannot be used ({error.strerror}), so nothing was run. It may "
+            "have been deleted: change to one that exists."
+        ) from error
     if program.is_module:
         if not _package_exists(program.target.partition(".")[0]):
             raise _module_not_found(program.target)

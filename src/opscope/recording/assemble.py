@@ -186,7 +186,7 @@ def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, A
         "options": asdict(options),
         "process_id": os.getpid(),
         "host_name": socket.gethostname(),
-        "program": sys.argv[0] if sys.argv else "",
+        "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
         **({"fault": decoded["fault"]} if decoded["fault"] else {}),

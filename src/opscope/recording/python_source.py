@@ -58,6 +58,14 @@ def path_prefixes() -> list[str]:
     torch = sys.modules.get("torch")
     if torch is not None and torch.__file__ is not None:
         folders.append(str(Path(torch.__file__).parent.parent))
-    return [
-        folder + os.sep for folder in sorted({os.path.abspath(f) for f in folders}, reverse=True)
-    ]
+    absolute = {_absolute(folder) for folder in folders}
+    return [folder + os.sep for folder in sorted(filter(None, absolute), reverse=True)]
+
+
+def _absolute(folder: Any) -> str | None:
+    """As a path from the root; None for what Python itself passes over when it imports."""
+    try:
+        path = os.path.abspath(folder)
+    except (TypeError, ValueError, OSError):  # no path at all, or the current folder is gone
+        return None
+    return path if isinstance(path, str) else None

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,8 @@ _RANK_FOLDER = re.compile(r"rank=(\d{1,9})$")
 
 
 def opscope_version() -> str:
-    """The installed version; "unknown" when opscope runs without being installed."""
-    try:
-        return metadata.version("opscope")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+    """The version of the opscope that runs, whatever the program has made of ``sys.path``."""
+    return str(vars(sys.modules["opscope"]).get("__version__", "unknown"))
 
 
 def _now() -> str:

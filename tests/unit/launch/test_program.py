@@ -7,6 +7,9 @@ import zipfile
 
 import pytest
 
+from opscope.errors import UsageError
+from opscope.launch.program import Program, check
+
 # Describes everything a program can see of how it was started.
 LOOK = """
 import json, sys
@@ -203,6 +206,14 @@ def test_what_cannot_be_found_is_said_in_one_paragraph(folder, command, said):
     assert done.stderr.startswith("not found: ")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_nothing_runs_where_there_is_no_current_folder(folder, monkeypatch):
+    (folder / "gone").mkdir()
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    with pytest.raises(UsageError, match=r"current folder cannot be used .* change to one"):
+        check(Program(str(folder / "look.py")))
 
 
 def test_a_package_whose_own_import_fails_is_the_programs_error(folder):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 
 import duckdb
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import opscope
 from opscope.errors import TraceFormatError, UsageError
 from opscope.trace import store
 from opscope.trace.load import load
+from opscope.trace.manifest import read_manifest
 from opscope.trace.names import Names
 from opscope.trace.schema import SCHEMA_VERSION, TABLES
 from opscope.trace.store import ranks, save
@@ -327,3 +330,9 @@ def test_columns_from_later_versions_are_ignored_and_missing_ones_filled(saved, 
     assert again.ledger.pop("newer opscope") == {"left out: column events.new_in_the_future": 1.0}
     for name in set(TABLES) - {"ledger"}:
         assert_same_table(again.table(name), small.table(name))
+
+
+def test_the_writer_is_known_whatever_the_program_made_of_its_path(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [b"no text", None])
+    folder = save(build_trace([]), tmp_path / "t")
+    assert read_manifest(folder).opscope_version == opscope.__version__

@@ -1,0 +1,23 @@
+"""A copy of the Python files alone says what is missing."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import opscope
+
+
+def test_without_its_compiled_part_it_says_what_to_do(tmp_path):
+    package = Path(opscope.__file__).parent
+    with zipfile.ZipFile(tmp_path / "opscope.zip", "w") as archive:
+        for file in package.rglob("*.py"):
+            archive.write(file, file.relative_to(package.parent))
+    program = f"import sys; sys.path[:0] = [{str(tmp_path / 'opscope.zip')!r}]; import opscope"
+    # Without site-packages, where an installation with the compiled part would be found.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, timeout=60
+    )
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("opscope.errors.MissingDependencyError: opscope's compiled part")
+    assert said.endswith("install opscope with the pip of this Python.")
