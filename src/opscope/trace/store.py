@@ -29,6 +29,7 @@ from opscope.trace.manifest import (
 )
 from opscope.trace.names import Names
 from opscope.trace.read_parquet import read_parquet
+from opscope.trace.replacing import read_unreplaced, replace_folder
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -60,7 +61,8 @@ def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) ->
         with ThreadPool(max_workers=4) as pool:
             sizes = pool.map(lambda name: _write_table(trace, name, unfinished), [*tables, "names"])
             Manifest(dict(sizes), own_rank).write(unfinished)
-        _replace(final, unfinished)
+        with _hidden_folder(final) as old:
+            replace_folder(final, unfinished, old)
         for other, stale in rank_folders(folder).items():
             if world_size is not None and other >= world_size:
                 shutil.rmtree(stale, ignore_errors=True)
@@ -132,13 +134,6 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _replace(final: Path, unfinished: Path) -> None:
-    with _hidden_folder(final) as old:
-        if final.exists():
-            final.rename(old / final.name)
-        unfinished.rename(final)
-
-
 def _write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, int]]:
     data = to_arrow(trace, name, text=False)
     file = folder / f"{name}.parquet"
@@ -153,7 +148,10 @@ def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
         TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
         UsageError: there are several ranks and ``rank`` does not say which.
     """
-    folder = _choose_rank(Path(path), rank)
+    return read_unreplaced(_load_rank, lambda: _choose_rank(Path(path), rank))
+
+
+def _load_rank(folder: Path) -> Trace:
     manifest = read_manifest(folder)
     tables, notes = _read_tables(folder, manifest)
     names = _names(_read_table(folder, "names", manifest), folder)

@@ -1,0 +1,93 @@
+"""A folder that is replaced while others read and write it: the old one or the new one, whole.
+
+Whoever replaces it exchanges the two folders in one step, so that there always is one. Whoever
+reads it looks afterwards whether it is still the same folder, and reads again if not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from opscope.errors import TraceFormatError
+
+_Read = TypeVar("_Read")
+_MOST_ATTEMPTS = 100
+_AT_CURRENT_FOLDER = -100
+_EXCHANGE = 2
+
+
+def replace_folder(final: Path, new: Path, old: Path) -> None:
+    """Have ``new`` stand at ``final``; what stood there is at ``new`` or inside ``old`` afterwards.
+
+    Args:
+        final: where others look for it.
+        new: a folder beside it, with all that it is to hold.
+        old: an empty folder, for file systems that cannot exchange two.
+
+    Raises:
+        OSError: it cannot be put there.
+    """
+    for attempt in range(_MOST_ATTEMPTS):
+        if _exchange(new, final):
+            return
+        try:
+            new.rename(final)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+        with suppress(FileNotFoundError):  # another process was quicker
+            final.rename(old / str(attempt))
+    raise OSError(errno.EBUSY, "other processes replace it all the time", str(final))
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Whether the two have changed places: both must exist, and the system must be able to."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:
+        return False
+    paths = os.fsencode(one), os.fsencode(other)
+    here = _AT_CURRENT_FOLDER
+    return bool(rename(here, paths[0], here, paths[1], _EXCHANGE) == 0)
+
+
+def read_unreplaced(read: Callable[[Path], _Read], find: Callable[[], Path]) -> _Read:
+    """Return ``read(folder)`` of one and the same folder, whatever others do meanwhile.
+
+    Args:
+        read: reads all of it.
+        find: says where it is; asked anew for each attempt.
+
+    Raises:
+        TraceFormatError: as ``read`` does, or the folder never was the same for long enough.
+    """
+    for _ in range(_MOST_ATTEMPTS):
+        folder = find()
+        before = _identity(folder)
+        try:
+            found = read(folder)
+        except TraceFormatError:
+            if _identity(folder) == before:
+                raise
+        else:
+            if _identity(folder) == before:
+                return found
+    raise TraceFormatError(
+        f"{folder} is being replaced again and again while it is read. Read it when the program "
+        "that writes it has ended, or have that write to another folder."
+    )
+
+
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    # Numbers of folders are used again, but not within a tick of the clock.
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
