@@ -14,14 +14,12 @@ import hashlib
 import json
 import os
 import platform
-import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,12 +29,14 @@ from opscope import _native
 from opscope.errors import BridgeError
 from opscope.notice import notice
 from opscope.process_lock import process_lock
+from opscope.recording.bridge_compiler import FLAGS, compile_bridge, find_compiler
+from opscope.trace.replacing import replace_folder
 
 LOCK_TIMEOUT_S = 120.0
 """How long a process waits for another one that is building."""
 
-# NDEBUG as in every torch release: torch's inline classes have other members without it.
-_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden")
+_UNFINISHED = "build-"
+_NOBODY_COMPILES_FOR_S = 3600.0
 _load_lock = process_lock()
 _loaded: str | None = None
 
@@ -66,8 +66,8 @@ def status() -> BridgeStatus:
         path = _library_path()
         version = str(_torch().__version__)
     except BridgeError:
-        return BridgeStatus(None, _compiler(), None, False, False)
-    return BridgeStatus(version, _compiler(), path, _is_valid(path), _loaded is not None)
+        return BridgeStatus(None, find_compiler(), None, False, False)
+    return BridgeStatus(version, find_compiler(), path, _is_valid(path), _loaded is not None)
 
 
 def build(force: bool = False) -> Path:
@@ -157,7 +157,7 @@ def _fingerprint() -> dict[str, str]:
         "cxx11_abi": str(int(torch.compiled_with_cxx11_abi())),
         "python": platform.python_version(),
         "platform": f"{sys.platform}-{platform.machine()}",
-        "flags": " ".join(_FLAGS),
+        "flags": " ".join(FLAGS),
         "source": source.hexdigest(),
     }
 
@@ -184,15 +184,6 @@ def _stamp(library: Path) -> dict[str, str]:
     return {**_fingerprint(), "library": hashlib.sha256(library.read_bytes()).hexdigest()}
 
 
-def _compiler() -> str | None:
-    chosen = shlex.split(os.environ.get("CXX", ""))
-    for candidate in (*chosen[:1], "g++", "c++", "clang++"):
-        found = shutil.which(candidate)
-        if found:
-            return found
-    return None
-
-
 @contextmanager
 def _build_lock(target: Path) -> Iterator[None]:
     try:
@@ -217,82 +208,42 @@ def _build_lock(target: Path) -> Iterator[None]:
 
 
 def _compile(path: Path) -> None:
-    compiler = _compiler()
-    if compiler is None:
-        raise BridgeError(
-            "opscope compiles a small bridge to torch at first use, and found no C++ compiler. "
-            "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or "
-            "set CXX to one, or run `opscope build` where there is one and ship the cache folder. "
-            "Looking at traces that were recorded elsewhere needs none."
-        )
+    """Compile to ``path``; under its lock, so that nobody else does."""
     version = _torch().__version__
     notice(f"compiling the bridge to torch {version} (once)...")
+    cache = path.parent.parent
     try:
-        _compile_into(path, compiler)
+        _remove_left_behind(cache)
+        with _new_folder(cache) as new, _new_folder(cache) as old:
+            library = new / path.name
+            compile_bridge(_torch(), _source_folder(), library)
+            (new / "stamp.json").write_text(json.dumps(_stamp(library)))
+            replace_folder(path.parent, new, old)  # others may be loading the one that was there
     except OSError as error:
-        raise _unwritable(path.parent.parent, error) from error
+        raise _unwritable(cache, error) from error
 
 
-def _compile_into(path: Path, compiler: str) -> None:
-    work = Path(tempfile.mkdtemp(prefix="build-", dir=path.parent.parent))
+@contextmanager
+def _new_folder(cache: Path) -> Iterator[Path]:
+    """Gone afterwards, unless it was renamed."""
+    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=cache))
     try:
-        work.chmod(0o755)  # a cache filled by one user (root, in a container) serves others
-        library = work / path.name
-        command = _command(compiler, library)
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BridgeError(_compile_failure(command, done.stderr))
-        (work / "stamp.json").write_text(json.dumps(_stamp(library)))
-        shutil.rmtree(path.parent, ignore_errors=True)
-        os.replace(work, path.parent)
+        folder.chmod(0o755)  # a cache filled by one user (root, in a container) serves others
+        yield folder
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_behind(cache: Path) -> None:
+    """Remove what processes that were killed while they compiled could not."""
+    for folder in cache.glob(f"{_UNFINISHED}*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _NOBODY_COMPILES_FOR_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _unwritable(folder: Path, error: OSError) -> BridgeError:
     return BridgeError(
         f"The folder for compiled bridges, {folder}, cannot be written ({error}). Set "
         "OPSCOPE_CACHE to a folder that can."
-    )
-
-
-def _command(compiler: str, library: Path) -> list[str]:
-    torch = _torch()
-    root = Path(torch.__file__).parent
-    source = _source_folder()
-    chosen = shlex.split(os.environ.get("CXX", ""))
-    return [
-        compiler,
-        *(chosen[1:] if chosen and shutil.which(chosen[0]) == compiler else ()),
-        *_FLAGS,
-        *_speed_flags(compiler),
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f'-DOPSCOPE_TORCH_VERSION="{torch.__version__}"',
-        f"-I{source}",
-        f"-I{root / 'include'}",
-        str(source / "torch_bridge.cpp"),
-        "-o",
-        str(library),
-        # Named as needed because torch loads its libraries privately (RTLD_LOCAL).
-        f"-L{root / 'lib'}",
-        "-Wl,--no-as-needed",
-        "-ltorch_cpu",
-        "-lc10",
-    ]
-
-
-def _speed_flags(compiler: str) -> tuple[str, ...]:
-    """What makes the bridge a little faster, where the compiler is known to have it."""
-    if Path(compiler).name == "g++" and (sys.platform, platform.machine()) == ("linux", "x86_64"):
-        return ("-mtls-dialect=gnu2",)  # thread-local variables are found without a call
-    return ()
-
-
-def _compile_failure(command: list[str], stderr: str) -> str:
-    errors = [line for line in stderr.splitlines() if "error" in line] or stderr.splitlines()
-    shown = "\n  ".join(errors[:5])
-    return (
-        f"The bridge to torch {_torch().__version__} did not compile. Run this command to see "
-        f"everything: {' '.join(command)}\n  {shown}\nA compiler with C++20 (g++ 10, clang 12 or "
-        "newer) is needed; set CXX to choose one."
     )

@@ -3,9 +3,11 @@
 import fcntl
 import os
 import shutil
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -162,6 +164,93 @@ def test_a_lock_somebody_holds_for_too_long(workshop, monkeypatch):
         with pytest.raises(BridgeError, match=r"\.lock for 0 s.*delete that file"):
             bridge.build()
     assert bridge._is_valid(bridge.build())
+
+
+def test_one_of_eight_that_ask_at_once_is_killed_while_it_compiles(workshop):
+    first = workshop.cache.parent / "first"
+    workshop.write_compiler(
+        f'mkdir "{first}" 2>/dev/null && kill -9 $PPID; cp "{workshop.finished}" "$out"'
+    )
+    bridge.status()  # everything slow and shared is done before
+    children = []
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = 0 if bridge._is_valid(bridge.build()) else 2
+            finally:
+                os._exit(status)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert sorted(codes) == [-signal.SIGKILL] + [0] * 7
+    assert len(workshop.calls) == 2
+    for name in workshop.leftovers:
+        os.utime(workshop.cache / name, (0, 0))  # long ago
+    bridge.build(force=True)
+    assert workshop.leftovers == []
+
+
+def test_what_others_compile_now_is_left_alone(workshop):
+    (workshop.cache / "build-of-another").mkdir(parents=True)
+    bridge.build()
+    assert workshop.leftovers == ["build-of-another"]
+
+
+def test_a_bridge_that_is_in_use_is_replaced_without_a_gap(workshop):
+    path = bridge.build()
+    with open(path, "rb") as loaded:
+        workshop.write_compiler(f'test -f "{path}" || exit 1; cp "{workshop.finished}" "$out"')
+        bridge.build(force=True)
+        assert loaded.read() == path.read_bytes()
+    assert workshop.leftovers == []
+
+
+@pytest.mark.parametrize(
+    ("last_command", "said"),
+    [
+        ("exit 0", r"said nothing\.\n.*C\+\+20"),
+        ("printf '\\377 error' >&2; exit 1", "\ufffd error"),
+        ("kill -9 $$", r"Signal 9 ended the compiler.*more of it\.$"),
+    ],
+)
+def test_a_compiler_that_makes_nothing(workshop, last_command, said):
+    workshop.write_compiler(last_command)
+    with pytest.raises(BridgeError, match=f"(?s)did not compile.*{said}"):
+        bridge.build()
+    assert workshop.leftovers == []
+
+
+def test_a_compiler_that_is_no_program(workshop):
+    workshop.compiler.write_text("not a program")
+    with pytest.raises(BridgeError, match=r"compiler .* cannot be run .* Set CXX"):
+        bridge.build()
+    assert workshop.leftovers == []
+
+
+@pytest.mark.parametrize("full", ["cache", "temporary folder"])
+def test_a_disk_that_fills_while_it_compiles(workshop, monkeypatch, tmp_path, full):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    place = workshop.cache if full == "cache" else tmp_path / "temporary"
+
+    def disk_usage(path):
+        is_full = place == Path(path) or place in Path(path).parents
+        return SimpleNamespace(free=4096 if is_full else 1 << 40)
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    workshop.write_compiler('echo "ld: final link failed: No space left on device" >&2; exit 1')
+    with pytest.raises(BridgeError, match=r"(?s)No space left.*The disk of .* is full.*TMPDIR"):
+        bridge.build()
+    assert workshop.leftovers == []
+
+
+def test_a_compilers_name_that_no_shell_would_take(workshop, monkeypatch, tmp_path):
+    odd = tmp_path / 'a compiler"'
+    workshop.compiler.rename(odd)
+    monkeypatch.setenv("CXX", str(odd))
+    assert bridge._is_valid(bridge.build())
+    assert len(workshop.calls) == 1
 
 
 def test_options_in_the_compilers_name_are_passed_on(workshop, monkeypatch):

@@ -1,0 +1,130 @@
+"""Compiling the bridge: the compiler, what it is told, and what is said when it does not work."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from opscope.errors import BridgeError
+
+# NDEBUG as in every torch release: torch's inline classes have other members without it.
+FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden")
+_NEEDED_BYTES = 1 << 20
+"""A bridge and what the linker writes meanwhile are smaller."""
+
+
+def find_compiler() -> str | None:
+    """The C++ compiler that ``CXX`` names, else one that is usual; None without any."""
+    for candidate in (*_chosen()[:1], "g++", "c++", "clang++"):
+        found = shutil.which(candidate)
+        if found:
+            return found
+    return None
+
+
+def _chosen() -> list[str]:
+    """``CXX``, which may be followed by options."""
+    chosen = os.environ.get("CXX", "")
+    try:
+        return shlex.split(chosen)
+    except ValueError:  # an odd name, then, and no options
+        return [chosen]
+
+
+def compile_bridge(torch: Any, source: Path, library: Path) -> None:
+    """Compile the bridge in ``source`` to ``library``, for this torch.
+
+    Raises:
+        BridgeError: there is no compiler, or it did not make a library.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise BridgeError(
+            "opscope compiles a small bridge to torch at first use, and found no C++ compiler. "
+            "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++), or "
+            "set CXX to one, or run `opscope build` where there is one and ship the cache folder. "
+            "Looking at traces that were recorded elsewhere needs none."
+        )
+    command = _command(compiler, torch, source, library)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise BridgeError(
+            f"The compiler {compiler} cannot be run ({error.strerror or error}). Set CXX to one "
+            "that can."
+        ) from error
+    if done.returncode != 0 or not library.exists():
+        raise BridgeError(
+            f"The bridge to torch {torch.__version__} did not compile. Run this command to see "
+            f"everything: {_to_type(command, library)}\n  {_what_was_said(done.stderr)}\n"
+            f"{_advice(done.returncode, library.parent)}"
+        )
+
+
+def _to_type(command: list[str], library: Path) -> str:
+    """For a shell, and into the current folder: the one of ``library`` is gone by then."""
+    return shlex.join(library.name if part == str(library) else part for part in command)
+
+
+def _command(compiler: str, torch: Any, source: Path, library: Path) -> list[str]:
+    root = Path(torch.__file__).parent
+    chosen = _chosen()
+    return [
+        compiler,
+        *(chosen[1:] if chosen and shutil.which(chosen[0]) == compiler else ()),
+        *FLAGS,
+        *_speed_flags(compiler),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        f'-DOPSCOPE_TORCH_VERSION="{torch.__version__}"',
+        f"-I{source}",
+        f"-I{root / 'include'}",
+        str(source / "torch_bridge.cpp"),
+        "-o",
+        str(library),
+        # Named as needed because torch loads its libraries privately (RTLD_LOCAL).
+        f"-L{root / 'lib'}",
+        "-Wl,--no-as-needed",
+        "-ltorch_cpu",
+        "-lc10",
+    ]
+
+
+def _speed_flags(compiler: str) -> tuple[str, ...]:
+    """What makes the bridge a little faster, where the compiler is known to have it."""
+    if Path(compiler).name == "g++" and (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        return ("-mtls-dialect=gnu2",)  # thread-local variables are found without a call
+    return ()
+
+
+def _what_was_said(stderr: str) -> str:
+    lines = stderr.splitlines()
+    errors = [line for line in lines if "error" in line or "No space left" in line]
+    return "\n  ".join((errors or lines)[:5]) or "The compiler said nothing."
+
+
+def _advice(returncode: int, folder: Path) -> str:
+    """What most likely helps against a compiler that made no library."""
+    for place in (folder, _temporary_folder()):
+        if shutil.disk_usage(place).free < _NEEDED_BYTES:
+            return (
+                f"The disk of {place} is full. Make room there, or set OPSCOPE_CACHE (for what is "
+                "compiled) and TMPDIR (for what the compiler writes meanwhile) to other folders."
+            )
+    if returncode < 0:
+        return (
+            f"Signal {-returncode} ended the compiler. The system sends 9 when memory runs out: "
+            "try again with more of it."
+        )
+    return "A compiler with C++20 (g++ 10, clang 12 or newer) is needed; set CXX to choose one."
+
+
+def _temporary_folder() -> str:
+    """Where compilers put what they need for a moment."""
+    chosen = os.environ.get("TMPDIR", "")
+    return chosen if os.path.isdir(chosen) else "/tmp"
