@@ -19,6 +19,8 @@ ACTS: dict[str, tuple[int, Act]] = {}
 LEFT_OUT = {
     "early failing modules": "modules that are called with bad arguments while stacks are recorded",
     "memory of threads": "how much memory threads must show that did not start the recording",
+    "running calls": "that calls are nested while stacks are recorded",
+    "raw threads": "that Python calls are recorded of threads begun without the threading module",
     "forks": "forked processes",
     "interrupted starts": "windows that are started and stopped while signals raise",
     "traces in handlers": "signal handlers that look at traces",

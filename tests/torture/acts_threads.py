@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import _thread
+import ctypes
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import torch
 
 from torture.acts import Player, act
-from torture.program import MOST_ACTORS
+from torture.program import MOST_ACTORS, Program
 
 
 @act(2)
@@ -24,29 +27,37 @@ def start_a_thread(player: Player) -> None:
 
 @act(2)
 def start_brief_threads(player: Player) -> None:
-    """Threads that run one operator, or none; some that the threading module knows nothing of."""
+    """Threads that do one thing; some that the threading module, or Python, knows nothing of."""
     program = player.program
-    primitive = player.random.choice(player.primitives)
-    ended = threading.Semaphore(0)
-
-    def body() -> None:
-        program.run_primitive(primitive)
-
     for _ in range(player.random.randrange(1, 4)):
-        if player.random.random() < 0.5:
-            program.start_thread(body)
-            continue
-        actor = program.history.new_actor()
+        primitive = player.random.choice(player.primitives)
+        start = player.random.choice((Program.start_thread, start_raw_thread, start_c_thread))
+        start(program, partial(program.run_primitive, primitive))
 
-        def run(actor=actor) -> None:
-            program.as_actor(actor, body)
-            ended.release()
 
-        _thread.start_new_thread(run, ())
-        if not player.actor.depth:
-            ended.acquire()
-        else:
-            program.waits.append(ended)
+def start_raw_thread(program: Program, body: Callable[[], None]) -> None:
+    """Without the threading module."""
+    actor, ended = program.history.new_actor(raw=True), threading.Semaphore(0)
+
+    def run() -> None:
+        program.as_actor(actor, body)
+        ended.release()
+
+    program.waits.append(ended.acquire)
+    _thread.start_new_thread(run, ())
+
+
+_LIBC = ctypes.CDLL(None)
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+def start_c_thread(program: Program, body: Callable[[], None]) -> None:
+    """By the C library: Python meets the thread when it first calls back."""
+    actor, handle = program.history.new_actor(raw=True), ctypes.c_ulong()
+    entry = _ENTRY(lambda _: program.as_actor(actor, body))
+    assert _LIBC.pthread_create(ctypes.byref(handle), None, entry, None) == 0
+    # The callback lives for as long as somebody may wait for the thread.
+    program.waits.append(lambda entry=entry: _LIBC.pthread_join(handle, None))
 
 
 @act(1)

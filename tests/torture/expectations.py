@@ -60,14 +60,20 @@ def expected(window: Window, history: History, without: frozenset[str]) -> Bound
             for deed in actor.deeds:
                 _add(bounds, ELSEWHERE, window, deed, frozenset())
         elif is_covered(window, actor):
-            unsure = "memory of threads" in without and actor is not window.actor
+            unsure = unsure_of(window, actor, without)
             for deed in actor.deeds:
-                _add(bounds, actor.native_id, window, deed, _LATE if unsure else frozenset())
+                _add(bounds, actor.native_id, window, deed, unsure)
     return bounds
 
 
-_LATE = frozenset(("allocation", "free", "fast"))
-"""What torch tells a recording only of threads that it has met."""
+def unsure_of(window: Window, actor: Actor, without: frozenset[str]) -> frozenset[str]:
+    """Categories, and ends of names, that need not be there for as long as they are left out."""
+    unsure: set[str] = set()
+    if "memory of threads" in without and actor is not window.actor:
+        unsure |= {"allocation", "free", "fast"}
+    if "raw threads" in without and actor.raw:
+        unsure |= {"python", "c", "optimizer", "module"}
+    return frozenset(unsure)
 
 
 def is_covered(window: Window, actor: Actor) -> bool:
@@ -91,11 +97,13 @@ def _add(
         return
     bounds.may[thread].update(deed.effects)
     bounds.may[thread].update(deed.calls)
-    if is_sure(deed, window):
+    others = {needed.actor for needed in deed.needs} - {deed.actor}
+    if is_sure(deed, window) and not (unsure and others):
         surely = {e: n for e, n in deed.effects.items() if not unsure & {e[0], str(e[1])[-4:]}}
         bounds.must[thread].update(surely)
     if deed.surely_running_in(window.number):
-        bounds.must[thread].update(deed.calls)
+        calls = {e: n for e, n in deed.calls.items() if e[0] not in unsure}
+        bounds.must[thread].update(calls)
 
 
 def found(trace: Any) -> dict[int, Counter[Effect]]:

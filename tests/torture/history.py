@@ -71,10 +71,13 @@ class Deed:
 
 
 class Actor:
-    """A thread, and what it did; only a ``counted`` one knows all of it."""
+    """A thread, and what it did; only a ``counted`` one knows all of it.
 
-    def __init__(self, number: int, counted: bool) -> None:
-        self.number, self.counted = number, counted
+    A ``raw`` one was begun without the threading module.
+    """
+
+    def __init__(self, number: int, counted: bool, raw: bool) -> None:
+        self.number, self.counted, self.raw = number, counted, raw
         self.native_id = 0
         self.deeds: list[Deed] = []
         self.depth = 0  # of deeds that passed the gate, see gate.py
@@ -96,9 +99,9 @@ class History:
         """The state of every window."""
         return bytes(self.states)
 
-    def new_actor(self, counted: bool = True) -> Actor:
+    def new_actor(self, *, counted: bool = True, raw: bool = False) -> Actor:
         """An actor for a thread that is about to begin."""
-        actor = Actor(next(self._actor_numbers), counted)
+        actor = Actor(next(self._actor_numbers), counted, raw)
         self.actors.append(actor)
         return actor
 

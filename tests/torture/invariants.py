@@ -9,13 +9,14 @@ import numpy as np
 from opscope.trace.schema import TABLES, AllocationAction, EventKind
 
 
-def check_invariants(trace: Any) -> None:
-    """Everything at once.
+def check_invariants(trace: Any, nesting: bool = True) -> None:
+    """Everything at once, ``nesting`` only if asked for.
 
     Raises:
         AssertionError: something does not hold.
     """
-    check_nesting(trace)
+    if nesting:
+        check_nesting(trace)
     check_references(trace)
     check_allocations(trace)
     check_ledger(trace)

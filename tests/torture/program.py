@@ -60,7 +60,7 @@ class Program:
         self.random = random.Random(settings.seed)
         self.history, self.gate, self.shared = History(), Gate(), Shared()
         self.threads: list[threading.Thread] = []
-        self.waits: list[threading.Semaphore] = []  # for threads that cannot be joined
+        self.waits: list[Callable[[], object]] = []  # for threads that no object stands for
 
     def begin(
         self,

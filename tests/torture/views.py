@@ -47,7 +47,8 @@ def _averaged(trace: Any) -> Any:
     events = trace.events
     counted = events["kind"] != EventKind.GC_PAUSE
     parent = events["parent"]
-    inside = np.flatnonzero(counted & (parent >= 0))
+    inside = counted & (parent >= 0) & ~events["is_async"]
+    inside = np.flatnonzero(inside & ~events["is_async"][parent])
     children = np.bincount(parent[inside], minlength=len(parent))
     around = parent[inside]
     repeated = (events["name"][inside] == events["name"][around]) & (children[around] == 1)

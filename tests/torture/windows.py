@@ -36,6 +36,7 @@ class Window:
         self.all_threads = options.get("all_threads", True)
         self.number = -1
         self.trace: Any = None
+        self.may_be_nothing = False  # whether it may never have opened
 
     def opening(self) -> None:
         """It is about to open."""
@@ -60,9 +61,13 @@ class Window:
             self.set(State.OVER)
 
     def look(self) -> Any:
-        """The trace; always the same."""
+        """The trace, always the same; None if an interruption let it have none."""
         if self.trace is None:
-            self.trace = self.profile.trace
+            try:
+                self.trace = self.profile.trace
+            except opscope.LifecycleError:
+                if not self.may_be_nothing:
+                    raise
         return self.trace
 
 

@@ -1,0 +1,122 @@
+"""Forked children that record themselves, and workers of data loaders."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+
+import torch
+
+import opscope
+from torture import expectations
+from torture.acts import Player, act
+from torture.invariants import check_invariants
+from torture.program import Program, Settings
+from torture.windows import OPTIONS, Window, choose_options
+
+LONGEST_S = 60
+
+
+@act(2)
+def fork(player: Player) -> None:
+    """A child that does things, records itself and compares; its parent waits for it."""
+    settings = player.program.settings
+    if "forks" in settings.without:
+        return
+    seed = player.random.randrange(1 << 30)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            said = _child(player, seed)
+            os.write(writing, said.encode()[-8000:])
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    ready, _, _ = select.select([reading], [], [], LONGEST_S)
+    if not ready:
+        os.kill(child, signal.SIGABRT)  # faulthandler says where it hangs
+    said = b""
+    while part := os.read(reading, 8192):
+        said += part
+    os.close(reading)
+    _, status = os.waitpid(child, 0)
+    assert ready, f"a forked child hung for {LONGEST_S} s; its threads are on standard error"
+    assert os.waitstatus_to_exitcode(status) == 0, f"a forked child ended with {status}"
+    assert not said, "in a forked child:\n" + said.decode(errors="replace")
+
+
+def _child(parent: Player, seed: int) -> str:
+    """What is wrong; nothing if all is well."""
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.enable(sys.stderr)
+        program = Program(Settings(seed, parent.program.settings.effects, parent.program.settings.without))
+        program.as_actor(program.history.new_actor(), lambda: _record_in_child(parent, program))
+        told = list(program.history.errors)
+        for window in program.history.windows:
+            check_invariants(window.look())
+            told += expectations.differences(window, program.history, program.settings.without)
+        return "\n".join(told)
+    except BaseException:
+        return traceback.format_exc()
+
+
+def _record_in_child(parent: Player, program: Program) -> None:
+    player = Player(program, str(program.settings.seed))
+    player.operate()
+    for window in list(parent.program.history.windows):  # the parent's, which are none of the child's
+        if player.random.random() < 0.5:
+            window.profile.stop()
+    for _ in range(2):
+        options = choose_options(player.random)
+        window = Window(program, opscope.profile(**options), options)
+        window.start()
+        for _ in range(player.random.randrange(6)):
+            player.operate()
+        if player.random.random() < 0.3:
+            program.start_thread(player.operate).join()
+        window.stop()
+    assert not gc.isenabled()
+
+
+class _Samples(torch.utils.data.Dataset):
+    """Whose workers record themselves, and give what they counted."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, number: int) -> int:
+        options = dict.fromkeys(OPTIONS[:4], number % 2 == 0)
+        with opscope.profile(**options) as prof:
+            torch.full((number + 1,), 1.0).neg()
+        trace = prof.trace
+        check_invariants(trace)
+        names = [trace.event_name(row) for row in range(len(trace.events))]
+        return names.count("aten::neg")
+
+
+@act(1)
+def load_data(player: Player) -> None:
+    """In a thread that is not counted: what the loader itself runs is not compared."""
+    program = player.program
+    if "forks" in program.settings.without or player.random.random() < 0.5:
+        return
+
+    def body() -> None:
+        loader = torch.utils.data.DataLoader(_Samples(), num_workers=2, timeout=LONGEST_S)
+        assert [int(batch) for batch in loader] == [1, 1, 1, 1]
+
+    actor = program.history.new_actor(counted=False)
+    thread = threading.Thread(target=program.as_actor, args=(actor, body))
+    thread.start()
+    thread.join()
