@@ -41,6 +41,7 @@ def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
         UsageError: the file cannot be written; what was there before is untouched.
     """
     name = os.fspath(path)
+    _check_name(name)
     views = (block if isinstance(block, bytes) else block.data for block in blocks)
     try:
         with _replacing(name) as file:
@@ -60,6 +61,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises:
         UsageError: it cannot; the message has the system's reason.
     """
+    _check_name(os.fspath(path))
     target = os.path.realpath(path)
     try:
         if os.path.exists(target) and not os.path.isfile(target):
@@ -72,6 +74,16 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             f"{os.fspath(path)} cannot be written: {error.strerror or error}. Choose a file in a "
             "folder that exists and that you may write to."
         ) from error
+
+
+def _check_name(name: str) -> None:
+    """No system takes a name with a NUL in it, or with half of a character."""
+    try:
+        if b"\0" not in os.fsencode(name):
+            return
+    except UnicodeEncodeError:
+        pass
+    raise UsageError(f"{name!r} is no name that a file can have. Choose another.")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
         InsufficientMemoryError: it does not fit in the memory there is.
         UsageError: the folder holds several ranks and ``rank`` does not say which.
     """
-    path = Path(path)
+    path = Path(os.fsdecode(path))
     with memory_for(f"reading {shown_path(path)}"):
         return _load(path, rank)
 

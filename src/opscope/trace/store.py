@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.progress import tell
 from opscope.thread_pool import ThreadPool
 from opscope.trace.encoding import writer_options
-from opscope.trace.input_file import open_plain
+from opscope.trace.input_file import open_plain, shown_path, status_of
 from opscope.trace.interop import table_from_arrow, to_arrow
 from opscope.trace.manifest import (
     MANIFEST,
@@ -91,13 +92,14 @@ def _refuse_foreign(folder: Path) -> None:
             f"save() writes a folder, and {folder.name} is the name of a file. Choose a name "
             "without a suffix, or use export_chrome_trace() for a Chrome JSON."
         )
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file, and a trace is a folder. Choose another path.")
     try:
-        entries = list(folder.iterdir()) if folder.is_dir() else []
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    ranks = set(rank_folders(folder).values())
+        there = status_of(folder)
+        if there is not None and not stat.S_ISDIR(there.st_mode):
+            raise UsageError(f"{folder} is a file, and a trace is a folder. Choose another path.")
+        entries = [] if there is None else list(folder.iterdir())
+        ranks = set(rank_folders(folder).values())
+    except (OSError, TraceFormatError) as error:
+        raise _unwritable(folder, error.__cause__ or error) from error
     for entry in entries:
         ours = entry in ranks and is_opscope_rank(entry)
         if not ours and not entry.name.startswith("."):
@@ -116,9 +118,10 @@ def _writing(folder: Path) -> Iterator[None]:
         raise _unwritable(folder, error) from error
 
 
-def _unwritable(folder: Path, error: OSError) -> UsageError:
+def _unwritable(folder: Path, error: BaseException) -> UsageError:
+    reason = getattr(error, "strerror", None) or str(error)
     return UsageError(
-        f"The trace cannot be written to {folder}: {error.strerror or error}. Choose a folder "
+        f"The trace cannot be written to {shown_path(folder)}: {reason}. Choose a folder "
         "you can write to with enough space; the recording is still in memory, so save it again."
     )
 
