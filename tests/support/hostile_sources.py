@@ -37,7 +37,9 @@ def write_sources(folder: Path, random: np.random.Generator, recorded: bool) -> 
     """Write ``folder/folder/*``, ``folder/chrome/*`` and ``folder/execution/*``."""
     for kind in ("folder", "chrome", "execution"):
         (folder / kind).mkdir(parents=True)
-    traces = {"built": _built(), "random": random_trace(int(random.integers(1 << 30)), 40)}
+    traces = {"built": built_trace()}
+    for rows in (3, 40, 60):
+        traces[f"random-{rows}"] = random_trace(int(random.integers(1 << 30)), rows)
     for name, trace in traces.items():
         _write(trace, name, folder)
     if recorded:
@@ -58,7 +60,7 @@ def _write(trace: Trace, name: str, folder: Path) -> None:
             continue  # nothing in it that such a file could show
 
 
-def _built() -> Trace:
+def built_trace() -> Trace:
     """A few of everything, devices too."""
     frame, caller = ("train.py", 3, "train"), ("main.py", 9, "<module>")
     spans = [

@@ -69,7 +69,9 @@ def _column(random: np.random.Generator, column: Column, rows: int, sizes: dict[
         return random.random(rows) < 0.5
     if dtype.kind == "f":
         return random.choice([0.0, -1.5, 1e18], rows)
-    return _integers(random, column, dtype, rows, 100 if column.name == "argument" else None)
+    cap = 100 if column.name == "argument" else None
+    cap = column.most_sum // (4 * max(rows, 1)) if column.most_sum else cap
+    return _integers(random, column, dtype, rows, cap)
 
 
 def _integers(
@@ -81,7 +83,7 @@ def _integers(
 ) -> Any:
     """Small numbers, and some of the least and most that the column can have."""
     info = np.iinfo(dtype)
-    least = info.min if column.least is None else max(column.least, info.min)
+    least = info.min if column.least is None else max(column.least, info.min, -(cap or info.max))
     most = cap or (info.max if column.most is None else min(column.most, info.max))
     small = random.integers(0, 100, rows).astype(dtype)
     extreme = random.choice(np.array([least, most, 0, 1], dtype=dtype), rows)

@@ -124,7 +124,7 @@ def _cells(top: TopOperators, row: dict[str, Any]) -> list[str]:
     for column in top.used:
         cells.append(_shown(row[column.key], column))
         if column.key == "cpu_self_ns":
-            cells.append(f"{row[column.key] / top.total_cpu_ns:.1%}")
+            cells.append(f"{row[column.key] / max(top.total_cpu_ns, 1):.1%}")
     return cells
 
 

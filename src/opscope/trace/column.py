@@ -8,11 +8,19 @@ from typing import Any
 TIME: dict[str, Any] = {"least": -(1 << 61) + 1, "most": (1 << 62) - 1, "essential": True}
 """Unix nanoseconds: until the year 2116, so that ends and differences stay within 64 bits."""
 
-DURATION: dict[str, Any] = {"least": 0, "most": (1 << 61) - 1, "essential": True}
+DURATION: dict[str, Any] = {
+    "least": 0,
+    "most": (1 << 61) - 1,
+    "most_sum": 1 << 62,
+    "essential": True,
+}
 """Nanoseconds that passed."""
 
 BYTES: dict[str, Any] = {"least": -(1 << 62), "most": 1 << 62}
-"""Sizes, also signed ones, and totals."""
+"""Numbers of bytes, also signed ones, and totals."""
+
+SIZE: dict[str, Any] = {**BYTES, "most_sum": 1 << 62, "essential": True}
+"""Sizes of blocks, negative where they go: views add them up."""
 
 SHAPE: dict[str, Any] = {"least": 0, "most_product": 1 << 62}
 """Sizes whose product is a number of elements."""
@@ -43,6 +51,7 @@ class Column:
         unknown: what a reader makes of other codes; None: it leaves the row out.
         least: the smallest value there is, also in a ragged column.
         most: the largest.
+        most_sum: the largest sum of all, whatever their signs.
         most_product: the largest product of a ragged column's row.
         as_long_as: the ragged column whose rows have as many values; or this one has none.
         essential: without this column a row says nothing, so a file that lacks it is damaged.
@@ -57,6 +66,7 @@ class Column:
     unknown: int | None = None
     least: int | None = None
     most: int | None = None
+    most_sum: int | None = None
     most_product: int | None = None
     as_long_as: str = ""
     essential: bool = False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from opscope.trace.column import (
-    BYTES,
     DURATION,
     EVENT,
     NAME,
     NO_EVENT,
+    SIZE,
     TIME,
     Column,
     TableSchema,
@@ -29,7 +29,7 @@ GPU = TableSchema(
         Column("stream", "int32", "device stream; -1 where it concerns none or all"),
         Column("correlation_id", "int64", "of the runtime call that launched it"),
         Column("launch", "int32", "event that launched it", **NO_EVENT),
-        Column("size_bytes", "int64", "copied or set", **BYTES),
+        Column("size_bytes", "int64", "copied or set", **SIZE),
         Column("grid", "list[int64]", "launch grid: x, y, z", least=0),
         Column("block", "list[int64]", "thread block: x, y, z", least=0),
         Column("registers_per_thread", "int32", "of a kernel"),
@@ -104,7 +104,7 @@ GPU_MEMORY = TableSchema(
         Column("device_index", "int8", "device"),
         Column("memory", "uint8", "CUpti_ActivityMemoryKind"),
         Column("address", "uint64", "of the block"),
-        Column("size_bytes", "int64", "negative for a release", **BYTES),
+        Column("size_bytes", "int64", "negative for a release", **SIZE),
         Column("correlation_id", "int64", "of the runtime call"),
         Column("is_pool", "bool", "of a memory pool as a whole"),
     ),

@@ -50,6 +50,7 @@ def read_parquet(file: BinaryIO, rows: int, source: str) -> pa.Table:
 
 
 def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 

@@ -20,6 +20,7 @@ from opscope.trace.column import (
     NO_EVENT,
     POSITION,
     SHAPE,
+    SIZE,
     TIME,
     Column,
     TableSchema,
@@ -224,7 +225,7 @@ ALLOCATIONS = TableSchema(
         Column("action", "uint8", "AllocationAction", codes=len(AllocationAction)),
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("address", "uint64", "of the block"),
-        Column("size_bytes", "int64", "negative for a free", **BYTES, essential=True),
+        Column("size_bytes", "int64", "negative for a free", **SIZE),
         Column("total_allocated_bytes", "int64", "in the device's allocator, afterwards", **BYTES),
         Column(
             "total_reserved_bytes",

@@ -17,8 +17,10 @@ from opscope.errors import TraceFormatError
 from opscope.trace.column import Column
 from opscope.trace.metadata_kinds import metadata_problem
 from opscope.trace.names import Names
+from opscope.trace.schema import TABLES
 from opscope.trace.shapes import too_large
 from opscope.trace.table import Table
+from opscope.trace.trace import Trace
 
 Rows = Mapping[str, int]
 Values = npt.NDArray[Any]
@@ -47,6 +49,16 @@ def check_tables(tables: Mapping[str, Table], names: Names, source: str) -> None
     for problem in (_order_of_events(tables), _positions(tables), _metadata(tables)):
         if problem:
             raise damaged(source, problem)
+
+
+def checked_trace(trace: Trace, source: str) -> Trace:
+    """``trace`` itself, once it was seen that what a foreign file said is what a trace can hold.
+
+    Raises:
+        TraceFormatError: as :func:`check_tables`.
+    """
+    check_tables({name: trace.table(name) for name in TABLES}, trace.names, source)
+    return trace
 
 
 def damaged(source: str, what: str) -> TraceFormatError:
@@ -84,6 +96,14 @@ def _range(table: Table, column: Column, rows: Rows) -> str:
     return ""
 
 
+def _sum(table: Table, column: Column, rows: Rows) -> str:
+    """Together no more than views can add up."""
+    if column.most_sum is None:
+        return ""
+    total = np.abs(table[column.name].astype(np.float64)).sum()
+    return "" if total <= column.most_sum else f"adds up to {total:.3g}, which is no amount"
+
+
 def _length(table: Table, column: Column, rows: Rows) -> str:
     """As many values in each row as another column has there, or none."""
     if not column.as_long_as:
@@ -107,7 +127,13 @@ def _product(table: Table, column: Column, rows: Rows) -> str:
     return f"means more elements than there can be in row {impossible[0]}"
 
 
-_CHECKS: tuple[Callable[[Table, Column, Rows], str], ...] = (_reference, _range, _length, _product)
+_CHECKS: tuple[Callable[[Table, Column, Rows], str], ...] = (
+    _reference,
+    _range,
+    _sum,
+    _length,
+    _product,
+)
 
 
 def _order_of_events(tables: Mapping[str, Table]) -> str:

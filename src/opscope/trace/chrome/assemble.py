@@ -28,6 +28,7 @@ from opscope.trace.names import Names
 from opscope.trace.nesting import parents_by_nesting
 from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
+from opscope.trace.validate import checked_trace
 
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
@@ -65,7 +66,7 @@ def load_chrome_trace(path: str | Path) -> Trace:
     if collector.processes:
         names = {str(key): name for key, name in collector.processes.items()}
         metadata["process_names"] = names
-    return _assemble(collector, base, metadata)
+    return checked_trace(_assemble(collector, base, metadata), str(path))
 
 
 def _assemble(collector: Collector, base: int, metadata: Mapping[str, Any]) -> Trace:

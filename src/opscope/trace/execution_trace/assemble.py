@@ -19,6 +19,7 @@ from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
 from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
+from opscope.trace.validate import checked_trace
 
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
@@ -41,7 +42,7 @@ def load_execution_trace(path: str | Path) -> Trace:
     collector = Collector()
     header, left_out = sound_metadata(read_nodes(path, collector))
     collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in left_out)
-    return _assemble(collector, header, path.name)
+    return checked_trace(_assemble(collector, header, path.name), str(path))
 
 
 def _assemble(collector: Collector, header: Mapping[str, Any], file_name: str) -> Trace:

@@ -1,0 +1,59 @@
+"""What a Parquet file says it holds, without Arrow."""
+
+import io
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from opscope.trace.parquet_footer import unpacked_bytes
+from support.hostile_sources import built_trace
+
+
+def parquet(table, **options):
+    file = io.BytesIO()
+    pq.write_table(table, file, **options)
+    return file
+
+
+@pytest.mark.parametrize("row_group_size", [1, 7, 1000])
+def test_values_of_all_columns_and_groups_count(row_group_size):
+    table = pa.table({"a": range(100), "b": [[1, 2, 3]] * 100, "c": ["text"] * 100})
+    file = parquet(table, row_group_size=row_group_size)
+    described = pq.ParquetFile(file).metadata
+    expected = 0
+    for group in range(described.num_row_groups):
+        for number in range(3):
+            column = described.row_group(group).column(number)
+            expected += max(column.num_values * 8, column.total_uncompressed_size)
+    assert unpacked_bytes(file) == expected
+
+
+def test_every_file_of_a_trace_can_be_read(tmp_path):
+    for file in sorted(built_trace().save(tmp_path / "t").glob("*.parquet")):
+        with open(file, "rb") as opened:
+            assert unpacked_bytes(opened) >= 8
+            assert opened.tell() == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"PAR1", b"x" * 100, b"\0\0\0\0PAR1", b"\xff\xff\xff\xffPAR1", b"\x1c\x01\0\0\0PAR1"],
+)
+def test_what_is_no_parquet_file_says_so(content):
+    with pytest.raises(ValueError, match=r"no Parquet file|footer is damaged"):
+        unpacked_bytes(io.BytesIO(content))
+
+
+def test_a_damaged_footer_ends_in_a_number_or_an_error():
+    whole = parquet(pa.table({"a": [1, 2], "b": [[1], []]})).getvalue()
+    draw = random.Random(1)
+    for _ in range(2000):
+        content = bytearray(whole)
+        for _ in range(draw.choice((1, 3))):
+            content[draw.randrange(len(content) // 2, len(content))] = draw.randrange(256)
+        try:
+            assert unpacked_bytes(io.BytesIO(content)) >= 0
+        except ValueError:
+            continue
