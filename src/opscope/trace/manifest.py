@@ -29,6 +29,7 @@ FORMAT = "opscope-trace"
 MANIFEST = "manifest.json"
 _MOST_BYTES = 1 << 22
 """Of a manifest: it says a few numbers of each table."""
+_TABLE = re.compile(r"[a-z0-9_]+")
 _RANK_FOLDER = re.compile(r"rank=(\d{1,9})$")
 
 
@@ -97,6 +98,18 @@ def is_opscope_rank(folder: Path) -> bool:
         return bool(_parse(folder)["format"] == FORMAT)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def own_files(folder: Path) -> list[str]:
+    """Names of the files that opscope, of any version, wrote into a rank's folder: by its manifest.
+
+    A manifest may come from anybody, so it names nothing outside the folder.
+    """
+    try:
+        tables = list(_parse(folder)["tables"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        tables = []
+    return [MANIFEST, *(f"{name}.parquet" for name in tables if _TABLE.fullmatch(str(name)))]
 
 
 def _parse(folder: Path) -> dict[str, Any]:

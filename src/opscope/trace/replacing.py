@@ -28,7 +28,7 @@ def replace_folder(final: Path, new: Path, old: Path) -> None:
     Args:
         final: where others look for it.
         new: a folder beside it, with all that it is to hold.
-        old: an empty folder, for file systems that cannot exchange two.
+        old: a folder for what stood there, on file systems that cannot exchange two.
 
     Raises:
         OSError: it cannot be put there.

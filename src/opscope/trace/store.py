@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.progress import tell
 from opscope.thread_pool import ThreadPool
+from opscope.trace.earlier import delete_rank, replace_rank
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import open_plain, shown_path, status_of
 from opscope.trace.interop import table_from_arrow, to_arrow
@@ -30,7 +31,7 @@ from opscope.trace.manifest import (
 )
 from opscope.trace.names import Names
 from opscope.trace.read_parquet import read_parquet
-from opscope.trace.replacing import read_unreplaced, replace_folder
+from opscope.trace.replacing import read_unreplaced
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -45,9 +46,10 @@ def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) ->
     """Write ``trace`` as one rank of the trace folder ``path``; returns that rank's folder.
 
     The rank appears whole or not at all. An earlier trace of opscope's in ``path`` is replaced:
-    the same rank, and ranks beyond this run's world size. The rank and world size are those of
-    the recording (``distributedInfo`` of its metadata; 0 of 1 without); an explicit ``rank``
-    replaces only that rank, so that several traces can be put side by side.
+    the same rank, and ranks beyond this run's world size; other files in their folders are kept.
+    The rank and world size are those of the recording (``distributedInfo`` of its metadata; 0 of 1
+    without); an explicit ``rank`` replaces only that rank, so that several traces can be put side
+    by side.
 
     Raises:
         UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
@@ -62,11 +64,10 @@ def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) ->
         with ThreadPool(max_workers=4) as pool:
             sizes = pool.map(lambda name: _write_table(trace, name, unfinished), [*tables, "names"])
             Manifest(dict(sizes), own_rank).write(unfinished)
-        with _hidden_folder(final) as old:
-            replace_folder(final, unfinished, old)
+        replace_rank(final, unfinished)
         for other, stale in rank_folders(folder).items():
             if world_size is not None and other >= world_size:
-                shutil.rmtree(stale, ignore_errors=True)
+                delete_rank(stale, final)
     return final
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -170,6 +171,75 @@ def test_a_crash_while_writing_keeps_the_earlier_trace(small, tmp_path, monkeypa
 
     monkeypatch.setattr(store.pq, "write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
+        save(build_trace([("new", 0, 1)]), tmp_path / "t")
+    assert_same_trace(load(tmp_path / "t"), small)
+    assert os.listdir(tmp_path / "t") == ["rank=00000"]
+
+
+def test_files_of_others_in_a_rank_are_kept(small, tmp_path, capsys):
+    rank = save(small, tmp_path / "t")
+    (rank / "NOTES.md").write_text("mine")
+    (rank / "plots").mkdir()
+    (rank / "plots" / "a.png").write_bytes(b"mine too")
+    save(build_trace([("new", 0, 1)]), tmp_path / "t")
+    assert (rank / "NOTES.md").read_text() == "mine"
+    assert (rank / "plots" / "a.png").read_bytes() == b"mine too"
+    assert not (rank / "tensors.parquet").exists()  # the new trace has none
+    assert load(tmp_path / "t").event_name(0) == "new"
+    assert os.listdir(tmp_path / "t") == ["rank=00000"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_of_others_in_the_way_of_a_table_is_kept_by_another_name(small, tmp_path, capsys):
+    rank = save(build_trace([("first", 0, 1)]), tmp_path / "t")
+    (rank / "tensors.parquet").write_text("mine")
+    save(small, tmp_path / "t")
+    assert (rank / "tensors.parquet.earlier").read_text() == "mine"
+    assert "tensors.parquet.earlier" in capsys.readouterr().err
+    assert_same_trace(load(tmp_path / "t"), small)
+
+
+def test_files_of_others_in_a_rank_that_is_gone_are_kept(two_ranks, small, capsys):
+    (two_ranks / "rank=00001" / "NOTES.md").write_text("mine")
+    for _ in range(2):
+        save(small, two_ranks)
+        assert ranks(two_ranks) == [0]
+        kept = two_ranks / "rank=00000" / "earlier-rank=00001" / "NOTES.md"
+        assert kept.read_text() == "mine"
+    assert capsys.readouterr().err.count(str(kept)) == 1
+
+
+def test_a_manifest_names_nothing_outside_its_folder(small, tmp_path):
+    rank = save(small, tmp_path / "t")
+    (tmp_path / "outside.parquet").write_text("mine")
+    edit_manifest(rank, tables={"../../outside": {}, str(tmp_path / "outside"): {}, "events": 3})
+    save(small, tmp_path / "t")
+    assert (tmp_path / "outside.parquet").read_text() == "mine"
+    assert_same_trace(load(tmp_path / "t"), small)
+
+
+def test_a_rank_that_is_a_link_is_replaced_and_what_it_points_to_is_not(small, tmp_path):
+    elsewhere = save(small, tmp_path / "elsewhere")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t/rank=00000").symlink_to(elsewhere)
+    save(build_trace([("new", 0, 1)]), tmp_path / "t")
+    assert_same_trace(load(tmp_path / "elsewhere"), small)
+    assert load(tmp_path / "t").event_name(0) == "new"
+
+
+def test_a_rank_that_cannot_be_put_in_place_leaves_the_earlier_one(small, tmp_path, monkeypatch):
+    save(small, tmp_path / "t")
+    rename = Path.rename
+
+    def refuse(path, target):
+        if path.name.startswith(".") and (path / "events.parquet").stat().st_size and not moved:
+            moved.append(path)
+            raise OSError(28, "No space left on device")
+        return rename(path, target)
+
+    moved = []
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(UsageError, match="No space left"):
         save(build_trace([("new", 0, 1)]), tmp_path / "t")
     assert_same_trace(load(tmp_path / "t"), small)
     assert os.listdir(tmp_path / "t") == ["rank=00000"]
