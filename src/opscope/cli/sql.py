@@ -39,17 +39,28 @@ def sql(
         typer.Option(help="How to print the rows.", show_default="table on a terminal, else csv"),
     ] = None,
     rank: RankOption = None,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only",
+            help="Let the query reach nothing but the trace, and bound what it takes.",
+        ),
+    ] = False,
 ) -> None:
     """Run an SQL query over a trace.
 
     The tables are those of the trace; named_events is events as a person reads it. For example:
 
     select name, count(*), sum(duration_us) from named_events group by name order by 3 desc
+
+    A query can do what DuckDB can: read and write any file, attach databases, load extensions. With
+    --read-only it can do none of that, and is stopped after a minute, 1 GiB of memory or a result
+    of 256 MiB; use it for queries that others have written.
     """
     chosen = format or (
         Format.TABLE if sys.stdout is not None and sys.stdout.isatty() else Format.CSV
     )
-    relation = open_trace(trace, rank).sql(query)
+    relation = open_trace(trace, rank).sql(query, read_only)
     columns = list(relation.columns)
     if chosen is Format.TABLE:
         _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -12,41 +13,50 @@ from opscope.errors import UsageError
 from opscope.trace.interop import to_arrow
 from opscope.trace.labels import LABELS
 from opscope.trace.schema import TABLES
+from opscope.trace.sql_lock import bounded_table, bounded_time, lock
 
 if TYPE_CHECKING:
     from opscope.trace.trace import Trace
 
 
-def connect(trace: Trace) -> Any:
+def connect(trace: Trace, read_only: bool = False) -> Any:
     """A DuckDB connection in which every table of ``trace`` and the views below are visible.
 
     ``named_events`` is ``events`` as a person reads it: name, overload, kind, scope and thread as
-    text, times in microseconds since the first event and parent as an id.
+    text, times in microseconds since the first event and parent as an id. With ``read_only`` the
+    connection can reach nothing but these: see :mod:`opscope.trace.sql_lock`.
     """
     connection = duckdb.connect(":memory:")
     for name in (*TABLES, "names"):
         connection.register(name, to_arrow(trace, name, text=False))
     connection.execute(_NAMED_EVENTS)
+    if read_only:
+        lock(connection)
     return connection
 
 
-def query(trace: Trace, statement: str) -> Any:
+def query(trace: Trace, statement: str, read_only: bool = False) -> Any:
     """Run one SQL statement; see :meth:`Trace.sql`.
 
     The result is computed here and handed over as a relation of DuckDB's default connection: one
     of our own connection would be unusable once that is closed.
     """
-    connection = connect(trace)
+    connection = connect(trace, read_only)
     try:
-        result = _with_plain_integers(_compute(connection, statement))
+        with bounded_time(connection) if read_only else nullcontext():
+            result = _with_plain_integers(_compute(connection, statement, read_only))
     finally:
         connection.close()
     return duckdb.from_arrow(result.rename_columns(list(_distinct(result.column_names))))
 
 
-def _compute(connection: Any, statement: str) -> pa.Table:
+def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:
     try:
         relation = connection.sql(statement)
+    except duckdb.InterruptException:
+        raise
+    except duckdb.PermissionException as error:
+        raise _locked(error) from error
     except duckdb.Error as error:
         raise UsageError(
             f"The query does not run: {str(error).strip()} The tables are named_events, names, "
@@ -58,12 +68,23 @@ def _compute(connection: Any, statement: str) -> pa.Table:
             "keep its result, use .df(), .pl() or .write_parquet(file) on what it returns."
         )
     try:
-        return relation.to_arrow_table()
+        return bounded_table(relation) if read_only else relation.to_arrow_table()
+    except (duckdb.InterruptException, UsageError):
+        raise
+    except duckdb.PermissionException as error:
+        raise _locked(error) from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise UsageError(
             f"The query failed on a row: {str(error).strip()} Change the query; try_cast() and "
             "nullif() help where single values do not fit."
         ) from error
+
+
+def _locked(error: duckdb.Error) -> UsageError:
+    return UsageError(
+        f"The query may not do that: {str(error).strip()} A locked query reads the tables of its "
+        "trace and nothing else; leave out read_only=True (--read-only) for one you trust."
+    )
 
 
 def _with_plain_integers(result: pa.Table) -> pa.Table:

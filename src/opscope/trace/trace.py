@@ -124,7 +124,7 @@ class Trace:
 
         return save(self, path, rank)
 
-    def sql(self, statement: str) -> Any:
+    def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run a SELECT over the tables, where they lie; returns its rows as a DuckDB relation.
 
         Every table of ``trace.schema`` and ``names`` (id, text) is there by its name, and
@@ -133,12 +133,22 @@ class Trace:
         ``.fetchall()``, ``.df()``, ``.pl()``, ``.to_arrow_table()`` give the rows, and
         ``.filter()``, ``.order()`` or ``duckdb.sql("... from relation")`` go on from them.
 
+        A statement can do what DuckDB can: read and write any file, attach databases, load
+        extensions. Do not run one that you would not run as a program, or set ``read_only``.
+
+        Args:
+            statement: one SELECT.
+            read_only: no files, no network, no extensions, no variables of Python, and bounds on
+                time (60 s), memory (1 GiB) and the size of the result (256 MiB): for statements
+                of others, as in a service.
+
         Raises:
-            UsageError: the statement is not valid, fails, or is not a SELECT.
+            UsageError: the statement is not valid, fails, is not a SELECT, or does more than
+                ``read_only`` allows.
         """
         from opscope.trace.sql import query
 
-        return query(self, statement)
+        return query(self, statement, read_only)
 
     def to_arrow(self, table: str = "events", text: bool = True) -> Any:
         """One table (or ``"names"``) as a ``pyarrow.Table``.

@@ -57,3 +57,17 @@ def test_mistakes(command_line, trace_folder, query, said):
     outcome = command_line("sql", trace_folder, query)
     assert outcome.code == 2
     assert said in outcome.complaint
+
+
+def test_a_locked_query(command_line, trace_folder, tmp_path):
+    (tmp_path / "secret.csv").write_text("secret\n42\n")
+    file = f"select * from read_csv('{tmp_path}/secret.csv')"
+    assert "42" in command_line("sql", trace_folder, file).out
+    outcome = command_line("sql", trace_folder, file, "--read-only")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "The query may not do that" in outcome.complaint
+    assert command_line("sql", trace_folder, QUERY, "--read-only").code == 0
+
+
+def test_help_says_what_a_query_can_do(command_line):
+    assert "read and write any file" in " ".join(command_line("sql", "--help").out.split())
