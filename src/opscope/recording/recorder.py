@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import weakref
@@ -71,6 +72,9 @@ class Recording:
         Raises:
             BridgeError: it cannot be built or loaded.
         """
+        # np.unique would import it when a trace is first looked at. A child that is forked in the
+        # middle of an import waits for ever when it looks at a trace of its own.
+        importlib.import_module("numpy.ma")
         bridge.load()
         set_up_python_source()
         set_up_neighbours()
