@@ -19,6 +19,7 @@
 #include "sources/nvtx_ranges.h"
 #include "sources/python_calls.h"
 #include "sources/python_fast_annotation.h"
+#include "without_gil.h"
 #include "writers/bindings.h"
 
 namespace nb = nanobind;
@@ -266,7 +267,7 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   Columns columns;
   RecordedPython python;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     columns = decode_window(recorder, *window, &python, prefixes);
   }
   nb::dict result;

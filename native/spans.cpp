@@ -14,9 +14,10 @@ bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks;
 
 void Ends::add(const Record& close, const ThreadLog* thread) {
   const auto what = static_cast<EndOf>(close.scope);
-  if (what != EndOf::kSpan) of_started_[close.end].push_back({close.ticks, thread});
+  const End end = {close.ticks, thread, what == EndOf::kSpan};
+  if (what != EndOf::kSpan) of_started_[close.end].push_back(end);
   if (what == EndOf::kStartedFrame) return;
-  apart_[close.end].push_back({close.ticks, thread});
+  apart_[close.end].push_back(end);
   total_ += what == EndOf::kSpan ? 1 : 0;
 }
 
@@ -44,7 +45,7 @@ void Ends::match() {
                                       [&](const Record* span) { return span->ticks > end.ticks; });
       if (after == spans.begin()) continue;
       found_[*std::prev(after)] = end;
-      if (!is_python((*std::prev(after))->kind)) ++matched_;
+      matched_ += end.is_counted ? 1 : 0;
       spans.erase(std::prev(after));
     }
   }

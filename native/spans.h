@@ -42,6 +42,7 @@ class Ends {
   struct End {
     uint64_t ticks = 0;  // 0: none
     const ThreadLog* thread = nullptr;
+    bool is_counted = false;  // one that nobody has is a loss: of a Python call it may be from before
   };
 
   void add(const Record& close, const ThreadLog* thread);

@@ -10,6 +10,7 @@
 
 #include "gpu/gpu_columns.h"
 #include "numpy_column.h"
+#include "without_gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -116,7 +117,7 @@ void decode_gpu_into(nb::dict& result, const Window& window) {
   if ((window.wants & kWantGpu) == 0) return;
   GpuColumns columns;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     GpuActivity& source = GpuActivity::instance();
     source.collect();
     columns = decode_gpu(source, window);
@@ -151,7 +152,7 @@ void bind_gpu(nb::module_& m) {
   m.def(
       "pause_gpu",
       [](bool paused) {
-        nb::gil_scoped_release release;
+        const WithoutGil without_gil;
         return GpuActivity::instance().pause(paused);
       },
       "paused"_a);
@@ -159,7 +160,7 @@ void bind_gpu(nb::module_& m) {
   m.def(
       "configure_gpu",
       [](bool may_share) {
-        nb::gil_scoped_release release;
+        const WithoutGil without_gil;
         return GpuActivity::instance().configure(Recorder::instance().wanted(), may_share);
       },
       "may_share"_a = false);

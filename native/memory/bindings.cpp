@@ -13,6 +13,7 @@
 #include "numpy_column.h"
 #include "signatures.h"
 #include "timeline.h"
+#include "without_gil.h"
 #include "writers/python_columns.h"
 
 namespace nb = nanobind;
@@ -88,7 +89,7 @@ nb::tuple operator_signatures(nb::dict arrays) {
   const Tables tables = input_tables(columns);
   Signatures signatures;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     signatures = read_signatures(tables);
   }
   return nb::make_tuple(to_array(std::move(signatures.of_event)), to_array(std::move(signatures.name)),
@@ -179,7 +180,7 @@ nb::dict memory_accounts(nb::dict arrays, int32_t accumulate, int32_t detach, in
   const Column<int64_t> item_bytes = columns.any<int64_t>("item_bytes");
   Accounts accounts;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     accounts = compute(tables, access, item_bytes, {accumulate, detach, add});
   }
   nb::dict result;

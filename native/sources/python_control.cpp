@@ -1,6 +1,7 @@
 // Turning the recording of Python calls on and off, and what a window needs to know of what is
 // running already.
 #include <pthread.h>
+#include <sched.h>
 
 #include <new>
 #include <unordered_set>
@@ -14,26 +15,42 @@
 #include "sources/python_parameters.h"
 #include "sources/python_running_threads.h"
 #include "sources/python_thread_cache.h"
+#include "without_gil.h"
 
 namespace opscope {
 
 namespace {
 
-// Held while hooks are changed. Whoever waits lets others run Python.
+bool is_ending() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Held while hooks are changed. Whoever waits lets others run Python; but for a thread that Python has
+// ended nobody waits.
 class ConfiguringLock {
  public:
-  explicit ConfiguringLock(std::recursive_mutex& mutex) : mutex_(mutex) {
-    if (mutex_.try_lock()) return;
-    Py_BEGIN_ALLOW_THREADS;
-    mutex_.lock();
-    Py_END_ALLOW_THREADS;
+  explicit ConfiguringLock(std::recursive_mutex& mutex) : mutex_(mutex), is_held_(mutex.try_lock()) {
+    while (!is_held_ && !is_ending()) {
+      {
+        const WithoutGil without_gil;
+        sched_yield();
+      }
+      is_held_ = mutex_.try_lock();
+    }
   }
   ConfiguringLock(const ConfiguringLock&) = delete;
   ConfiguringLock& operator=(const ConfiguringLock&) = delete;
-  ~ConfiguringLock() { mutex_.unlock(); }
+  ~ConfiguringLock() {
+    if (is_held_) mutex_.unlock();
+  }
 
  private:
   std::recursive_mutex& mutex_;
+  bool is_held_;
 };
 
 void call_when_forked(PyMethodDef* function) {

@@ -15,6 +15,7 @@
 #include "chrome_json.h"
 #include "lanes.h"
 #include "python_columns.h"
+#include "without_gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -176,7 +177,7 @@ nb::object place_on_lanes(nb::dict arrays, size_t tracks) {
   };
   auto lanes = std::make_unique<std::vector<int32_t>>();
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     *lanes = assign_lanes(input);
   }
   if (lanes->empty()) return nb::none();

@@ -10,6 +10,7 @@
 #include "chrome_arguments.h"
 #include "column.h"
 #include "text_buffer.h"
+#include "without_gil.h"
 
 namespace opscope::writers {
 
@@ -124,7 +125,7 @@ nb::object next_block_of(Writer& writer, size_t bytes) {
   TextBuffer text(bytes + bytes / 64);  // rows are whole, so a block ends a little late
   bool more = false;
   {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     more = writer.write(text, bytes);
   }
   return more ? nb::cast(to_array(std::move(text))) : nb::none();

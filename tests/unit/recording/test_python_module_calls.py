@@ -206,6 +206,20 @@ def test_tracebacks_keep_frames_but_no_calls_open(wants):
 
 
 @all_ways
+def test_an_annotation_that_ends_within_a_module(wants):
+    class Leaving(Module):
+        def forward(self, annotation):
+            annotation.__exit__(None, None, None)
+
+    def program():
+        annotation = _native.Annotation("around")
+        annotation.__enter__()
+        Leaving()(annotation)
+
+    assert recorded(program, (*wants, "ANNOTATIONS")) == Module.began == {"Leaving": 1}
+
+
+@all_ways
 def test_garbage_that_calls_modules(wants):
     class Late(Module):
         def __del__(self):

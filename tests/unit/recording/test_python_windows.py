@@ -323,6 +323,35 @@ def test_a_process_that_ends_while_recording():
     assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
+def test_a_process_that_ends_while_daemon_threads_look_at_recordings():
+    program = """
+import threading
+from opscope import _native
+
+_native.set_up_python("", "", "", *[None] * 4)
+has_looked = threading.Semaphore(0)
+
+
+def look():
+    while True:
+        window = _native.open_window(_native.WANTS["PYTHON"], True)
+        sum(map(abs, range(1000)))
+        _native.close_window(window)
+        _native.decode(window, [])
+        _native.discard_window(window)
+        has_looked.release()
+
+
+for _ in range(4):
+    threading.Thread(target=look, daemon=True).start()
+for _ in range(20):
+    has_looked.acquire()
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
 def test_nothing_is_kept_alive():
     class Thing:
         pass
