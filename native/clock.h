@@ -57,28 +57,19 @@ inline ClockAnchor read_anchor() {
   return best;
 }
 
-// Converts ticks to Unix nanoseconds around `origin`. 32.32 fixed point keeps nanosecond precision
-// over days, which a double would not.
-class TickConverter {
- public:
-  TickConverter(const ClockAnchor& origin, const ClockAnchor& other) : origin_(origin) {
-    const auto ticks = static_cast<double>(static_cast<int64_t>(other.ticks - origin.ticks));
-    const auto elapsed_ns = static_cast<double>(other.monotonic_ns - origin.monotonic_ns);
-    if (ticks != 0 && elapsed_ns != 0) {
-      ns_per_tick_ = static_cast<int64_t>(elapsed_ns / ticks * 4294967296.0);
-    }
-  }
+// Nanoseconds that a tick takes; 0 where two readings cannot tell.
+inline double ns_per_tick(const ClockAnchor& from, const ClockAnchor& to) {
+  const auto ticks = static_cast<double>(static_cast<int64_t>(to.ticks - from.ticks));
+  const auto elapsed_ns = static_cast<double>(to.monotonic_ns - from.monotonic_ns);
+  return ticks > 0 && elapsed_ns > 0 ? elapsed_ns / ticks : 0;
+}
 
-  int64_t duration_ns(uint64_t from, uint64_t to) const {
-    const auto ticks = static_cast<int64_t>(to - from);
-    return static_cast<int64_t>((static_cast<__int128>(ticks) * ns_per_tick_) >> 32);
-  }
-
-  int64_t unix_ns(uint64_t ticks) const { return origin_.unix_ns + duration_ns(origin_.ticks, ticks); }
-
- private:
-  ClockAnchor origin_;
-  int64_t ns_per_tick_ = int64_t{1} << 32;
-};
+// As it is now, to a thousandth or better; takes a millisecond.
+inline double recent_ns_per_tick() {
+  const ClockAnchor from = read_anchor();
+  ClockAnchor to = read_anchor();
+  while (to.monotonic_ns - from.monotonic_ns < 1'000'000) to = read_anchor();
+  return ns_per_tick(from, to);
+}
 
 }  // namespace opscope

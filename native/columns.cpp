@@ -8,6 +8,7 @@
 #include "identity.h"
 #include "python_columns.h"
 #include "spans.h"
+#include "window_clock.h"
 
 namespace opscope {
 
@@ -40,12 +41,15 @@ class WindowDecoder {
                 const std::vector<std::string>& prefixes)
       : recorder_(recorder),
         window_(window),
-        clock_(recorder.origin(), window.stopped),
+        clock_(recorder.origin(), window.started, window.stopped, recent_ns_per_tick()),
         python_(out_, python, prefixes) {}
 
   Columns run() {
     out_.start_ns = clock_ns(window_.started.ticks);
-    out_.end_ns = clock_ns(window_.stopped.ticks);
+    out_.end_ns = clock_.end_ns();
+    out_.clock_jumped_ns = clock_.jumped_ns();
+    out_.clock_set_by_ns = clock_.set_by_ns();
+    latest_start_ns_ = out_.start_ns;
     for (const Slice& slice : window_.slices) collect_ends(slice);
     ends_.sort();
     for (const Slice& slice : window_.slices) collect(slice);
@@ -64,14 +68,12 @@ class WindowDecoder {
   }
 
  private:
-  // Ticks are converted around the window's own end, so that a wall clock stepped between two
-  // windows moves neither.
-  int64_t clock_ns(uint64_t ticks) const {
-    return window_.stopped.unix_ns - clock_.duration_ns(ticks, window_.stopped.ticks);
-  }
+  int64_t clock_ns(uint64_t ticks) const { return clock_.unix_ns(ticks); }
 
+  // Where ticks have jumped, what lies between the window's places in the logs was in it.
   bool in_window(uint64_t ticks) const {
-    if (ticks < window_.started.ticks || ticks > window_.stopped.ticks) return false;
+    const bool outside = ticks < window_.started.ticks || ticks > window_.stopped.ticks;
+    if (outside && clock_.jumped_ns() == 0) return false;
     return std::none_of(window_.pauses.begin(), window_.pauses.end(), [&](const Pause& pause) {
       return ticks >= pause.from_ticks && ticks < pause.to_ticks;
     });
@@ -291,7 +293,8 @@ class WindowDecoder {
     EventColumns& e = out_.events;
     const int32_t local_parent = threads_[t].parents[i];
     const int32_t parent = local_parent == kNone ? kNone : threads_[t].ids[local_parent];
-    const int64_t start_ns = clock_ns(record.ticks);
+    // Rows are in order of time also where the ticks of two cores are not.
+    const int64_t start_ns = latest_start_ns_ = std::max(clock_ns(record.ticks), latest_start_ns_);
     bool unfinished = false;
     bool is_async = false;
     const int64_t end_ns = end_of(record, threads_[t].log.get(), parent, &unfinished, &is_async);
@@ -429,7 +432,8 @@ class WindowDecoder {
 
   Recorder& recorder_;
   const Window& window_;
-  TickConverter clock_;
+  WindowClock clock_;
+  int64_t latest_start_ns_ = 0;
   std::deque<ThreadSpans> threads_;   // elements never move: spans point into them
   std::vector<uint32_t> order_;       // thread of each event, by event id
   std::vector<int32_t> thread_rows_;  // row in the threads table, made on first use

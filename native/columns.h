@@ -142,6 +142,8 @@ struct Columns {
   LocalNames names;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
+  int64_t clock_jumped_ns = 0;  // see WindowClock
+  int64_t clock_set_by_ns = 0;
   Drops dropped;                  // no memory left for them
   uint64_t recorded_threads = 0;  // that recorded anything
   uint64_t unheard_threads = 0;   // of them, those with spans whose memory went to somebody else

@@ -286,6 +286,8 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
   result["start_ns"] = columns.start_ns;
   result["end_ns"] = columns.end_ns;
+  result["clock_jumped_ns"] = columns.clock_jumped_ns;
+  result["clock_set_by_ns"] = columns.clock_set_by_ns;
   result["dropped_spans"] = columns.dropped.spans;
   result["dropped_allocations"] = columns.dropped.allocations;
   result["dropped_others"] = columns.dropped.others;

@@ -161,7 +161,8 @@ void Recorder::close_window(uint32_t id) {
   std::erase(open_, found->second);
   // The window ends when stop was called, not when the anchor was read.
   const ClockAnchor now = read_anchor();
-  const int64_t late_ns = TickConverter(origin_, now).duration_ns(ticks, now.ticks);
+  const auto late = static_cast<double>(static_cast<int64_t>(now.ticks - ticks));
+  const auto late_ns = static_cast<int64_t>(late * ns_per_tick(origin_, now));
   window.stopped = {ticks, now.unix_ns - late_ns, now.monotonic_ns - late_ns};
   window.fault = fault_;
   window.process_threads = count_process_threads();

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "gpu/cupti_layout.h"
+#include "window_clock.h"
 
 namespace opscope {
 
@@ -55,7 +56,7 @@ class Decoder {
         log_(source.log()),
         window_(window),
         device_(source.clock()),
-        host_(window.started, window.stopped) {}
+        host_(Recorder::instance().origin(), window.started, window.stopped, recent_ns_per_tick()) {}
 
   GpuColumns run() {
     out_.clock_error_ns = source_.clock_error_ns();
@@ -105,7 +106,7 @@ class Decoder {
   gpu::GpuLog& log_;
   const Window& window_;
   const gpu::DeviceClock device_;
-  const TickConverter host_;
+  const WindowClock host_;
   GpuColumns out_;
   std::unordered_map<uint32_t, int32_t> call_by_correlation_;
   std::unordered_set<uint32_t> with_work_;  // correlation ids, once a call of the driver asks

@@ -13,7 +13,7 @@ def describe_completeness(trace: Trace) -> str:
             f"{len(trace.events):,} events; whoever recorded them left no account of what was "
             "dropped"
         )
-    parts = [f"{len(trace.events):,} events", _dropped(ledger)]
+    parts = [f"{len(trace.events):,} events", _dropped(ledger), *_clock(ledger)]
     cost_ns = ledger.get("recorder", {}).get("cost_ns: span")
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
@@ -28,3 +28,7 @@ def _dropped(ledger: dict[str, dict[str, float]]) -> str:
         if what.startswith("dropped") and value
     ]
     return ", ".join(reasons) or "none dropped"
+
+
+def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:
+    return [f"the CLOCK {what}: {value:,.0f}" for what, value in ledger.get("clock", {}).items()]

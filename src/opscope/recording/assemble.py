@@ -146,7 +146,7 @@ def _ledger(
             # torch reports a free only of what it heard being allocated.
             ("allocations", "freed unreported: from before", decoded["unknown_frees"]),
         ]
-    rows += _threads(decoded, options) + gpu_ledger(decoded, tables)
+    rows += _threads(decoded, options) + gpu_ledger(decoded, tables) + _clocks(decoded)
     if decoded["fault"]:
         rows.append(("recorder", "stopped early by a fault", 1))
     rows += [("recorder", f"cost_ns: {level}", value) for level, value in cost_ns.items()]
@@ -175,6 +175,19 @@ def _threads(decoded: dict[str, Any], options: RecordingOptions) -> list[tuple[s
     occupied = decoded.get("occupied_threads", 0)
     if occupied:
         rows.append(("threads", "dropped: Python calls go to another tool", occupied))
+    return rows
+
+
+def _clocks(decoded: dict[str, Any]) -> list[tuple[str, str, float]]:
+    """What the clocks did while this was recorded that clocks should not do."""
+    jumped, set_by = decoded["clock_jumped_ns"], decoded["clock_set_by_ns"]
+    rows = []
+    if jumped:  # the machine slept, or a virtual one was moved: times on both sides do not fit
+        rows.append(
+            ("clock", "jumped while recording, so that times are not right; by ns", float(jumped))
+        )
+    if set_by:  # durations are right; times of day are those after it was set
+        rows.append(("clock", "was set while recording; forward by ns", float(set_by)))
     return rows
 
 
