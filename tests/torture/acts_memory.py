@@ -37,7 +37,9 @@ class _Finalizer:
 
     def __del__(self) -> None:
         program = self.player.program
-        program.run_primitive(self.player.random.choice(("makes", "runs backward", "calls modules")))
+        primitive = self.player.random.choice(("makes", "runs backward", "calls modules"))
+        with program.called_from_anywhere():
+            program.run_primitive(primitive)
 
 
 def _make(player: Player) -> Kept:

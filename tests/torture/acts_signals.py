@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import opscope
 from torture.acts import Player, act
@@ -32,9 +32,8 @@ def _past_the_gate(player: Player) -> Iterator[None]:
         player.actor.depth = depth
 
 
-@contextlib.contextmanager
-def _interrupted(player: Player) -> Iterator[None]:
-    """A signal raises somewhere in what is done here, or after it."""
+def _interrupt(player: Player, work: Callable[[], object]) -> None:
+    """Do something that a signal raises in the middle of, or does not."""
     due = [True]
 
     def raise_once(*_: object) -> None:
@@ -46,11 +45,9 @@ def _interrupted(player: Player) -> Iterator[None]:
     depth = player.depth
     try:
         with _past_the_gate(player):
-            try:
-                signal.setitimer(signal.ITIMER_REAL, player.random.random() * LONGEST_S + 1e-6)
-                yield
-            finally:
-                due.clear()
+            signal.setitimer(signal.ITIMER_REAL, player.random.random() * LONGEST_S + 1e-6)
+            work()
+            due.clear()
     except Interruption:
         player.depth = depth
     finally:
@@ -76,8 +73,7 @@ def _acts_that_may_be_cut(player: Player) -> None:
 @act(4)
 def be_interrupted(player: Player) -> None:
     if is_main():
-        with _interrupted(player):
-            _acts_that_may_be_cut(player)
+        _interrupt(player, lambda: _acts_that_may_be_cut(player))
 
 
 @act(3)
@@ -89,10 +85,13 @@ def be_interrupted_while_windows_open_and_close(player: Player) -> None:
     options = choose_options(player.random)
     window = Window(program, opscope.profile(**options), options)
     window.opening()
-    with _interrupted(player):
+
+    def start_and_stop() -> None:
         window.profile.start()
         player.operate()
         window.profile.stop()
+
+    _interrupt(player, start_and_stop)
     window.profile.stop()
     window.set(State.OVER)
     window.may_be_nothing = True
@@ -110,7 +109,7 @@ def be_called_by_signals(player: Player) -> None:
             return
         inside.append(True)
         try:
-            with _past_the_gate(player):
+            with _past_the_gate(player), program.called_from_anywhere():
                 _handle(player)
         finally:
             inside.clear()

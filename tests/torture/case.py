@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -118,6 +119,8 @@ def main() -> None:
     gc.disable()
     sys.setrecursionlimit(10_000)
     torch.set_num_threads(1)
+    if "late imports" in asked.without:
+        importlib.import_module("numpy.ma")
     effects = Effects(asked.effects)
     for primitive in PRIMITIVES.values():
         primitive.run(1009)

@@ -58,20 +58,20 @@ def expected(window: Window, history: History, without: frozenset[str]) -> Bound
     for actor in history.actors:
         if not actor.counted:
             for deed in actor.deeds:
-                _add(bounds, ELSEWHERE, window, deed, frozenset())
+                _add(bounds, ELSEWHERE, window, deed, without)
         elif is_covered(window, actor):
-            unsure = unsure_of(window, actor, without)
             for deed in actor.deeds:
-                _add(bounds, actor.native_id, window, deed, unsure)
+                _add(bounds, actor.native_id, window, deed, without)
     return bounds
 
 
-def unsure_of(window: Window, actor: Actor, without: frozenset[str]) -> frozenset[str]:
-    """Categories, and ends of names, that need not be there for as long as they are left out."""
+def unsure_of(window: Window, deed: Deed, without: frozenset[str]) -> frozenset[str]:
+    """Categories, and ends of names, that need not be there."""
+    actor = deed.actor
     unsure: set[str] = set()
     if "memory of threads" in without and actor is not window.actor:
         unsure |= {"allocation", "free", "fast"}
-    if "raw threads" in without and actor.raw:
+    if deed.hidden or ("raw threads" in without and actor.raw):
         unsure |= {"python", "c", "optimizer", "module"}
     return frozenset(unsure)
 
@@ -81,24 +81,27 @@ def is_covered(window: Window, actor: Actor) -> bool:
     return window.all_threads or actor is window.actor
 
 
-def is_sure(deed: Deed, window: Window) -> bool:
-    """Whether the deed and what it needs show in the window."""
+def is_sure(deed: Deed, window: Window, late: bool = True) -> bool:
+    """Whether the deed and what it needs show in the window; the latter of other threads if ``late``."""
     return (
         is_covered(window, deed.actor)
         and deed.surely_in(window.number)
-        and all(is_sure(needed, window) for needed in deed.needs)
+        and all(
+            is_sure(needed, window) and (late or needed.actor is window.actor)
+            for needed in deed.needs
+        )
     )
 
 
 def _add(
-    bounds: Bounds, thread: int, window: Window, deed: Deed, unsure: frozenset[str]
+    bounds: Bounds, thread: int, window: Window, deed: Deed, without: frozenset[str]
 ) -> None:
+    unsure = unsure_of(window, deed, without)
     if not deed.possibly_in(window.number):
         return
     bounds.may[thread].update(deed.effects)
     bounds.may[thread].update(deed.calls)
-    others = {needed.actor for needed in deed.needs} - {deed.actor}
-    if is_sure(deed, window) and not (unsure and others):
+    if is_sure(deed, window, late="memory of threads" not in without):
         surely = {e: n for e, n in deed.effects.items() if not unsure & {e[0], str(e[1])[-4:]}}
         bounds.must[thread].update(surely)
     if deed.surely_running_in(window.number):
@@ -155,11 +158,13 @@ def _blocks(trace: Any) -> list[tuple[int, int]]:
     )
 
 
-def is_compared(effect: Effect) -> bool:
+def is_compared(effect: Effect, history: History) -> bool:
     """Whether the program counts this at all."""
     category, name = effect
     if category == "python":
-        return str(name).startswith(PREFIX)
+        number = str(name).rpartition("_")[2]
+        known = number.isdigit() and any(a.number == int(number) for a in history.actors)
+        return known and str(name).startswith(PREFIX)
     if category == "c":
         return name in COUNTED_C
     return True
@@ -185,7 +190,7 @@ def differences(window: Window, history: History, without: frozenset[str]) -> li
 def _compared(
     window: Window, actor: Actor | None, effect: Effect, there: int, bounds: Bounds
 ) -> list[str]:
-    if not is_compared(effect):
+    if not is_compared(effect, window.history):
         return []
     thread = actor.native_id if actor else ELSEWHERE
     wanted = is_wanted(window, effect[0])

@@ -30,12 +30,14 @@ class State(IntEnum):
 class Deed:
     """Something that ``actor`` did once, between ``before`` and ``after``; None: it never ended.
 
+    It is ``hidden`` if opscope called it: its Python calls are left out then.
+
     ``effects`` are of windows that it lies in. ``calls`` go on from ``begun`` to ``ending``, which the called
     function writes down itself, and are also of windows that open or close meanwhile. Of a deed that an
     interruption ``cut``, nobody knows how far it came. It shows only where what it ``needs`` does.
     """
 
-    __slots__ = ("actor", "after", "before", "begun", "calls", "cut", "effects", "ending", "needs")
+    __slots__ = ("actor", "after", "before", "begun", "calls", "cut", "effects", "ending", "hidden", "needs")
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class Deed:
         calls: Iterable[Effect] = (),
         needs: tuple[Deed, ...] = (),
     ) -> None:
-        self.actor, self.before = actor, before
+        self.actor, self.before, self.hidden = actor, before, actor.hidden
         self.effects, self.calls, self.needs = Counter(effects), Counter(calls), needs
         self.begun: Moment | None = None
         self.ending: Moment | None = None
@@ -81,18 +83,19 @@ class Actor:
         self.native_id = 0
         self.deeds: list[Deed] = []
         self.depth = 0  # of deeds that passed the gate, see gate.py
+        self.hidden = False  # whether opscope called what runs, whose Python calls it leaves out
 
 
 class History:
     """Everything that is known of one program."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_actor: int) -> None:
         self.states = bytearray(MOST_WINDOWS)
         self.windows: list[Any] = []
         self.actors: list[Actor] = []
         self.errors: list[str] = []
         self._here = threading.local()
-        self._actor_numbers, self._window_numbers = itertools.count(), itertools.count()
+        self._actor_numbers, self._window_numbers = itertools.count(first_actor), itertools.count()
         self._sizes = itertools.count(1009)
 
     def now(self) -> Moment:

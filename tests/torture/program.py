@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
+import opscope
 from torture.effects import Effects
 from torture.gate import Gate
 from torture.history import Actor, Deed, Effect, History
 from torture.primitives import PRIMITIVES
 
 T = TypeVar("T")
+_FOLDER = str(Path(opscope.__file__).parent)
 FEWEST_ACTS, MOST_ACTS, MOST_ACTORS = 8, 22, 14
 
 
@@ -35,11 +40,13 @@ class Settings:
         seed: decides the program; the machine decides how its threads are interleaved.
         effects: of the primitives.
         without: acts and expectations that are left out, see ``acts.LEFT_OUT``.
+        first_actor: number of the first thread.
     """
 
     seed: int
     effects: Effects
     without: frozenset[str] = frozenset()
+    first_actor: int = 0
 
 
 @dataclass
@@ -52,13 +59,24 @@ class Shared:
     knots: list[Any] = field(default_factory=list)  # garbage, for whoever comes by to collect
 
 
+def _is_in_opscope(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_FOLDER):
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Program:
     """What threads do, and what is known of it."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.random = random.Random(settings.seed)
-        self.history, self.gate, self.shared = History(), Gate(), Shared()
+        self.history = History(settings.first_actor)
+        self.gate, self.shared = Gate(), Shared()
+        racing = "racing windows" not in settings.without
+        self.one_by_one = None if racing else threading.RLock()  # while windows open and close
         self.threads: list[threading.Thread] = []
         self.waits: list[Callable[[], object]] = []  # for threads that no object stands for
 
@@ -125,6 +143,16 @@ class Program:
         primitive = PRIMITIVES[name]
         perhaps = [("module", module) for module in primitive.unsure]
         self.do(lambda: primitive.run(size), self.settings.effects.of(name, size).elements(), perhaps)
+
+    @contextlib.contextmanager
+    def called_from_anywhere(self) -> Iterator[None]:
+        """For handlers and finalizers: perhaps something of opscope is running below."""
+        actor = self.history.actor
+        before, actor.hidden = actor.hidden, actor.hidden or _is_in_opscope(sys._getframe())
+        try:
+            yield
+        finally:
+            actor.hidden = before
 
     def start_thread(self, body: Callable[[], None], *, gated: bool = True) -> threading.Thread:
         """A thread that is an actor, begins now and is waited for at the end."""

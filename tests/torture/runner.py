@@ -16,7 +16,7 @@ from torture.variants import environment
 
 TESTS = Path(__file__).parents[1]
 SEEDS_PER_PROCESS = 10
-SHOWN = 4000
+SHOWN = 12_000
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import opscope
@@ -34,6 +35,7 @@ class Window:
         self.options = options
         self.actor = program.history.actor
         self.all_threads = options.get("all_threads", True)
+        self.one_by_one = program.one_by_one
         self.number = -1
         self.trace: Any = None
         self.may_be_nothing = False  # whether it may never have opened
@@ -48,17 +50,26 @@ class Window:
 
     def start(self, *, together: bool = False) -> None:
         """Open it; ``together`` with what other threads do."""
-        with contextlib.nullcontext() if together else self.gate.alone(self.history.actor):
+        with self._passing(together):
             self.opening()
             self.profile.start()
             self.set(State.OPEN)
 
     def stop(self, *, together: bool = False) -> None:
         """Close it."""
-        with contextlib.nullcontext() if together else self.gate.alone(self.history.actor):
+        with self._passing(together):
             self.set(State.CLOSING)
             self.profile.stop()
             self.set(State.OVER)
+
+    @contextlib.contextmanager
+    def _passing(self, together: bool) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if not together:
+                stack.enter_context(self.gate.alone(self.history.actor))
+            if self.one_by_one is not None:
+                stack.enter_context(self.one_by_one)
+            yield
 
     def look(self) -> Any:
         """The trace, always the same; None if an interruption let it have none."""
