@@ -12,6 +12,7 @@
 #include "child_process.h"
 #include "columns.h"
 #include "gpu/bindings.h"
+#include "lifecycle.h"
 #include "memory/bindings.h"
 #include "numpy_column.h"
 #include "recorder.h"
@@ -199,7 +200,62 @@ class RecordedPython final : public PythonNames {
   PythonCalls& calls_ = PythonCalls::instance();
 };
 
-uint32_t open_window(uint32_t wants, bool all_threads) {
+constexpr uint64_t kGcKey = 1;  // no object has this address
+
+// An entry of gc.callbacks.
+void gc_callback(const nb::str& phase, const nb::dict& info) {
+  thread_local bool is_open = false;  // a window may open or close in the middle of a collection
+  Recorder& recorder = Recorder::instance();
+  ThreadLog* log = Recorder::this_thread();
+  if (log == nullptr) return;
+  if (std::strcmp(phase.c_str(), "stop") == 0) {
+    if (is_open) log->close_span(kGcKey, now_ticks());
+    is_open = false;
+    return;
+  }
+  if ((recorder.wanted() & kWantGc) == 0) return;
+  static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
+  const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
+  recorder.hear_memory(*log);  // a collection frees tensors
+  Record* record = log->open_span(kGcKey);
+  is_open = true;
+  if (record == nullptr) return;
+  fill_annotation(*record, RecordKind::kGcPause, name_id(recorder, *log, names[generation]));
+  record->ticks = now_ticks();
+  log->publish_span();
+}
+
+PyObject* gc_callbacks = nullptr;  // gc.callbacks, which stays the same list; owned, for ever
+PyObject* gc_hook = nullptr;       // gc_callback; likewise
+
+void hook_gc(bool on) {
+  Py_ssize_t at = PyList_GET_SIZE(gc_callbacks);
+  while (--at >= 0 && PyList_GET_ITEM(gc_callbacks, at) != gc_hook) continue;
+  if (on && at < 0 && PyList_Append(gc_callbacks, gc_hook) != 0) PyErr_Clear();
+  if (!on && at >= 0 && PyList_SetSlice(gc_callbacks, at, at + 1, nullptr) != 0) PyErr_Clear();
+}
+
+// While one exists no collection begins, so no code of the program runs in the middle of a change.
+class NoCollection {
+ public:
+  NoCollection() : was_on_(PyGC_Disable() != 0) {}
+  NoCollection(const NoCollection&) = delete;
+  NoCollection& operator=(const NoCollection&) = delete;
+  ~NoCollection() {
+    if (was_on_) PyGC_Enable();
+  }
+
+ private:
+  bool was_on_;
+};
+
+// Hooks of Python's that open windows need, and `also` one that is about to open, and no others.
+void configure_hooks(uint32_t also = 0) {
+  hook_gc(((Recorder::instance().wanted() | also) & kWantGc) != 0);
+  PythonCalls::instance().configure(also);
+}
+
+uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
 #ifdef Py_GIL_DISABLED
   if ((wants & (kWantPython | kWantModules)) != 0) {
     throw std::runtime_error(
@@ -207,44 +263,47 @@ uint32_t open_window(uint32_t wants, bool all_threads) {
         "with_stack and with_modules, or set PYTHON_GIL=1");
   }
 #endif
+  const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
-  PythonCalls& python = PythonCalls::instance();
   // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
   // would be in it twice, as a call and as something that was running already.
-  python.configure(wants);
+  configure_hooks(wants);
   uint32_t id = 0;
   try {
-    id = recorder.open_window(wants, all_threads);
+    id = recorder.open_window(wants, all_threads, reserved);
   } catch (...) {
-    python.configure();
+    configure_hooks();
     throw;
   }
-  python.configure();  // a window that closed meanwhile may have taken it away
-  recorder.set_initial_stacks(id, python.begin_window(wants));
+  configure_hooks();  // a window that closed meanwhile may have taken it away
+  recorder.set_initial_stacks(id, PythonCalls::instance().begin_window(wants));
   return id;
 }
 
 // Devices go on being collected until configure_gpu(): what the window launched may still be running.
 void close_window(uint32_t id) {
+  const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
   recorder.close_window(id);
-  PythonCalls::instance().configure();
+  configure_hooks();
 }
 
 void pause_window(uint32_t id, bool paused) {
+  const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
   recorder.pause_window(id, paused);
   PythonCalls& python = PythonCalls::instance();
-  python.configure();
+  configure_hooks();
   const auto window = recorder.window(id);
   if (!paused && window != nullptr && window->open) python.resume_window(*window);
 }
 
 void discard_window(uint32_t id) {
+  const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
   recorder.discard_window(id);
   PythonCalls& python = PythonCalls::instance();
-  python.configure();
+  configure_hooks();
   if ((recorder.wanted() & kWantGpu) == 0) GpuActivity::instance().configure(0);
   if (recorder.statistics().windows == 0) {
     python.forget();
@@ -254,9 +313,10 @@ void discard_window(uint32_t id) {
 
 void set_up_python(const std::string& hidden_folder, const std::string& shown_file,
                    const std::string& program_file, nb::handle module_function, nb::handle optimizer_code,
-                   nb::handle parameter_reader, nb::handle watch_optimizers) {
+                   nb::handle parameter_reader, nb::handle optimizer_hooks, nb::handle optimizer_hook) {
   PythonCalls::instance().set_up({hidden_folder, shown_file, program_file, module_function.ptr(),
-                                  optimizer_code.ptr(), parameter_reader.ptr(), watch_optimizers.ptr()});
+                                  optimizer_code.ptr(), parameter_reader.ptr(), optimizer_hooks.ptr(),
+                                  optimizer_hook.ptr()});
 }
 
 nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
@@ -351,37 +411,14 @@ nb::dict statistics() {
   return result;
 }
 
-constexpr uint64_t kGcKey = 1;  // no object has this address
-
-// An entry of gc.callbacks.
-void gc_callback(const nb::str& phase, const nb::dict& info) {
-  thread_local bool is_open = false;  // a window may open or close in the middle of a collection
-  Recorder& recorder = Recorder::instance();
-  ThreadLog* log = Recorder::this_thread();
-  if (log == nullptr) return;
-  if (std::strcmp(phase.c_str(), "stop") == 0) {
-    if (is_open) log->close_span(kGcKey, now_ticks());
-    is_open = false;
-    return;
-  }
-  if ((recorder.wanted() & kWantGc) == 0) return;
-  static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
-  const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
-  recorder.hear_memory(*log);  // a collection frees tensors
-  Record* record = log->open_span(kGcKey);
-  is_open = true;
-  if (record == nullptr) return;
-  fill_annotation(*record, RecordKind::kGcPause, name_id(recorder, *log, names[generation]));
-  record->ticks = now_ticks();
-  log->publish_span();
-}
-
 }  // namespace
 }  // namespace opscope
 
 NB_MODULE(_native, m) {
   using namespace opscope;
-  m.def("open_window", &open_window, "wants"_a, "all_threads"_a);
+  nb::set_leak_warnings(false);  // what modules hold until the process ends is not worth the program's stderr
+  m.def("reserve_window", [] { return Recorder::instance().reserve_window(); });
+  m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0);
   m.def("close_window", &close_window, "window"_a);
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);
   m.def("discard_window", &discard_window, "window"_a);
@@ -389,7 +426,7 @@ NB_MODULE(_native, m) {
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),
-        "watch_optimizers"_a.none());
+        "optimizer_hooks"_a.none(), "optimizer_hook"_a.none() = nb::none());
   m.def(
       "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
       "optimizer"_a);
@@ -406,6 +443,9 @@ NB_MODULE(_native, m) {
   m.def("fault", [] { return Recorder::instance().fault(); });
   m.def("statistics", &statistics);
   m.def("gc_callback", &gc_callback, "phase"_a, "info"_a);
+  gc_hook = nb::object(m.attr("gc_callback")).release().ptr();
+  gc_callbacks = nb::object(nb::module_::import_("gc").attr("callbacks")).release().ptr();
+  m.def("refresh_hooks", [] { configure_hooks(); });
   m.attr("WANTS") = nb::dict();
   nb::dict wants = nb::cast<nb::dict>(m.attr("WANTS"));
   wants["OPERATORS"] = static_cast<uint32_t>(kWantOperators);
@@ -423,6 +463,7 @@ NB_MODULE(_native, m) {
   wants["GPU_SYNC"] = static_cast<uint32_t>(kWantGpuSync);
   bind_annotation(m);
   bind_child_process(m);
+  bind_lifecycle(m);
   bind_gpu(m);
   bind_memory(m);
   bind_writers(m);

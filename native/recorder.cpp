@@ -117,11 +117,16 @@ void Recorder::set_wanted(uint32_t wanted) {
   if (bridge_ != nullptr) bridge_->wanted->store(wanted, std::memory_order_release);
 }
 
-uint32_t Recorder::open_window(uint32_t wants, bool all_threads) {
+uint32_t Recorder::reserve_window() {
+  std::lock_guard lock(mutex_);
+  return next_window_++;
+}
+
+uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
   pool_.prepare();
   std::lock_guard lock(mutex_);
   auto window = std::make_shared<Window>();
-  window->id = next_window_++;
+  window->id = reserved != 0 ? reserved : next_window_++;
   window->wants = wants;
   window->only_thread = all_threads ? 0 : system_thread_id();
   window->first_new_thread = next_thread_;

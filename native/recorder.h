@@ -79,9 +79,11 @@ class Recorder {
   // Never destroyed: threads may still be appending while the process exits.
   static Recorder& instance();
 
+  // [MT] An id for open_window(), for who must know it before the window is open.
+  uint32_t reserve_window();
   // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is
   // forgotten once no window is open that it stopped.
-  uint32_t open_window(uint32_t wants, bool all_threads);
+  uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved = 0);
   // [MT] Idempotent. Opening and closing take O(threads), however many windows are kept.
   void close_window(uint32_t id);
   // [MT] Collect nothing until resumed. Only for an open window; idempotent.

@@ -30,7 +30,8 @@ struct PythonSetup {
   PyObject* module_function;   // nn.Module.__call__
   PyObject* optimizer_code;    // where optimizers show themselves
   PyObject* parameter_reader;  // returns an instance's parameters (recording/parameters.py)
-  PyObject* watch_optimizers;  // called with True or False: report steps, or no longer
+  PyObject* optimizer_hooks;   // the dict of what torch calls after every optimizer's step
+  PyObject* optimizer_hook;    // what to put there, under itself as key, while steps are wanted
 };
 
 class PythonCalls {
@@ -81,8 +82,9 @@ class PythonCalls {
   bool hooked_calls_ = false;
   bool hooked_new_threads_ = false;
   bool hooked_modules_ = false;
-  PyObject* module_function_ = nullptr;    // owned
-  PyObject* optimizer_watcher_ = nullptr;  // owned
+  PyObject* module_function_ = nullptr;  // owned
+  PyObject* optimizer_hooks_ = nullptr;  // owned
+  PyObject* optimizer_hook_ = nullptr;   // owned
   bool watching_optimizers_ = false;
 };
 

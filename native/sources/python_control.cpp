@@ -93,7 +93,7 @@ PythonCalls::PythonCalls() {
 }
 
 void PythonCalls::set_up(const PythonSetup& setup) {
-  if (module_function_ == nullptr && optimizer_watcher_ == nullptr) call_when_forked(&forked_def);
+  if (module_function_ == nullptr && optimizer_hook_ == nullptr) call_when_forked(&forked_def);
   frames.hide_files_under(setup.hidden_folder, setup.shown_file, setup.program_file);
   Py_XSETREF(module_function_,
              PyFunction_Check(setup.module_function) ? Py_NewRef(setup.module_function) : nullptr);
@@ -103,7 +103,9 @@ void PythonCalls::set_up(const PythonSetup& setup) {
   if (PyCode_Check(setup.optimizer_code)) {
     frames.set_optimizer_code(reinterpret_cast<PyCodeObject*>(setup.optimizer_code));
   }
-  Py_XSETREF(optimizer_watcher_, Py_NewRef(setup.watch_optimizers));
+  Py_XSETREF(optimizer_hooks_,
+             PyDict_Check(setup.optimizer_hooks) ? Py_NewRef(setup.optimizer_hooks) : nullptr);
+  Py_XSETREF(optimizer_hook_, Py_NewRef(setup.optimizer_hook));
   set_parameter_reader(setup.parameter_reader);
 }
 
@@ -159,13 +161,15 @@ void PythonCalls::hook_modules() {
   }
 }
 
+// Not through torch's function for it: an exception of a signal handler in there would leave the hook.
 void PythonCalls::watch_optimizers() {
   const bool on = (to_hook() & kWantModules) != 0;
-  if (on == watching_optimizers_ || optimizer_watcher_ == nullptr || optimizer_watcher_ == Py_None) return;
+  if (on == watching_optimizers_ || optimizer_hooks_ == nullptr) return;
   watching_optimizers_ = on;
   OwnCode own;
-  Py_XDECREF(own.call(
-      [&] { return PyObject_CallFunctionObjArgs(optimizer_watcher_, on ? Py_True : Py_False, nullptr); }));
+  const int failed = on ? PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_)
+                        : PyObject_DelItem(optimizer_hooks_, optimizer_hook_);
+  if (failed != 0) own.clear_error();
 }
 
 std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {

@@ -71,28 +71,20 @@ PyObject* begin_thread(PyObject*, PyObject*) {
 }
 PyMethodDef begin_thread_def = {"opscope_begin_thread", &begin_thread, METH_VARARGS, nullptr};
 
-// [GIL] What we give to threading.setprofile. Kept for good: threads that begin may still have it.
+// [GIL] What threading.setprofile would be given. Kept for good: threads that begin may still have it.
 PyObject* thread_hook() {
   static PyObject* const hook = PyCFunction_New(&begin_thread_def, nullptr);
   return hook;
 }
 
-PyObject* call_threading(const char* function, PyObject* argument) {
-  OwnCode own;
-  return own.call([&]() -> PyObject* {
-    PyObject* threading = PyImport_ImportModule("threading");
-    PyObject* method = threading == nullptr ? nullptr : PyObject_GetAttrString(threading, function);
-    PyObject* result = method == nullptr ? nullptr : PyObject_CallFunctionObjArgs(method, argument, nullptr);
-    Py_XDECREF(method);
-    Py_XDECREF(threading);
-    return result;
-  });
-}
+// What threading.setprofile sets and threading.getprofile returns. Not through those: an exception of a
+// signal handler in there would leave the hook, or keep it from being set.
+constexpr const char* kThreadHook = "_profile_hook";
 
-bool is_set_for_threads(PyObject* hook) {
-  PyObject* current = call_threading("getprofile", nullptr);
+bool is_set_for_threads(PyObject* threading, PyObject* hook) {
+  PyObject* current = PyObject_GetAttrString(threading, kThreadHook);
   Py_XDECREF(current);  // threading keeps it
-  return current == hook;
+  return current != nullptr && current == hook;
 }
 
 // [GIL] Threads that have had our hook since it was installed, by Python's id of their state.
@@ -144,13 +136,18 @@ void remove_call_hooks() {
 }
 
 bool hook_new_threads(bool on) {
-  if (!on) {
-    if (is_set_for_threads(thread_hook())) Py_XDECREF(call_threading("setprofile", Py_None));
-    return false;
+  OwnCode own;
+  PyObject* threading = own.call([] { return PyImport_ImportModule("threading"); });
+  if (threading == nullptr) return false;
+  bool is_hooked = false;
+  if (on && is_set_for_threads(threading, Py_None)) {  // the program's own goes first
+    is_hooked = PyObject_SetAttrString(threading, kThreadHook, thread_hook()) == 0;
+  } else if (!on && is_set_for_threads(threading, thread_hook())) {
+    PyObject_SetAttrString(threading, kThreadHook, Py_None);
   }
-  if (!is_set_for_threads(Py_None)) return false;  // the program's own goes first
-  Py_XDECREF(call_threading("setprofile", thread_hook()));
-  return true;
+  own.clear_error();
+  Py_DECREF(threading);
+  return is_hooked;
 }
 
 bool reports_calls(PyThreadState* state) {

@@ -1,10 +1,13 @@
 """The recorder's native core, whole."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 WANTS: dict[str, int]
 """Bits of ``wants``, by name."""
@@ -24,7 +27,48 @@ UNCAUGHT_EXCEPTION: int
 def fork_process() -> int:
     """As ``os.fork``; also at interpreter shutdown."""
 
-def open_window(wants: int, all_threads: bool) -> int: ...
+class Section:
+    """Code that one thread at a time runs; free in a forked child.
+
+    A thread may enter again what it is in, and one that is in any section does not wait for another
+    but runs beside whoever is there: nobody waits in a circle. What runs here must bear that.
+    """
+
+    def __init__(self) -> None: ...
+    def run(self, function: Callable[[], _T], undo: Callable[[], object] | None = None) -> _T:
+        """Call ``function``; after an exception ``undo``, again if that is interrupted."""
+
+class Held:
+    """Something that is on from ``open`` to ``close`` or the end of this object.
+
+    Args:
+        begin: switches on.
+        end: undoes as much of it as was done, any number of times.
+        forget: comes last, when this object ends or its opening failed; likewise.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], object],
+        end: Callable[[], object],
+        forget: Callable[[], object] | None = None,
+    ) -> None: ...
+    def open(self) -> None:
+        """Without effect while open; off again if it is interrupted."""
+    def close(self) -> None:
+        """Without effect while not open; done even if it is interrupted."""
+    def run(self, function: Callable[[], _T]) -> _T:
+        """Call ``function`` while open."""
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def was_opened(self) -> bool: ...
+
+def method(function: Callable[_P, _T], undo: Callable[[Any], object]) -> Callable[_P, _T]:
+    """A method: ``function`` and, if an exception leaves it, ``undo`` of the object."""
+
+def reserve_window() -> int: ...
+def open_window(wants: int, all_threads: bool, reserved: int = 0) -> int: ...
 def close_window(window: int) -> None: ...
 def pause_window(window: int, paused: bool) -> None: ...
 def discard_window(window: int) -> None: ...
@@ -36,7 +80,8 @@ def set_up_python(
     module_function: object,
     optimizer_code: object,
     parameter_reader: object,
-    watch_optimizers: object,
+    optimizer_hooks: object,
+    optimizer_hook: object = None,
 ) -> None: ...
 def optimizer_step(optimizer: object) -> None: ...
 def guard_fast_annotations(type: object) -> None: ...
@@ -55,6 +100,7 @@ def gpu_is_wanted() -> bool: ...
 def pause_gpu(paused: bool) -> str: ...
 def fault() -> str: ...
 def statistics() -> dict[str, int]: ...
+def refresh_hooks() -> None: ...
 def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
 
 class ChromeWriter:

@@ -13,6 +13,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.export.execution_trace import local_time, whole_file
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, NodeWriter, base_ns_of
 from opscope.export.output_file import Block, check_writable, write_file
@@ -70,8 +71,19 @@ class ObservedFile:
         self._nodes = NodeWriter()
         self._segments: list[Segment] = []
         self._spool: IO[bytes] | None = None
+        self._spooled = 0  # bytes of whole segments
         self._next_id = 1
+        self._section = _native.Section()
+        self._is_writing = False
         self._closed = False
+
+    @property
+    def is_showing(self) -> bool:
+        """Between start and stop."""
+        last = self._segments[-1] if self._segments else None
+        if last is None or not last.recording.running or not last.parts:
+            return False
+        return last.parts[-1][1] is None
 
     def share(self, asked: RecordingOptions) -> Recording:
         """A recording for a profile that asks for ``asked``, which this file will show too."""
@@ -91,62 +103,76 @@ class ObservedFile:
             last.parts.append((time.time_ns() if last.parts else None, None))
             return
         self._write_finished()
-        recording = Recording(_ALONE)
-        recording.start()
-        self._segments.append(Segment(recording, shared=False, parts=[(None, None)]))
+        segment = Segment(Recording(_ALONE), shared=False, parts=[(None, None)])
+        self._segments.append(segment)  # before it starts: whoever stops finds it
+        segment.recording.start()
 
     def stop(self) -> None:
         """Show nothing more."""
-        last = self._segments[-1]
+        last = self._segments[-1] if self._segments else None
+        if last is None:
+            return
         if not last.shared:
             last.recording.stop()
-        elif last.recording.running and last.parts:
+        elif self.is_showing:
             last.parts[-1] = (last.parts[-1][0], time.time_ns())
 
     def close(self) -> None:
         """Write the file, once the recording it shares has ended; says so if that fails."""
-        if self._closed or self._head["pid"] != os.getpid():
+        if self._closed or self._is_writing or self._head["pid"] != os.getpid():
             return
         last = self._segments[-1] if self._segments else None
         if last is not None and last.shared and last.recording.running:
             last.recording.when_stopped(self.close)
             return
-        self._closed = True
         if last is not None:
             last.recording.stop()
         try:
-            self._write()
+            self._section.run(self._write, self._write_not)
         except Exception as error:  # the program must not end for it
+            self._closed = True
             warnings.warn(f"The execution trace was not written: {error}", stacklevel=3)
 
     def _write(self) -> None:
+        if self._closed:
+            return
+        self._is_writing = True
         finish_ms = time.monotonic_ns() // 10**6
         blocks = self._all_blocks()
         write_file(self.path, whole_file(self._head, blocks, finish_ms, base_ns=self._base_ns()))
+        self._closed = True
         self._segments.clear()
+        if self._spool is not None:
+            self._spool.close()
+        self._is_writing = False
+
+    def _write_not(self) -> None:
+        self._is_writing = False  # an interrupted one may be written again
 
     def _all_blocks(self) -> Iterator[Block]:
         if self._spool is not None:
+            self._spool.truncate(self._spooled)
             self._spool.seek(0)
             while block := self._spool.read(BLOCK_BYTES):
                 yield block
-            self._spool.close()
         for segment in self._segments:
-            if segment.parts:
+            if segment.parts and segment.recording.has_ended:
                 yield from self._blocks_of(segment)
 
     def _write_finished(self) -> None:
         """Move what has been recorded out of memory."""
-        finished = [s for s in self._segments if not s.recording.running and s.parts]
+        finished = [s for s in self._segments if s.recording.has_ended and s.parts]
         if not finished:
             return
         if self._spool is None:
             folder = os.path.dirname(os.path.realpath(self.path))
             self._spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (kept until close)
         for segment in finished:
+            self._spool.seek(self._spooled)  # after an interrupted one, over its part
             for block in self._blocks_of(segment):
                 self._spool.write(block if isinstance(block, bytes) else block.data)
-            self._segments.remove(segment)
+            others = [other for other in self._segments if other is not segment]
+            vars(self).update(_segments=others, _spooled=self._spool.tell())  # both or none
 
     def _blocks_of(self, segment: Segment) -> Iterator[Block]:
         trace = segment.recording.everything
@@ -159,4 +185,5 @@ class ObservedFile:
         """What times count from; None if nothing was recorded."""
         if self._nodes.base_ns:
             return self._nodes.base_ns
-        return next((base_ns_of(s.recording.everything) for s in self._segments if s.parts), None)
+        shown = (s for s in self._segments if s.parts and s.recording.has_ended)
+        return next((base_ns_of(segment.recording.everything) for segment in shown), None)

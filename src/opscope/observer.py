@@ -32,7 +32,6 @@ class ExecutionTraceObserver:
 
     def __init__(self) -> None:
         self._registered = False
-        self._execution_trace_running = False
         self.extra_resources_collection = False
         self.resources_dir = ""
         self.output_file_path = ""
@@ -86,9 +85,9 @@ class ExecutionTraceObserver:
             return
         self.stop()
         self._save_kernels()
+        self._file.close()
         if self._at_exit is not None:
             self._at_exit.detach()
-        self._file.close()
         self._file = None
         self._registered = False
 
@@ -99,7 +98,7 @@ class ExecutionTraceObserver:
 
     def is_running(self) -> bool:
         """Whether it is recording."""
-        return self._execution_trace_running
+        return self._file is not None and self._file.is_showing
 
     def start(self) -> None:
         """Record from now on. Without effect while running or not registered.
@@ -107,15 +106,13 @@ class ExecutionTraceObserver:
         Raises:
             BridgeError: the recorder cannot be set up; the message says what to install.
         """
-        if self._file is not None and not self._execution_trace_running:
+        if self._file is not None and not self.is_running():
             self._file.start()
-            self._execution_trace_running = True
             _say_which_process_groups()
 
     def stop(self) -> None:
         """Record no more, until started again. Without effect while not running."""
-        if self._file is not None and self._execution_trace_running:
-            self._execution_trace_running = False
+        if self._file is not None:
             self._file.stop()
 
     def cleanup(self) -> None:
@@ -133,7 +130,7 @@ class ExecutionTraceObserver:
         there is no file, or if the profile leaves out what an execution trace has.
         """
         is_enough = asked.operators and asked.annotations and asked.all_threads
-        if self._file is None or self._execution_trace_running or not is_enough:
+        if self._file is None or self.is_running() or not is_enough:
             return None
         return self._file.share(asked)
 

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import json
-import threading
-import uuid
-import warnings
 from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from opscope import _native
 from opscope.activities import (
     parse_activities,
     recording_options,
     records_cuda,
     supported_activities,
 )
-from opscope.annotate import record_function
+from opscope.cycles import Cycle, Cycles
 from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.errors import LifecycleError, UsageError
 from opscope.export.chrome_trace import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
 from opscope.observer import ExecutionTraceObserver
-from opscope.recording.recorder import Recording
 from opscope.report.notebook import overview_html
 from opscope.report.page import write_report
-from opscope.schedule import ProfilerAction, Schedule, record_every_step
+from opscope.schedule import Schedule, record_every_step
 from opscope.trace.concat import concat_traces
 from opscope.trace.device_kinds import device_kinds, keep_device_kinds
 from opscope.trace.trace import Trace
@@ -36,10 +33,8 @@ from opscope.trace.trace import Trace
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
-_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
-
-class profile:
+class profile(Cycles):
     """Records what a PyTorch program does, between ``start`` and ``stop`` or in a ``with`` block.
 
     Takes torch.profiler.profile's parameters; a script that uses that runs on this unchanged.
@@ -116,26 +111,17 @@ class profile:
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.preset_metadata: dict[str, Any] = {}
-        self.step_num = 0
-        self.current_action = self._scheduled(0)
         self._options = recording_options(self, all_threads)
-        self._recording: Recording | None = None
-        self._finished: list[Recording] = []
-        self._metadata: dict[str, Any] = {}
-        self._trace_id: str | None = None
-        self._step_span: record_function | None = None
-        self._started = False
         self._view: tuple[Trace, EventList] | None = None
-        # Re-entrant, because on_trace_ready may stop the profiler.
-        self._lock = threading.RLock()
+        super().__init__()
 
     # -- Life cycle ------------------------------------------------------------------------------
 
-    def __enter__(self) -> profile:
+    def _enter(self) -> profile:
         self.start()
         return self
 
-    def __exit__(
+    def _exit(
         self,
         kind: type[BaseException] | None,
         value: BaseException | None,
@@ -147,39 +133,25 @@ class profile:
             if self.execution_trace_observer is not None:
                 self.execution_trace_observer.cleanup()
 
+    # Interrupted anywhere, a `with` block is not entered while recording, nor left.
+    __enter__ = _native.method(_enter, Cycles._cancel)
+    __exit__ = _native.method(_exit, Cycles._stop)
+
     def start(self) -> None:
         """Begin; records at once unless the schedule says to wait. No effect while started.
 
         Raises:
             BridgeError: the recorder cannot be set up; the message says what to install.
         """
-        with self._lock:
-            if self._started:
-                return
-            self._move(ProfilerAction.NONE, self.current_action)
-            self._started = True
-            self._open_step_span()
+        self._start()
 
     def stop(self) -> None:
         """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
-        with self._lock:
-            if not self._started:
-                return
-            self._close_step_span()
-            self._started = False
-            self._move(self.current_action, None)
+        self._stop()
 
     def step(self) -> None:
         """Say that the next step begins; the schedule decides what to do in it."""
-        with self._lock:
-            self._close_step_span()
-            action = self._scheduled(self.step_num + 1)
-            previous, self.current_action = self.current_action, action
-            self.step_num += 1
-            if not self._started:
-                return
-            self._move(previous, action)
-            self._open_step_span()
+        self._step()
 
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
@@ -191,93 +163,13 @@ class profile:
             activities: those concerned.
         """
         concerned = set(activities)
-        if self._recording is None:
+        recording = self._recording
+        if recording is None:
             return
         if any(a.name == "CPU" for a in concerned):
-            self._recording.pause(not enable)
+            recording.pause(not enable)
         if any(a.name == "CUDA" for a in concerned):
-            self._recording.pause_devices(not enable)
-
-    def _scheduled(self, step: int) -> ProfilerAction:
-        action = self.schedule(step)
-        # Callables written for torch.profiler return its enum; the values are the same.
-        try:
-            known = ProfilerAction(getattr(action, "value", action))
-        except ValueError as error:
-            raise UsageError(
-                f"The schedule returned {action!r} for step {step}. Return a ProfilerAction."
-            ) from error
-        if known is ProfilerAction.DEVICE_STOPPED:
-            raise UsageError(
-                "A schedule must not return DEVICE_STOPPED: the profiler sets that itself. Return "
-                "NONE, WARMUP, RECORD or RECORD_AND_SAVE."
-            )
-        return known
-
-    def _move(self, previous: ProfilerAction, action: ProfilerAction | None) -> None:
-        """Go from one step's action to the next one's; None is the end of profiling."""
-        if previous in _RECORDING:
-            ends_cycle = previous is ProfilerAction.RECORD_AND_SAVE or action is None
-            if ends_cycle or action not in _RECORDING:
-                is_ready = self._stop_recording()
-                if not ends_cycle:
-                    warnings.warn(
-                        f"Incorrect schedule: RECORD followed by {action.name}",  # type: ignore[union-attr]
-                        stacklevel=4,
-                    )
-                elif is_ready and self.on_trace_ready is not None:
-                    self.on_trace_ready(self)
-        if previous is ProfilerAction.WARMUP and action is ProfilerAction.NONE:
-            warnings.warn("Incorrect schedule: WARMUP followed by NONE", stacklevel=4)
-        if action is ProfilerAction.WARMUP:
-            Recording(self._options).prepare()
-        if action in _RECORDING and self._recording is None:
-            self._start_recording()
-
-    def _start_recording(self) -> None:
-        observer = self.execution_trace_observer
-        shared = self._recording_shared_with(observer)
-        recording = shared or Recording(self._options)
-        recording.prepare()
-        callback = self.custom_trace_id_callback
-        self._trace_id = callback() if callback is not None else uuid.uuid4().hex.upper()
-        self._metadata = {}
-        if not self.acc_events:
-            self._finished = []
-            self._view = None
-        if observer is not None and shared is None:
-            observer.start()
-        recording.start()
-        self._recording = recording
-        if observer is not None and shared is not None:
-            observer.start()
-
-    def _recording_shared_with(self, observer: Any) -> Recording | None:
-        """One recording for both this and the observer, so that both show the same events."""
-        if not isinstance(observer, ExecutionTraceObserver):
-            return None
-        return observer.shared_recording(self._options)
-
-    def _stop_recording(self) -> bool:
-        """Stop, if recording; whether there is a trace to hand over."""
-        recording, self._recording = self._recording, None
-        if recording is None:
-            return False
-        recording.stop()
-        self._finished.append(recording)
-        if self.execution_trace_observer is not None:
-            self.execution_trace_observer.stop()
-        return True
-
-    def _open_step_span(self) -> None:
-        if self.record_steps:
-            self._step_span = record_function(f"ProfilerStep#{self.step_num}")
-            self._step_span.__enter__()
-
-    def _close_step_span(self) -> None:
-        if self._step_span is not None:
-            self._step_span.__exit__(None, None, None)
-            self._step_span = None
+            recording.pause_devices(not enable)
 
     # -- Results ---------------------------------------------------------------------------------
 
@@ -288,16 +180,17 @@ class profile:
         Raises:
             LifecycleError: nothing has been recorded yet.
         """
-        if not self._finished:
+        finished = self._finished
+        if not finished:
             raise LifecycleError(
                 "Nothing has been recorded yet. Run the program between start() and stop() or in a "
                 "`with` block; with a schedule, call step() until an active step has ended."
             )
-        return self._view_of(self._finished[-1]).with_metadata(self._user_metadata())
+        return self._view_of(finished[-1]).with_metadata(self._user_metadata(finished[-1]))
 
-    def _view_of(self, recording: Recording) -> Trace:
+    def _view_of(self, cycle: Cycle) -> Trace:
         kinds = device_kinds(self.activity_filters)
-        trace = recording.trace
+        trace = cycle.recording.trace
         return trace if kinds is None else keep_device_kinds(trace, kinds)
 
     def events(self) -> EventList:
@@ -306,9 +199,10 @@ class profile:
         Raises:
             LifecycleError: nothing has been recorded yet.
         """
-        last = self.trace
-        if self._view is None or self._view[0] is not self._finished[-1].trace:
-            accumulated = [self._view_of(recording) for recording in self._finished[:-1]]
+        last, finished, view = self.trace, self._finished, self._view
+        recorded = finished[-1].recording.trace
+        if view is None or view[0] is not recorded:
+            accumulated = [self._view_of(cycle) for cycle in finished[:-1]]
             trace = concat_traces([*accumulated, last]) if self.acc_events else last
             events = make_event_list(
                 trace,
@@ -317,8 +211,8 @@ class profile:
                 with_flops=self.with_flops,
                 with_stack=self.with_stack,
             )
-            self._view = (self._finished[-1].trace, events)
-        return self._view[1]
+            self._view = view = (recorded, events)
+        return view[1]
 
     def key_averages(
         self,
@@ -431,7 +325,7 @@ class profile:
 
     def add_metadata(self, key: str, value: str) -> None:
         """Keep a text with the trace being recorded, or just recorded."""
-        self._metadata[key] = value
+        self._metadata()[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value with the trace.
@@ -439,7 +333,7 @@ class profile:
         Raises:
             UsageError: ``value`` is not JSON.
         """
-        self._metadata[key] = _parse_json(key, value)
+        self._metadata()[key] = _parse_json(key, value)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value with every trace to come.
@@ -451,7 +345,7 @@ class profile:
 
     def get_trace_id(self) -> str | None:
         """The id of the current or last cycle's trace; None before the first."""
-        return self._trace_id
+        return self._cycles[-1].trace_id if self._cycles else None
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         """Use ``callback`` for the ids of later cycles."""
@@ -465,12 +359,16 @@ class profile:
             names.discard("CUDA")
         return next((d for d in ("CUDA", "XPU", "MTIA", "HPU") if d in names), "").lower() or None
 
-    def _user_metadata(self) -> dict[str, Any]:
+    def _metadata(self) -> dict[str, Any]:
+        """The user's, of the current or last cycle."""
+        return self._cycles[-1].metadata if self._cycles else {}
+
+    def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
         flags = ("profile_memory", "with_stack", "record_shapes", "with_modules", "with_flops")
         return {
-            "trace_id": self._trace_id,
+            "trace_id": cycle.trace_id,
             **{flag: True for flag in flags if getattr(self, flag)},
-            "user": {**self.preset_metadata, **self._metadata},
+            "user": {**self.preset_metadata, **cycle.metadata},
         }
 
 

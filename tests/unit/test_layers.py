@@ -24,12 +24,20 @@ LEAVES = [
     "options",
     "progress",
     "thread_pool",
-    "process_lock",
+    "cached_property",
     "launch",
     "_native",
 ]
 PIPELINE = ["trace", "tree", "analysis", "export", "report", "drop_in"]
-RECORDER = ["recording", "annotate", "activities", "observed_file", "observer", "profiler"]
+RECORDER = [
+    "recording",
+    "annotate",
+    "activities",
+    "observed_file",
+    "observer",
+    "cycles",
+    "profiler",
+]
 
 MAY_IMPORT = {
     **{leaf: {"errors", "printable"} for leaf in LEAVES},
@@ -49,6 +57,7 @@ MAY_IMPORT = {
     "activities": {*LEAVES, "trace"},
     "observed_file": {*LEAVES, "trace", "export", "recording"},
     "observer": {*LEAVES, "recording", "observed_file"},
+    "cycles": {*LEAVES, "recording", "annotate", "observer"},
     "replay": {*LEAVES, "trace", "tree", "analysis", "export", "recording"},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
     "__init__": {*LEAVES, *PIPELINE, *RECORDER},

@@ -6,56 +6,61 @@ As in torch there is at most one observer in a process; a second one registers w
 from __future__ import annotations
 
 import atexit
+import functools
 import warnings
 
+from opscope import _native
 from opscope.errors import OpscopeError
 from opscope.observed_file import ObservedFile
-from opscope.process_lock import process_lock
 
-_lock = process_lock()
+_section = _native.Section()
 _file: ObservedFile | None = None
-_enabled = False
 
 
 def add_observer(output_file_name: str) -> bool:
     """Begin a file; False if there is one already or, with a warning, if it cannot be written."""
+    return _section.run(functools.partial(_add, output_file_name))
+
+
+def _add(output_file_name: str) -> bool:
     global _file
-    with _lock:
-        if _file is not None:
-            return False
-        try:
-            _file = ObservedFile(output_file_name)
-        except OpscopeError as error:
-            warnings.warn(f"No execution trace will be recorded: {error}", stacklevel=3)
-            return False
-        atexit.register(remove_observer)
-        return True
+    if _file is not None:
+        return False
+    try:
+        file = ObservedFile(output_file_name)
+    except OpscopeError as error:
+        warnings.warn(f"No execution trace will be recorded: {error}", stacklevel=4)
+        return False
+    atexit.register(remove_observer)
+    _file = file
+    return True
 
 
 def remove_observer() -> None:
     """Write the file."""
+    _section.run(_remove)
+
+
+def _remove() -> None:
     global _file
-    disable_observer()
-    with _lock:
-        file, _file = _file, None
-    if file is not None:
+    if _file is not None:
+        _file.stop()
+        _file.close()
         atexit.unregister(remove_observer)
-        file.close()
+        _file = None
 
 
 def enable_observer() -> None:
     """Record from now on."""
-    global _enabled
-    with _lock:
-        if _file is not None and not _enabled:
-            _file.start()
-            _enabled = True
+    _section.run(_enable)
+
+
+def _enable() -> None:
+    if _file is not None and not _file.is_showing:
+        _file.start()
 
 
 def disable_observer() -> None:
     """Record no more, until enabled again."""
-    global _enabled
-    with _lock:
-        if _file is not None and _enabled:
-            _enabled = False
-            _file.stop()
+    if _file is not None:
+        _file.stop()

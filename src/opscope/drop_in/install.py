@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from opscope import _native
 from opscope.errors import LifecycleError
-from opscope.process_lock import process_lock
 
 if TYPE_CHECKING:
     from opscope.drop_in.replacements import Replacements
 
-_lock = process_lock()
+_section = _native.Section()
 _saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
 _installed: Replacements | None = None
 _had_ours: set[tuple[str, str]] = set()  # globals that held what is opscope's before the switch
@@ -49,26 +49,33 @@ def install() -> Installed:
         BridgeError: there is no torch.
         LifecycleError: torch's own profiler is running.
     """
-    global _installed
-    with _lock:
-        if _installed is None:
-            from opscope.drop_in.replacements import find_replacements
-
-            found = find_replacements()
-            _refuse_while_torch_profiles()
-            _had_ours.clear()
-            _had_ours.update((m.__name__, name) for m, name, _ in _globals_among(found.news))
-            try:
-                for owner, name, value in found.methods:
-                    _replace(owner, name, value)
-                for module, name, value in _globals_among(found.originals):
-                    _replace(module, name, found.originals[id(value)][1])
-            except BaseException:
-                _restore()
-                raise
-            _installed = found
-            _warn_of_subclasses(found.originals)
+    originals = _section.run(_install, _install_not)
+    _warn_of_subclasses(originals)
     return Installed()
+
+
+def _install() -> dict[int, tuple[Any, Any]]:
+    """What was replaced now, by ``id()``."""
+    global _installed
+    if _installed is not None:
+        return {}
+    from opscope.drop_in.replacements import find_replacements
+
+    found = find_replacements()
+    _refuse_while_torch_profiles()
+    _had_ours.clear()
+    _had_ours.update((m.__name__, name) for m, name, _ in _globals_among(found.news))
+    for owner, name, value in found.methods:
+        _replace(owner, name, value)
+    for module, name, value in _globals_among(found.originals):
+        _replace(module, name, found.originals[id(value)][1])
+    _installed = found
+    return found.originals
+
+
+def _install_not() -> None:
+    if _installed is None:
+        _restore()
 
 
 def uninstall() -> None:
@@ -76,23 +83,29 @@ def uninstall() -> None:
 
     A profile that is running is stopped, with a warning: torch knows nothing of it.
     """
-    global _installed
-    with _lock:
-        if _installed is None:
-            return
-        found, _installed = _installed, None
-        from opscope.drop_in import session
+    if _section.run(_uninstall, _uninstall):
+        warnings.warn(
+            "opscope.drop_in.uninstall() was called while a profile was running; what it recorded "
+            "is lost. Stop the profile first.",
+            stacklevel=2,
+        )
 
-        if session.abandon():
-            warnings.warn(
-                "opscope.drop_in.uninstall() was called while a profile was running; what it "
-                "recorded is lost. Stop the profile first.",
-                stacklevel=2,
-            )
-        _restore()
-        for module, name, value in list(_globals_among(found.news)):
-            if (module.__name__, name) not in _had_ours:
-                setattr(module, name, found.news[id(value)][1])
+
+def _uninstall() -> bool:
+    """Whether a profile was running. May be interrupted anywhere and called again."""
+    global _installed
+    found = _installed
+    if found is None:
+        return False
+    from opscope.drop_in import session
+
+    was_running = session.abandon()
+    _restore()
+    for module, name, value in list(_globals_among(found.news)):
+        if (module.__name__, name) not in _had_ours:
+            setattr(module, name, found.news[id(value)][1])
+    _installed = None
+    return was_running
 
 
 def is_installed() -> bool:
@@ -106,9 +119,9 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
 
 def _restore() -> None:
-    while _saved:
-        owner, name, value = _saved.pop()
+    for owner, name, value in reversed(_saved):
         setattr(owner, name, value)
+    _saved.clear()
 
 
 def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleType, str, Any]]:

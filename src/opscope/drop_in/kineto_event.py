@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from opscope import _native
+from opscope.cached_property import cached_property
 from opscope.drop_in.event_list import EventList, make_event_list
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.drop_in.profiler_event import ProfilerEvent, ProfilerTree
 from opscope.drop_in.trace_activity import TraceActivity, list_activities
 from opscope.export.chrome_trace import write_chrome_trace
-from opscope.process_lock import process_lock
 from opscope.trace.trace import Trace
 
 
@@ -188,16 +188,19 @@ class KinetoEvent:
         return self._event._metadata_json or ""
 
 
-_id_lock = process_lock()
+_numbering = _native.Section()
 _next_id = 1
 
 
 def _reserve_ids(count: int) -> int:
     """The first of ``count`` correlation ids that no other result of this process uses."""
-    global _next_id
-    with _id_lock:
+
+    def reserve() -> int:
+        global _next_id
         first, _next_id = _next_id, _next_id + count
-    return first
+        return first
+
+    return _numbering.run(reserve)
 
 
 class ProfilerResult:

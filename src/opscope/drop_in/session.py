@@ -9,10 +9,13 @@ There is one session at a time: a profile, a legacy profile, or ranges for anoth
 from __future__ import annotations
 
 import json
+import sys
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opscope import _native
 from opscope.activities import experimental_switches
 from opscope.drop_in import ranges, switches
 from opscope.drop_in.config import (
@@ -25,7 +28,6 @@ from opscope.drop_in.event_source import EXPOSES_METADATA
 from opscope.drop_in.kineto_event import ProfilerResult
 from opscope.drop_in.legacy import LegacyRecord, legacy_records
 from opscope.drop_in.torch_terms import in_torch_terms
-from opscope.process_lock import process_lock
 from opscope.recording.recorder import Recording
 from opscope.trace.device_kinds import keep_device_kinds
 from opscope.trace.names import Names
@@ -52,6 +54,8 @@ class _Session:
         recording: None for ranges, which nothing records.
         kept: the user's metadata, and whether switches asked for something to be left out.
         device_kinds: what a filter leaves of device activity; None for all.
+        owner: torch's object that began it, where that is known.
+        ended: what was recorded may still be asked for.
     """
 
     config: ProfilerConfig
@@ -59,6 +63,16 @@ class _Session:
     recording: Recording | None = None
     kept: dict[str, Any] = field(default_factory=dict)
     device_kinds: frozenset[str] | None = None
+    owner: weakref.ref[Any] | None = None
+    ended: bool = False
+
+    def stop(self) -> None:
+        """Switch off what is on. May be interrupted anywhere and called again."""
+        if not self.ended and self.recording is None:
+            ranges.end()
+        elif self.recording is not None:
+            self.recording.stop()
+        self.ended = True
 
     def load(self) -> Trace:
         """The trace, with what torch's files say about a recording."""
@@ -78,7 +92,7 @@ class _Session:
         return in_torch_terms(trace, bool(asked.get("adjust_profiler_step")))
 
 
-_lock = process_lock()
+_section = _native.Section()
 _current: _Session | None = None
 # Said when preparing: kinds of CPU events and of device activity.
 _kinds: frozenset[str] | None = None
@@ -133,16 +147,37 @@ def enable_profiler_legacy(config: ProfilerConfig) -> None:
 
 
 def _begin(session: _Session, start: Callable[[], object]) -> None:
-    global _current
-    with _lock:
-        if _current is not None:
+    session.owner = _weakly(sys._getframe(2).f_locals.get("self"))
+
+    def begin() -> None:
+        global _current
+        if _current is not None and not _current.ended:
             raise RuntimeError("Profiler is already enabled on this thread")
         _current = session
-    try:
         start()
-    except BaseException:
+
+    def begin_not() -> None:
+        global _current
+        if _current is session:
+            session.stop()
+            _current = None
+
+    _section.run(begin, begin_not)
+
+
+def _weakly(owner: Any) -> weakref.ref[Any] | None:
+    try:
+        return None if owner is None else weakref.ref(owner, _owner_has_gone)
+    except TypeError:
+        return None
+
+
+def _owner_has_gone(owner: weakref.ref[Any]) -> None:
+    """An interrupted ``torch.profiler.profile`` is forgotten: nobody else could stop it."""
+    global _current
+    if _current is not None and _current.owner is owner:
+        _current.stop()
         _current = None
-        raise
 
 
 def disable_profiler() -> ProfilerResult:
@@ -166,30 +201,45 @@ def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:
 
 
 def _end(complaint: str) -> _Session:
-    global _current
-    with _lock:
-        session, _current = _current, None
-    if session is None:
-        raise RuntimeError(complaint)
-    if session.recording is None:
-        ranges.end()
-    else:
-        session.recording.stop()
-    return session
+    taken: list[_Session] = []
+
+    def end() -> _Session:
+        global _current
+        if _current is None:
+            raise RuntimeError(complaint)
+        taken.append(_current)
+        _current.stop()
+        _current = None
+        return taken[0]
+
+    def give_back() -> None:
+        # Who asks again gets what was recorded; who begins anew is not kept from it.
+        global _current
+        if taken:
+            taken[0].stop()
+            _current = taken[0]
+
+    return _section.run(end, give_back)
 
 
 def abandon() -> bool:
     """Stop whatever runs, and throw away what was recorded; False if nothing ran."""
-    if _current is None:
+    global _current
+    session = _current
+    if session is None:
         return False
-    _end("stopped meanwhile")
-    return True
+    was_running = not session.ended
+    session.stop()
+    _current = None
+    return was_running
 
 
 def active_kind() -> str:
     """What runs, if it is not a profile: ``LEGACY``, ``NVTX`` or ``ITT``; else empty."""
     session = _current
-    return "" if session is None or session.kind == "KINETO" else session.kind
+    if session is None or session.ended or session.kind == "KINETO":
+        return ""
+    return session.kind
 
 
 def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:

@@ -28,7 +28,6 @@ from typing import Any
 from opscope import _native
 from opscope.errors import BridgeError
 from opscope.notice import notice
-from opscope.process_lock import process_lock
 from opscope.recording.bridge_compiler import FLAGS, compile_bridge, find_compiler
 from opscope.trace.replacing import replace_folder
 
@@ -37,7 +36,7 @@ LOCK_TIMEOUT_S = 120.0
 
 _UNFINISHED = "build-"
 _NOBODY_COMPILES_FOR_S = 3600.0
-_load_lock = process_lock()
+_loading = _native.Section()
 _loaded: str | None = None
 
 
@@ -98,26 +97,28 @@ def load() -> None:
     Raises:
         BridgeError: it could not be built, or was built for something else.
     """
+    if _loaded is None:
+        _loading.run(_load)
+
+
+def _load() -> None:
     global _loaded
     if _loaded is not None:
         return
-    with _load_lock:
-        if _loaded is not None:
-            return
-        path = build()
-        try:
-            built_for = _native.attach_bridge(str(path))
-        except RuntimeError as error:
-            raise BridgeError(
-                f"The torch bridge at {path} could not be loaded: {error}. Run `opscope build "
-                "--force` to compile it again for the torch that is installed."
-            ) from error
-        if built_for != str(_torch().__version__):
-            raise BridgeError(
-                f"The torch bridge at {path} was compiled for torch {built_for}, but torch "
-                f"{_torch().__version__} is running. Run `opscope build --force`."
-            )
-        _loaded = built_for
+    path = build()
+    try:
+        built_for = _native.attach_bridge(str(path))
+    except RuntimeError as error:
+        raise BridgeError(
+            f"The torch bridge at {path} could not be loaded: {error}. Run `opscope build "
+            "--force` to compile it again for the torch that is installed."
+        ) from error
+    if built_for != str(_torch().__version__):
+        raise BridgeError(
+            f"The torch bridge at {path} was compiled for torch {built_for}, but torch "
+            f"{_torch().__version__} is running. Run `opscope build --force`."
+        )
+    _loaded = built_for
 
 
 def cache_folder() -> Path:

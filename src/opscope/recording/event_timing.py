@@ -111,7 +111,8 @@ class EventTiming:
         for kind, name, original in reversed(self._replaced):
             setattr(kind, name, original)
         self._replaced.clear()
-        EventTiming._active = None
+        if EventTiming._active is self:
+            EventTiming._active = None
         self._source.wait()
 
     def _replace(self, kind: Any, name: str, make: Callable[[Any], Any]) -> None:

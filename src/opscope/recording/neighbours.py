@@ -16,6 +16,7 @@ from typing import Any
 
 from opscope import _native
 
+_OURS = "_opscope"  # an attribute of what stands in for torch's
 _set_up = False
 _torch_collects = False
 
@@ -25,12 +26,12 @@ def set_up_neighbours() -> None:
     global _set_up, _torch_collects
     if _set_up:
         return
-    _set_up = True
     import torch.autograd.profiler as torch_profiler
 
     _torch_collects = torch_profiler._is_profiler_enabled
     _call_first(torch_profiler, "_run_on_profiler_start", _torch_starts)
     _call_last(torch_profiler, "_run_on_profiler_stop", _torch_has_stopped)
+    _set_up = True
 
 
 def is_recording() -> bool:
@@ -88,7 +89,7 @@ def _torch_has_stopped() -> None:
 
 def _call_first(owner: Any, name: str, action: Callable[[], None]) -> None:
     original = getattr(owner, name, None)
-    if original is None:
+    if original is None or hasattr(original, _OURS):  # done already, then interrupted
         return
 
     @functools.wraps(original)
@@ -96,12 +97,13 @@ def _call_first(owner: Any, name: str, action: Callable[[], None]) -> None:
         action()
         return original(*args, **kwargs)
 
+    setattr(replaced, _OURS, True)
     setattr(owner, name, replaced)
 
 
 def _call_last(owner: Any, name: str, action: Callable[[], None]) -> None:
     original = getattr(owner, name, None)
-    if original is None:
+    if original is None or hasattr(original, _OURS):  # done already, then interrupted
         return
 
     @functools.wraps(original)
@@ -110,6 +112,7 @@ def _call_last(owner: Any, name: str, action: Callable[[], None]) -> None:
         action()
         return result
 
+    setattr(replaced, _OURS, True)
     setattr(owner, name, replaced)
 
 

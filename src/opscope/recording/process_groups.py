@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -33,15 +34,19 @@ def _addresses(groups: list[Any]) -> list[str]:
     import torch
 
     wants = _native.WANTS["ANNOTATIONS"] | _native.WANTS["INPUTS"]
-    window = _native.open_window(wants, all_threads=False)
-    try:
+    window = _native.reserve_window()
+
+    def record() -> dict[str, Any]:
         for group in groups:
             if hasattr(group, "boxed"):
                 torch.autograd._record_function_with_args_enter("process group", group.boxed())
         _native.close_window(window)
-        decoded = _native.decode(window, [])
-    finally:
-        _native.discard_window(window)
+        return _native.decode(window, [])
+
+    decoded = _native.Held(
+        functools.partial(_native.open_window, wants, False, window),
+        functools.partial(_native.discard_window, window),
+    ).run(record)
     text, offsets = decoded["name_text"], decoded["name_offsets"]
     values = [text[offsets[v] : offsets[v + 1]].decode() for v in decoded["scalars"]["value"]]
     return [value.partition(" ")[2] for value in values]

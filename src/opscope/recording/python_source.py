@@ -13,7 +13,6 @@ from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.recording.parameters import read_parameters
 
 _set_up = False
-_optimizer_handle: Any = None
 
 
 def set_up_python_source() -> None:
@@ -27,6 +26,7 @@ def set_up_python_source() -> None:
     fast_annotation = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     if fast_annotation is not None:
         _native.guard_fast_annotations(fast_annotation)
+    optimizers = sys.modules.get("torch.optim.optimizer")
     package = Path(__file__).parent.parent
     _native.set_up_python(
         str(package) + os.sep,
@@ -35,21 +35,10 @@ def set_up_python_source() -> None:
         torch.nn.Module.__call__,
         getattr(optimizer_step, "__code__", None),
         read_parameters,
-        _watch_optimizers,
+        getattr(optimizers, "_global_optimizer_post_hooks", None),
+        report_optimizer_step,
     )
     _set_up = True
-
-
-def _watch_optimizers(on: bool) -> None:
-    """Have the steps of optimizers reported where their Python calls are not seen."""
-    global _optimizer_handle
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
-    if on and _optimizer_handle is None:
-        _optimizer_handle = register_optimizer_step_post_hook(report_optimizer_step)
-    elif not on and _optimizer_handle is not None:
-        _optimizer_handle.remove()
-        _optimizer_handle = None
 
 
 def path_prefixes() -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
-import threading
-import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.distributed_job import note_job
 from opscope.recording.event_timing import EventTiming
-from opscope.recording.garbage import watch_gc
 from opscope.recording.gpu_collecting import begin_gpu, end_gpu, wait_for_devices
 from opscope.recording.gpu_events import merge_gpu
 from opscope.recording.narrow import narrowed
@@ -43,6 +42,9 @@ class Recording:
 
     Starting and stopping may happen on any thread, both are idempotent, and several recordings may
     overlap. Memory is given back when the trace is decoded or the object is dropped.
+
+    An exception may be raised anywhere in here, by a signal handler: then this runs and can be
+    stopped, or it does not run. Whether it does is known to one native object, :class:`Held`.
     """
 
     def __init__(
@@ -60,11 +62,13 @@ class Recording:
         self._first_id = first_id
         self._groups: dict[str, Any] = {}
         self._when_stopped: list[Callable[[], object]] = []
-        self._window: _Window | None = None
-        self._everything: Trace | None = None
-        self._trace: Trace | None = None
-        self._let_go: weakref.finalize[Any, Any] | None = None
-        self._lock = threading.Lock()
+        self._window = _Window(self._recorded)
+        # Nothing of Python's: an exception in a destructor would be shown, and go no further.
+        self._give_back = functools.partial(_native.discard_window, self._window.id)
+        self._is_given_back = False
+        self._held = _native.Held(self._window.open, self._window.close, self._give_back)
+        self._decoding = _native.Section()
+        self._made: dict[str, Trace] = {}
 
     def prepare(self) -> None:
         """Do everything slow that starting needs: load, and if need be compile, the bridge.
@@ -89,31 +93,28 @@ class Recording:
         self.prepare()
         if self._recorded.outputs:
             self._groups |= read_process_groups()
-        with self._lock:
-            if self.running:
-                return
-            if self._window is not None:
-                raise LifecycleError("A recording runs once; make a new one to record again.")
-            self._window = _Window(self._recorded)
-            self._let_go = weakref.finalize(self, self._window.discard)
-            # At exit memory is given back anyway, and an exit function may still want the trace.
-            self._let_go.atexit = False
+        if self.running:
+            return
+        if self._held.was_opened:
+            raise LifecycleError("A recording runs once; make a new one to record again.")
+        self._held.open()
 
     def stop(self) -> None:
         """Close the window. Takes time for the number of threads, not for what was recorded.
 
         With devices recorded, waits until they have run what was launched, as torch.profiler does.
         """
-        with self._lock:
-            if self._window is None or not self._window.is_open:
-                return
-            self._window.close()
-        note_job()
-        if self._recorded.outputs:
-            self._groups |= read_process_groups()
-        _report_fault()
-        for callback in self._when_stopped:
-            callback()
+        was_running = self.running
+        self._held.close()
+        if was_running:
+            note_job()
+            if self._recorded.outputs:
+                self._groups |= read_process_groups()
+            _report_fault()
+        for callback in list(self._when_stopped) if self.has_ended else ():
+            callback()  # by the next stop() once more, if it is interrupted
+            with suppress(ValueError):
+                self._when_stopped.remove(callback)
 
     def when_stopped(self, callback: Callable[[], object]) -> None:
         """Call ``callback`` once this has stopped."""
@@ -121,9 +122,8 @@ class Recording:
 
     def pause(self, paused: bool) -> None:
         """Leave out what happens until resumed; nothing to do when not running."""
-        window = self._window
-        if window is not None and window.is_open:
-            _native.pause_window(window.id, paused)
+        if self.running:
+            _native.pause_window(self._window.id, paused)
 
     def pause_devices(self, paused: bool) -> None:
         """Leave out what devices do until resumed; nothing to do when not running."""
@@ -135,7 +135,12 @@ class Recording:
     @property
     def running(self) -> bool:
         """Between start and stop."""
-        return self._window is not None and self._window.is_open
+        return self._held.is_open
+
+    @property
+    def has_ended(self) -> bool:
+        """Started and stopped: there is a trace."""
+        return self._held.was_opened and not self._held.is_open
 
     @property
     def trace(self) -> Trace:
@@ -145,11 +150,10 @@ class Recording:
             InsufficientMemoryError: it does not fit in memory.
             LifecycleError: not stopped yet, or never started.
         """
-        everything = self.everything
-        with self._lock:
-            if self._trace is None:
-                self._trace = narrowed(everything, self._recorded, self.options)
-            return self._trace
+        if "asked for" not in self._made:
+            trace = narrowed(self.everything, self._recorded, self.options)
+            self._made.setdefault("asked for", trace)
+        return self._made["asked for"]
 
     @property
     def everything(self) -> Trace:
@@ -158,29 +162,40 @@ class Recording:
         Raises:
             LifecycleError: as ``trace``.
         """
-        with self._lock:
-            if self._everything is None:
-                if self._window is None or self._window.is_open:
-                    raise LifecycleError(
-                        "There is no trace yet: a recording can be looked at once it has been "
-                        "started and stopped."
-                    )
-                with memory_for("decoding what was recorded"):
-                    self._everything = self._decode(self._window)
-            return self._everything
+        if "everything" not in self._made:
+            self._decoding.run(self._decode)
+        if not self._is_given_back:
+            self._give_back()
+            self._is_given_back = True
+        return self._made["everything"]
 
-    def _decode(self, window: _Window) -> Trace:
+    def _decode(self) -> None:
+        if "everything" in self._made:  # by another thread, while this one waited
+            return
+        if not self.has_ended:
+            raise LifecycleError(
+                "There is no trace yet: a recording can be looked at once it has been started and "
+                "stopped."
+            )
         if self._recorded.gpu and _native.gpu_is_wanted():  # else stopping waited
             wait_for_devices()
-        decoded = _native.decode(window.id, path_prefixes())
-        if self._let_go is not None:
-            self._let_go()
-        decoded["gpu_refused"] = window.gpu_refused
-        decoded["occupied_threads"] = window.occupied_threads
+        try:
+            with memory_for("decoding what was recorded"):
+                everything = self._assembled(_native.decode(self._window.id, path_prefixes()))
+        except ValueError:
+            if "everything" in self._made:  # by a signal handler, in the middle of this
+                return
+            raise
+        # The first is everybody's, if a signal handler or a finalizer decoded in the middle.
+        self._made.setdefault("everything", everything)
+
+    def _assembled(self, decoded: dict[str, Any]) -> Trace:
+        decoded["gpu_refused"] = self._window.gpu_refused
+        decoded["occupied_threads"] = self._window.occupied_threads
         if "gpu" in decoded:
             merge_gpu(decoded)
-        if window.timing is not None:
-            window.timing.add_to(decoded)
+        if self._window.timing is not None:
+            self._window.timing.add_to(decoded)
         events = decoded["events"]
         if self._first_id != 1 and "record_function_id" not in events:
             first, count = self._first_id, len(events["start_ns"])
@@ -190,55 +205,60 @@ class Recording:
 
 
 class _Window:
-    """A native window and what is set up around it; lives on for a moment after its Recording."""
+    """A native window and what is set up around it.
+
+    Knows nothing of its Recording, so that the end of that is noticed at once. Each method may be
+    interrupted anywhere and called again.
+    """
 
     def __init__(self, options: RecordingOptions) -> None:
+        self.id = _native.reserve_window()
+        self.occupied_threads = 0
+        self.gpu_refused = ""
+        self.timing: EventTiming | None = None
+        self._options = options
+
+    def open(self) -> None:
         """Open it.
 
         Raises:
             LifecycleError: torch refused the callbacks.
         """
+        options = self._options
+        wants = options.native_wants(_native.WANTS)
         try:
-            self.id = _native.open_window(options.native_wants(_native.WANTS), options.all_threads)
+            _native.open_window(wants, options.all_threads, self.id)
         except RuntimeError as error:
             raise LifecycleError(
                 f"Recording could not start: {error}. Stop what else profiles this process, then "
                 "try again."
             ) from error
-        self.is_open = True
-        self._hears_calls = options.stack
-        self.occupied_threads = _native.statistics()["occupied_threads"] if options.stack else 0
-        self._process = os.getpid()
-        self._has_gpu = options.gpu
-        times = options.cuda_events or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
-        self.gpu_refused = begin_gpu(times) if options.gpu else ""
-        timing = EventTiming() if self.gpu_refused and times else None
-        self.timing = timing if timing is not None and timing.begin() else None
-        self._watches_gc = options.gc_pauses
-        if self._watches_gc:
-            watch_gc(+1)
+        if options.stack:
+            self.occupied_threads = _native.statistics()["occupied_threads"]
+        if options.gpu:
+            self._collect_from_devices()
         take_place()
 
+    def _collect_from_devices(self) -> None:
+        times = self._options.cuda_events or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
+        self.gpu_refused = begin_gpu(times)
+        if self.gpu_refused and times:
+            self.timing = EventTiming()
+            if not self.timing.begin():
+                self.timing = None
+
     def close(self) -> None:
-        if not self.is_open:
-            return
-        self.is_open = False
-        if self._hears_calls:  # a tool that came meanwhile may have left again
+        """Close it, whatever was opened of it."""
+        if self._options.stack:  # a tool that came meanwhile may have left again
             unheard = _native.statistics()["occupied_threads"]
             self.occupied_threads = max(self.occupied_threads, unheard)
         _native.close_window(self.id)
         if self.timing is not None:
             self.timing.end()
-        if self._has_gpu:
+        if self._options.gpu:
             end_gpu()
-        if self._watches_gc and os.getpid() == self._process:  # a child counts from 0
-            watch_gc(-1)
         if not is_recording():
             leave_place()
-
-    def discard(self) -> None:
-        self.close()
-        _native.discard_window(self.id)
 
 
 def _report_fault() -> None:
@@ -251,3 +271,7 @@ def _report_fault() -> None:
             f"recording stopped early because of an internal fault: {first_line}. The "
             "program was not affected; what was recorded before is kept."
         )
+
+
+# A child has none of its parent's windows.
+os.register_at_fork(after_in_child=_native.refresh_hooks)

@@ -1,0 +1,14 @@
+// Things that begin and end whatever interrupts them.
+//
+// A signal handler, and PyThreadState_SetAsyncExc, can raise between any two instructions of Python's,
+// also in `except`, `finally` and `with`. Nothing can be raised between two lines of C++: so what has to
+// happen together, or in spite of an exception, is called from here.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace opscope {
+
+void bind_lifecycle(nanobind::module_& module);
+
+}  // namespace opscope

@@ -1,0 +1,35 @@
+"""Attributes that are computed when they are first looked at, and kept.
+
+Unlike :func:`functools.cached_property` below Python 3.12 this takes no lock, which all objects of
+a class would share: a signal handler may look at an attribute that is being computed, a child may
+be forked meanwhile, and neither may wait for who cannot go on. Two threads may then both compute
+it; what is kept is what the first of them came to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
+
+    class cached_property:
+        """Decorates a method that takes nothing but its object."""
+
+        def __init__(self, compute: Any) -> None:
+            self._compute = compute
+            self._name = compute.__name__
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: Any, owner: type) -> Any:
+            if instance is None:
+                return self
+            # Found in the object itself from then on: this is no data descriptor.
+            return vars(instance).setdefault(self._name, self._compute(instance))
+
+
+__all__ = ["cached_property"]

@@ -1,0 +1,169 @@
+"""An exception at any instruction of starting, stepping and stopping."""
+
+import contextlib
+import ctypes
+import gc
+import random
+import threading
+
+import pytest
+import torch
+from tests.support.interruptions import Interruption, interrupt_at, places, what_is_on
+
+import opscope
+from support.recorded import names
+
+EVERYTHING = {
+    "record_shapes": True,
+    "profile_memory": True,
+    "with_stack": True,
+    "with_modules": True,
+}
+OPTIONS = [{}, EVERYTHING]
+
+
+@pytest.fixture(autouse=True)
+def a_first_recording():
+    """What is done once per process is no part of what is interrupted."""
+    with opscope.profile(**EVERYTHING) as prof:
+        torch.ones(1)
+    prof.trace  # noqa: B018
+
+
+def records_exactly(**options):
+    with opscope.profile(**options) as prof:
+        for _ in range(3):
+            torch.ones(1)
+    events, found = prof.trace.events, names(prof.trace)
+    rows = [row for row, name in enumerate(found) if name == "aten::ones"]
+    return len(rows) == 3 and not events["unfinished"][rows].any()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_interrupted_start_leaves_a_profile_that_can_be_stopped_or_none(options):
+    before = what_is_on()
+    holder = []
+
+    def start():
+        holder[:] = [opscope.profile(**options)]
+        holder[0].start()
+
+    count = 0
+    for count in places(start):
+        while holder:
+            holder.pop().stop()
+        assert what_is_on() == before, count
+    holder.pop().stop()
+    assert count > 300
+    assert records_exactly(**options)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_with_block_that_is_interrupted_is_left(options):
+    before = what_is_on()
+
+    def enter_and_leave():
+        with opscope.profile(**options):
+            pass
+
+    for place in places(enter_and_leave):
+        assert what_is_on() == before, place
+    assert records_exactly(**options)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_interrupted_stop_loses_nothing(options):
+    before = what_is_on()
+    prof = opscope.profile(**options)
+    prof.start()
+    torch.ones(1)
+    place = 1
+    while interrupt_at(place, prof.stop):
+        running = prof._recording is not None
+        if running:  # not begun to stop: it goes on
+            prof.stop()
+        assert "aten::ones" in names(prof.trace), place
+        prof = opscope.profile(**options)
+        assert what_is_on() == before, place
+        prof.start()
+        torch.ones(1)
+        place += 1
+    assert place > 50
+    del prof
+    assert what_is_on() == before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in finalizers
+def test_interrupted_steps_hand_over_every_cycle_once():
+    before = what_is_on()
+    place, has_more = 1, True
+    while has_more:
+        handed = []
+        prof = opscope.profile(
+            schedule=opscope.schedule(wait=0, warmup=1, active=1),
+            on_trace_ready=handed.append,  # not of Python, so not interrupted itself
+            acc_events=True,
+            **EVERYTHING,
+        )
+        with prof:
+            prof.step()
+            torch.ones(1)
+            has_more = interrupt_at(place, prof.step)
+            while prof.step_num < 4:
+                prof.step()
+        assert len(handed) == 2, place
+        assert sum(event.name == "aten::ones" for event in prof.events()) == 1, place
+        assert what_is_on()["wanted"] == before["wanted"], place
+        place += 1
+    prof = None
+    handed.clear()
+    assert what_is_on() == before
+    assert place > 100
+
+
+def test_an_earlier_recording_outlives_an_interrupted_start():
+    prof = opscope.profile()
+    with prof:
+        torch.ones(1)
+    for place in places(prof.start):
+        if prof._recording is None:
+            assert "aten::ones" in names(prof.trace), place
+        else:
+            prof.stop()
+            with prof:
+                torch.ones(1)
+    prof.stop()
+
+
+def test_random_asynchronous_exceptions_in_another_thread():
+    before = what_is_on()
+    random.seed(3)
+    counted = {"starts": 0, "interrupted": 0}
+
+    def start_and_stop(go_on):
+        while go_on():
+            counted["starts"] += 1
+            prof = opscope.profile(**EVERYTHING)
+            try:
+                prof.start()
+                prof.stop()
+            except Interruption:
+                counted["interrupted"] += 1
+                prof.stop()
+
+    def loop():
+        while counted["starts"] < 300:
+            with contextlib.suppress(Interruption):
+                start_and_stop(lambda: counted["starts"] < 300)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    while thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(Interruption)
+        )
+        thread.join(random.random() * 2e-3)
+    gc.collect()
+    assert counted["interrupted"] > 10
+    assert what_is_on() == before
+    assert records_exactly(**EVERYTHING)
