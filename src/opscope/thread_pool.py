@@ -1,16 +1,19 @@
-"""Threads for work that may also have to be done while the interpreter shuts down.
+"""Threads for work that may have to be done at any time: at exit, or in a signal handler.
 
 What a whole program did is written when it ends, from an exit function, and by then Python starts
-no threads any more.
+no threads any more. And a signal handler may write in the middle of writing: the pools of
+concurrent.futures share a lock that a thread would then wait for while it holds it; these do not.
 """
 
 from __future__ import annotations
 
-import contextlib
+import _thread
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
 
 try:
     import resource
@@ -19,34 +22,84 @@ except ImportError:  # Windows has no such limits
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S")
+
+_Task = tuple["Future[Any]", Callable[[], Any]]
 
 
-class ThreadPool(ThreadPoolExecutor):
-    """A ThreadPoolExecutor that does the work at once, itself, where no thread can be started.
+class ThreadPool:
+    """Does work on up to ``max_workers`` threads; itself and at once where none can be started.
 
     That is at shutdown, and where the system allows no more of them. Nor are any started where a
     process may not have all address space: one that finds no memory for its first steps leaves
     whoever started it waiting for ever.
+
+    For a ``with`` block, at whose end everything has been done.
     """
 
+    def __init__(self, max_workers: int) -> None:
+        self._max_workers = max_workers
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._workers: list[_thread.LockType] = []  # each held until its worker has ended
+
+    def __enter__(self) -> ThreadPool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._tasks.put(None)
+        for ended in self._workers:
+            ended.acquire()
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As in the base class; without a thread the future returned is done already."""
-        # The main thread counts as ended as soon as shutdown begins.
-        if threading.main_thread().is_alive() and not _address_space_is_limited():
-            queued = super().submit(fn, *args, **kwargs)
-            if self._threads:
-                return queued
-            queued.cancel()  # nobody is there to begin with it
+        """Have ``fn`` called; its result or exception is the future's."""
         future: Future[T] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except BaseException as error:
-            future.set_exception(error)
+        task = (future, lambda: fn(*args, **kwargs))
+        if len(self._workers) < self._max_workers:
+            self._start_worker()
+        if self._workers:
+            self._tasks.put(task)
+        else:
+            _do(task)
         return future
 
-    def _adjust_thread_count(self) -> None:
-        with contextlib.suppress(RuntimeError):
-            super()._adjust_thread_count()
+    def map(self, fn: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+        """The results for all of ``items``, in their order."""
+        futures = [self.submit(fn, item) for item in items]
+        return (future.result() for future in futures)
+
+    def _start_worker(self) -> None:
+        # The main thread counts as ended as soon as shutdown begins.
+        if not threading.main_thread().is_alive() or _address_space_is_limited():
+            return
+        ended = _thread.allocate_lock()
+        ended.acquire()
+        try:
+            _thread.start_new_thread(_work, (self._tasks, ended))
+        except RuntimeError:  # there are as many as this process may have
+            return
+        self._workers.append(ended)
+
+
+def _work(tasks: SimpleQueue[_Task | None], ended: _thread.LockType) -> None:
+    try:
+        while (task := tasks.get()) is not None:
+            _do(task)
+        tasks.put(None)  # for the next worker
+    finally:
+        ended.release()
+
+
+def _do(task: _Task) -> None:
+    future, call = task
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def _address_space_is_limited() -> bool:

@@ -5,6 +5,7 @@ import sys
 import threading
 
 import pytest
+from tests.support.interruptions import places
 
 from opscope.thread_pool import ThreadPool
 
@@ -36,14 +37,31 @@ atexit.register(at_exit)
     assert (done.stdout, done.stderr) == ("[1, 2]\nZeroDivisionError\n", "")
 
 
-def test_without_threads_the_work_is_done_at_once(monkeypatch):
-    def refuse(thread):
+def test_everything_is_done_at_the_end_of_the_block():
+    done = []
+    with ThreadPool(3) as pool:
+        for number in range(50):
+            pool.submit(done.append, number)
+    assert sorted(done) == list(range(50))
+
+
+def test_a_signal_handler_works_in_the_middle_of_work():
+    """At every instruction, with a pool of its own."""
+
+    def work():
+        with ThreadPool(2) as pool:
+            assert list(pool.map(abs, [-1, -2])) == [1, 2]
+
+    assert len(list(places(work, work, step=3))) > 20
+
+
+def test_where_no_thread_can_be_started_the_work_is_done_at_once(monkeypatch):
+    def refuse(*_):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr("_thread.start_new_thread", refuse)
     with ThreadPool(2) as pool:
-        assert list(pool.map(abs, [-1, -2])) == [1, 2]
-        assert pool.submit(threading.get_ident).result() == threading.get_ident()
+        assert list(pool.map(lambda _: threading.get_ident(), [1])) == [threading.get_ident()]
 
 
 def test_under_a_limit_no_thread_is_started():

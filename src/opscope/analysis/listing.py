@@ -8,11 +8,10 @@ tables and the ``EventList`` are all made from this one listing.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
+from opscope.cached_property import cached_property
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor

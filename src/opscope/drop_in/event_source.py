@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +11,7 @@ from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.listed_rows import ListedRows, RowSource, list_rows
 from opscope.analysis.listing import Listing
 from opscope.analysis.stacks import Stacks
+from opscope.cached_property import cached_property
 from opscope.drop_in.event_parts import Kernel
 from opscope.drop_in.function_event import FunctionEvent
 from opscope.trace.trace import Trace

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from opscope.analysis.operator_schemas import takes_optional_tensors
+from opscope.cached_property import cached_property
 from opscope.drop_in.extra_fields import (
     ExtraFieldsAllocation,
     ExtraFieldsKineto,

@@ -112,7 +112,7 @@ def _gzip(blocks: Iterable[View]) -> Iterator[View]:
     checksum, size = 0, 0
     pending: deque[Future[bytes]] = deque()
     yield _GZIP_HEADER
-    with ThreadPool(_THREADS, thread_name_prefix="opscope-gzip") as pool:
+    with ThreadPool(_THREADS) as pool:
         for block in blocks:
             pending.append(pool.submit(_deflate, block))
             checksum = zlib.crc32(block, checksum)

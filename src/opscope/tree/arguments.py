@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope.cached_property import cached_property
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.schema import Role, ScalarType
 from opscope.trace.table import Table

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope.cached_property import cached_property
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, depths, levels, subtree_sums
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope.cached_property import cached_property
 from opscope.trace.schema import AllocationAction, EventKind, RecordScope
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.listing import Listing
+from opscope.cached_property import cached_property
 from opscope.trace.schema import EventKind, Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
