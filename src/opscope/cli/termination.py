@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
+from opscope import _native
+
 FATAL_SIGNALS = tuple(
     number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
 )
@@ -17,6 +19,8 @@ FATAL_SIGNALS = tuple(
 SIGINT is not among them: Python turns it into KeyboardInterrupt, which ends a program normally.
 """
 
+_PATIENCE = b"opscope: writing what was recorded; press Ctrl-C again to lose it.\n"
+
 
 class LastAction:
     """Calls ``action`` once: at exit, or before a fatal signal kills the process.
@@ -24,8 +28,9 @@ class LastAction:
     At exit means after the program's non-daemon threads ended and after its own atexit functions,
     for they are registered later and so run earlier. A signal the program handles or ignores, now
     or later, is the program's own. After any other the process still dies of it, so its parent
-    sees the same status. Forked children have nothing to finish: there, signals get their default
-    back, because a child must die at once even while it is busy outside Python.
+    sees the same status. The first Ctrl-C while the action goes on is answered only, for whoever
+    ends a program that way may press twice. Forked children have nothing to finish: there, signals
+    get their default back, because a child must die at once even while it is busy outside Python.
     """
 
     def __init__(self, action: Callable[[], None]) -> None:
@@ -35,8 +40,10 @@ class LastAction:
         self._begun = False
         self._ended = False
         self._interrupted = False
+        self._is_patient = True
+        self._section = _native.Section()
         self._died_of: int | None = None
-        atexit.register(self._at_exit)
+        atexit.register(self._section.run, self._at_exit, self._at_exit)
         for number in FATAL_SIGNALS:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, self._on_signal)
@@ -66,10 +73,29 @@ class LastAction:
             self._die(number)
 
     def _run(self) -> None:
-        if not self._begun and os.getpid() == self._process:
+        if os.getpid() == self._process:
+            self._section.run(self._run_once, self._run_once)
+
+    def _run_once(self) -> None:
+        if self._begun:
+            return
+        has_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if has_default:
+            signal.signal(signal.SIGINT, self._on_interrupt)
+        try:
             self._begun = True
             self._action()
             self._ended = True
+        finally:
+            if has_default:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if not self._is_patient:
+            raise KeyboardInterrupt
+        self._is_patient = False
+        with contextlib.suppress(OSError):
+            os.write(2, _PATIENCE)  # not through sys.stderr, which may be in the middle of writing
 
     def _in_child(self) -> None:
         self.cancel()

@@ -115,5 +115,46 @@ except KeyboardInterrupt:
     assert run(program) == (-signal.SIGINT, ["action"])
 
 
+def test_one_interrupt_while_the_action_goes_on_is_not_heeded():
+    program = """
+last.cancel()
+def action():
+    send(signal.SIGINT)
+    print("still there", flush=True)
+    try:
+        send(signal.SIGINT)
+    except KeyboardInterrupt:
+        print("given up", flush=True)
+last = LastAction(action)
+"""
+    assert run(program) == (0, ["still there", "given up"])
+
+
+def test_an_interrupt_the_program_handles_is_its_own_to_the_end():
+    program = """
+last.cancel()
+signal.signal(signal.SIGINT, lambda *_: print("handled", flush=True))
+last = LastAction(lambda: send(signal.SIGINT))
+"""
+    assert run(program) == (0, ["handled"])
+
+
+def test_an_interrupt_at_any_moment_of_the_end_does_not_keep_the_action_from_running():
+    program = """
+from tests.support.interruptions import interrupt_at
+last.cancel()
+atexit._clear()
+done, place, has_come = [], 0, True
+while has_come:
+    place += 1
+    LastAction(lambda: done.append(place))
+    has_come = interrupt_at(
+        place, atexit._run_exitfuncs, lambda: signal.raise_signal(signal.SIGINT)
+    )
+print(place > 100, done == list(range(1, place + 1)), flush=True)
+"""
+    assert run(program) == (0, ["True True"])
+
+
 def test_cancelled():
     assert run("last.cancel()") == (0, [])
