@@ -23,7 +23,7 @@ using Texts = std::vector<std::string>;
 
 // Columns of one table, named "<table>.<column>".
 PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table, std::vector<uint64_t> tracks,
-                         size_t categories, const Texts& numbers, const Texts& lists) {
+                         size_t names, size_t categories, const Texts& numbers, const Texts& lists) {
   const auto at = [&](const char* column) { return table + "." + column; };
   const size_t n = columns.any<int64_t>(at("start_ns")).size;
   PerfettoSpans spans;
@@ -32,7 +32,7 @@ PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table,
   spans.lines.assign(tracks.size() + 1, 0);  // not given: nothing is on any line
   for (size_t i = 0; i < lines.size; ++i) spans.lines[i] = lines[i];
   spans.tracks = std::move(tracks);
-  spans.name = columns.get<int32_t>(at("name"), n);
+  spans.name = columns.indices<int32_t>(at("name"), n, names, -1);
   spans.category = columns.indices<uint8_t>(at("category"), n, categories, 0);
   spans.start_ns = columns.get<int64_t>(at("start_ns"), n);
   spans.duration_ns = columns.get<int64_t>(at("duration_ns"), n);
@@ -60,14 +60,15 @@ class PyPerfettoWriter {
     std::tie(trace.name_offsets, trace.name_bytes) = columns_.texts("names");
     trace.categories = std::move(categories);
     const size_t kinds = trace.categories.size();
-    trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), kinds, {}, {}));
+    const size_t names = trace.name_offsets.empty() ? 0 : trace.name_offsets.size - 1;
+    trace.spans.push_back(read_spans(columns_, "events", std::move(event_tracks), names, kinds, {}, {}));
     const size_t events = trace.spans.back().start_ns.size;
     const auto [value_offsets, value_bytes] = columns_.texts("values");
     inputs_ = std::make_unique<PerfettoInputs>(read_tensors(columns_, events), read_scalars(columns_, events),
                                                std::move(dtype_names), value_offsets, value_bytes);
     trace.spans.back().inputs = inputs_.get();
     trace.spans.push_back(
-        read_spans(columns_, "gpu", std::move(gpu_tracks), kinds, gpu_numbers, {"grid", "block"}));
+        read_spans(columns_, "gpu", std::move(gpu_tracks), names, kinds, gpu_numbers, {"grid", "block"}));
     for (size_t i = 0; i < counter_tracks.size(); ++i) {
       const std::string name = "counter" + std::to_string(i);
       const auto time = columns_.any<int64_t>(name + ".time_ns");

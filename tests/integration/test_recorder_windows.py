@@ -10,6 +10,7 @@ import torch
 
 import opscope
 from opscope import _native
+from opscope.errors import InsufficientMemoryError
 from opscope.options import RecordingOptions
 from opscope.recording.recorder import Recording
 from support.recorded import names, parents, record
@@ -347,3 +348,16 @@ def test_looking_at_one_trace_while_others_are_recorded_and_thrown_away():
     for thread in churning:
         thread.join()
     assert failures == []
+
+
+def test_a_lack_of_memory_while_decoding_is_said_and_can_be_tried_again(monkeypatch):
+    def full(window, prefixes):
+        raise MemoryError("std::bad_alloc")
+
+    with opscope.profile() as prof:
+        torch.ones(1)
+    with monkeypatch.context() as patch:
+        patch.setattr("opscope.recording.recorder._native.decode", full)
+        with pytest.raises(InsufficientMemoryError, match="for decoding what was recorded"):
+            _ = prof.trace
+    assert "aten::ones" in names(prof.trace)

@@ -16,14 +16,17 @@ import os
 import random
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -31,21 +34,49 @@ from support.corruptions import corrupt_folder, corrupt_json, numpy_of, seeded
 from support.every_view import look_at_everything
 from support.hostile_sources import write_sources
 
-MOST_SECONDS = 60
 MOST_BYTES = 3 << 30
 CASES_PER_PROCESS = 20
 FINDING = 7
 KINDS = ("folder", "chrome", "execution")
+FAILURES: dict[str, Callable[[], object]] = {
+    "raise": lambda: 1 // 0,
+    "kill": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "hang": lambda: any(iter(int, 1)),
+}
+"""Ways to go wrong, to see that they are noticed."""
+
+Case: TypeAlias = tuple[str, int]
+"""Kind and number."""
 
 
-def run_case(kind: str, seed: int, number: int, sources: Path, work: Path) -> str:
+@dataclass(frozen=True)
+class Run:
+    """What all cases have in common."""
+
+    seed: int
+    sources: Path
+    work: Path
+    limit_seconds: float
+    fail: str
+
+    @property
+    def log(self) -> Path:
+        """What the case under way prints."""
+        return self.work / "log"
+
+    @property
+    def outcomes(self) -> Path:
+        """What became of the cases of the process under way, a line each."""
+        return self.work / "outcomes"
+
+
+def run_case(run: Run, kind: str, number: int) -> str:
     """One case; returns what became of it."""
-    draw = seeded(seed, kind, number)
-    folder = work / f"{kind}-{number}"
+    draw = seeded(run.seed, kind, number)
+    folder = run.work / f"{kind}-{number}"
     folder.mkdir()
     try:
-        name = draw.choice(sorted(p.name for p in (sources / kind).iterdir()))
-        source = sources / kind / name
+        source = draw.choice(sorted((run.sources / kind).iterdir()))
         if kind == "folder":
             path = folder / "t"
             done = corrupt_folder(draw, source, path)
@@ -53,47 +84,42 @@ def run_case(kind: str, seed: int, number: int, sources: Path, work: Path) -> st
             path = folder / "t.json"
             nodes = "traceEvents" if kind == "chrome" else "nodes"
             done = corrupt_json(draw, source, path, nodes)
-        print(f"{name}: {done}", flush=True)
+        print(f"{source.name}: {done}", flush=True)
+        FAILURES.get(run.fail, bool)()
         return look_at_everything(path, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_cases(
-    cases: list[tuple[str, int]], seed: int, sources: Path, work: Path, log: Path
-) -> Iterator[tuple[str, int, str, str]]:
-    """Cases in a process of their own; yields kind, number, outcome and what was said of it."""
+def run_cases(run: Run, cases: list[Case]) -> Iterator[tuple[Case, str, str]]:
+    """Cases in processes of their own; yields each, what became of it, what was said of it."""
     while cases:
-        outcomes = work / "outcomes"
-        outcomes.write_text("")
+        run.outcomes.write_text("")
         child = os.fork()
         if child == 0:
-            _be_child(cases[:CASES_PER_PROCESS], seed, sources, work, outcomes, log)
+            _be_child(run, cases[:CASES_PER_PROCESS])
         _, status = os.waitpid(child, 0)
-        finished = outcomes.read_text().splitlines()
-        for (kind, number), outcome in zip(cases, finished, strict=False):
-            yield kind, number, outcome, ""
+        finished = run.outcomes.read_text().splitlines()
+        for case, outcome in zip(cases, finished, strict=False):
+            yield case, outcome, ""
         cases = cases[len(finished) :]
         if status and cases:
-            kind, number = cases.pop(0)
-            end = f"ended by signal {status & 127}" if status & 127 else f"exit {status >> 8}"
-            yield kind, number, "FINDING", f"{end}\n{log.read_text(errors='replace')}"
+            end = f"signal {status & 127}" if status & 127 else f"exit code {status >> 8}"
+            yield cases.pop(0), "FINDING", f"{end}\n{run.log.read_text(errors='replace')}"
 
 
-def _be_child(
-    cases: list[tuple[str, int]], seed: int, sources: Path, work: Path, outcomes: Path, log: Path
-) -> None:
+def _be_child(run: Run, cases: list[Case]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_in_use() + MOST_BYTES,) * 2)
     warnings.simplefilter("error", RuntimeWarning)  # NumPy's, of arithmetic that went wrong
-    with outcomes.open("a", buffering=1) as told:
+    with run.outcomes.open("a", buffering=1) as told:
         for kind, number in cases:
-            with log.open("w") as said:
+            with run.log.open("w") as said:
                 os.dup2(said.fileno(), 1)
                 os.dup2(said.fileno(), 2)
             faulthandler.enable(file=2)
-            faulthandler.dump_traceback_later(MOST_SECONDS, exit=True, file=2)
+            faulthandler.dump_traceback_later(run.limit_seconds, exit=True, file=2)
             try:
-                outcome = run_case(kind, seed, number, sources, work)
+                outcome = run_case(run, kind, number)
             except BaseException:
                 traceback.print_exc()
                 sys.stderr.flush()
@@ -107,38 +133,36 @@ def _in_use() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def _cases(options: argparse.Namespace) -> Iterator[list[tuple[str, int]]]:
+def _rounds(options: argparse.Namespace) -> Iterator[list[Case]]:
     if options.only:
         kind, number = options.only.split(":")
         yield [(kind, int(number))]
         return
-    counts = {kind: getattr(options, f"{kind}s" if kind == "folder" else kind) for kind in KINDS}
-    end = time.monotonic() + options.seconds if options.seconds else None
+    counts = {"folder": options.folders, "chrome": options.chrome, "execution": options.execution}
+    end = time.monotonic() + options.seconds
     start = 0
-    while end is None or time.monotonic() < end:
+    while not start or time.monotonic() < end:
         yield [(kind, start + i) for kind in KINDS for i in range(counts[kind])]
-        if end is None:
-            return
         start += max(counts.values())
 
 
-def run(options: argparse.Namespace) -> int:
+def look(options: argparse.Namespace) -> int:
     """All cases; returns how many findings there were."""
     print(f"seed {options.seed}", flush=True)
     outcomes: Counter[str] = Counter()
-    findings = 0
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
-        sources = work / "sources"
-        write_sources(sources, numpy_of(random.Random(options.seed)), recorded=not options.built)
-        for cases in _cases(options):
-            log = work / "log"
-            for kind, number, outcome, said in run_cases(cases, options.seed, sources, work, log):
-                outcomes[f"{kind} {'refused' if outcome == 'refused' else outcome.split()[0]}"] += 1
+        run = Run(options.seed, work / "sources", work, options.limit, options.fail)
+        write_sources(run.sources, numpy_of(random.Random(options.seed)), not options.built)
+        for cases in _rounds(options):
+            for (kind, number), outcome, said in run_cases(run, cases):
+                outcomes[f"{kind} {outcome.split()[0]}"] += 1
                 if outcome == "FINDING":
-                    findings += 1
-                    print(f"\n--only {kind}:{number} --seed {options.seed}: {said}", flush=True)
-    print(dict(sorted(outcomes.items())), f"{findings} findings", flush=True)
+                    print(f"\n--only {kind}:{number} --seed {run.seed}: {said}", flush=True)
+                if outcomes.total() % 100 == 0:
+                    print(f"{outcomes.total():,} cases: {dict(outcomes)}", flush=True)
+    findings = sum(count for name, count in outcomes.items() if name.endswith("FINDING"))
+    print(f"{outcomes.total():,} cases: {dict(outcomes)}; {findings} findings", flush=True)
     return findings
 
 
@@ -153,10 +177,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--only", metavar="KIND:NUMBER", help="one case")
     parser.add_argument("--built", action="store_true", help="start from made-up traces alone")
+    parser.add_argument("--limit", type=float, default=60, help="seconds that a case may take")
+    parser.add_argument("--fail", choices=FAILURES, default="", help="go wrong, to try this out")
     options = parser.parse_args(arguments)
     if options.count is not None:
         options.folders = options.chrome = options.execution = options.count
-    return 1 if run(options) else 0
+    return 1 if look(options) else 0
 
 
 if __name__ == "__main__":

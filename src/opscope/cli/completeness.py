@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opscope.trace.trace import Trace
+from opscope.trace.unknown_codes import LEFT_OUT, NEWER, SHOWN
 
 
 def describe_completeness(trace: Trace) -> str:
@@ -13,7 +14,8 @@ def describe_completeness(trace: Trace) -> str:
             f"{len(trace.events):,} events; whoever recorded them left no account of what was "
             "dropped"
         )
-    parts = [f"{len(trace.events):,} events", _dropped(ledger), *_clock(ledger)]
+    parts = [f"{len(trace.events):,} events", _dropped(ledger)]
+    parts += [*_clock(ledger), *_not_understood(ledger)]
     cost_ns = ledger.get("recorder", {}).get("cost_ns: span")
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
@@ -32,3 +34,15 @@ def _dropped(ledger: dict[str, dict[str, float]]) -> str:
 
 def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:
     return [f"the CLOCK {what}: {value:,.0f}" for what, value in ledger.get("clock", {}).items()]
+
+
+def _not_understood(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What only a newer opscope knows and this one shows as unknown or leaves out."""
+    found = []
+    for what, value in ledger.get(NEWER, {}).items():
+        fate, _, of_what = what.partition(": ")
+        if fate == SHOWN:
+            found.append(f"{value:,.0f} {of_what} {fate}")
+        elif fate == LEFT_OUT:
+            found.append(f"{of_what} {fate}")
+    return [f"from a newer opscope (upgrade to see it): {', '.join(found)}"] if found else []

@@ -51,7 +51,10 @@ name, with `named_events` as a ready-made join.
   a parent comes before its children.
 - Times are nanoseconds since the Unix epoch; units are part of a column's name.
 - A table without rows has no file. A reader fills in the default of a column that a file lacks,
-  and ignores columns and tables it does not know.
+  and ignores columns and tables it does not know. It leaves out rows with codes it does not know,
+  but for events, whose `kind` becomes 255; the ledger counts both under `newer opscope`.
+- A reader refuses rows that are not there, times and sizes that cannot be, and missing values in
+  columns that have no "none".
 - A rank is written under a hidden name and renamed, so `rank=N` is always whole.
 - The schema version is raised when a column is removed or changes its meaning, not when one is
   added. A reader refuses files of a newer version.

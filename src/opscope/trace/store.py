@@ -35,11 +35,14 @@ from opscope.trace.replacing import read_unreplaced
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.trace.unknown_codes import ledger_with, unknown_columns, without_unknown_codes
+from opscope.trace.unknown_codes import (
+    ledger_with,
+    unknown_columns,
+    unknown_tables,
+    without_unknown_codes,
+)
 from opscope.trace.validate import check_tables
 from opscope.unfinished import unfinished_name
-
-_KNOWN_FILES = (*TABLES, "names")
 
 
 def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) -> Path:
@@ -170,9 +173,7 @@ def _load_rank(folder: Path) -> Trace:
 
 def _read_tables(folder: Path, manifest: Manifest) -> tuple[dict[str, Table], Counter[str]]:
     """Every table there is, and what of the files this version does not know."""
-    tables, notes = {}, Counter(
-        f"left out: table {name}"[:200] for name in manifest.tables if name not in _KNOWN_FILES
-    )  # fmt: skip
+    tables, notes = {}, unknown_tables(manifest.tables, [*TABLES, "names"])
     size, read = sum(_bytes(manifest, name) for name in manifest.tables), 0
     for name, schema in TABLES.items():
         if name not in manifest.tables:

@@ -14,8 +14,13 @@ import numpy as np
 from opscope.trace.column import Column
 from opscope.trace.table import Table
 
-SOURCE = "newer opscope"
-"""The source of these counts in a trace's ledger."""
+NEWER = "newer opscope"
+"""The source of these counts in a trace's ledger; what begins with one of the following."""
+
+_MOST_NAMED, _LONGEST = 20, 200
+"""So many tables and columns are named, so far: a file may have any number, with any names."""
+
+DROPPED, SHOWN, LEFT_OUT = "dropped", "shown as unknown", "left out"
 
 
 def without_unknown_codes(tables: Mapping[str, Table]) -> tuple[dict[str, Table], Counter[str]]:
@@ -41,7 +46,7 @@ def _without(table: Table, column: Column, codes: int, found: Counter[str]) -> T
     strange = np.flatnonzero((values >= codes) & ~np.asarray(marked))
     if not len(strange):
         return table
-    fate = "dropped" if column.unknown is None else "shown as unknown"
+    fate = DROPPED if column.unknown is None else SHOWN
     numbers, counts = np.unique(values[strange], return_counts=True)
     for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
         found[f"{fate}: {table.schema.name} of {column.name} {number}"] += count
@@ -55,7 +60,7 @@ def _without(table: Table, column: Column, codes: int, found: Counter[str]) -> T
 def ledger_with(table: Table, found: Mapping[str, float]) -> Table:
     """The ledger with what was found, beside what an earlier reader of the trace had found."""
     columns = {column.name: table[column.name].tolist() for column in table.schema.columns}
-    columns["source"] += [SOURCE] * len(found)
+    columns["source"] += [NEWER] * len(found)
     columns["what"] += list(found)
     columns["value"] += [float(count) for count in found.values()]
     return Table(table.schema, columns)
@@ -63,4 +68,13 @@ def ledger_with(table: Table, found: Mapping[str, float]) -> Table:
 
 def unknown_columns(table: str, names: Iterable[str], known: Iterable[str]) -> Counter[str]:
     """Columns of a file that the schema does not have."""
-    return Counter(f"left out: column {table}.{name}"[:200] for name in set(names) - set(known))
+    return _left_out(f"column {table}.{name}" for name in set(names) - set(known))
+
+
+def unknown_tables(names: Iterable[str], known: Iterable[str]) -> Counter[str]:
+    """Tables of a manifest that the schema does not have."""
+    return _left_out(f"table {name}" for name in set(names) - set(known))
+
+
+def _left_out(what: Iterable[str]) -> Counter[str]:
+    return Counter(f"{LEFT_OUT}: {text[:_LONGEST]}" for text in sorted(what)[:_MOST_NAMED])

@@ -186,3 +186,10 @@ def test_sums_agree_with_adding_up_one_by_one(calls):
         assert averages.quantities.cpu_total_ns[i] == listing.duration_ns[listing.rows[mine]].sum()
         assert averages.quantities.cpu_self_ns[i] == listing.self_ns[listing.rows[mine]].sum()
     assert sorted(set(averages.names)) == sorted({s.name for s in spans})
+
+
+def test_device_activity_without_events_is_averaged_by_shape_too():
+    trace = build_trace([], gpu=[kernel("sgemm", 0, 2), kernel("sgemm", 3, 4)])
+    averages = key_averages(trace, group_by_input_shape=True, group_by_overload_name=True)
+    assert averages.names == ["sgemm"]
+    assert averages.count.tolist() == [2]

@@ -6,6 +6,8 @@ import pytest
 
 import opscope
 from support.build_trace import build_trace
+from support.hostile_sources import built_trace
+from support.rewritten_trace import change_row
 
 
 def arguments_for(command, trace, tmp_path):
@@ -58,3 +60,40 @@ def test_empty_trace_is_not_a_success(command_line, tmp_path):
         outcome = command_line(*arguments_for(command, tmp_path / "empty.opscope", tmp_path))
         assert "holds no event" in outcome.complaint
     assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize("command", ["summary", "findings", "memory", "report", "sql", "export"])
+@pytest.mark.parametrize("name", ["x" * 300, "/dev/zero", "loop"])
+def test_paths_that_are_no_trace_end_in_a_sentence(
+    command_line, tmp_path, monkeypatch, command, name
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    extra = {"sql": ["select 1"], "export": ["-o", "out.json"]}
+    said = command_line(command, name, *extra.get(command, [])).complaint
+    assert "Check the path" in said or "check the path" in said
+
+
+def test_memory_that_runs_out_in_a_command_ends_in_a_sentence(
+    command_line, trace_folder, monkeypatch
+):
+    def full(*arguments, **settings):
+        raise MemoryError("std::bad_alloc")
+
+    monkeypatch.setattr("opscope.cli.findings.find_findings", full)
+    outcome = command_line("findings", trace_folder)
+    assert outcome.code == 1
+    assert "not enough memory for this command" in outcome.complaint
+
+
+def test_what_a_newer_opscope_recorded_is_said(command_line, tmp_path):
+    rank = built_trace().save(tmp_path / "t")
+    for row in (3, 5):
+        change_row(rank, "events", "kind", row, 13)
+    change_row(rank, "gpu", "kind", 0, 9)
+    outcome = command_line("summary", tmp_path / "t")
+    assert outcome.code == 0
+    assert "newer opscope: 1 DROPPED (gpu of kind 9)" in outcome.err
+    assert "from a newer opscope (upgrade to see it): 2 events of kind 13 shown as unknown" in (
+        outcome.err
+    )

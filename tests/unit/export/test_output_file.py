@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opscope.errors import UsageError
-from opscope.export.output_file import write_file
+from opscope.export.output_file import check_writable, write_file
 
 
 def test_blocks_are_joined(tmp_path):
@@ -121,3 +121,10 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
     write_file(tmp_path / "a.json", [b"x"])
 
     assert (tmp_path / "a.json").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800.json"])
+@pytest.mark.parametrize("use", [check_writable, lambda path: write_file(path, [b"x"])])
+def test_names_that_no_file_can_have_are_refused(name, use):
+    with pytest.raises(UsageError, match="no name that a file can have"):
+        use(name)

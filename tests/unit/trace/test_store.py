@@ -406,3 +406,10 @@ def test_the_writer_is_known_whatever_the_program_made_of_its_path(tmp_path, mon
     monkeypatch.setattr(sys, "path", [b"no text", None])
     folder = save(build_trace([]), tmp_path / "t")
     assert read_manifest(folder).opscope_version == opscope.__version__
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "loop"])
+def test_a_path_that_no_folder_can_have_is_reported(small, tmp_path, name):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UsageError, match=r"cannot be written to .*save it again"):
+        small.save(f"{tmp_path}/{name}")

@@ -10,7 +10,7 @@ from opscope.export.formats import WRITERS
 from opscope.report.page import report_html
 from opscope.trace.load import load
 from opscope.trace.schema import TABLES, UNKNOWN_KIND, RecordScope
-from opscope.trace.unknown_codes import SOURCE
+from opscope.trace.unknown_codes import NEWER
 from opscope.tree.detail import NodeKind
 from support.hostile_sources import built_trace
 from support.read_report import read_report
@@ -31,7 +31,7 @@ def newer_events(saved, *kinds):
 def test_spans_of_an_unknown_kind_stay_and_are_counted_by_kind(saved):
     whole = load(saved)
     trace = newer_events(saved, 13, 13, 200)
-    assert trace.ledger[SOURCE] == {
+    assert trace.ledger[NEWER] == {
         "shown as unknown: events of kind 13": 2.0,
         "shown as unknown: events of kind 200": 1.0,
     }
@@ -73,7 +73,7 @@ def test_rows_that_nothing_refers_to_are_left_out_and_counted(saved, table, colu
     change_row(saved, table, column, 0, code)
     trace = load(saved)
     assert len(trace.table(table)) == rows - 1
-    assert trace.ledger[SOURCE] == {f"dropped: {table} of {column} {code}": 1.0}
+    assert trace.ledger[NEWER] == {f"dropped: {table} of {column} {code}": 1.0}
 
 
 def test_the_count_survives_saving_the_trace_again(saved, tmp_path):
@@ -81,7 +81,7 @@ def test_the_count_survives_saving_the_trace_again(saved, tmp_path):
     trace = newer_events(saved, 13)
     trace.save(tmp_path / "again")
     again = load(tmp_path / "again")
-    assert again.ledger[SOURCE] == trace.ledger[SOURCE]
+    assert again.ledger[NEWER] == trace.ledger[NEWER]
     assert again.events["kind"].tolist() == trace.events["kind"].tolist()
 
 
@@ -89,7 +89,7 @@ def test_tables_and_columns_of_a_newer_version_are_named(saved):
     write_table(saved, "sparkles", pa.table({"a": [1]}))
     data = pq.read_table(saved / "gpu.parquet")
     write_table(saved, "gpu", data.append_column("power_w", data["size_bytes"]))
-    assert load(saved).ledger[SOURCE] == {
+    assert load(saved).ledger[NEWER] == {
         "left out: table sparkles": 1.0,
         "left out: column gpu.power_w": 1.0,
     }

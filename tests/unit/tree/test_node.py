@@ -141,3 +141,9 @@ def test_walking_100_000_levels():
     assert sum(1 for _ in tree.depth_first()) == depth
     *_, last = tree.breadth_first()
     assert last.row == depth - 1 and last.children == []
+
+
+def test_every_kind_of_event_is_a_kind_of_node():
+    spans = [span(kind.name, i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
+    nodes = build_tree(build_trace(spans)).roots
+    assert [node.kind.name for node in nodes] == [kind.name for kind in EventKind]

@@ -1,0 +1,137 @@
+"""Native code trusts no column: whatever Python hands over, it refuses, or reads what is there.
+
+Every column that a real export hands over is replaced by ones that are too short or too long, point
+outside, go backwards or are not there.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from opscope import _native
+from opscope.analysis import memory_categories
+from opscope.export import chakra, chrome_trace, execution_trace_nodes, perfetto, timeline
+from support.hostile_sources import built_trace
+
+
+class Captured:
+    """A writer of ``_native`` that keeps what it is called with."""
+
+    def __init__(self, kind, calls):
+        self._kind, self._calls = kind, calls
+
+    def __call__(self, *arguments, **settings):
+        writer = getattr(_native, self._kind)(*arguments, **settings)
+        if self._kind != "ExecutionTraceWriter":
+            self._calls.append((self._kind, None, arguments, settings))
+            return writer
+        return Begun(writer, settings, self._calls)
+
+
+class Begun:
+    """An ExecutionTraceWriter, which gets its columns later."""
+
+    def __init__(self, writer, options, calls):
+        self._writer, self._options, self._calls = writer, options, calls
+
+    def begin(self, *arguments, **settings):
+        self._calls.append(("ExecutionTraceWriter", self._options, arguments, settings))
+        self._writer.begin(*arguments, **settings)
+
+    def __getattr__(self, name):
+        return getattr(self._writer, name)
+
+
+def captured_calls(tmp_path, patch):
+    calls = []
+    names = ("ChromeWriter", "PerfettoWriter", "ExecutionTraceWriter", "assign_lanes",
+             "memory_accounts", "operator_signatures")  # fmt: skip
+    fake = SimpleNamespace(**{name: Captured(name, calls) for name in names})
+    for module in (chrome_trace, perfetto, execution_trace_nodes, chakra, timeline):
+        if hasattr(module, "_native"):
+            patch.setattr(module, "_native", fake)
+    patch.setattr(memory_categories, "_native", fake)
+    trace = built_trace()
+    for format in ("chrome", "perfetto", "execution-trace", "chakra"):
+        trace.export(format, tmp_path / format)
+    memory_categories.memory_accounts(trace)
+    return calls
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        found = captured_calls(tmp_path_factory.mktemp("calls"), patch)
+    assert {kind for kind, *_ in found} >= {"ChromeWriter", "PerfettoWriter", "assign_lanes",
+                                            "ExecutionTraceWriter", "memory_accounts"}  # fmt: skip
+    return found
+
+
+def run(kind, options, arguments, settings):
+    if kind == "ExecutionTraceWriter":
+        writer = _native.ExecutionTraceWriter(**options)
+        writer.begin(*arguments, **settings)
+    else:
+        writer = getattr(_native, kind)(*arguments, **settings)
+    if hasattr(writer, "next_block"):
+        while writer.next_block(1 << 16) is not None:
+            pass
+
+
+def variants(values):
+    """A column of the same type that something is wrong with."""
+    yield values[:-1]
+    yield np.concatenate([values, values])
+    yield values[:0]
+    yield values[::-1].copy()
+    yield np.repeat(values, 2)[::2]  # with a stride: as good as before
+    yield np.broadcast_to(values[:1], len(values))
+    if values.dtype.kind not in "iu":
+        return
+    info = np.iinfo(values.dtype)
+    for hostile in {info.min, info.max, max(-2, info.min), min(len(values), info.max), 0, 99}:
+        changed = values.copy()
+        changed[len(changed) // 2] = hostile
+        yield changed
+        changed = values.copy()
+        changed[-1] = hostile
+        yield changed
+
+
+def test_every_column_may_be_anything(calls):
+    refused = written = 0
+    for kind, options, (columns, *others), settings in calls:
+        for name, values in columns.items():
+            candidates = variants(np.asarray(values)) if len(values) else ()
+            for changed in (None, *candidates):
+                hostile = {**columns, name: changed}
+                if changed is None:
+                    del hostile[name]
+                try:
+                    run(kind, options, (hostile, *others), settings)
+                    written += 1
+                except (ValueError, TypeError) as error:
+                    assert name.split(".")[0] in str(error) or "column" in str(error)
+                    refused += 1
+    assert refused > 500 and written > 500
+
+
+@pytest.mark.parametrize(
+    ("writer", "name", "row"),
+    [("PerfettoWriter", "events.category", 200), ("PerfettoWriter", "events.order", 10**6),
+     ("PerfettoWriter", "names.offsets", 10**9), ("PerfettoWriter", "events.lines", 10**6),
+     ("ChromeWriter", "events.track", 99), ("ChromeWriter", "events.parent", 10**6),
+     ("ChromeWriter", "flows.rows", 10**6), ("ChromeWriter", "gpu.launch", 10**6),
+     ("ExecutionTraceWriter", "events.schema", 99), ("memory_accounts", "tensors.event", 10**6),
+     ("memory_accounts", "signatures.of_event", 99), ("assign_lanes", "order", -1),
+     ("assign_lanes", "track", 2**31 - 1)],
+)  # fmt: skip
+def test_numbers_of_rows_that_are_not_there_are_refused(calls, writer, name, row):
+    kind, options, (columns, *others), settings = next(c for c in calls if c[0] == writer)
+    changed = np.array(columns[name])
+    changed[-1] = row
+    with pytest.raises(ValueError, match=rf"column {name} has"):
+        run(kind, options, ({**columns, name: changed}, *others), settings)

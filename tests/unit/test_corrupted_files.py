@@ -1,0 +1,33 @@
+"""A short form of tests/torture/corrupted_files.py: damaged traces end in errors or in answers."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parents[1] / "torture" / "corrupted_files.py"
+
+
+def run(*options):
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), "--built", "--seed", "1", *options],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_damaged_files_end_in_errors_or_in_answers():
+    done = run("--folders", "12", "--chrome", "4", "--execution", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("seed 1\n")
+    assert "20 cases" in done.stdout
+    assert "0 findings" in done.stdout
+
+
+@pytest.mark.parametrize("end", ["raise", "kill", "hang"])
+def test_what_is_no_such_end_is_found(end):
+    done = run("--only", "folder:0", "--fail", end, "--limit", "2")
+    assert done.returncode == 1, done.stdout
+    assert "--only folder:0 --seed 1" in done.stdout
+    assert "1 findings" in done.stdout
