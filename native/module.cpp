@@ -285,6 +285,9 @@ void close_window(uint32_t id) {
   const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
   recorder.close_window(id);
+  if (const auto window = recorder.window(id); window != nullptr && window->unhooked_threads == 0) {
+    window->unhooked_threads = PythonCalls::instance().unhooked_threads(*window);
+  }
   configure_hooks();
 }
 
@@ -354,6 +357,7 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   result["unheard_spans"] = columns.dropped.unheard_spans;
   result["recorded_threads"] = columns.recorded_threads;
   result["unheard_threads"] = columns.unheard_threads;
+  result["unhooked_threads"] = window->unhooked_threads;
   result["process_threads"] = window->process_threads;
   result["unheard_frees"] = columns.unheard_frees;
   result["unknown_frees"] = window->unknown_frees;
@@ -418,6 +422,10 @@ NB_MODULE(_native, m) {
   using namespace opscope;
   nb::set_leak_warnings(false);  // what modules hold until the process ends is not worth the program's stderr
   m.def("reserve_window", [] { return Recorder::instance().reserve_window(); });
+  Recorder::instance().python_thread = [] {
+    PyThreadState* const state = PyGILState_GetThisThreadState();
+    return state == nullptr ? uint64_t{0} : PyThreadState_GetID(state);
+  };
   m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0);
   m.def("close_window", &close_window, "window"_a);
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);

@@ -72,6 +72,7 @@ ThreadLog* Recorder::this_thread() {
   Recorder& self = instance();
   auto log = std::make_shared<ThreadLog>(self.pool_, system_thread_id(),
                                          static_cast<uint64_t>(pthread_self()), system_thread_name());
+  log->python_thread = self.python_thread();
   {
     std::lock_guard lock(self.mutex_);
     log->number = self.next_thread_++;

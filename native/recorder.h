@@ -58,6 +58,7 @@ struct Window {
   uint64_t tensors_not_held = 0;  // for want of memory; while the window is open, as it was before
   uint64_t unknown_frees = 0;     // of memory from before, which torch tells nobody of; likewise
   Drops of_ending_threads;        // likewise: of threads that had no log any more
+  uint64_t unhooked_threads = 0;  // of Python's, whose calls nobody heard; set by whoever hooks calls
   uint64_t process_threads = 0;   // that the process had when the window closed; 0 if not known
   std::string fault;              // why recording ended before the window did, or empty
   ClockAnchor started;
@@ -121,6 +122,9 @@ class Recorder {
   RecorderStatistics statistics();
 
   void forget_thread(ThreadLog* log);
+
+  // Says what Python knows the calling thread by, 0 if it does not; without the GIL. Set once, at import.
+  uint64_t (*python_thread)() = [] { return uint64_t{0}; };
 
  private:
   friend class ReadLock;

@@ -171,6 +171,7 @@ class alignas(64) ThreadLog {
   int64_t system_thread_id;      // fixed but for the forking thread in a child
   uint64_t number = 0;           // in order of creation; set by the registry
   const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
+  uint64_t python_thread = 0;    // Python's id of its state; 0: it had none when it was first met
   std::atomic<uint64_t> torch_thread_id{0};
   std::atomic<bool> finished{false};  // its thread has ended
   // By pointer: builds of torch before 2.7 have another std::string than ours, and the bridge, compiled

@@ -102,6 +102,7 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
+  Recorder::instance().hear_memory(cache.log);
   if (cache.log.depth() == 0) return;
   std::unordered_set<uint64_t> running;
   for (; frame; frame = frame.caller()) running.insert(key_of(frame, frame.code()));

@@ -31,7 +31,7 @@ struct PythonSetup {
   PyObject* optimizer_code;    // where optimizers show themselves
   PyObject* parameter_reader;  // returns an instance's parameters (recording/parameters.py)
   PyObject* optimizer_hooks;   // the dict of what torch calls after every optimizer's step
-  PyObject* optimizer_hook;    // what to put there, under itself as key, while steps are wanted
+  PyObject* optimizer_hook;    // what to put there, under itself as key, once steps are wanted
 };
 
 class PythonCalls {
@@ -61,6 +61,9 @@ class PythonCalls {
 
   // Threads that are not heard because another profiler has, or had, its hook there.
   uint64_t unheard_threads() const { return hooked_calls_ ? occupied_threads() : 0; }
+  // Threads of Python's that recorded something in a window that wants calls and never reported one, because
+  // they began in a way that nobody hears of. To be asked for before the hooks are taken away.
+  uint64_t unhooked_threads(const Window& window) const;
   // Counts up whenever hooks are installed: ends in between went unseen.
   static uint64_t installation() { return installation_; }
   // Spans that began before this time may be known to a window as frames that were running.
@@ -76,12 +79,15 @@ class PythonCalls {
   void hook_calls();
   void hook_modules();
   void watch_optimizers();
+  void visit_threads();
 
   std::recursive_mutex configuring_;
   uint32_t asked_ = 0;  // by those who configure at this moment, of windows about to open
   bool hooked_calls_ = false;
   bool hooked_new_threads_ = false;
   bool hooked_modules_ = false;
+  bool heard_memory_ = false;
+  bool visiting_ = false;
   PyObject* module_function_ = nullptr;  // owned
   PyObject* optimizer_hooks_ = nullptr;  // owned
   PyObject* optimizer_hook_ = nullptr;   // owned

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <new>
 #include <unordered_set>
 
@@ -123,17 +124,19 @@ void PythonCalls::configure(uint32_t also) {
     hook_modules();
     watch_optimizers();
     hook_calls();
+    visit_threads();
   } while (seen != to_hook());
   asked_ = asked_before;
 }
 
 uint32_t PythonCalls::to_hook() const {
-  constexpr uint32_t kAll = kWantPython | kWantModules | kWantNewThreads;
+  constexpr uint32_t kAll = kWantPython | kWantModules | kWantNewThreads | kWantMemory;
   return (Recorder::instance().wanted() | asked_) & kAll;
 }
 
 void PythonCalls::hook_calls() {
   const bool on = (to_hook() & kWantPython) != 0;
+  const bool hears_memory = (to_hook() & kWantMemory) != 0;
   if (on != hooked_calls_) {
     hooked_calls_ = on;
     if (on) {
@@ -143,11 +146,27 @@ void PythonCalls::hook_calls() {
       remove_call_hooks();
       overlap_ticks_ = 0;
     }
-  } else if (on && hook_free_threads()) {
-    ++installation_;
+  } else if (on && (hook_free_threads() || (hears_memory && !heard_memory_))) {
+    ++installation_;  // every thread comes by at its next event
   }
-  const bool threads = on && (to_hook() & kWantNewThreads) != 0;
+  heard_memory_ = hears_memory;
+  const bool threads = (on || hears_memory) && (to_hook() & kWantNewThreads) != 0;
   if (threads != hooked_new_threads_) hooked_new_threads_ = hook_new_threads(threads);
+}
+
+void PythonCalls::visit_threads() {
+  const bool on = (to_hook() & (kWantMemory | kWantPython)) == kWantMemory;
+  if (on || visiting_) opscope::visit_threads(on);
+  visiting_ = on;
+}
+
+uint64_t PythonCalls::unhooked_threads(const Window& window) const {
+  if ((window.wants & kWantPython) == 0 || !hooked_calls_) return 0;
+  return static_cast<uint64_t>(
+      std::count_if(window.slices.begin(), window.slices.end(), [](const Slice& slice) {
+        const uint64_t thread = slice.thread->python_thread;
+        return slice.begin < slice.end && thread != 0 && !was_hooked(thread);
+      }));
 }
 
 void PythonCalls::hook_modules() {
@@ -161,15 +180,14 @@ void PythonCalls::hook_modules() {
   }
 }
 
-// Not through torch's function for it: an exception of a signal handler in there would leave the hook.
+// Not through torch's function for it: an exception of a signal handler in there would leave it half done.
+// The hook stays for the life of the process and does nothing while no window wants it: another thread may
+// be going through the dict at any moment, and would fail in the program's step if something went from it.
 void PythonCalls::watch_optimizers() {
-  const bool on = (to_hook() & kWantModules) != 0;
-  if (on == watching_optimizers_ || optimizer_hooks_ == nullptr) return;
-  watching_optimizers_ = on;
+  if ((to_hook() & kWantModules) == 0 || watching_optimizers_ || optimizer_hooks_ == nullptr) return;
+  watching_optimizers_ = true;
   OwnCode own;
-  const int failed = on ? PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_)
-                        : PyObject_DelItem(optimizer_hooks_, optimizer_hook_);
-  if (failed != 0) own.clear_error();
+  if (PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_) != 0) own.clear_error();
 }
 
 std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {

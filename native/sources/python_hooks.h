@@ -18,6 +18,12 @@ uint64_t occupied_threads();
 void remove_call_hooks();
 // [GIL] While installed: threads that begin later report calls too. Will they?
 bool hook_new_threads(bool on);
+// [GIL] Has every thread that reports no calls come by once at its next event, so that what it frees is
+// heard also before it runs an operator; off: no longer waits for those that have not. From Python 3.12 on
+// nobody can be asked to come by at a price that threads which sleep for long do not go on paying.
+void visit_threads(bool on);
+// [GIL] Has this thread reported calls since the hooks were installed? By Python's id of its state.
+bool was_hooked(uint64_t python_thread);
 // [GIL] Are the calls of this thread reported at this moment?
 bool reports_calls(PyThreadState* state);
 

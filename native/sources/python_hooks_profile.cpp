@@ -55,9 +55,31 @@ void set_profile(PyThreadState* state, Py_tracefunc function) {
 #endif
 }
 
+void hear_this_thread() {
+  if (ThreadLog* const log = Recorder::this_thread(); log != nullptr) Recorder::instance().hear_memory(*log);
+}
+
+// In place of on_event where calls are not recorded; once.
+int on_visit(PyObject*, PyFrameObject*, int, PyObject*) {
+  set_profile(PyThreadState_Get(), nullptr);
+  without_exceptions(&hear_this_thread);
+  return 0;
+}
+
+// [GIL] Threads that have had our hook since it was installed, by Python's id of their state.
+std::unordered_set<uint64_t>& hooked_threads() {
+  static auto& threads = *new std::unordered_set<uint64_t>;
+  return threads;
+}
+
 // threading.setprofile's function: runs once in a new thread and puts the native hook in its place.
 PyObject* begin_thread(PyObject*, PyObject*) {
-  set_profile(PyThreadState_Get(), installed ? &on_event : nullptr);
+  PyThreadState* const state = PyThreadState_Get();
+  set_profile(state, installed ? &on_event : nullptr);
+  without_exceptions([state] {
+    if (installed) hooked_threads().insert(PyThreadState_GetID(state));
+    hear_this_thread();
+  });
   without_exceptions([] {
     std::vector<RunningFrame> running;  // what threading itself runs around the program's function
     for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
@@ -87,12 +109,6 @@ bool is_set_for_threads(PyObject* threading, PyObject* hook) {
   return current != nullptr && current == hook;
 }
 
-// [GIL] Threads that have had our hook since it was installed, by Python's id of their state.
-std::unordered_set<uint64_t>& hooked_threads() {
-  static auto& threads = *new std::unordered_set<uint64_t>;
-  return threads;
-}
-
 // Is it, or will it be with its first event, heard?
 bool is_heard(const PyThreadState* state) {
   return state->c_profilefunc == &on_event || state->c_profileobj == thread_hook();
@@ -110,7 +126,8 @@ void install_call_hooks() {
 bool hook_free_threads() {
   bool is_any_new = false;
   for_each_thread_state([&](PyThreadState* state) {
-    if (!installed || state->c_profilefunc != nullptr) return;
+    const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_visit;
+    if (!installed || !is_free) return;
     set_profile(state, &on_event);
     hooked_threads().insert(PyThreadState_GetID(state));
     is_any_new = true;
@@ -149,6 +166,16 @@ bool hook_new_threads(bool on) {
   Py_DECREF(threading);
   return is_hooked;
 }
+
+void visit_threads(bool on) {
+  Py_tracefunc const from = on ? nullptr : &on_visit;
+  Py_tracefunc const to = on ? &on_visit : nullptr;
+  for_each_thread_state([&](PyThreadState* state) {
+    if (state->c_profilefunc == from) set_profile(state, to);
+  });
+}
+
+bool was_hooked(uint64_t python_thread) { return hooked_threads().contains(python_thread); }
 
 bool reports_calls(PyThreadState* state) {
   return installed && state->c_profilefunc == &on_event && state->tracing == 0;

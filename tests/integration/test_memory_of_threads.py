@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -127,6 +128,29 @@ def test_a_thread_allocates_what_the_main_thread_would(body, options):
         assert found == expected
         assert ledger["threads"]["heard of memory"] == ledger["threads"]["recorded"]
         assert ledger["threads"]["dropped: memory goes to another profiler"] == 0
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="nobody can be asked to come by there")
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("begins_first", [True, False])
+def test_a_thread_that_runs_no_operator_frees(options, begins_first):
+    go, box = threading.Event(), []
+
+    def frees():
+        go.wait()
+        while box:
+            del box[0]
+
+    thread = threading.Thread(target=frees)
+    if begins_first:
+        thread.start()
+    with opscope.profile(profile_memory=True, **options) as prof:
+        box.extend(torch.ones(BYTES // 4) for _ in range(COUNT))
+        if not begins_first:
+            thread.start()
+        go.set()
+        thread.join()
+    assert heard(prof) == (COUNT, COUNT)
 
 
 def test_autograd_workers_and_many_threads_at_once():

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from opscope import _native
+from opscope.recording.compiled_optimizers import report_optimizer_step
 
 
 class Interruption(BaseException):
@@ -83,7 +84,12 @@ def what_is_on() -> dict[str, Any]:
         "gc": list(gc.callbacks),
         "new threads": threading.getprofile(),
         "this thread": sys.getprofile(),
-        "optimizers": list(optimizers._global_optimizer_post_hooks),
+        # Ours stays once it is there: see PythonCalls::watch_optimizers.
+        "optimizers": [
+            hook
+            for hook in optimizers._global_optimizer_post_hooks.values()
+            if hook is not report_optimizer_step
+        ],
         "announced": torch_profiler._is_profiler_enabled,
         "place": torch.autograd._profiler_enabled(),
     }

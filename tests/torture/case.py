@@ -38,7 +38,14 @@ from torture.program import FEWEST_ACTS, MOST_ACTS, Program, Settings
 from torture.views import check_views
 from torture.windows import finish_all
 
-_ = acts_calls, acts_memory, acts_processes, acts_signals, acts_spans, acts_threads  # add their acts
+_ = (
+    acts_calls,
+    acts_memory,
+    acts_processes,
+    acts_signals,
+    acts_spans,
+    acts_threads,
+)  # add their acts
 
 
 def run(settings: Settings) -> Program:

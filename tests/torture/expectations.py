@@ -93,9 +93,7 @@ def is_sure(deed: Deed, window: Window, late: bool = True) -> bool:
     )
 
 
-def _add(
-    bounds: Bounds, thread: int, window: Window, deed: Deed, without: frozenset[str]
-) -> None:
+def _add(bounds: Bounds, thread: int, window: Window, deed: Deed, without: frozenset[str]) -> None:
     unsure = unsure_of(window, deed, without)
     if not deed.possibly_in(window.number):
         return

@@ -37,7 +37,18 @@ class Deed:
     interruption ``cut``, nobody knows how far it came. It shows only where what it ``needs`` does.
     """
 
-    __slots__ = ("actor", "after", "before", "begun", "calls", "cut", "effects", "ending", "hidden", "needs")
+    __slots__ = (
+        "actor",
+        "after",
+        "before",
+        "begun",
+        "calls",
+        "cut",
+        "effects",
+        "ending",
+        "hidden",
+        "needs",
+    )
 
     def __init__(
         self,

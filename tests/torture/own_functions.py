@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_SOURCE = '''
+_SOURCE = """
 def own_call_{n}(deed, now, body):
     deed.begun = now()
     try:
@@ -56,7 +56,7 @@ class Collected_{n}:
 
     def __del__(self):
         self.body()
-'''
+"""
 
 PREFIX = "own_"
 

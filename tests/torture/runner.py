@@ -84,7 +84,12 @@ def _batches(asked: Asked) -> Iterator[tuple[int, int]]:
 
 
 def _run_batch(
-    asked: Asked, effects: Path, first: int, count: int, result: Result, say: Callable[[str], object]
+    asked: Asked,
+    effects: Path,
+    first: int,
+    count: int,
+    result: Result,
+    say: Callable[[str], object],
 ) -> int:
     """Run some seeds in one process; the seed to go on with, which is after one that failed."""
     command = ["-X", "faulthandler", "-m", "torture.case", str(effects), str(first), str(count)]

@@ -135,5 +135,3 @@ def finish_all(program: Program) -> None:
     for window in program.history.windows:
         if program.history.states[window.number] < State.OVER:
             window.stop()
-
-

@@ -175,6 +175,10 @@ def _threads(decoded: dict[str, Any], options: RecordingOptions) -> list[tuple[s
     occupied = decoded.get("occupied_threads", 0)
     if occupied:
         rows.append(("threads", "dropped: Python calls go to another tool", occupied))
+    if options.stack:
+        # They began past the threading module: by _thread, or in C.
+        unhooked = decoded["unhooked_threads"]
+        rows.append(("threads", "dropped: Python calls were not heard", unhooked))
     return rows
 
 
