@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NPM = PYTHON="$(CURDIR)/$(BIN)/python" web/npm
 STAMPS := $(VENV)/stamps
+ASAN := build/torture-asan
 
 # A change to one of these means that the compiled core has to be built again. Python files are used
 # from src/ as they are (an editable install), so editing them needs nothing.
@@ -62,9 +63,21 @@ native-test: $(STAMPS)/dependencies ## Test the native core under the address an
 	  ctest --test-dir $$folder --output-on-failure || exit 1; \
 	done
 
-torture: install ## Record random programs and compare; SECONDS=60 SEED= COUNT= VARIANT=plain (debug, dev) WITHOUT=
+# VARIANT: plain; debug and dev, with checks of the allocators; asan, with core and bridge built for it.
+torture: install $(if $(filter asan,$(VARIANT)),$(ASAN)/built) ## Random programs, recorded and compared: SECONDS=60 SEED= COUNT= VARIANT= WITHOUT=
 	@cd tests && ../$(BIN)/python -m torture $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
 	  $(if $(COUNT),--count $(COUNT)) $(if $(VARIANT),--variant $(VARIANT)) $(if $(WITHOUT),--without "$(WITHOUT)")
+
+# An environment beside .venv that has all its packages but opscope, which is built anew.
+$(ASAN)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*.py')
+	rm -rf $(ASAN)
+	$(BIN)/python -m venv --without-pip $(ASAN)
+	packages=$$($(ASAN)/bin/python -c 'import site; print(site.getsitepackages()[0])') && \
+	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$packages/beside.pth && \
+	CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer -g" $(BIN)/python -m pip install --quiet \
+	  --no-build-isolation --no-deps --target $$packages --config-settings=install.strip=false \
+	  --config-settings=build-dir=$(ASAN)/core .
+	@touch $@
 
 interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found
 	tests/interpreters/run.sh

@@ -9,8 +9,9 @@ import argparse
 import sys
 import time
 
+from torture.left_out import LEFT_OUT
 from torture.runner import Asked, again, run
-from torture.variants import VARIANTS
+from torture.variants import NAMES
 
 
 def main() -> int:
@@ -19,8 +20,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None, help="the first; by default the time")
     parser.add_argument("--count", type=int, default=None, help="so many seeds, however long")
-    parser.add_argument("--variant", default="plain", choices=sorted(VARIANTS))
-    parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--variant", default="plain", choices=NAMES)
+    parser.add_argument("--without", action="append", default=[], choices=sorted(LEFT_OUT))
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one seed")
     given = parser.parse_args()
     first = int(time.time()) if given.seed is None else given.seed

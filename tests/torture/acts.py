@@ -16,19 +16,6 @@ Act = Callable[["Player"], None]
 ACTS: dict[str, tuple[int, Act]] = {}
 """Weight and function; the modules that are imported by ``case.py`` add theirs."""
 
-LEFT_OUT = {
-    "early failing modules": "modules that are called with bad arguments while stacks are recorded",
-    "memory of threads": "how much memory threads must show that did not start the recording",
-    "running calls": "that calls are nested while stacks are recorded",
-    "racing windows": "windows that several threads start and stop at the same time",
-    "late imports": "modules that are imported while another thread forks",
-    "raw threads": "that Python calls are recorded of threads begun without the threading module",
-    "forks": "forked processes",
-    "interrupted starts": "windows that are started and stopped while signals raise",
-    "traces in handlers": "signal handlers that look at traces",
-}
-"""What ``--without`` takes, and what is not tried then."""
-
 DEEPEST = 4
 
 
@@ -107,7 +94,7 @@ class Player:
 
 
 def heard(player: Player) -> Deed:
-    """Run an operator: of a thread without, torch tells a recording neither frees nor fast annotations."""
+    """Run an operator: of threads without, torch tells neither frees nor fast annotations."""
     player.program.run_primitive("makes")
     return player.actor.deeds[-1]
 

@@ -1,4 +1,4 @@
-"""Python calls: functions, recursion, exceptions, generators left half-run, coroutines, C functions."""
+"""Python calls: recursion, exceptions, generators left half-run, coroutines, C functions."""
 
 from __future__ import annotations
 

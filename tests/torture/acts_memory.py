@@ -1,4 +1,4 @@
-"""Tensors that live on, pass between threads and die in cycles; collections, and what runs during them."""
+"""Tensors that live on, pass between threads and die in cycles; collections, finalizers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def tie_a_knot(player: Player) -> None:
 
 @act(4)
 def collect(player: Player) -> None:
-    """Alone, so that it is known what a whole collection finds; a partial one finds who knows what."""
+    """Alone, so that it is known what a whole one finds; a partial one finds who knows what."""
     program = player.program
     generation = player.random.choice((0, 1, 2, 2))
     with program.gate.alone(player.actor):

@@ -99,7 +99,7 @@ def be_interrupted_while_windows_open_and_close(player: Player) -> None:
 
 @act(3)
 def be_called_by_signals(player: Player) -> None:
-    """Some acts while signals come in, whose handler runs operators and opens and closes windows."""
+    """Some acts while signals come in, whose handler runs operators, opens and closes windows."""
     if not is_main():
         return
     program, inside = player.program, []

@@ -91,7 +91,7 @@ def enter_one_twice(player: Player) -> None:
 
 @act(2)
 def annotate_as_compiled_code_does(player: Player) -> None:
-    """The kind of an operator, like torch's; not left open, because it may not outlast a call then."""
+    """Of an operator's kind, as torch's; not left open, because operators end in time."""
     name = player.name("fast")
 
     def work() -> None:

@@ -30,9 +30,10 @@ from torture import (
     acts_threads,
     expectations,
 )
-from torture.acts import LEFT_OUT, Player
+from torture.acts import Player
 from torture.effects import Effects
 from torture.invariants import check_invariants
+from torture.left_out import LEFT_OUT
 from torture.primitives import PRIMITIVES
 from torture.program import FEWEST_ACTS, MOST_ACTS, Program, Settings
 from torture.views import check_views
@@ -46,6 +47,8 @@ _ = (
     acts_spans,
     acts_threads,
 )  # add their acts
+
+SLACK_NS = 200_000_000  # between Python's look at the clock and the recorder's
 
 
 def run(settings: Settings) -> Program:
@@ -92,6 +95,10 @@ def check(program: Program) -> tuple[int, int]:
         if trace is None:
             continue
         check_invariants(trace, not ("running calls" in without and window.options["with_stack"]))
+        expectations.check_owners(window, program.history)
+        began, ended = window.began_ns - SLACK_NS, window.ended_ns + SLACK_NS
+        assert not len(trace.events) or began <= trace.events["start_ns"][0]
+        assert not len(trace.events) or trace.end_ns.max() <= ended
         told += expectations.differences(window, program.history, without)
         if program.random.random() < 0.3:
             check_views(window)

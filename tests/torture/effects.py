@@ -2,7 +2,8 @@
 
     python -m torture.effects FILE
 
-runs every primitive under torch.profiler, in a process without opscope, and writes what it saw as JSON.
+runs every primitive under torch.profiler, in a process without opscope, and writes what it saw as
+JSON.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How often a trace must, and may, hold each thing, by thread; and how often it does.
 
-Categories: ``operator``, ``annotation``, ``c`` and ``python`` (a function's name), ``module`` and ``optimizer``
-(a class), ``gc`` (a generation), ``allocation`` and ``free`` (bytes), ``release`` (a tensor that was kept, see
-``acts_memory.py``).
+Categories: ``operator``, ``annotation``, ``c`` and ``python`` (a function's name), ``module`` and
+``optimizer`` (a class), ``gc`` (a generation), ``allocation`` and ``free`` (bytes).
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def is_covered(window: Window, actor: Actor) -> bool:
 
 
 def is_sure(deed: Deed, window: Window, late: bool = True) -> bool:
-    """Whether the deed and what it needs show in the window; the latter of other threads if ``late``."""
+    """Whether a deed and what it needs show; what other threads did counts only if ``late``."""
     return (
         is_covered(window, deed.actor)
         and deed.surely_in(window.number)
@@ -143,8 +142,8 @@ def _called(trace: Any) -> dict[int, object]:
 def _blocks(trace: Any) -> list[tuple[int, int]]:
     """Size and thread of allocations, and of the frees of these.
 
-    torch knows the size of a block that it frees only if a recording listened to its allocation, and may
-    mistake an older one for it; so a free counts where the trace has the allocation too.
+    torch knows the size of a block that it frees only if a recording listened to its allocation,
+    and may mistake an older one for it; so a free counts where the trace has the allocation too.
     """
     table = trace.table("allocations")
     is_made = table["action"] == AllocationAction.ALLOCATE
@@ -202,7 +201,38 @@ def _told(
     who = f"actor {actor.number} (thread {actor.native_id})" if actor else "all threads"
     opener = window.actor.number
     asked = [option for option, is_set in window.options.items() if is_set]
+    rows = _rows_of(window.trace, effect[1]) if effect[0] in ("allocation", "free") else ""
     return (
-        f"window {window.number} of actor {opener} {asked}: {effect} of {who} is there {found} times, "
-        f"and must be {least} to {most} times"
+        f"window {window.number} of actor {opener} {asked}: {effect} of {who} is there {found} "
+        f"times, and must be {least} to {most} times{rows}"
     )
+
+
+def _rows_of(trace: Any, size: object) -> str:
+    """The first allocations and frees of this size, for a failure's message."""
+    table, threads = trace.table("allocations"), trace.table("threads")["system_thread_id"]
+    rows = np.flatnonzero(np.abs(table["size_bytes"]) == size)[:12]
+    columns = ("time_ns", "address", "size_bytes", "allocation_id", "event")
+    return "".join(
+        f"\n    thread {threads[table['thread'][row]]}, "
+        + ", ".join(f"{column} {table[column][row]}" for column in columns)
+        for row in rows
+    )
+
+
+def check_owners(window: Window, history: History) -> None:
+    """Tensors are arguments of operators of the thread that made them.
+
+    Raises:
+        AssertionError: one is another thread's.
+    """
+    trace = window.look()
+    tensors = trace.table("tensors")
+    sizes = tensors.lists("sizes")
+    events, threads = trace.events["thread"], trace.table("threads")["system_thread_id"]
+    one_dimension = np.flatnonzero(np.diff(sizes.offsets) == 1)
+    for row in one_dimension:
+        owner = history.owners.get(int(sizes.values[sizes.offsets[row]]))
+        if owner is not None and owner.counted:
+            event = tensors["event"][row]
+            assert threads[events[event]] == owner.native_id, trace.event_name(event)

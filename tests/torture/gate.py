@@ -1,8 +1,8 @@
 """Keeps windows from opening and closing in the middle of a deed, for those who want exact counts.
 
-Deeds pass together, a window's opening or closing alone. What happens inside a deed (a hook, a finalizer, a
-signal handler) passes with it: taking a lock there could wait for itself. An actor whose ``depth`` begins
-at 1 never asks, and is counted from below and above.
+Deeds pass together, a window's opening or closing alone. What happens inside a deed (a hook, a
+finalizer, a signal handler) passes with it: taking a lock there could wait for itself. An actor
+whose ``depth`` begins at 1 never asks, and is counted from below and above.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a program knows of when things happened: windows, moments, and deeds between moments.
 
-A moment is the state of every window at once, copied in one step. Windows only move forward, so two
-moments say of whatever lies between them whether a window was surely open, or possibly. Nothing here
-takes a lock: deeds are also written down by signal handlers and finalizers, in the middle of anything.
+A moment is the state of every window at once, copied in one step. Windows only move forward, so
+two moments say of whatever lies between them whether a window was surely open, or possibly.
+Nothing here takes a lock: deeds are also written down by signal handlers and finalizers, in the
+middle of anything.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ class Deed:
 
     It is ``hidden`` if opscope called it: its Python calls are left out then.
 
-    ``effects`` are of windows that it lies in. ``calls`` go on from ``begun`` to ``ending``, which the called
-    function writes down itself, and are also of windows that open or close meanwhile. Of a deed that an
-    interruption ``cut``, nobody knows how far it came. It shows only where what it ``needs`` does.
+    ``effects`` are of windows that it lies in. ``calls`` go on from ``begun`` to ``ending``,
+    which the called function writes down itself, and are also of windows that open or close
+    meanwhile. Of a deed that an interruption ``cut``, nobody knows how far it came. It shows only
+    where what it ``needs`` does.
     """
 
     __slots__ = (
@@ -105,6 +107,7 @@ class History:
         self.windows: list[Any] = []
         self.actors: list[Actor] = []
         self.errors: list[str] = []
+        self.owners: dict[int, Actor] = {}  # of sizes, whose tensors no other thread uses
         self._here = threading.local()
         self._actor_numbers, self._window_numbers = itertools.count(first_actor), itertools.count()
         self._sizes = itertools.count(1009)
@@ -131,7 +134,9 @@ class History:
 
     def new_size(self) -> int:
         """A number of elements that no other tensor of the program has."""
-        return next(self._sizes)
+        size = next(self._sizes)
+        self.owners[size] = self.actor
+        return size
 
     def new_window(self, window: Any) -> int:
         """The number of a window that is about to open."""

@@ -1,7 +1,7 @@
 """Small programs of one thread, each with a size of its own; ``effects.py`` knows what each does.
 
-A primitive makes what it uses and lets go of it, so that it frees what it allocates and does the same
-every time.
+A primitive makes what it uses and lets go of it, so that it frees what it allocates and does the
+same every time.
 """
 
 from __future__ import annotations

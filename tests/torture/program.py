@@ -39,7 +39,7 @@ class Settings:
     Attributes:
         seed: decides the program; the machine decides how its threads are interleaved.
         effects: of the primitives.
-        without: acts and expectations that are left out, see ``acts.LEFT_OUT``.
+        without: acts and expectations that are left out, see ``left_out.py``.
         first_actor: number of the first thread.
     """
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from torture.variants import environment
+from torture.variants import Variant, variant
 
 TESTS = Path(__file__).parents[1]
 SEEDS_PER_PROCESS = 10
@@ -64,7 +63,7 @@ def run(asked: Asked, say: Callable[[str], object] = print) -> Result:
     result = Result(0, 0, 0, [])
     with tempfile.TemporaryDirectory() as folder:
         effects = Path(folder) / "effects.json"
-        _python(["-m", "torture.effects", str(effects)], environment("plain"), 300, check=True)
+        _python(variant("plain"), ["-m", "torture.effects", str(effects)], 300).check_returncode()
         for first, count in _batches(asked):
             seed, end = first, first + count
             while seed < end:
@@ -95,7 +94,7 @@ def _run_batch(
     command = ["-X", "faulthandler", "-m", "torture.case", str(effects), str(first), str(count)]
     for name in asked.without:
         command += ["--without", name]
-    done = _python(command, environment(asked.variant), 60 + asked.timeout_s * count)
+    done = _python(variant(asked.variant), command, 60 + asked.timeout_s * count)
     begun = [int(seed) for seed in re.findall(r"^seed (\d+) begins", done.stdout, re.MULTILINE)]
     for windows, events in re.findall(r"^seed \d+: (\d+) windows, (\d+) events", done.stdout, re.M):
         result.seeds += 1
@@ -118,12 +117,12 @@ def _ending(status: int) -> str:
 
 
 def _python(
-    arguments: list[str], variables: object, timeout_s: float, check: bool = False
+    variant: Variant, arguments: list[str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
     process = subprocess.Popen(
-        [sys.executable, *arguments],
+        [variant.python, *arguments],
         cwd=TESTS,
-        env=variables,
+        env=variant.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -138,10 +137,7 @@ def _python(
         except subprocess.TimeoutExpired:
             process.kill()
             stdout, stderr = process.communicate()
-    done = subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
-    if check:
-        done.check_returncode()
-    return done
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
 def again(asked: Asked, finding: Finding) -> str:

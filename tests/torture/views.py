@@ -1,4 +1,4 @@
-"""Every view of one trace says the same: averages, SQL, the tree, files and what is loaded again."""
+"""Every view of a trace says the same: averages, SQL, the tree, files, what is loaded again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check_averages(window: Window, trace: Any) -> None:
 
 
 def _averaged(trace: Any) -> Any:
-    """Which events averages count: no collections, and of a call in one of the same name only one."""
+    """Which events averages count: no collections; of a call in one of the same name only one."""
     events = trace.events
     counted = events["kind"] != EventKind.GC_PAUSE
     parent = events["parent"]

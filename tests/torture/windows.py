@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -37,16 +38,20 @@ class Window:
         self.all_threads = options.get("all_threads", True)
         self.one_by_one = program.one_by_one
         self.number = -1
+        self.began_ns = self.ended_ns = 0
         self.trace: Any = None
         self.may_be_nothing = False  # whether it may never have opened
 
     def opening(self) -> None:
         """It is about to open."""
+        self.began_ns = time.time_ns()
         self.number = self.history.new_window(self)
 
     def set(self, state: State) -> None:
         """It has come so far."""
         self.history.states[self.number] = state
+        if state == State.OVER:
+            self.ended_ns = time.time_ns()
 
     def start(self, *, together: bool = False) -> None:
         """Open it; ``together`` with what other threads do."""
