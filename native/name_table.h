@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,20 +28,22 @@ class NameTable {
   // A program that names every step differently for months must not eat the machine.
   explicit NameTable(size_t max_bytes = 256u << 20) : max_bytes_(max_bytes) {}
 
-  // [MT] The id of this text and overload, made if new; kNoName when the table is full.
-  uint32_t intern(std::string_view text, std::string_view overload = {}) {
-    std::lock_guard lock(mutex_);
+  // [MT] The id of this text and overload, made if new; kNoName when the table or memory is full.
+  uint32_t intern(std::string_view text, std::string_view overload = {}) noexcept try {
+    const std::lock_guard lock(mutex_);
     key_.assign(text);
     key_.push_back('\0');
     key_.append(overload);
     const auto found = ids_.find(key_);
     if (found != ids_.end()) return found->second;
     if (bytes_ + key_.size() > max_bytes_) return kNoName;
-    bytes_ += key_.size();
     const auto id = static_cast<uint32_t>(names_.size());
     names_.push_back({std::string(text), std::string(overload)});
+    bytes_ += key_.size();
     ids_.emplace(key_, id);
     return id;
+  } catch (const std::bad_alloc&) {
+    return kNoName;
   }
 
   // [MT] A name that was interned stays where it is for the life of the process.

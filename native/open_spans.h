@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 
 #include "record.h"
 
@@ -27,9 +28,14 @@ class OpenSpans {
   const OpenSpan& back() const { return top_[-1]; }
   const OpenSpan& operator[](size_t i) const { return spans_[i]; }
 
+  // Room for one more; false if there is no memory for it.
+  bool make_room() {
+    if (top_ != limit_) [[likely]]
+      return true;
+    return grow();
+  }
+  // There must be room.
   void push_back(uint64_t key, Record* record, uint32_t index) {
-    if (top_ == limit_) [[unlikely]]
-      grow();
     top_->key = key;
     top_->record = record;
     top_->index = index;
@@ -50,14 +56,17 @@ class OpenSpans {
   }
 
  private:
-  [[gnu::noinline]] void grow() {
+  // Callbacks of torch and of Python end here, so it may not throw.
+  [[gnu::noinline]] bool grow() noexcept {
     const size_t count = size();
     const size_t room = count == 0 ? 256 : 2 * count;
-    std::unique_ptr<OpenSpan[]> larger(new OpenSpan[room]);
+    std::unique_ptr<OpenSpan[]> larger(new (std::nothrow) OpenSpan[room]);
+    if (larger == nullptr) return false;
     for (size_t i = 0; i < count; ++i) larger[i] = spans_[i];
     spans_ = std::move(larger);
     top_ = spans_.get() + count;
     limit_ = spans_.get() + room;
+    return true;
   }
 
   OpenSpan* top_ = nullptr;  // past the innermost

@@ -67,16 +67,24 @@ Recorder::Recorder() : origin_(read_anchor()) {
       &Recorder::before_fork, [] { after_fork(/*in_child*/ false); }, &Recorder::after_fork_in_child);
 }
 
-ThreadLog* Recorder::this_thread() {
+ThreadLog* Recorder::this_thread() noexcept {
   if (this_thread_log != nullptr || torn_down) return this_thread_log;
-  Recorder& self = instance();
-  auto log = std::make_shared<ThreadLog>(self.pool_, system_thread_id(),
-                                         static_cast<uint64_t>(pthread_self()), system_thread_name());
-  log->python_thread = self.python_thread();
+  try {
+    return instance().make_log();
+  } catch (const std::exception&) {
+    instance().set_fault("out of memory");
+    return nullptr;
+  }
+}
+
+ThreadLog* Recorder::make_log() {
+  auto log = std::make_shared<ThreadLog>(pool_, system_thread_id(), static_cast<uint64_t>(pthread_self()),
+                                         system_thread_name());
+  log->python_thread = python_thread();
   {
-    std::lock_guard lock(self.mutex_);
-    log->number = self.next_thread_++;
-    self.threads_.push_back(log);
+    std::lock_guard lock(mutex_);
+    threads_.push_back(log);
+    log->number = next_thread_++;
   }
   (void)&thread_exit;  // odr-use: constructs it, so that its destructor runs
   return this_thread_log = log.get();
@@ -271,12 +279,17 @@ std::string Recorder::fault() {
   return fault_;
 }
 
-void Recorder::set_fault(const char* what) {
+void Recorder::set_fault(const char* what) noexcept {
   // Called from a callback that failed: everything stops at once, and callbacks are removed at the
   // next opening or closing, because torch forbids removing them from inside one.
   std::lock_guard lock(mutex_);
   set_wanted(0);
-  if (fault_.empty()) fault_ = what;
+  if (!fault_.empty()) return;
+  try {
+    fault_ = what;
+  } catch (const std::bad_alloc&) {
+    fault_ = "out of memory";  // short enough to need none
+  }
 }
 
 RecorderStatistics Recorder::statistics() {

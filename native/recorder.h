@@ -101,7 +101,7 @@ class Recorder {
   const CoreApi& core_api() const { return core_api_; }
 
   // [MT] This thread's log, made on first use; nullptr while the thread is being torn down.
-  static ThreadLog* this_thread();
+  static ThreadLog* this_thread() noexcept;
   // [owner of `log`] The id of a name, kNoName when the table is full.
   uint32_t intern(ThreadLog* log, const char* text, const char* overload = "");
   NameTable& names() { return names_; }
@@ -118,7 +118,7 @@ class Recorder {
 
   // [MT] The first fault that stopped what is being recorded, or an empty string.
   std::string fault();
-  void set_fault(const char* what);
+  void set_fault(const char* what) noexcept;
   RecorderStatistics statistics();
 
   void forget_thread(ThreadLog* log);
@@ -128,6 +128,8 @@ class Recorder {
 
  private:
   friend class ReadLock;
+
+  ThreadLog* make_log();  // this thread's; raises std::bad_alloc
 
   Recorder();
   uint64_t unknown_frees() const { return bridge_ == nullptr ? 0 : bridge_->unknown_frees(); }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,10 @@ class alignas(64) ThreadLog {
   // [owner] A new open span with its parent set; the caller fills in the rest, then calls
   // publish_span(). nullptr: dropped and counted; the matching close_span() is harmless.
   Record* open_span(uint64_t key) {
+    if (!open_.make_room()) [[unlikely]] {
+      count_one(dropped_spans_);  // its end will find no place, and count as one without a start
+      return nullptr;
+    }
     Record* record = log_.next_record([this] { return arena_.current_block(); });
     if (record == nullptr) [[unlikely]] {
       count_one(dropped_spans_);
@@ -205,7 +210,11 @@ class alignas(64) ThreadLog {
     span.record->store_state(SpanState::kAbandoned);
     if (abandoned_.size() == kMaxAbandoned)
       abandoned_.erase(abandoned_.begin(), abandoned_.begin() + kMaxAbandoned / 2);
-    abandoned_.push_back(span);
+    try {
+      abandoned_.push_back(span);
+    } catch (const std::bad_alloc&) {
+      count_one(dropped_others_);  // its end, should it come, will be taken for another's
+    }
   }
 
   // A key is an address and may serve again. Is the span that it meant last one that has left the

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "core_api.h"
@@ -161,7 +163,10 @@ std::string GpuActivity::attach() {
   if (attached_) return {};
   if (std::string error = subscribe(); !error.empty()) return error;
   attached_ = true;
-  start_parser();
+  if (!start_parser()) {
+    detach();
+    return "no thread can be started to read what CUPTI reports";
+  }
   if (library_.set_thread_id_type != nullptr) library_.set_thread_id_type(cupti::kSystemThreadId);
   if (!set_clock()) {
     detach();
@@ -316,18 +321,43 @@ void GpuActivity::forget() {
   has_clock_ = false;
 }
 
-void GpuActivity::start_parser() {
+bool GpuActivity::start_parser() {
   std::lock_guard lock(buffers_mutex_);
   while (buffers_ < std::min(kFirstBuffers, max_buffers_)) {
     uint8_t* buffer = new_buffer();
     if (buffer == nullptr) break;
     std::fill_n(buffer, kBufferBytes, uint8_t{0});  // so that no launch takes the page faults
-    free_.push_back(buffer);
     ++buffers_;
+    if (!keep_buffer(buffer)) break;
   }
-  if (has_parser_) return;
-  has_parser_ = true;
-  std::thread([this] { parse_forever(); }).detach();
+  if (has_parser_) return true;
+  try {
+    std::thread([this] { parse_forever(); }).detach();
+    has_parser_ = true;
+  } catch (const std::system_error&) {  // a limit on processes, or no room for a stack
+  }
+  return has_parser_;
+}
+
+// What is in a buffer nobody knows before it is read: at least one record.
+void GpuActivity::parse(const Filled& filled) noexcept {
+  std::lock_guard log(log_.mutex());
+  try {
+    log_.parse(library_, filled.buffer, filled.valid);
+  } catch (const std::bad_alloc&) {
+    ++log_.counts.dropped;
+  }
+}
+
+bool GpuActivity::keep_buffer(uint8_t* buffer) noexcept {
+  try {
+    free_.push_back(buffer);
+    return true;
+  } catch (const std::bad_alloc&) {
+    std::free(buffer);
+    --buffers_;
+    return false;
+  }
 }
 
 void GpuActivity::parse_forever() {
@@ -339,17 +369,14 @@ void GpuActivity::parse_forever() {
     filled_.pop_front();
     parsing_ = true;
     lock.unlock();
-    {
-      std::lock_guard log(log_.mutex());
-      log_.parse(library_, filled.buffer, filled.valid);
-    }
+    parse(filled);
     lock.lock();
     parsing_ = false;
     if (buffers_ > std::min(kKeptBuffers, max_buffers_)) {
       std::free(filled.buffer);
       --buffers_;
     } else {
-      free_.push_back(filled.buffer);
+      keep_buffer(filled.buffer);
     }
     if (filled_.empty()) filled_or_idle_.notify_all();
   }
@@ -385,7 +412,12 @@ void GpuActivity::complete_buffer(void* context, uint32_t stream, uint8_t* buffe
   std::lock_guard lock(self.buffers_mutex_);
   self.dropped_ += dropped;
   if (buffer == nullptr) return;
-  self.filled_.push_back({buffer, valid});
+  try {  // CUPTI is C
+    self.filled_.push_back({buffer, valid});
+  } catch (const std::bad_alloc&) {
+    ++self.dropped_;
+    self.keep_buffer(buffer);
+  }
   self.filled_or_idle_.notify_all();
 }
 
@@ -406,8 +438,10 @@ void GpuActivity::add_node(void* node, void* original) {
   if (library_.graph_node_id(node, &id) != cupti::kSuccess) return;
   if (original != nullptr && library_.graph_node_id(original, &original_id) != cupti::kSuccess) return;
   std::lock_guard lock(nodes_mutex_);
-  if (nodes_.size() < kMaxNodes) {
+  if (nodes_.size() >= kMaxNodes) return;
+  try {  // CUPTI is C; without its node, what a graph replays is linked to its launch alone
     nodes_[id] = {original_id, now_ticks(), static_cast<int64_t>(syscall(SYS_gettid))};
+  } catch (const std::bad_alloc&) {
   }
 }
 

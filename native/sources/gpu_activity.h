@@ -86,8 +86,10 @@ class GpuActivity {
   void disable();
   void release();
   void detach();
-  void start_parser();
+  bool start_parser();
   void parse_forever();
+  void parse(const Filled& filled) noexcept;
+  bool keep_buffer(uint8_t* buffer) noexcept;  // under buffers_mutex_; false if it is given back
   uint8_t* take_buffer();
   gpu::DeviceClock::Point read_clocks() const;
   void add_node(void* node, void* original);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <new>
 #include <unordered_set>
 #include <utility>
 
@@ -145,7 +146,9 @@ PythonThreadCache* PythonThreadCache::make() {
   if (log == nullptr || torn_down_) return nullptr;
   thread_local PythonThreadCacheOwner owner;  // after the log's, so that it goes before the log does
   (void)&owner;                               // odr-use: constructs it, so that its destructor runs
-  return this_cache_ = new PythonThreadCache(*log);
+  this_cache_ = new (std::nothrow) PythonThreadCache(*log);
+  if (this_cache_ == nullptr) Recorder::instance().set_fault("out of memory");
+  return this_cache_;
 }
 
 uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {

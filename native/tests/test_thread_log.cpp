@@ -1,5 +1,7 @@
 // What one thread writes: spans that end in order, out of order, elsewhere, never; names.
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,34 @@ size_t thread_log_bytes_in_the_older_abi();  // older_abi_layout.cpp
 using namespace opscope;
 
 namespace {
+
+size_t largest_allocation = SIZE_MAX;  // what takes more finds no memory
+
+void* allocate(size_t bytes) { return bytes > largest_allocation ? nullptr : std::malloc(bytes); }
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  void* memory = allocate(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void* operator new[](size_t bytes) { return operator new(bytes); }
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
+[[gnu::noinline]] void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(bytes);
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace {
+
+struct NoMemory {
+  explicit NoMemory(size_t largest) { largest_allocation = largest; }
+  ~NoMemory() { largest_allocation = SIZE_MAX; }
+};
 
 struct Log {
   BlockPool pool;
@@ -196,6 +226,50 @@ TEST(a_span_inside_the_recording_of_another_is_dropped_and_harms_neither) {
   CHECK_SAME(log.thread.dropped().allocations, 1u);
   CHECK_SAME(log.at(1).parent, 0u);
   CHECK(log.at(0).load_state() == SpanState::kClosed);
+}
+
+TEST(spans_nested_deeper_than_memory_allows_are_dropped_and_counted) {
+  Log log;
+  constexpr uint64_t kSpans = 2000;
+  {
+    const NoMemory none(0);
+    for (uint64_t key = 1; key <= kSpans; ++key) log.open(key);
+  }
+  const uint64_t recorded = log.size();
+  CHECK(recorded >= 1 && recorded < kSpans);
+  CHECK_SAME(recorded + log.thread.dropped().spans, kSpans);
+  CHECK_SAME(log.thread.depth(), recorded);
+  for (uint64_t key = kSpans; key >= 1; --key) log.close(key);
+  CHECK_SAME(log.thread.depth(), 0u);
+  CHECK_SAME(log.size() - recorded, kSpans - recorded);  // ends without a start
+  for (uint64_t i = 0; i < recorded; ++i) {
+    CHECK(log.at(i).load_state() == SpanState::kClosed);
+  }
+  log.open(1);
+  CHECK_SAME(log.thread.depth(), 1u);
+}
+
+TEST(spans_left_open_are_taken_off_the_stack_without_memory_too) {
+  Log log;
+  for (uint64_t key = 1; key <= 20; ++key) log.open(key);
+  const NoMemory none(0);
+  log.close(1);
+  CHECK_SAME(log.thread.depth(), 0u);
+  CHECK_SAME(log.thread.dropped().others, 19u);
+}
+
+TEST(a_name_without_memory_is_no_name) {
+  NameTable names;
+  const uint32_t known = names.intern("known");
+  const std::string text(5000, 'x');
+  {
+    const NoMemory none(1000);
+    CHECK_SAME(names.intern(text), kNoName);
+    CHECK_SAME(names.intern("known"), known);
+  }
+  const uint32_t id = names.intern(text);
+  CHECK(id != kNoName);
+  CHECK_SAME(names.at(id).text, text);
 }
 
 TEST(names_are_the_same_number_for_the_same_text) {
