@@ -72,7 +72,7 @@ class ChildProcess:
         child = _native.fork_process()
         if child == 0:
             try:
-                _prepare()
+                _prepare(self._longest_s)
                 action()
                 self._came_to_the_end[0] = 1
             finally:
@@ -85,11 +85,15 @@ class ChildProcess:
         return child, "" if self._came_to_the_end[0] else _describe(status)
 
 
-def _prepare() -> None:
+def _prepare(longest_s: float) -> None:
     """Have the child fail alone, quietly, and as late as possible."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXFSZ", "SIGXCPU", "SIGPIPE"):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    # The parent ends a child that is stuck; this does if the parent has been killed meanwhile.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.setitimer(signal.ITIMER_REAL, longest_s + 1)
     faulthandler.disable()
     arrow = sys.modules.get("pyarrow")
     if arrow is not None:  # its own pools reserve far more address space than they use

@@ -54,6 +54,13 @@ def test_one_that_does_not_end_is_ended():
     assert ended == "did not come to an end"
 
 
+def test_one_whose_parent_is_gone_does_not_stay(monkeypatch):
+    monkeypatch.setattr(child_process, "_wait", lambda child, _: os.waitpid(child, 0)[1])
+    never, _ = os.pipe()
+    _, ended = ChildProcess(longest_s=0.2).run(lambda: os.read(never, 1))
+    assert ended == "was ended by SIGALRM"
+
+
 def test_an_interrupt_ends_the_child(monkeypatch):
     def interrupt(child, longest_s):
         children.append(child)
