@@ -139,12 +139,6 @@ class WindowDecoder {
     }
   }
 
-  // A thread that began in the window may have the handle of one that ended there.
-  static bool is_of(const InitialStack& stack, const ThreadLog& thread) {
-    return stack.native_thread == thread.native_thread &&
-           (stack.system_thread_id == 0 || stack.system_thread_id == thread.system_thread_id);
-  }
-
   void add_initial_frames(ThreadSpans& thread, const InitialStack& stack) {
     for (const InitialFrame& frame : stack.frames) {
       Record record{};

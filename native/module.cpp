@@ -276,7 +276,8 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
     throw;
   }
   configure_hooks();  // a window that closed meanwhile may have taken it away
-  recorder.set_initial_stacks(id, PythonCalls::instance().begin_window(wants));
+  std::vector<InitialStack> stacks = PythonCalls::instance().begin_window(wants);
+  recorder.set_initial_stacks(id, std::move(stacks), PythonCalls::generation());
   return id;
 }
 

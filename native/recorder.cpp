@@ -215,7 +215,7 @@ std::shared_ptr<Window> Recorder::window(uint32_t id) {
   return found == windows_.end() ? nullptr : found->second;
 }
 
-void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks) {
+void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation) {
   std::lock_guard lock(mutex_);
   const auto found = windows_.find(id);
   if (found == windows_.end()) return;
@@ -223,6 +223,19 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks)
     return found->second->only_thread != 0 && stack.system_thread_id != found->second->only_thread;
   });
   found->second->initial_stacks = std::move(stacks);
+  found->second->generation = generation;
+}
+
+void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key, uint64_t last_generation) {
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Window>& window : open_) {
+    if (window->generation <= last_generation) continue;
+    for (InitialStack& stack : window->initial_stacks) {
+      if (is_of(stack, log) && !stack.frames.empty() && stack.frames.back().key == key) {
+        stack.frames.pop_back();
+      }
+    }
+  }
 }
 
 void Recorder::discard_window(uint32_t id) {

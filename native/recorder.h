@@ -48,6 +48,12 @@ struct InitialStack {
   std::vector<InitialFrame> frames;
 };
 
+// A thread that began in the window may have the handle of one that ended there.
+inline bool is_of(const InitialStack& stack, const ThreadLog& thread) {
+  return stack.native_thread == thread.native_thread &&
+         (stack.system_thread_id == 0 || stack.system_thread_id == thread.system_thread_id);
+}
+
 struct Window {
   uint32_t id = 0;
   uint32_t wants = 0;
@@ -66,6 +72,7 @@ struct Window {
   std::vector<Slice> slices;
   std::vector<Pause> pauses;
   std::vector<InitialStack> initial_stacks;
+  uint64_t generation = 0;  // when these were noted; see PythonCalls
 };
 
 struct RecorderStatistics {
@@ -92,7 +99,10 @@ class Recorder {
   // [MT] A closed window for decoding; it stays until discarded. nullptr if there is none.
   std::shared_ptr<Window> window(uint32_t id);
   // [MT] What Python was running when the window opened.
-  void set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks);
+  void set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation = 0);
+  // [owner of `log`] The function with this key begins only now. It is no longer what windows found running
+  // that noted so after `last_generation`, when this thread was last heard of.
+  void forget_initial_frame(const ThreadLog& log, uint64_t key, uint64_t last_generation);
   // [MT] The window's memory is no longer needed.
   void discard_window(uint32_t id);
 

@@ -117,13 +117,22 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   });
 }
 
+// The first event since hooks were installed or a window noted what was running. `beginning`: a function
+// whose call is this event. Python lets other threads run before it reports a call and after the frame is
+// there, so a window that opened in between has noted as running what only begins now.
+[[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t beginning) {
+  const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
+  if (cache.installation != PythonCalls::installation()) catch_up(cache, frame);
+  if (beginning != 0) Recorder::instance().forget_initial_frame(cache.log, beginning, last_generation);
+}
+
 // The cache, unless this call is not to be recorded.
-PythonThreadCache* begin_event(RunningFrame frame) {
+PythonThreadCache* begin_event(RunningFrame frame, uint64_t beginning = 0) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) [[unlikely]]
     return nullptr;
-  if (cache->installation != PythonCalls::installation()) [[unlikely]]
-    catch_up(*cache, frame);
+  if (cache->generation != PythonCalls::generation()) [[unlikely]]
+    begin_generation(*cache, frame, beginning);
   return cache;
 }
 
@@ -193,14 +202,14 @@ void publish_call(ThreadLog& log, Record* record) {
 
 void python_enter(PyCodeObject* code, RunningFrame frame) {
   const RunningFrame caller = frame.caller();
-  PythonThreadCache* cache = begin_event(caller);
+  const uint64_t key = key_of(frame, code);
+  PythonThreadCache* cache = begin_event(caller, key);
   if (cache == nullptr) return;
   const uint32_t id = frame_of(*cache, code);
   if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
-    return publish_call(cache->log, open_call(cache->log, RecordKind::kPythonCall, key_of(frame, code), id,
-                                              instruction_of(caller)));
+    return publish_call(cache->log,
+                        open_call(cache->log, RecordKind::kPythonCall, key, id, instruction_of(caller)));
   }
-  const uint64_t key = key_of(frame, code);
   if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
   if (id == kProgramFrame) cache->hidden = 0;
   if (cache->hidden != 0 || id == kProgramFrame) return;

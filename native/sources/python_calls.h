@@ -66,12 +66,15 @@ class PythonCalls {
   uint64_t unhooked_threads(const Window& window) const;
   // Counts up whenever hooks are installed: ends in between went unseen.
   static uint64_t installation() { return installation_; }
+  // Counts up with installations and whenever a window has noted what is running.
+  static uint64_t generation() { return generation_; }
   // Spans that began before this time may be known to a window as frames that were running.
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
  private:
   // Asked for at every call: of the class, because finding the instance would cost as much again.
   static inline uint64_t installation_ = 0;
+  static inline uint64_t generation_ = 0;
   static inline uint64_t overlap_ticks_ = 0;
 
   PythonCalls();

@@ -140,14 +140,14 @@ void PythonCalls::hook_calls() {
   if (on != hooked_calls_) {
     hooked_calls_ = on;
     if (on) {
-      ++installation_;
+      ++installation_, ++generation_;
       install_call_hooks();
     } else {
       remove_call_hooks();
       overlap_ticks_ = 0;
     }
   } else if (on && (hook_free_threads() || (hears_memory && !heard_memory_))) {
-    ++installation_;  // every thread comes by at its next event
+    ++installation_, ++generation_;  // every thread comes by at its next event
   }
   heard_memory_ = hears_memory;
   const bool threads = (on || hears_memory) && (to_hook() & kWantNewThreads) != 0;
@@ -204,6 +204,7 @@ std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {
   PyThreadState* const current = PyThreadState_Get();
   if (reports_calls(current)) cache->hidden = hidden_since(*cache, RunningFrame::current(current));
   for (const SeenThread& thread : threads.seen()) stacks.push_back(stack_of(thread, *cache, frames));
+  ++generation_;
   return stacks;
 }
 

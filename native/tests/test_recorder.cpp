@@ -248,6 +248,28 @@ TEST(a_thread_that_ended_before_a_window_is_not_in_it) {
   CHECK_SAME(names_of(finish(first)), Names{"early", "late"});
 }
 
+TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
+  span("so that this thread has a log");
+  const ThreadLog& log = *Recorder::this_thread();
+  const uint32_t earlier = open_window(kAll | kWantPython);
+  recorder().set_initial_stacks(earlier, {{log.native_thread, log.system_thread_id, {{0, 7, -1}}}}, 1);
+  const uint32_t later = open_window(kAll | kWantPython);
+  recorder().set_initial_stacks(later, {{log.native_thread, log.system_thread_id, {{0, 7, -1}}}}, 2);
+  const auto frames = [](uint32_t window) {
+    return recorder().window(window)->initial_stacks.front().frames.size();
+  };
+  recorder().forget_initial_frame(log, 8, 1);
+  CHECK_SAME(frames(later), 1u);
+  // It had been heard of since the earlier window opened: there, it did run.
+  recorder().forget_initial_frame(log, 7, 1);
+  CHECK_SAME(frames(earlier), 1u);
+  CHECK_SAME(frames(later), 0u);
+  for (const uint32_t window : {earlier, later}) {
+    recorder().close_window(window);
+    recorder().discard_window(window);
+  }
+}
+
 TEST(a_span_may_end_on_another_thread) {
   const uint32_t window = open_window();
   open_span("around", 1);

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
+
+# np.unique would import it when a trace is first looked at. A child that is forked in the middle of
+# an import waits for ever when it looks at a trace of its own.
+import numpy.ma
 
 from opscope import _native
 from opscope.errors import LifecycleError
@@ -76,9 +79,6 @@ class Recording:
         Raises:
             BridgeError: it cannot be built or loaded.
         """
-        # np.unique would import it when a trace is first looked at. A child that is forked in the
-        # middle of an import waits for ever when it looks at a trace of its own.
-        importlib.import_module("numpy.ma")
         bridge.load()
         set_up_python_source()
         set_up_neighbours()
