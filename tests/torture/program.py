@@ -142,9 +142,11 @@ class Program:
         size = self.history.new_size()
         primitive = PRIMITIVES[name]
         perhaps = [("module", module) for module in primitive.unsure]
-        self.do(
-            lambda: primitive.run(size), self.settings.effects.of(name, size).elements(), perhaps
-        )
+
+        def work() -> None:  # and let go of what it returns
+            primitive.run(size)
+
+        self.do(work, self.settings.effects.of(name, size).elements(), perhaps)
 
     @contextlib.contextmanager
     def called_from_anywhere(self) -> Iterator[None]:

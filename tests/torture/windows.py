@@ -81,9 +81,8 @@ class Window:
         if self.trace is None:
             try:
                 self.trace = self.profile.trace
-            except opscope.LifecycleError:
-                if not self.may_be_nothing:
-                    raise
+            except opscope.LifecycleError as error:
+                assert self.may_be_nothing, f"window {self.number}, {self.options}: {error}"
         return self.trace
 
 
