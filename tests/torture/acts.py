@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from torture import windows
 from torture.history import Deed
 from torture.own_functions import make_functions
 from torture.primitives import PRIMITIVES
@@ -103,13 +102,3 @@ def heard(player: Player) -> Deed:
 def run_primitives(player: Player) -> None:
     for _ in range(player.random.randrange(1, 4)):
         player.operate()
-
-
-@act(5)
-def record_a_window(player: Player) -> None:
-    windows.record_some(player)
-
-
-@act(2)
-def stop_a_window_of_another_thread(player: Player) -> None:
-    windows.stop_somebodys(player)

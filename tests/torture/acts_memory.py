@@ -63,7 +63,8 @@ def let_go_of_a_tensor(player: Player) -> None:
         kept = player.program.shared.kept.pop()
     except IndexError:
         return
-    needs = (kept.made, heard(player))
+    # Without an operator the thread may be one that torch tells nobody of, which the ledger says.
+    needs = (kept.made, heard(player)) if player.random.random() < 0.5 else (kept.made,)
     player.program.do(kept.holder.clear, [("free", 4 * kept.size)], needs=needs)
 
 

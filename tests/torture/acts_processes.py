@@ -80,10 +80,8 @@ def _record_in_child(parent: Player, program: Program) -> None:
     # torch refuses to run backward in a child of a process whose backward used threads.
     player.primitives = [name for name in player.primitives if "backward" not in name]
     player.operate()
-    for window in list(
-        parent.program.history.windows
-    ):  # the parent's, which are none of the child's
-        if player.random.random() < 0.5:
+    for window in list(parent.program.history.windows):  # which are none of the child's
+        if isinstance(window.profile, opscope.profile) and player.random.random() < 0.5:
             window.profile.stop()
     for _ in range(2):
         options = choose_options(player.random)

@@ -149,8 +149,6 @@ def _handle(player: Player) -> None:
         with contextlib.suppress(IndexError):
             program.shared.windows.pop().stop(together=True)
     elif "traces in handlers" not in program.settings.without:
-        over = [
-            w for w in program.history.windows if program.history.states[w.number] == State.OVER
-        ]
+        over = [w for w in program.history.windows if w.is_over and not w.is_torchs]
         if over:
             player.random.choice(over).look()

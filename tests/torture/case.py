@@ -16,10 +16,12 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
 
 import torch
 
+import opscope.drop_in
 from opscope import _native
 from torture import (
     acts_calls,
@@ -28,6 +30,7 @@ from torture import (
     acts_signals,
     acts_spans,
     acts_threads,
+    acts_windows,
     expectations,
 )
 from torture.acts import Player
@@ -46,6 +49,7 @@ _ = (
     acts_signals,
     acts_spans,
     acts_threads,
+    acts_windows,
 )  # add their acts
 
 SLACK_NS = 200_000_000  # between Python's look at the clock and the recorder's
@@ -135,6 +139,8 @@ def main() -> None:
     torch.set_num_threads(1)
     if "late imports" in asked.without:
         importlib.import_module("numpy.ma")
+    warnings.filterwarnings("ignore", "Profiler won't be using warmup")
+    opscope.drop_in.install()
     effects = Effects(asked.effects)
     for primitive in PRIMITIVES.values():
         primitive.run(1009)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.trace.schema import AllocationAction, EventKind
-from torture.history import Actor, Deed, Effect, History
+from torture.history import Actor, Deed, Effect, History, State
 from torture.own_functions import PREFIX
 from torture.windows import Window
 
@@ -48,6 +48,8 @@ def is_wanted(window: Window, category: str) -> bool:
         return options["with_stack"] or options["with_modules"]
     if category in ("allocation", "free"):
         return options["profile_memory"]
+    if category == "gc":
+        return not window.is_torchs
     return True
 
 
@@ -55,23 +57,40 @@ def expected(window: Window, history: History, without: frozenset[str]) -> Bound
     """What the program knows."""
     bounds = Bounds()
     for actor in history.actors:
-        if not actor.counted:
-            for deed in actor.deeds:
-                _add(bounds, ELSEWHERE, window, deed, without)
-        elif is_covered(window, actor):
-            for deed in actor.deeds:
-                _add(bounds, actor.native_id, window, deed, without)
+        if actor.counted and not is_covered(window, actor):
+            continue
+        for deed in actor.deeds:
+            for number in window.numbers:
+                _add(bounds, window, number, deed, without)
     return bounds
 
 
-def unsure_of(window: Window, deed: Deed, without: frozenset[str]) -> frozenset[str]:
+def _add(bounds: Bounds, window: Window, number: int, deed: Deed, without: frozenset[str]) -> None:
+    if not deed.possibly_in(number):
+        return
+    thread = deed.actor.native_id if deed.actor.counted else ELSEWHERE
+    unsure = _unsure(window, deed, without)
+    bounds.may[thread].update(deed.effects)
+    bounds.may[thread].update(deed.calls)
+    if is_sure(deed, window, number, late="memory of threads" not in without):
+        surely = {e: n for e, n in deed.effects.items() if not unsure & {e[0], str(e[1])[-4:]}}
+        bounds.must[thread].update(surely)
+    if deed.surely_running_in(number):
+        calls = {e: n for e, n in deed.calls.items() if e[0] not in unsure}
+        bounds.must[thread].update(calls)
+
+
+def _unsure(window: Window, deed: Deed, without: frozenset[str]) -> frozenset[str]:
     """Categories, and ends of names, that need not be there."""
     actor = deed.actor
     unsure: set[str] = set()
     if "memory of threads" in without and actor is not window.actor:
         unsure |= {"allocation", "free", "fast"}
-    if deed.hidden or ("raw threads" in without and actor.raw):
-        unsure |= {"python", "c", "optimizer", "module"}
+    began_later = actor.born is None or actor.born[window.numbers[0]] > State.ABSENT
+    if "raw threads" in without and actor.raw:
+        unsure |= set(_PYTHON)
+    if deed.hidden or (began_later and window.is_torchs):
+        unsure |= set(_PYTHON)
     return frozenset(unsure)
 
 
@@ -80,30 +99,15 @@ def is_covered(window: Window, actor: Actor) -> bool:
     return window.all_threads or actor is window.actor
 
 
-def is_sure(deed: Deed, window: Window, late: bool = True) -> bool:
+def is_sure(deed: Deed, window: Window, number: int, late: bool = True) -> bool:
     """Whether a deed and what it needs show; what other threads did counts only if ``late``."""
-    return (
-        is_covered(window, deed.actor)
-        and deed.surely_in(window.number)
-        and all(
-            is_sure(needed, window) and (late or needed.actor is window.actor)
-            for needed in deed.needs
-        )
+    if not (is_covered(window, deed.actor) and deed.surely_in(number)):
+        return False
+    return all(
+        any(is_sure(needed, window, part) for part in window.numbers)
+        and (late or needed.actor is window.actor)
+        for needed in deed.needs
     )
-
-
-def _add(bounds: Bounds, thread: int, window: Window, deed: Deed, without: frozenset[str]) -> None:
-    unsure = unsure_of(window, deed, without)
-    if not deed.possibly_in(window.number):
-        return
-    bounds.may[thread].update(deed.effects)
-    bounds.may[thread].update(deed.calls)
-    if is_sure(deed, window, late="memory of threads" not in without):
-        surely = {e: n for e, n in deed.effects.items() if not unsure & {e[0], str(e[1])[-4:]}}
-        bounds.must[thread].update(surely)
-    if deed.surely_running_in(window.number):
-        calls = {e: n for e, n in deed.calls.items() if e[0] not in unsure}
-        bounds.must[thread].update(calls)
 
 
 def found(trace: Any) -> dict[int, Counter[Effect]]:
@@ -168,31 +172,58 @@ def is_compared(effect: Effect, history: History) -> bool:
 
 
 def differences(window: Window, history: History, without: frozenset[str]) -> list[str]:
-    """What a trace has too little or too much of."""
+    """What a trace has too little of without saying so, or too much of."""
     trace = window.look()
     bounds, counts = expected(window, history, without), found(trace)
-    told = []
+    account = _Account(window)
     for actor in history.actors:
         if actor.counted:
             thread = actor.native_id
             there = counts.get(thread, Counter())
             for effect in there.keys() | bounds.must[thread].keys():
-                told += _compared(window, actor, effect, there[effect], bounds)
+                account.compare(actor, effect, there[effect], bounds)
     for effect in bounds.may[ELSEWHERE]:
         total = sum(count[effect] for count in counts.values())
-        told += _compared(window, None, effect, total, bounds)
-    return told
+        account.compare(None, effect, total, bounds)
+    return account.told + account.unsaid()
 
 
-def _compared(
-    window: Window, actor: Actor | None, effect: Effect, there: int, bounds: Bounds
-) -> list[str]:
-    if not is_compared(effect, window.history):
-        return []
-    thread = actor.native_id if actor else ELSEWHERE
-    wanted = is_wanted(window, effect[0])
-    least, most = bounds.must[thread][effect] * wanted, bounds.may[thread][effect] * wanted
-    return [] if least <= there <= most else [_told(window, actor, effect, there, least, most)]
+_PYTHON = ("python", "c", "module", "optimizer")
+
+
+@dataclass
+class _Account:
+    """What differs, and what the ledger has to say about it."""
+
+    window: Window
+    told: list[str] = field(default_factory=list)
+    unheard: dict[Actor, str] = field(default_factory=dict)  # whose Python calls are missing
+    unheard_frees: list[str] = field(default_factory=list)
+
+    def compare(self, actor: Actor | None, effect: Effect, there: int, bounds: Bounds) -> None:
+        """One effect of one thread."""
+        if not is_compared(effect, self.window.history):
+            return
+        thread = actor.native_id if actor else ELSEWHERE
+        wanted = is_wanted(self.window, effect[0])
+        least, most = bounds.must[thread][effect] * wanted, bounds.may[thread][effect] * wanted
+        if least <= there <= most:
+            return
+        text = _told(self.window, actor, effect, there, least, most)
+        if there < least and actor is not None and actor.raw and effect[0] in _PYTHON:
+            self.unheard[actor] = text
+        elif there < least and effect[0] == "free":
+            self.unheard_frees += [text] * (least - there)
+        else:
+            self.told.append(text)
+
+    def unsaid(self) -> list[str]:
+        """What is missing beyond what the ledger says is."""
+        ledger = self.window.trace.ledger
+        threads = ledger.get("threads", {}).get("dropped: Python calls were not heard", 0)
+        frees = ledger.get("frees", {}).get("dropped: their thread was not heard", 0)
+        texts = list(self.unheard.values()) if len(self.unheard) > threads else []
+        return texts + (self.unheard_frees if len(self.unheard_frees) > frees else [])
 
 
 def _told(

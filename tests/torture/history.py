@@ -94,6 +94,7 @@ class Actor:
     def __init__(self, number: int, counted: bool, raw: bool) -> None:
         self.number, self.counted, self.raw = number, counted, raw
         self.native_id = 0
+        self.born: Moment | None = None
         self.deeds: list[Deed] = []
         self.depth = 0  # of deeds that passed the gate, see gate.py
         self.hidden = False  # whether opscope called what runs, whose Python calls it leaves out
@@ -125,6 +126,7 @@ class History:
     def begin(self, actor: Actor) -> None:
         """This thread is ``actor`` from now on."""
         actor.native_id = threading.get_native_id()
+        actor.born = self.now()
         self._here.actor = actor
 
     @property
@@ -138,9 +140,8 @@ class History:
         self.owners[size] = self.actor
         return size
 
-    def new_window(self, window: Any) -> int:
+    def new_window(self) -> int:
         """The number of a window that is about to open."""
         number = next(self._window_numbers)
-        self.windows.append(window)
         self.states[number] = State.OPENING
         return number

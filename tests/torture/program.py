@@ -137,6 +137,16 @@ class Program:
         finally:
             deed.after = self.history.now()
 
+    @contextlib.contextmanager
+    def passing(self, together: bool) -> Iterator[None]:
+        """While a window opens or closes: alone, unless ``together`` with what others do."""
+        with contextlib.ExitStack() as stack:
+            if not together:
+                stack.enter_context(self.gate.alone(self.history.actor))
+            if self.one_by_one is not None:
+                stack.enter_context(self.one_by_one)
+            yield
+
     def run_primitive(self, name: str) -> None:
         """Run one of ``primitives.py``."""
         size = self.history.new_size()

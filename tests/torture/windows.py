@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import opscope
@@ -27,25 +25,42 @@ MOST_OPENED = MOST_WINDOWS // 4  # schedules and handlers have the rest
 
 
 class Window:
-    """A recording: what it asked for, and what it is compared with."""
+    """A recording: what it asked for, and what it is compared with.
+
+    In parts, between which it paused; ``numbers`` are those of the history's windows.
+    """
 
     def __init__(self, program: Program, profile: Any, options: dict[str, bool]) -> None:
-        self.history = program.history
-        self.gate = program.gate
+        self.program, self.history = program, program.history
         self.profile = profile
         self.options = options
         self.actor = program.history.actor
         self.all_threads = options.get("all_threads", True)
-        self.one_by_one = program.one_by_one
-        self.number = -1
+        self.is_torchs = False  # which lists no collections, nor Python calls of later threads
+        self.numbers: list[int] = []
         self.began_ns = self.ended_ns = 0
         self.trace: Any = None
         self.may_be_nothing = False  # whether it may never have opened
 
+    @property
+    def number(self) -> int:
+        """Of the last part."""
+        return self.numbers[-1]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it closed."""
+        return self.history.states[self.number] == State.OVER
+
     def opening(self) -> None:
         """It is about to open."""
         self.began_ns = time.time_ns()
-        self.number = self.history.new_window(self)
+        self.next_part()
+        self.history.windows.append(self)
+
+    def next_part(self) -> None:
+        """It is about to go on."""
+        self.numbers.append(self.history.new_window())
 
     def set(self, state: State) -> None:
         """It has come so far."""
@@ -55,26 +70,17 @@ class Window:
 
     def start(self, *, together: bool = False) -> None:
         """Open it; ``together`` with what other threads do."""
-        with self._passing(together):
+        with self.program.passing(together):
             self.opening()
             self.profile.start()
             self.set(State.OPEN)
 
     def stop(self, *, together: bool = False) -> None:
         """Close it."""
-        with self._passing(together):
+        with self.program.passing(together):
             self.set(State.CLOSING)
             self.profile.stop()
             self.set(State.OVER)
-
-    @contextlib.contextmanager
-    def _passing(self, together: bool) -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            if not together:
-                stack.enter_context(self.gate.alone(self.history.actor))
-            if self.one_by_one is not None:
-                stack.enter_context(self.one_by_one)
-            yield
 
     def look(self) -> Any:
         """The trace, always the same; None if an interruption let it have none."""
@@ -137,5 +143,5 @@ def finish(player: Player, window: Window) -> None:
 def finish_all(program: Program) -> None:
     """Stop what nobody stopped."""
     for window in program.history.windows:
-        if program.history.states[window.number] < State.OVER:
+        if not window.is_over:
             window.stop()
