@@ -65,7 +65,7 @@ void ExecutionTraceWriter::write_chakra(TextBuffer& out, const Node& node) {
   put_bytes(out, kName, plain_name(e.name[row]));
   put_field(out, kType, trace_.chakra.type[row]);
   write_chakra_dependencies(out, node);
-  put_field(out, kStartTimeMicros, microseconds(e.start_ns[row] - trace_.base_ns));
+  put_field(out, kStartTimeMicros, microseconds(difference_of(e.start_ns[row], trace_.base_ns)));
   put_field(out, kDurationMicros, microseconds(e.self_ns[row]));
   const SchemaSize size = size_of(row);
   values_->write_chakra(out, kInputs, row, size.inputs, true);
@@ -142,7 +142,7 @@ void ExecutionTraceWriter::write_chakra_gpu(TextBuffer& out, size_t row) {
     const uint64_t id = dependency_id(c.gpu_dependency[i]);
     if (id != 0 && id != launcher) put_field(out, kDataDeps, id);
   }
-  put_field(out, kStartTimeMicros, microseconds(c.gpu_start_ns[row] - trace_.base_ns));
+  put_field(out, kStartTimeMicros, microseconds(difference_of(c.gpu_start_ns[row], trace_.base_ns)));
   put_field(out, kDurationMicros, microseconds(c.gpu_duration_ns[row]));
   put_bool(out, "is_cpu_op", false);
   put_int(out, "stream", c.gpu_stream[row]);

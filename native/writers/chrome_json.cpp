@@ -132,7 +132,7 @@ void ChromeWriter::write_span(TextBuffer& out, int32_t track, int64_t start_ns, 
   out.put("\",");
   write_track(out, track);
   out.put(",\"ts\":");
-  out.microseconds(start_ns - trace_.base_ns);
+  out.microseconds(difference_of(start_ns, trace_.base_ns));
   out.put(",\"dur\":");
   out.microseconds(duration_ns);
   out.put(",\"args\":{");
@@ -236,7 +236,7 @@ void ChromeWriter::write_flow(TextBuffer& out, FlowEnd end, int64_t id, int32_t 
   out.put(',');
   write_track(out, track);
   out.put(",\"ts\":");
-  out.microseconds(time_ns - trace_.base_ns);
+  out.microseconds(difference_of(time_ns, trace_.base_ns));
   const std::string_view category = device ? "ac2g" : "fwdbwd";
   out.put(",\"cat\":\"");
   out.put(category);
@@ -255,7 +255,7 @@ void ChromeWriter::write_allocation(TextBuffer& out, size_t row) const {
   out.put("\",");
   write_track(out, allocations.track[row]);
   out.put(",\"ts\":");
-  out.microseconds(allocations.time_ns[row] - trace_.base_ns);
+  out.microseconds(difference_of(allocations.time_ns[row], trace_.base_ns));
   out.put(",\"args\":{\"Total Reserved\":");
   out.number(allocations.total_reserved_bytes[row]);
   out.put(",\"Total Allocated\":");

@@ -7,6 +7,14 @@
 
 namespace opscope::writers {
 
+// Of times: where a damaged table has none that fit 64 bits, they wrap around.
+inline int64_t sum_of(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t difference_of(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+
 // Element i is data[i * stride]. Stride 0 is one value for every row: what a column that no source
 // filled in looks like, at no cost in memory.
 template <class T>

@@ -114,7 +114,7 @@ void ExecutionTraceWriter::write_json(TextBuffer& out, const Node& node) {
 
 void ExecutionTraceWriter::write_json_times(TextBuffer& out, size_t row) const {
   out.put(",\"ts\":");
-  out.microseconds(trace_.events.start_ns[row] - trace_.base_ns);
+  out.microseconds(difference_of(trace_.events.start_ns[row], trace_.base_ns));
   out.put(",\"inclusive_dur\":");
   out.microseconds(trace_.events.duration_ns[row]);
   out.put(",\"exclusive_dur\":");

@@ -281,7 +281,7 @@ void ValueWriter::write_tensor(TextBuffer& out, Part part, size_t row) {
 }
 
 uint64_t ValueWriter::life(int64_t number) const {
-  return number < 0 ? 0 : segment_ << 40 | static_cast<uint64_t>(number + 1);
+  return number < 0 ? 0 : segment_ << 40 | static_cast<uint64_t>(sum_of(number, 1));
 }
 
 void ValueWriter::write_tensor_value(TextBuffer& out, size_t row) {

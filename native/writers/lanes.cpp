@@ -88,7 +88,7 @@ Span span_at(const LaneInput& input, int32_t row) {
   const auto i = static_cast<size_t>(row);
   const int64_t start = input.start_ns[i];
   const int64_t duration = std::max<int64_t>(input.duration_ns[i], 0);
-  return {start, start + duration, row, input.yields[i]};
+  return {start, sum_of(start, duration), row, input.yields[i]};
 }
 
 template <class T>

@@ -73,7 +73,7 @@ uint64_t NodeWalk::open_on(int32_t torch_thread, int64_t time_ns, size_t row) co
   // Parents precede children, which also ends the walk on a damaged table.
   while (event >= 0 && event < child) {
     const auto i = static_cast<size_t>(event);
-    if (is_node(e.kind[i]) && e.start_ns[i] + e.duration_ns[i] > time_ns) return ids_[i];
+    if (is_node(e.kind[i]) && sum_of(e.start_ns[i], e.duration_ns[i]) > time_ns) return ids_[i];
     child = event;
     event = e.parent[i];
   }

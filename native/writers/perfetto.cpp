@@ -98,7 +98,7 @@ void PerfettoWriter::write_spans(TextBuffer& out, size_t bytes) {
     const int64_t start_ns = spans.start_ns[row];
     close_until(out, start_ns);
     write_begin(out, row);
-    open_.push_back(start_ns + std::max<int64_t>(spans.duration_ns[row], 0));
+    open_.push_back(sum_of(start_ns, std::max<int64_t>(spans.duration_ns[row], 0)));
   }
   close_until(out, INT64_MAX);
   in_line_ = false;
@@ -212,7 +212,7 @@ void PerfettoWriter::write_begin(TextBuffer& out, size_t row) {
     append_entry(interned_, interned::kCategory, category_iid, trace_.categories[category_row]);
   }
   Nested whole(out, kTracePacket);
-  put_field(out, packet::kTimestamp, static_cast<uint64_t>(spans.start_ns[row] - last_ns_));
+  put_field(out, packet::kTimestamp, static_cast<uint64_t>(difference_of(spans.start_ns[row], last_ns_)));
   last_ns_ = spans.start_ns[row];
   put_field(out, packet::kSequence, sequence_);
   Nested event(out, packet::kTrackEvent);

@@ -24,7 +24,7 @@ uint64_t PerfettoInputs::hash(size_t event) const {
   const auto tensors = tensors_.rows[event];
   for (size_t row = tensors.begin; row < tensors.end; ++row) {
     const auto place = static_cast<uint64_t>(tensors_.argument[row]) << 40 ^
-                       static_cast<uint64_t>(tensors_.element[row] + 1) << 8;
+                       static_cast<uint64_t>(int64_t{tensors_.element[row]} + 1) << 8;
     hash = mix_hash(hash, place ^ static_cast<uint8_t>(tensors_.dtype[row]));
     for (const int64_t size : tensors_.sizes[row]) hash = mix_hash(hash, static_cast<uint64_t>(size));
   }

@@ -23,6 +23,7 @@ from opscope.export.stacks import METRICS, write_stacks
 from opscope.report.page import report_html
 from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace
+from support.read_report import read_report
 
 _SUFFIXES = {"memory-timeline": ".memory.json"}
 _JSON = {"chrome", "speedscope", "execution-trace", "memory-timeline"}
@@ -64,26 +65,31 @@ def _run_commands(path: Path, folder: Path) -> None:
     """The command line: whatever happens is an exit code and a sentence."""
     for arguments in _COMMANDS:
         command, *options = arguments
-        _run(command, str(path), *options)
+        said = _run(command, str(path), *options)
+        if said and "json" in options:
+            _check_json(" ".join(arguments), said)
     query = "select kind, count(*), sum(duration_us) from named_events group by all"
     _run("sql", str(path), query)
     _run("export", str(path), "-o", str(folder / "averages.csv"))
 
 
-def _run(*arguments: str) -> None:
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+def _run(*arguments: str) -> str:
+    """What the command printed, if it came to an end without an error."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
             main(arguments)
         except SystemExit as end:
             code = end.code or 0
-            assert code in (0, 1, 2), f"exit code {code}: {output.getvalue()[-500:]}"
+            assert code in (0, 1, 2), f"exit code {code}: {errors.getvalue()[-500:]}"
+            return "" if code else output.getvalue()
+    return output.getvalue()
 
 
 def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
     views: list[Callable[[], Any]] = [
         lambda: _walk(trace),
-        lambda: report_html(trace),
+        lambda: read_report(report_html(trace)),
         lambda: _average(trace),
         lambda: _stacks(trace),
         lambda: trace.peak_memory().to_dict(),
@@ -130,10 +136,14 @@ def _export(trace: Trace, format: str, folder: Path) -> None:
     file = folder / f"exported{_SUFFIXES.get(format, '')}"
     trace.export(format, file)
     if format in _JSON:
-        try:
-            json.loads(file.read_bytes(), parse_constant=_refuse)
-        except (ValueError, RecursionError) as error:
-            raise NotJson(f"{format}: {error}") from error
+        _check_json(format, file.read_bytes())
+
+
+def _check_json(what: str, text: str | bytes) -> None:
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise NotJson(f"{what}: {error}") from error
 
 
 def _refuse(constant: str) -> None:
