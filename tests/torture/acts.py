@@ -39,10 +39,7 @@ class Player:
         self.own = make_functions(self.actor.number)
         self.left_open: list[Any] = []
         self.generators: list[Any] = []
-        primitives = set(PRIMITIVES)
-        if "early failing modules" in program.settings.without:
-            primitives -= {"gives self twice", "calls the function"}
-        self.primitives = sorted(primitives)
+        self.primitives = sorted(PRIMITIVES)
 
     def play(self, acts: int) -> None:
         """Do so many acts, each in a function of its own."""

@@ -69,7 +69,7 @@ def _child(parent: Player, seed: int) -> str:
         told = []
         for window in program.history.windows:
             check_invariants(window.look())
-            told += expectations.differences(window, program.history, program.settings.without)
+            told += expectations.differences(window, program.history)
         return "\n".join(told)
     except BaseException:
         return traceback.format_exc()

@@ -80,7 +80,7 @@ def be_interrupted(player: Player) -> None:
 def be_interrupted_while_windows_open_and_close(player: Player) -> None:
     """Whatever the signal hits, the window is open and can be stopped, or there is none."""
     program = player.program
-    if not is_main() or "interrupted starts" in program.settings.without:
+    if not is_main():
         return
     options = choose_options(player.random)
     window = Window(program, opscope.profile(**options), options)
@@ -148,7 +148,7 @@ def _handle(player: Player) -> None:
     elif roll < 0.9 and program.shared.windows:
         with contextlib.suppress(IndexError):
             program.shared.windows.pop().stop(together=True)
-    elif "traces in handlers" not in program.settings.without:
+    else:
         over = [w for w in program.history.windows if w.is_over and not w.is_torchs]
         if over:
             player.random.choice(over).look()

@@ -53,7 +53,7 @@ def is_wanted(window: Window, category: str) -> bool:
     return True
 
 
-def expected(window: Window, history: History, without: frozenset[str]) -> Bounds:
+def expected(window: Window, history: History) -> Bounds:
     """What the program knows."""
     bounds = Bounds()
     for actor in history.actors:
@@ -61,37 +61,32 @@ def expected(window: Window, history: History, without: frozenset[str]) -> Bound
             continue
         for deed in actor.deeds:
             for number in window.numbers:
-                _add(bounds, window, number, deed, without)
+                _add(bounds, window, number, deed)
     return bounds
 
 
-def _add(bounds: Bounds, window: Window, number: int, deed: Deed, without: frozenset[str]) -> None:
+def _add(bounds: Bounds, window: Window, number: int, deed: Deed) -> None:
     if not deed.possibly_in(number):
         return
     thread = deed.actor.native_id if deed.actor.counted else ELSEWHERE
-    unsure = _unsure(window, deed, without)
+    unsure = _unsure(window, deed)
     bounds.may[thread].update(deed.effects)
     bounds.may[thread].update(deed.calls)
-    if is_sure(deed, window, number, late="memory of threads" not in without):
-        surely = {e: n for e, n in deed.effects.items() if not unsure & {e[0], str(e[1])[-4:]}}
+    if is_sure(deed, window, number):
+        surely = {e: n for e, n in deed.effects.items() if e[0] not in unsure}
         bounds.must[thread].update(surely)
     if deed.surely_running_in(number):
         calls = {e: n for e, n in deed.calls.items() if e[0] not in unsure}
         bounds.must[thread].update(calls)
 
 
-def _unsure(window: Window, deed: Deed, without: frozenset[str]) -> frozenset[str]:
-    """Categories, and ends of names, that need not be there."""
-    actor = deed.actor
-    unsure: set[str] = set()
-    if "memory of threads" in without and actor is not window.actor:
-        unsure |= {"allocation", "free", "fast"}
-    began_later = actor.born is None or actor.born[window.numbers[0]] > State.ABSENT
-    if "raw threads" in without and actor.raw:
-        unsure |= set(_PYTHON)
+def _unsure(window: Window, deed: Deed) -> frozenset[str]:
+    """Categories that need not be there."""
+    born = deed.actor.born
+    began_later = born is None or born[window.numbers[0]] > State.ABSENT
     if deed.hidden or (began_later and window.is_torchs):
-        unsure |= set(_PYTHON)
-    return frozenset(unsure)
+        return frozenset(_PYTHON)
+    return frozenset()
 
 
 def is_covered(window: Window, actor: Actor) -> bool:
@@ -99,14 +94,12 @@ def is_covered(window: Window, actor: Actor) -> bool:
     return window.all_threads or actor is window.actor
 
 
-def is_sure(deed: Deed, window: Window, number: int, late: bool = True) -> bool:
-    """Whether a deed and what it needs show; what other threads did counts only if ``late``."""
-    if not (is_covered(window, deed.actor) and deed.surely_in(number)):
-        return False
-    return all(
-        any(is_sure(needed, window, part) for part in window.numbers)
-        and (late or needed.actor is window.actor)
-        for needed in deed.needs
+def is_sure(deed: Deed, window: Window, number: int) -> bool:
+    """Whether a deed and what it needs show in this part of the window."""
+    return (
+        is_covered(window, deed.actor)
+        and deed.surely_in(number)
+        and all(any(is_sure(need, window, n) for n in window.numbers) for need in deed.needs)
     )
 
 
@@ -171,10 +164,10 @@ def is_compared(effect: Effect, history: History) -> bool:
     return True
 
 
-def differences(window: Window, history: History, without: frozenset[str]) -> list[str]:
+def differences(window: Window, history: History) -> list[str]:
     """What a trace has too little of without saying so, or too much of."""
     trace = window.look()
-    bounds, counts = expected(window, history, without), found(trace)
+    bounds, counts = expected(window, history), found(trace)
     account = _Account(window)
     for actor in history.actors:
         if actor.counted:
