@@ -103,14 +103,17 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
-  Recorder::instance().hear_memory(cache.log);
   if (cache.log.depth() == 0) return;
   std::unordered_set<uint64_t> running;
   for (; frame; frame = frame.caller()) running.insert(key_of(frame, frame.code()));
   bool has_running_callee = false;
   cache.log.leave_spans(now_ticks(), [&](uint64_t key, const Record& record) {
     if (record.kind == RecordKind::kCCall) return !has_running_callee;
-    if (!is_frame_key(key)) return false;
+    if (!is_frame_key(key)) {
+      // These end by themselves, so one that is open is still inside of what is around it.
+      has_running_callee |= record.kind == RecordKind::kOperator || record.kind == RecordKind::kGcPause;
+      return false;
+    }
     const bool is_running = running.contains(key);
     has_running_callee |= is_running;
     return !is_running;
@@ -122,6 +125,7 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
 // there, so a window that opened in between has noted as running what only begins now.
 [[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t beginning) {
   const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
+  Recorder::instance().hear_memory(cache.log);
   if (cache.installation != PythonCalls::installation()) catch_up(cache, frame);
   if (beginning != 0) Recorder::instance().forget_initial_frame(cache.log, beginning, last_generation);
 }

@@ -146,8 +146,10 @@ void PythonCalls::hook_calls() {
       remove_call_hooks();
       overlap_ticks_ = 0;
     }
-  } else if (on && (hook_free_threads() || (hears_memory && !heard_memory_))) {
-    ++installation_, ++generation_;  // every thread comes by at its next event
+  } else if (on && hook_free_threads()) {
+    ++installation_, ++generation_;
+  } else if (hears_memory && !heard_memory_) {
+    ++generation_;  // so that every thread is heard from its next event on
   }
   heard_memory_ = hears_memory;
   const bool threads = (on || hears_memory) && (to_hook() & kWantNewThreads) != 0;

@@ -124,15 +124,14 @@ void install_call_hooks() {
 }
 
 bool hook_free_threads() {
-  bool is_any_new = false;
+  bool has_come_back = false;
   for_each_thread_state([&](PyThreadState* state) {
     const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_visit;
     if (!installed || !is_free) return;
     set_profile(state, &on_event);
-    hooked_threads().insert(PyThreadState_GetID(state));
-    is_any_new = true;
+    has_come_back |= !hooked_threads().insert(PyThreadState_GetID(state)).second;
   });
-  return is_any_new;
+  return has_come_back;
 }
 
 uint64_t occupied_threads() {
