@@ -226,14 +226,27 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks,
   found->second->generation = generation;
 }
 
-void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key, uint64_t last_generation) {
+std::vector<uint64_t> Recorder::frames_that_may_begin(const ThreadLog& log, uint64_t last_generation) {
+  std::vector<uint64_t> keys;
   std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Window>& window : open_) {
     if (window->generation <= last_generation) continue;
-    for (InitialStack& stack : window->initial_stacks) {
-      if (is_of(stack, log) && !stack.frames.empty() && stack.frames.back().key == key) {
-        stack.frames.pop_back();
+    for (const InitialStack& stack : window->initial_stacks) {
+      if (!is_of(stack, log)) continue;
+      for (const InitialFrame& frame : stack.frames) {
+        if (frame.may_begin) keys.push_back(frame.key);
       }
+    }
+  }
+  return keys;
+}
+
+void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key) {
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Window>& window : open_) {
+    for (InitialStack& stack : window->initial_stacks) {
+      if (!is_of(stack, log)) continue;
+      std::erase_if(stack.frames, [key](const InitialFrame& f) { return f.may_begin && f.key == key; });
     }
   }
 }

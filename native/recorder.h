@@ -36,9 +36,10 @@ struct Slice {
 
 // A Python function that was already running when a window opened.
 struct InitialFrame {
-  uint32_t frame;         // row of the frame table
-  uint64_t key;           // as its end will carry
-  int32_t caller_offset;  // instruction in the function outside it, -1 for the outermost
+  uint32_t frame;          // row of the frame table
+  uint64_t key;            // as its end will carry
+  int32_t caller_offset;   // instruction in the function outside it, -1 for the outermost
+  bool may_begin = false;  // it was at its first instruction, so that its call may be yet to be reported
 };
 
 // The frames of one thread when a window opened, outermost first.
@@ -100,9 +101,11 @@ class Recorder {
   std::shared_ptr<Window> window(uint32_t id);
   // [MT] What Python was running when the window opened.
   void set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation = 0);
-  // [owner of `log`] The function with this key begins only now. It is no longer what windows found running
-  // that noted so after `last_generation`, when this thread was last heard of.
-  void forget_initial_frame(const ThreadLog& log, uint64_t key, uint64_t last_generation);
+  // [owner of `log`] Keys of what may begin of what windows found running on this thread since
+  // `last_generation`, when it was last heard of.
+  std::vector<uint64_t> frames_that_may_begin(const ThreadLog& log, uint64_t last_generation);
+  // [owner of `log`] One of them begins now: no window found it running.
+  void forget_initial_frame(const ThreadLog& log, uint64_t key);
   // [MT] The window's memory is no longer needed.
   void discard_window(uint32_t id);
 

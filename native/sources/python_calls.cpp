@@ -120,23 +120,36 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   });
 }
 
-// The first event since hooks were installed or a window noted what was running. `beginning`: a function
-// whose call is this event. Python lets other threads run before it reports a call and after the frame is
-// there, so a window that opened in between has noted as running what only begins now.
-[[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t beginning) {
+// The first event since hooks were installed or a window noted what was running.
+[[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame) {
   const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
-  Recorder::instance().hear_memory(cache.log);
-  if (cache.installation != PythonCalls::installation()) catch_up(cache, frame);
-  if (beginning != 0) Recorder::instance().forget_initial_frame(cache.log, beginning, last_generation);
+  Recorder& recorder = Recorder::instance();
+  recorder.hear_memory(cache.log);
+  if (cache.installation != PythonCalls::installation()) {
+    cache.may_begin.clear();
+    catch_up(cache, frame);
+  }
+  for (const uint64_t key : recorder.frames_that_may_begin(cache.log, last_generation)) {
+    if (std::erase(cache.may_begin, key) == 0) cache.has_frames_that_may_begin = true;
+    cache.may_begin.push_back(key);
+  }
+}
+
+// Python lets other threads run after a frame is there and before it reports the call, so a window that
+// opened in between has noted as running what begins only now; or what ends, if it had been reported.
+[[gnu::noinline]] void settle(PythonThreadCache& cache, uint64_t key, bool begins) {
+  if (std::erase(cache.may_begin, key) == 0) return;
+  if (begins) Recorder::instance().forget_initial_frame(cache.log, key);
+  cache.has_frames_that_may_begin = !cache.may_begin.empty();
 }
 
 // The cache, unless this call is not to be recorded.
-PythonThreadCache* begin_event(RunningFrame frame, uint64_t beginning = 0) {
+PythonThreadCache* begin_event(RunningFrame frame) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) [[unlikely]]
     return nullptr;
   if (cache->generation != PythonCalls::generation()) [[unlikely]]
-    begin_generation(*cache, frame, beginning);
+    begin_generation(*cache, frame);
   return cache;
 }
 
@@ -207,8 +220,10 @@ void publish_call(ThreadLog& log, Record* record) {
 void python_enter(PyCodeObject* code, RunningFrame frame) {
   const RunningFrame caller = frame.caller();
   const uint64_t key = key_of(frame, code);
-  PythonThreadCache* cache = begin_event(caller, key);
+  PythonThreadCache* cache = begin_event(caller);
   if (cache == nullptr) return;
+  if (cache->has_frames_that_may_begin) [[unlikely]]
+    settle(*cache, key, /*begins=*/true);
   const uint32_t id = frame_of(*cache, code);
   if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
     return publish_call(cache->log,
@@ -227,6 +242,8 @@ void python_leave(PyCodeObject* code, RunningFrame frame) {
   PythonThreadCache* cache = begin_event(frame);
   if (cache == nullptr) return;
   const uint64_t key = key_of(frame, code);
+  if (cache->has_frames_that_may_begin) [[unlikely]]
+    settle(*cache, key, /*begins=*/false);
   const uint64_t overlap_ticks = PythonCalls::overlap_ticks();
   if (cache->log.is_top(key)) [[likely]] {
     const bool is_in_two_windows = cache->log.top_start() < overlap_ticks;

@@ -14,6 +14,7 @@
 #define Py_BUILD_CORE 1
 #include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE
+#include <opcode.h>
 #else
 #include <frameobject.h>
 #endif
@@ -59,6 +60,16 @@ class RunningFrame {
     return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
   }
   const void* address() const { return frame_; }
+  // May its call be yet to be reported? Only Python 3.11 lets other threads run between a frame's first
+  // instruction and the report.
+  bool may_begin() const {
+#if PY_VERSION_HEX < 0x030C0000
+    const int opcode = _Py_OPCODE(*frame_->prev_instr);
+    return opcode == RESUME || opcode == RESUME_QUICK;
+#else
+    return false;
+#endif
+  }
   // What a function that begins now was given first; nullptr: nothing. A new reference.
   PyObject* first_argument() const { return Py_XNewRef(first_of(code(), frame_->localsplus[0])); }
 
@@ -103,6 +114,7 @@ class RunningFrame {
 #endif
   }
   const void* address() const { return frame_; }
+  bool may_begin() const { return false; }
   // What a function that begins now was given first; nullptr: nothing. A new reference.
   PyObject* first_argument() const {
 #if PY_VERSION_HEX >= 0x030B0000

@@ -33,7 +33,7 @@ RunningThreads::RunningThreads() {
     if (!reports_calls(state)) return;
     for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
       PyCodeObject* const code = frame.code();
-      threads_.back().frames.push_back({code, key_of(frame, code), frame.instruction()});
+      threads_.back().frames.push_back({code, key_of(frame, code), frame.instruction(), frame.may_begin()});
       Py_INCREF(reinterpret_cast<PyObject*>(code));
     }
   });
@@ -56,7 +56,8 @@ InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameT
     if (id == kOptimizerFrame) id = frames.optimizer_row();
     if (id >= kFirstSpecialFrame) continue;
     const bool has_caller = i + 1 < thread.frames.size();
-    stack.frames.push_back({id, frame.key, has_caller ? thread.frames[i + 1].instruction : -1});
+    const int32_t caller_offset = has_caller ? thread.frames[i + 1].instruction : -1;
+    stack.frames.push_back({id, frame.key, caller_offset, frame.may_begin});
   }
   std::reverse(stack.frames.begin(), stack.frames.end());
   return stack;

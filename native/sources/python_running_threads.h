@@ -17,6 +17,7 @@ struct SeenFrame {
   PyCodeObject* code;  // owned
   uint64_t key;
   int32_t instruction;
+  bool may_begin;  // see InitialFrame
 };
 
 // What a thread is running, innermost first.

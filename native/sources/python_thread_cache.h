@@ -35,6 +35,8 @@ struct PythonThreadCache {
   uint64_t epoch = 0;         // of the frame table, for `codes` and `functions`
   uint64_t installation = 0;  // of the hooks that last reported something here
   uint64_t generation = 0;    // likewise; see PythonCalls
+  bool has_frames_that_may_begin = false;
+  std::vector<uint64_t> may_begin;  // their keys; see InitialFrame
   uint64_t hidden = 0;  // the key of opscope's outermost function that is running: hidden with all in it
   PyObject* put_off = nullptr;  // an exception for the program that came while we were busy; owned
   bool busy = false;            // inside one of our own calls into Python: not to be recorded

@@ -251,19 +251,24 @@ TEST(a_thread_that_ended_before_a_window_is_not_in_it) {
 TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
   span("so that this thread has a log");
   const ThreadLog& log = *Recorder::this_thread();
+  const std::vector<InitialStack> stacks = {
+      {log.native_thread, log.system_thread_id, {{0, 6, -1, false}, {0, 7, 0, true}, {0, 8, 0, true}}}};
   const uint32_t earlier = open_window(kAll | kWantPython);
-  recorder().set_initial_stacks(earlier, {{log.native_thread, log.system_thread_id, {{0, 7, -1}}}}, 1);
+  recorder().set_initial_stacks(earlier, stacks, 1);
   const uint32_t later = open_window(kAll | kWantPython);
-  recorder().set_initial_stacks(later, {{log.native_thread, log.system_thread_id, {{0, 7, -1}}}}, 2);
-  const auto frames = [](uint32_t window) {
-    return recorder().window(window)->initial_stacks.front().frames.size();
+  recorder().set_initial_stacks(later, stacks, 2);
+  CHECK_SAME(recorder().frames_that_may_begin(log, 2), std::vector<uint64_t>{});
+  CHECK_SAME(recorder().frames_that_may_begin(log, 1), (std::vector<uint64_t>{7, 8}));
+  recorder().forget_initial_frame(log, 6);  // that one did run
+  recorder().forget_initial_frame(log, 7);
+  const auto keys = [](uint32_t window) {
+    std::vector<uint64_t> keys;
+    for (const InitialFrame& frame : recorder().window(window)->initial_stacks.front().frames) {
+      keys.push_back(frame.key);
+    }
+    return keys;
   };
-  recorder().forget_initial_frame(log, 8, 1);
-  CHECK_SAME(frames(later), 1u);
-  // It had been heard of since the earlier window opened: there, it did run.
-  recorder().forget_initial_frame(log, 7, 1);
-  CHECK_SAME(frames(earlier), 1u);
-  CHECK_SAME(frames(later), 0u);
+  CHECK_SAME(keys(later), (std::vector<uint64_t>{6, 8}));
   for (const uint32_t window : {earlier, later}) {
     recorder().close_window(window);
     recorder().discard_window(window);
