@@ -82,6 +82,7 @@ class PythonCalls {
   void hook_calls();
   void hook_modules();
   void watch_optimizers();
+  bool is_any_step_running() const;
   void visit_threads();
 
   std::recursive_mutex configuring_;
@@ -94,6 +95,7 @@ class PythonCalls {
   PyObject* module_function_ = nullptr;  // owned
   PyObject* optimizer_hooks_ = nullptr;  // owned
   PyObject* optimizer_hook_ = nullptr;   // owned
+  PyObject* optimizer_file_ = nullptr;   // where torch's steps are; owned
   bool watching_optimizers_ = false;
 };
 

@@ -16,6 +16,7 @@
 #include "sources/python_parameters.h"
 #include "sources/python_running_threads.h"
 #include "sources/python_thread_cache.h"
+#include "sources/python_thread_states.h"
 #include "without_gil.h"
 
 namespace opscope {
@@ -102,7 +103,9 @@ void PythonCalls::set_up(const PythonSetup& setup) {
     frames.set_module_code(reinterpret_cast<PyCodeObject*>(PyFunction_GetCode(module_function_)));
   }
   if (PyCode_Check(setup.optimizer_code)) {
-    frames.set_optimizer_code(reinterpret_cast<PyCodeObject*>(setup.optimizer_code));
+    auto* const code = reinterpret_cast<PyCodeObject*>(setup.optimizer_code);
+    frames.set_optimizer_code(code);
+    Py_XSETREF(optimizer_file_, Py_NewRef(code->co_filename));
   }
   Py_XSETREF(optimizer_hooks_,
              PyDict_Check(setup.optimizer_hooks) ? Py_NewRef(setup.optimizer_hooks) : nullptr);
@@ -183,13 +186,28 @@ void PythonCalls::hook_modules() {
 }
 
 // Not through torch's function for it: an exception of a signal handler in there would leave it half done.
-// The hook stays for the life of the process and does nothing while no window wants it: another thread may
-// be going through the dict at any moment, and would fail in the program's step if something went from it.
 void PythonCalls::watch_optimizers() {
-  if ((to_hook() & kWantModules) == 0 || watching_optimizers_ || optimizer_hooks_ == nullptr) return;
-  watching_optimizers_ = true;
+  const bool on = (to_hook() & kWantModules) != 0;
+  if (on == watching_optimizers_ || optimizer_hooks_ == nullptr || (!on && is_any_step_running())) return;
+  watching_optimizers_ = on;
   OwnCode own;
-  if (PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_) != 0) own.clear_error();
+  const int failed = on ? PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_)
+                        : PyObject_DelItem(optimizer_hooks_, optimizer_hook_);
+  if (failed != 0) own.clear_error();
+}
+
+// torch goes through its hooks in the middle of a step, which would fail if one went from them meanwhile. A
+// hook that stays does nothing, and goes when the next window closes.
+bool PythonCalls::is_any_step_running() const {
+  int threads = 0;
+  for_each_thread_state([&](PyThreadState*) { ++threads; });
+  if (threads > 1) return true;
+  RunningFrame frame = RunningFrame::current(PyThreadState_Get());
+  for (; frame; frame = frame.caller()) {
+    if (optimizer_file_ != nullptr && PyUnicode_Compare(frame.code()->co_filename, optimizer_file_) == 0)
+      return true;
+  }
+  return false;
 }
 
 std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {

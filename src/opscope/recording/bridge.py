@@ -211,7 +211,8 @@ def _build_lock(target: Path) -> Iterator[None]:
 def _compile(path: Path) -> None:
     """Compile to ``path``; under its lock, so that nobody else does."""
     version = _torch().__version__
-    notice(f"compiling the bridge to torch {version} (once)...")
+    if find_compiler() is not None:  # else there is nothing to wait for
+        notice(f"compiling the bridge to torch {version} (once)...")
     cache = path.parent.parent
     try:
         _remove_left_behind(cache)

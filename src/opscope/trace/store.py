@@ -7,7 +7,7 @@ import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +139,8 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
         yield unfinished
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+        with suppress(OSError):  # where no file can be opened, none was written
+            unfinished.rmdir()
 
 
 def _write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, int]]:
