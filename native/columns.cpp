@@ -204,12 +204,20 @@ class WindowDecoder {
     if (!is_span(record.kind)) {
       thread.memory.push_back(&record);
       thread.memory_spans.push_back(parent);
+      thread.memory_after.push_back(static_cast<int32_t>(thread.spans.size()));
       return parent;
     }
     if (record.load_state() != SpanState::kClosed) ends_.expect(record);
+    thread.is_nested = thread.is_nested && ends_in(record, parent == kNone ? nullptr : thread.spans[parent]);
     thread.spans.push_back(&record);
     thread.parents.push_back(parent);
     return static_cast<int32_t>(thread.spans.size() - 1);
+  }
+
+  static bool ends_in(const Record& span, const Record* parent) {
+    if (span.load_state() != SpanState::kClosed) return false;
+    const bool is_over = parent != nullptr && parent->load_state() == SpanState::kClosed;
+    return !is_over || parent->load_end() >= span.load_end();
   }
 
   // Numbers the spans of all threads in start order.
@@ -291,7 +299,7 @@ class WindowDecoder {
     const int64_t start_ns = latest_start_ns_ = std::max(clock_ns(record.ticks), latest_start_ns_);
     bool unfinished = false;
     bool is_async = false;
-    const int64_t end_ns = end_of(record, threads_[t].log.get(), parent, &unfinished, &is_async);
+    const int64_t end_ns = end_of(threads_[t], i, parent, &unfinished, &is_async);
     const bool is_torch = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
     e.thread.push_back(thread);
     e.parent.push_back(parent);
@@ -328,21 +336,23 @@ class WindowDecoder {
     return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena());
   }
 
-  int64_t end_of(const Record& record, const ThreadLog* log, int32_t parent, bool* unfinished,
-                 bool* is_async) {
+  int64_t end_of(const ThreadSpans& thread, size_t i, int32_t parent, bool* unfinished, bool* is_async) {
+    const Record& record = *thread.spans[i];
     uint64_t ticks = 0;
     if (record.load_state() == SpanState::kClosed) {
       ticks = record.load_end();
     } else {
       const Ends::End end = ends_.find(record);
       ticks = end.ticks;
-      *is_async = ticks != 0 && end.thread != log;
+      *is_async = ticks != 0 && end.thread != thread.log.get();
     }
     if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
     // No end inside the window: it ends with what encloses it.
     *unfinished = true;
-    if (parent == kNone || ticks != 0) return out_.end_ns;
-    return out_.events.start_ns[parent] + out_.events.duration_ns[parent];
+    if (ticks != 0) return out_.end_ns;
+    if (!thread.ends.empty())
+      return thread.ends[i] >= window_.stopped.ticks ? out_.end_ns : clock_ns(thread.ends[i]);
+    return parent == kNone ? out_.end_ns : out_.events.start_ns[parent] + out_.events.duration_ns[parent];
   }
 
   void write_script_calls() {

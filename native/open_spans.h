@@ -4,6 +4,7 @@
 // entry, and reading that back before it has left the store buffer costs more than recording does.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,10 @@
 #include "record.h"
 
 namespace opscope {
+
+// Set in the key of a call whose end a hook of Python's reports, so that without the hook it is not known
+// to have ended; no address of an object has this bit.
+constexpr uint64_t kWatchedCall = uint64_t{1} << 63;
 
 struct OpenSpan {
   uint64_t key;    // what the end will be called with
@@ -42,8 +47,16 @@ class OpenSpans {
     ++top_;
   }
   void pop_back() { --top_; }
-  // Keeps the `size` outermost.
-  void truncate(size_t size) { top_ = spans_.get() + size; }
+  // Takes [from, to) out, counted from the outermost.
+  void erase(size_t from, size_t to) {
+    OpenSpan* kept = spans_.get() + from;
+    for (const OpenSpan* span = spans_.get() + to; span != top_; ++span) *kept++ = *span;
+    top_ = kept;
+  }
+  template <typename Function>
+  bool any_of(Function&& is_wanted) const {
+    return std::any_of(spans_.get(), spans_.get() + size(), is_wanted);
+  }
   // Keeps those for which `is_kept(span)`; they are asked innermost first.
   template <typename Function>
   void keep_if(Function&& is_kept) {

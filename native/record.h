@@ -30,6 +30,9 @@ inline bool is_span(RecordKind kind) { return kind <= RecordKind::kLastSpan; }
 inline bool is_python(RecordKind kind) {
   return kind >= RecordKind::kPythonCall && kind <= RecordKind::kOptimizerCall;
 }
+// Calls, and the pauses of the collector, end in the order opposite to that in which they began.
+// Operators and annotations may end in any.
+inline bool is_call(RecordKind kind) { return is_python(kind) || kind == RecordKind::kGcPause; }
 
 enum class SpanState : uint8_t {
   kOpen = 0,       // `end` holds the key that will close it

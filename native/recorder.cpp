@@ -79,7 +79,7 @@ ThreadLog* Recorder::this_thread() noexcept {
 
 ThreadLog* Recorder::make_log() {
   auto log = std::make_shared<ThreadLog>(pool_, system_thread_id(), static_cast<uint64_t>(pthread_self()),
-                                         system_thread_name());
+                                         system_thread_name(), calls_are_watched_);
   log->python_thread = python_thread();
   {
     std::lock_guard lock(mutex_);

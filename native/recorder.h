@@ -121,6 +121,8 @@ class Recorder {
   BlockPool& pool() { return pool_; }
   uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
   const ClockAnchor& origin() const { return origin_; }
+  // [MT] Are the ends of Python calls reported from now on?
+  void watch_calls(bool on) { calls_are_watched_.store(on, std::memory_order_relaxed); }
 
   // [owner of `log`] Makes what this thread allocates be heard, if that is wanted and not so yet: called
   // where a span begins that is none of torch's.
@@ -165,7 +167,8 @@ class Recorder {
   BlockPool pool_;
   NameTable names_;
   alignas(64) std::atomic<uint32_t> wanted_{0};  // read at every event; its neighbours change rarely
-  std::atomic<uint64_t> lost_spans_{0};          // of threads that had no log any more
+  std::atomic<bool> calls_are_watched_{false};
+  std::atomic<uint64_t> lost_spans_{0};  // of threads that had no log any more
   std::atomic<uint64_t> lost_allocations_{0};
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   std::map<uint32_t, std::shared_ptr<Window>> windows_;

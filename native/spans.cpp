@@ -64,74 +64,97 @@ uint64_t Ends::end_of(const Record& span) const {
 
 namespace {
 
+constexpr uint64_t kNever = UINT64_MAX;
+
 class Nesting {
  public:
-  Nesting(ThreadSpans& thread, const Ends& ends) : thread_(thread), ends_(ends) {}
+  Nesting(ThreadSpans& thread, const Ends& ends) : thread_(thread), ends_(ends) {
+    thread_.callers = thread_.parents;
+    thread_.ends.resize(thread_.spans.size());
+  }
 
   void run() {
-    for (size_t i = 0; i < thread_.spans.size(); ++i) place(static_cast<int32_t>(i));
-    if (outliving_.empty()) thread_.callers.clear();
-    size_t next = 0;
-    open_.clear();
-    for (size_t i = 0; i < thread_.memory.size(); ++i) {
-      const uint64_t ticks = thread_.memory[i]->ticks;
-      while (next < outliving_.size() && span(outliving_[next]).ticks <= ticks)
-        open_.push_back(outliving_[next++]);
-      thread_.memory_spans[i] = around(thread_.memory_spans[i], ticks, ticks);
+    size_t memory = 0;
+    for (int32_t i = 0; i < static_cast<int32_t>(thread_.spans.size()); ++i) {
+      for (; memory < thread_.memory.size() && thread_.memory_after[memory] <= i; ++memory)
+        place_memory(memory);
+      place(i);
     }
+    for (; memory < thread_.memory.size(); ++memory) place_memory(memory);
   }
 
  private:
-  const Record& span(int32_t ordinal) const { return *thread_.spans[ordinal]; }
-  uint64_t end_of(int32_t ordinal) const { return ends_.end_of(span(ordinal)); }
+  // A span that later ones may be in.
+  struct Open {
+    int32_t ordinal;
+    uint64_t until;  // in ticks
+  };
 
   void place(int32_t ordinal) {
-    const Record& record = span(ordinal);
-    const uint64_t end = end_of(ordinal);
-    int32_t parent = thread_.parents[ordinal];
-    // Did it leave the stack, with a span below it, before it ended? That one need not be in this window.
-    const bool outlives =
-        end == UINT64_MAX
-            ? is_python(record.kind) && record.load_state() == SpanState::kAbandoned
-            : record.load_state() != SpanState::kClosed && ends_.find(record).thread == thread_.log.get();
-    while (outlives && end != UINT64_MAX && parent != kNone && end_of(parent) < end)
-      parent = thread_.parents[parent];
-    thread_.parents[ordinal] = around(parent, record.ticks, end);
-    if (!outlives) return;
-    open_.push_back(ordinal);
-    outliving_.push_back(ordinal);
+    const Record& span = *thread_.spans[ordinal];
+    const int32_t caller = thread_.callers[ordinal];
+    const bool is_closed = span.load_state() == SpanState::kClosed;
+    const bool has_left = span.load_state() == SpanState::kAbandoned;
+    const Ends::End apart = is_closed ? Ends::End{} : ends_.find(span);
+    const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log.get();
+    const uint64_t end = is_closed ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
+    // Of one that left the stack and has no end here, nothing is known to be inside after its caller.
+    const bool ends_with_caller = has_left && (end == kNever || ended_elsewhere);
+    const uint64_t until = ends_with_caller && caller != kNone ? std::min(end, until_[caller]) : end;
+    roots_.push_back(caller == kNone ? ordinal : roots_[caller]);
+    leave_other_root(roots_.back(), span.ticks);
+    // What another thread ends may outlast what it began in.
+    thread_.parents[ordinal] = innermost(caller, span.ticks, ended_elsewhere ? span.ticks : until);
+    thread_.ends[ordinal] = end == kNever ? until : end;
+    until_.push_back(until);
+    open_.push_back({ordinal, until});
+    if (ends_with_caller && caller == kNone) left_root_ = ordinal;
   }
 
-  // Did it begin in this annotation, which ended first? What ran in both is in the later one.
-  bool crosses(int32_t ordinal, int32_t parent) const {
-    return parent != kNone && ordinal > parent && span(parent).kind == RecordKind::kAnnotation;
+  void place_memory(size_t i) {
+    const uint64_t ticks = thread_.memory[i]->ticks;
+    const int32_t caller = thread_.memory_spans[i];
+    leave_other_root(caller == kNone ? kNone : roots_[caller], ticks);
+    thread_.memory_spans[i] = innermost(caller, ticks, ticks);
   }
 
-  // What contains something that ran directly in `parent` according to the stack.
-  int32_t around(int32_t parent, uint64_t start, uint64_t end) {
-    while (parent != kNone && span(parent).load_state() != SpanState::kClosed && end_of(parent) <= start) {
-      parent = thread_.parents[parent];
+  // One that left the stack with something that this window does not have is over with the first that is
+  // not in it according to the stack.
+  void leave_other_root(int32_t root, uint64_t ticks) {
+    if (left_root_ == kNone || left_root_ == root) return;
+    for (Open& open : open_) {
+      if (open.ordinal == left_root_) open.until = std::min(open.until, ticks);
     }
-    std::erase_if(open_, [&](int32_t ordinal) { return end_of(ordinal) <= start; });
-    for (const int32_t ordinal : open_) {
-      const bool is_inside = thread_.parents[ordinal] == parent || crosses(ordinal, parent);
-      if (is_inside && end <= end_of(ordinal)) parent = ordinal;
+    thread_.ends[left_root_] = std::min(thread_.ends[left_root_], ticks);
+    left_root_ = kNone;
+  }
+
+  // The span begun last that contains [start, end]; `caller` is what it began in according to the stack. Of
+  // an annotation that outlives a call, what that call runs itself is no part.
+  int32_t innermost(int32_t caller, uint64_t start, uint64_t end) {
+    const auto is_open = [&](const Open& span) { return span.until > start || span.ordinal == caller; };
+    while (!open_.empty() && !is_open(open_.back())) open_.pop_back();
+    while (caller != kNone && until_[caller] < end) caller = thread_.callers[caller];
+    const bool is_bound = caller != kNone && thread_.spans[caller]->kind != RecordKind::kAnnotation;
+    const uint64_t limit = is_bound ? until_[caller] : kNever;
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (is_open(open_[i]) && open_[i].until >= end && open_[i].until <= limit) return open_[i].ordinal;
     }
-    return parent;
+    return kNone;
   }
 
   ThreadSpans& thread_;
   const Ends& ends_;
-  std::vector<int32_t> outliving_;  // spans that outlive what they began in, in start order
-  std::vector<int32_t> open_;       // those of them that have not ended yet
+  std::vector<uint64_t> until_;  // by ordinal
+  std::vector<int32_t> roots_;   // by ordinal: the outermost around it according to the stack
+  std::vector<Open> open_;       // in start order, some of them over
+  int32_t left_root_ = kNone;
 };
 
 }  // namespace
 
 void nest_by_time(ThreadSpans& thread, const Ends& ends) {
-  if (!ends.found_any()) return;
-  thread.callers = thread.parents;
-  Nesting(thread, ends).run();
+  if (!thread.is_nested) Nesting(thread, ends).run();
 }
 
 }  // namespace opscope

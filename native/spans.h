@@ -16,18 +16,21 @@ namespace opscope {
 struct ThreadSpans {
   std::shared_ptr<ThreadLog> log;  // nullptr: a thread that only sat in Python all the while
   int64_t system_thread_id = 0;
-  bool is_new = true;  // Python did not know it when the window opened
+  bool is_new = true;     // Python did not know it when the window opened
+  bool is_nested = true;  // by its stack: each span ended there and then, and within its parent
 
   // Functions that were running when the window opened, outermost first, and when each ended.
   std::deque<Record> initial;
   std::vector<uint64_t> initial_ends;
 
   std::vector<const Record*> spans;
-  std::vector<uint32_t> indices;      // of spans in the log, where process-wide ids are made of them
-  std::vector<int32_t> parents;       // ordinal in `spans`, -1
-  std::vector<int32_t> callers;       // likewise, as the stack was; empty where that is the same
+  std::vector<uint32_t> indices;  // of spans in the log, where process-wide ids are made of them
+  std::vector<int32_t> parents;   // ordinal in `spans`, -1
+  std::vector<int32_t> callers;   // likewise, as the stack was; empty where that is the same
+  std::vector<uint64_t> ends;     // in ticks; empty where each ends as its record says, or with its parent
   std::vector<const Record*> memory;  // allocations, frees, failures
   std::vector<int32_t> memory_spans;  // the span each happened in
+  std::vector<int32_t> memory_after;  // how many spans had begun before it
   std::vector<const Record*> outputs;
   std::vector<int32_t> output_spans;
   std::vector<const Record*> scripts;
@@ -56,7 +59,6 @@ class Ends {
   // Gives each end to the last span with its key that began before it. A key is an address: when two
   // spans have the same, the earlier one is over, or around the later one.
   void match();
-  bool found_any() const { return !found_.empty(); }
   End find(const Record& span) const;
   // In ticks, UINT64_MAX where it is not known.
   uint64_t end_of(const Record& span) const;
@@ -74,9 +76,10 @@ class Ends {
   uint64_t matched_ = 0;
 };
 
-// Puts right what the stack could not know: a span that outlives the one it began in (an annotation
-// entered by a function or under a dispatch mode) belongs to what contains it and contains what ran
-// meanwhile; one that another thread ended was on its own thread's stack for longer than it lasted.
+// Gives each span of the thread the innermost parent that it lies in, where the stack could not know it: a
+// span that outlives the one it began in (an annotation entered by a function or under a dispatch mode)
+// belongs to what contains it and contains what ran meanwhile; one that another thread ended was on its own
+// thread's stack for longer than it lasted.
 void nest_by_time(ThreadSpans& thread, const Ends& ends);
 
 }  // namespace opscope

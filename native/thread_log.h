@@ -4,6 +4,7 @@
 // (the open-span stack grows a few times in a thread's life) and touch no Python object.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -46,11 +47,15 @@ class alignas(64) ThreadLog {
  private:
   ChunkLog log_;
   Arena arena_;
+  const std::atomic<bool>* calls_are_watched_;
 
  public:
-  ThreadLog(BlockPool& pool, int64_t system_thread_id, uint64_t native_thread, std::string name)
+  // `calls_are_watched`: whether the ends of Python calls are reported at this moment.
+  ThreadLog(BlockPool& pool, int64_t system_thread_id, uint64_t native_thread, std::string name,
+            const std::atomic<bool>& calls_are_watched)
       : log_(pool),
         arena_(pool),
+        calls_are_watched_(&calls_are_watched),
         system_thread_id(system_thread_id),
         native_thread(native_thread),
         name(std::make_unique<const std::string>(std::move(name))) {
@@ -82,9 +87,11 @@ class alignas(64) ThreadLog {
   }
   void publish_span() { log_.publish(); }
 
-  // [owner] Ends the span opened with `key`. The common case is the top of the stack. Spans found
-  // above it were never ended (an annotation without an exit): they leave the stack with it. One
-  // not found at all was opened on another thread, or has already left: its end is appended.
+  // [owner] Ends the span opened with `key`. The common case is the top of the stack. Annotations and
+  // operators found above it have not ended yet, and perhaps never will (an annotation without an
+  // exit): they leave the stack with it. A call that runs inside an operator or annotation may be what
+  // ends that one (its `__exit__`), and goes on. A span not found at all was opened on another thread,
+  // or has already left: its end is appended.
   void close_span(uint64_t key, uint64_t ticks, EndOf what = EndOf::kSpan) {
     if (is_top(key)) [[likely]] {
       finish(open_.back().record, ticks);
@@ -94,13 +101,14 @@ class alignas(64) ThreadLog {
     close_out_of_order(key, ticks, what);
   }
 
-  // [owner] Ends the span opened with `key` if this thread has it open, and appends nothing if not:
-  // for ends that may well belong to something that began before recording.
-  void close_if_open(uint64_t key, uint64_t ticks) {
-    if (is_top(key)) [[likely]]
-      return close_span(key, ticks);
-    for (size_t i = open_.size(); i-- > 0;) {
-      if (open_[i].key == key) return close_span(key, ticks);
+  // [owner] Ends the call opened with `key` if this thread began it, and appends nothing if not: for ends
+  // that may well belong to something that began before recording.
+  void close_if_begun(uint64_t key, uint64_t ticks) {
+    const auto has_key = [key](const OpenSpan& span) { return span.key == key; };
+    if (is_top(key)) [[likely]] {
+      close_span(key, ticks);
+    } else if (open_.any_of(has_key) || std::any_of(abandoned_.begin(), abandoned_.end(), has_key)) {
+      close_out_of_order(key, ticks, EndOf::kPythonCall);
     }
   }
 
@@ -108,15 +116,24 @@ class alignas(64) ThreadLog {
   // it ran, which know it only by key.
   void note_end(uint64_t key, uint64_t ticks) { append_end(key, ticks, EndOf::kStartedFrame); }
 
-  // [owner] Ends, as of now, the spans whose end nobody is going to report: those for which
-  // `is_over(key, record)` says so. It is asked innermost first.
+  // [owner] Ends the spans whose end nobody is going to report: those for which `is_over(key, record)` says
+  // so. It is asked innermost first. They end as of now, or when what goes on above them began.
   template <typename Function>
   void leave_spans(uint64_t ticks, Function&& is_over) {
     open_.keep_if([&](const OpenSpan& span) {
       const bool over = is_over(span.key, *span.record);
-      if (over) finish(span.record, ticks);
+      if (over) {
+        finish(span.record, ticks);
+      } else if (span.record != &dropped_span_) {
+        ticks = std::min(ticks, span.record->ticks);
+      }
       return !over;
     });
+  }
+  // [owner] Likewise the calls in the stack above its `depth` outermost.
+  void leave_calls_above(size_t depth, uint64_t ticks) {
+    size_t at = open_.size();
+    leave_spans(ticks, [&](uint64_t, const Record& record) { return at-- > depth && is_call(record.kind); });
   }
 
   // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
@@ -202,8 +219,15 @@ class alignas(64) ThreadLog {
       return;
     }
     finish(open->record, ticks);
-    for (size_t i = above; i < open_.size(); ++i) abandon(open_[i]);
-    open_.truncate(above - 1);
+    size_t running = above;
+    while (running < open_.size() && !goes_on(open_[running], *open->record)) abandon(open_[running++]);
+    open_.erase(above - 1, running);
+  }
+
+  // Does this one, and so what it has begun, go on when `around` ends?
+  bool goes_on(const OpenSpan& span, const Record& around) const {
+    if (is_call(around.kind) || !is_call(span.record->kind)) return false;
+    return (span.key & kWatchedCall) == 0 || calls_are_watched_->load(std::memory_order_relaxed);
   }
 
   void abandon(const OpenSpan& span) {

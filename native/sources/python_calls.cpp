@@ -19,7 +19,7 @@ namespace opscope {
 namespace {
 
 uint64_t address_key(const void* address) { return reinterpret_cast<uintptr_t>(address); }
-uint64_t c_key(const void* callable) { return address_key(callable) | 1; }
+uint64_t c_key(const void* callable) { return address_key(callable) | kWatchedCall | 1; }
 
 // A C function is named as it prints itself; a method of a built-in type as it would once bound to
 // `self`, which is how versions of Python before 3.12 report it.
@@ -109,7 +109,7 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   bool has_running_callee = false;
   cache.log.leave_spans(now_ticks(), [&](uint64_t key, const Record& record) {
     if (record.kind == RecordKind::kCCall) return !has_running_callee;
-    if (!is_frame_key(key)) {
+    if ((key & kWatchedCall) == 0) {
       // These end by themselves, so one that is open is still inside of what is around it.
       has_running_callee |= record.kind == RecordKind::kOperator || record.kind == RecordKind::kGcPause;
       return false;
@@ -272,7 +272,7 @@ void python_leave_c(PyObject* callable, RunningFrame caller) {
   const uint64_t ticks = now_ticks();
   PythonThreadCache* cache = begin_event(caller);
   if (cache == nullptr || cache->hidden != 0) return;
-  cache->log.close_if_open(c_key(callable), ticks);
+  cache->log.close_if_begun(c_key(callable), ticks);
 }
 
 }  // namespace opscope

@@ -142,6 +142,7 @@ void PythonCalls::hook_calls() {
   const bool hears_memory = (to_hook() & kWantMemory) != 0;
   if (on != hooked_calls_) {
     hooked_calls_ = on;
+    Recorder::instance().watch_calls(on);
     if (on) {
       ++installation_, ++generation_;
       install_call_hooks();

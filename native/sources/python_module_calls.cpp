@@ -47,7 +47,12 @@ PyObject* on_module_call(PyObject* function, PyObject* const* args, size_t flags
   if (cache == nullptr || cache->busy) return original_call(function, args, flags, names);
   // Where calls are reported the module is the frame that begins now, so that it ends as that does.
   if ((wanted & kWantPython) != 0 && reports_calls(PyThreadState_Get())) {
-    return original_call(function, args, flags, names);
+    const size_t depth = cache->log.depth();
+    PyObject* result = original_call(function, args, flags, names);
+    // Calls may no longer be reported, so that it is still open.
+    if (cache->log.depth() > depth) [[unlikely]]
+      cache->log.leave_calls_above(depth, now_ticks());
+    return result;
   }
   return record_call(*cache, module, function, args, flags, names);
 }

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "open_spans.h"
+
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
 #define OPSCOPE_READS_FRAMES 1
 #define Py_BUILD_CORE 1
@@ -150,12 +152,10 @@ class RunningFrame {
 
 #endif
 
-// What the end of this call will be known by: no other call that is running now has it, and no
-// address of an object has the first bit.
-constexpr uint64_t kFrameKey = uint64_t{1} << 63;
+// What the end of this call will be known by: no other call that is running now has it.
 inline uint64_t key_of(const RunningFrame& frame, const PyCodeObject* code) {
-  return kFrameKey | (reinterpret_cast<uintptr_t>(frame.address()) ^ reinterpret_cast<uintptr_t>(code) << 16);
+  return kWatchedCall |
+         (reinterpret_cast<uintptr_t>(frame.address()) ^ reinterpret_cast<uintptr_t>(code) << 16);
 }
-inline bool is_frame_key(uint64_t key) { return (key & kFrameKey) != 0; }
 
 }  // namespace opscope

@@ -46,7 +46,8 @@ struct NoMemory {
 
 struct Log {
   BlockPool pool;
-  ThreadLog thread{pool, 1, 1, "test"};
+  std::atomic<bool> calls_are_watched{true};
+  ThreadLog thread{pool, 1, 1, "test", calls_are_watched};
   uint64_t ticks = 100;
 
   void open(uint64_t key, RecordKind kind = RecordKind::kAnnotation) {
@@ -158,13 +159,75 @@ TEST(one_key_may_be_open_twice) {
   CHECK(log.at(0).load_state() == SpanState::kClosed);
 }
 
+TEST(a_call_that_ends_what_it_runs_in_goes_on) {
+  Log log;
+  log.open(1);
+  log.open(2);
+  log.open(3, RecordKind::kPythonCall);
+  log.open(4, RecordKind::kCCall);
+  log.close(1);
+  CHECK(log.at(1).load_state() == SpanState::kAbandoned);
+  CHECK_SAME(log.thread.depth(), 2u);
+  CHECK_SAME(log.thread.current_span(), 3u);
+  log.close(4);
+  log.open(5);
+  CHECK_SAME(log.at(4).parent, 2u);
+  log.close(3);  // what was begun in a call is no part of what goes on after it
+  CHECK(log.at(2).load_state() == SpanState::kClosed);
+  CHECK(log.at(4).load_state() == SpanState::kAbandoned);
+  CHECK_SAME(log.thread.depth(), 0u);
+}
+
+TEST(a_call_whose_end_nobody_watches_leaves_with_what_it_runs_in) {
+  Log log;
+  log.calls_are_watched = false;
+  log.open(1);
+  log.open(kWatchedCall | 2, RecordKind::kPythonCall);
+  log.close(1);
+  CHECK_SAME(log.thread.depth(), 0u);
+  CHECK(log.at(1).load_state() == SpanState::kAbandoned);
+  log.open(3);
+  log.open(4, RecordKind::kModuleCall);  // ended by who began it
+  log.close(3);
+  CHECK_SAME(log.thread.depth(), 1u);
+  log.close(4);
+  CHECK(log.at(3).load_state() == SpanState::kClosed);
+}
+
+TEST(a_call_that_left_the_stack_still_ends) {
+  Log log;
+  log.open(1, RecordKind::kPythonCall);
+  log.open(2, RecordKind::kCCall);
+  log.close(1);
+  log.thread.close_if_begun(2, log.ticks++);
+  CHECK_SAME(log.size(), 3u);
+  CHECK(log.at(2).kind == RecordKind::kClose);
+  CHECK_SAME(log.at(2).scope, static_cast<uint8_t>(EndOf::kPythonCall));
+  log.thread.close_if_begun(2, log.ticks++);
+  CHECK_SAME(log.size(), 3u);
+}
+
+TEST(calls_above_a_place_in_the_stack_end_before_what_goes_on_above_them) {
+  Log log;
+  log.open(1, RecordKind::kPythonCall);
+  log.open(2, RecordKind::kPythonCall);
+  log.open(3, RecordKind::kOperator);
+  log.open(4, RecordKind::kCCall);
+  log.thread.leave_calls_above(1, log.ticks += 10);
+  CHECK_SAME(log.thread.depth(), 2u);
+  CHECK(log.thread.is_top(3));
+  CHECK(log.at(0).load_state() == SpanState::kOpen);
+  CHECK_SAME(log.at(1).load_end(), log.at(2).ticks);
+  CHECK_SAME(log.at(3).load_end(), log.ticks);
+}
+
 TEST(ends_that_may_belong_to_nothing) {
   Log log;
   log.open(1);
-  log.thread.close_if_open(2, 5);
+  log.thread.close_if_begun(2, 5);
   CHECK_SAME(log.size(), 1u);
   log.open(2);
-  log.thread.close_if_open(1, log.ticks++);
+  log.thread.close_if_begun(1, log.ticks++);
   CHECK(log.at(0).load_state() == SpanState::kClosed);
   CHECK_SAME(log.thread.depth(), 0u);
   log.open(3);

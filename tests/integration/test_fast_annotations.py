@@ -76,3 +76,38 @@ def test_a_cold_compilation(tmp_path):
         [sys.executable, "-c", COLD_COMPILATION], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def _fast():
+    with RecordFunctionFast("fast"):
+        pass
+
+
+def _by_operators():
+    with torch.profiler.record_function("torch's"):
+        pass
+
+
+def _afterwards():
+    pass
+
+
+def _enter(span):
+    span.__enter__()
+
+
+@pytest.mark.parametrize("function", [_fast, _by_operators])
+def test_the_call_that_ends_one_ends_too(function):
+    left_open = opscope.record_function("left open")
+    with opscope.profile(with_stack=True) as prof:
+        _enter(left_open)  # begun in a call that has returned by the time
+        with opscope.record_function("outer"):
+            function()
+            _afterwards()
+        left_open.__exit__(None, None, None)
+    trace = prof.trace
+    found = [trace.event_name(row) for row in range(len(trace.events))]
+    (row,) = [row for row, name in enumerate(found) if name.endswith(": _afterwards")]
+    assert found[trace.events["parent"][row]] == "outer"
+    started = trace.events["start_ns"] > trace.metadata["start_ns"]
+    assert not trace.events["unfinished"][started].any()

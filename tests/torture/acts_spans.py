@@ -9,6 +9,7 @@ import torch
 
 import opscope
 from torture.acts import Player, act, heard
+from torture.invariants import FAST
 from torture.primitives import Broken
 
 
@@ -92,7 +93,7 @@ def enter_one_twice(player: Player) -> None:
 @act(2)
 def annotate_as_compiled_code_does(player: Player) -> None:
     """Of an operator's kind, as torch's; not left open, because operators end in time."""
-    name = player.name("fast")
+    name = player.name(FAST)
 
     def work() -> None:
         with torch._C._profiler._RecordFunctionFast(name):
