@@ -22,8 +22,8 @@ def not_measured_yet():
 def test_the_cost_of_a_span_is_in_the_ledger(not_measured_yet):
     trace = record(lambda: torch.ones(1))
     recorder = trace.ledger["recorder"]
-    assert 0 < recorder["cost_ns: floor"] < 100_000
-    assert 0 < recorder["cost_ns: span"] < 100_000
+    assert recorder["cost_ns: floor"] > 0
+    assert recorder["cost_ns: span"] > 0
     assert not any("calibration" in name for name in names(trace))
 
 
