@@ -9,6 +9,7 @@ import typer
 
 from opscope.cli.console import Messages
 from opscope.errors import UsageError
+from opscope.trace.job import missing_ranks
 from opscope.trace.load import load
 from opscope.trace.store import ranks
 from opscope.trace.trace import Trace
@@ -28,7 +29,7 @@ RankOption: TypeAlias = Annotated[
 
 
 def open_trace(path: Path, rank: int | None) -> Trace:
-    """Load it, showing that this is going on.
+    """Load it, showing that this is going on; says which ranks of its job are not there.
 
     Raises:
         TraceFormatError, UsageError: as :func:`opscope.load`.
@@ -38,5 +39,9 @@ def open_trace(path: Path, rank: int | None) -> Trace:
         raise UsageError(
             f"{path} holds several ranks: {', '.join(map(str, known))}. Choose one with --rank."
         )
-    with Messages().progress(f"reading {path}"):
-        return load(path, rank)
+    messages = Messages()
+    with messages.progress(f"reading {path}"):
+        loaded = load(path, rank)
+    if missing := missing_ranks(loaded.ledger):
+        messages.say(f"{missing}: this is not the whole job")
+    return loaded

@@ -6,6 +6,7 @@ from typing import Any
 
 from opscope.export.chrome_header import Window
 from opscope.report.shown_text import shown
+from opscope.trace.job import missing_ranks
 from opscope.trace.trace import Trace
 
 _MACHINE = (
@@ -29,9 +30,7 @@ def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[
         "program": shown(str(metadata.get("program") or "")),
         "startedNs": str(window.start_ns),  # more digits than a JSON number can be trusted with
         "duration": window.end_ns - window.start_ns,
-        "machine": [
-            [label, shown(str(metadata[key]))] for key, label in _MACHINE if metadata.get(key)
-        ],
+        "machine": _machine(trace, metadata),
         "options": _options(metadata.get("options")),
         "user": [[shown(str(k)), shown(str(v))] for k, v in user.items()]
         if isinstance(user, dict)
@@ -51,6 +50,12 @@ def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[
         "unfinished": int(trace.events["unfinished"].sum()) if events else 0,
         "costNs": _cost(trace, events),
     }
+
+
+def _machine(trace: Trace, metadata: dict[str, Any]) -> list[list[str]]:
+    known = [[label, shown(str(metadata[key]))] for key, label in _MACHINE if metadata.get(key)]
+    missing = missing_ranks(trace.ledger)
+    return known + [["job", shown(missing)]] * bool(missing)
 
 
 def _options(options: Any) -> list[list[Any]]:

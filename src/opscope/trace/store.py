@@ -21,6 +21,7 @@ from opscope.trace.earlier import delete_rank, replace_rank
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import open_plain, shown_path, status_of
 from opscope.trace.interop import table_from_arrow, to_arrow
+from opscope.trace.job import ledger_with_ranks, place_in_job
 from opscope.trace.manifest import (
     MANIFEST,
     Manifest,
@@ -58,7 +59,7 @@ def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) ->
         UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
     """
     folder = Path(path)
-    own_rank, world_size = _place_in_job(trace, rank)
+    own_rank, world_size = _place_in_folder(trace, rank)
     _refuse_foreign(folder)
     final = rank_folder(folder, own_rank)
     with _writing(folder), _hidden_folder(final) as unfinished:
@@ -74,19 +75,13 @@ def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) ->
     return final
 
 
-def _place_in_job(trace: Trace, rank: int | None) -> tuple[int, int | None]:
+def _place_in_folder(trace: Trace, rank: int | None) -> tuple[int, int | None]:
     """Rank and world size; no world size if the caller chose the rank."""
-    if rank is not None:
-        if not 0 <= rank <= 99_999:
-            raise UsageError(f"rank is {rank}. Use a number from 0 to 99999.")
-        return rank, None
-    info = trace.metadata.get("distributedInfo")
-    if not isinstance(info, dict):
-        return 0, 1
-    own, size = info.get("rank"), info.get("world_size")
-    if type(own) is not int or type(size) is not int or not 0 <= own < size <= 100_000:
-        return 0, 1
-    return own, size
+    if rank is None:
+        return place_in_job(trace.metadata)
+    if not 0 <= rank <= 99_999:
+        raise UsageError(f"rank is {rank}. Use a number from 0 to 99999.")
+    return rank, None
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -153,24 +148,32 @@ def _write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, 
 def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
     """Read one rank of a trace folder; ``path`` may also be the rank's own folder.
 
+    Ranks of its job that the trace folder lacks are in the ledger.
+
     Raises:
         TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
         UsageError: there are several ranks and ``rank`` does not say which.
     """
-    return read_unreplaced(_load_rank, lambda: _choose_rank(Path(path), rank))
+    path = Path(path)
+    return read_unreplaced(
+        lambda folder: _load_rank(folder, path), lambda: _choose_rank(path, rank)
+    )
 
 
-def _load_rank(folder: Path) -> Trace:
+def _load_rank(folder: Path, path: Path) -> Trace:
     manifest = read_manifest(folder)
     tables, notes = _read_tables(folder, manifest)
     names = _names(_read_table(folder, "names", manifest), folder)
     check_tables(tables, names, str(folder))
     tables, unknown = without_unknown_codes(tables)
     notes += unknown
+    ledger = tables.get("ledger", Table(TABLES["ledger"], {}))
     if notes:
-        ledger = tables.get("ledger", Table(TABLES["ledger"], {}))
-        tables["ledger"] = ledger_with(ledger, notes)
-    return Trace(tables, names)
+        ledger = ledger_with(ledger, notes)
+    if folder != path:
+        metadata = Trace(tables, names).metadata
+        ledger = ledger_with_ranks(ledger, metadata, manifest.rank, rank_folders(path))
+    return Trace({**tables, "ledger": ledger}, names)
 
 
 def _read_tables(folder: Path, manifest: Manifest) -> tuple[dict[str, Table], Counter[str]]:

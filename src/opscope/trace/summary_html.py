@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opscope.trace.html_table import html_table
+from opscope.trace.job import missing_ranks
 from opscope.trace.schema import TABLES
 
 if TYPE_CHECKING:
@@ -20,7 +21,11 @@ def summary_html(trace: Trace) -> str:
     ]
     note = "to_pandas(), to_polars() and to_arrow() give a table, sql() answers questions. "
     return html_table(
-        _title(trace), ("table", "rows", ""), rows, note + _dropped(trace), texts=(0, 2)
+        _title(trace),
+        ("table", "rows", ""),
+        rows,
+        note + _dropped(trace) + _missing(trace),
+        texts=(0, 2),
     )
 
 
@@ -39,4 +44,9 @@ def _dropped(trace: Trace) -> str:
         for what, value in counts.items()
         if what.startswith("dropped")
     )
-    return f"{dropped:,.0f} events were DROPPED while recording." if dropped else ""
+    return f"{dropped:,.0f} events were DROPPED while recording. " if dropped else ""
+
+
+def _missing(trace: Trace) -> str:
+    missing = missing_ranks(trace.ledger)
+    return f"This is not the whole job: {missing}." if missing else ""

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import opscope
-from support.build_trace import build_trace
+from support.build_trace import build_trace, span
 from support.hostile_sources import built_trace
 from support.rewritten_trace import change_row
 
@@ -47,6 +47,14 @@ def test_several_ranks(read, trace_folder):
     trace = opscope.load(trace_folder)
     trace.save(trace_folder, rank=7)
     assert "several ranks: 0, 7. Choose one with --rank." in read(trace_folder).complaint
+
+
+def test_ranks_that_are_missing_are_said(command_line, read, tmp_path):
+    info = {"distributedInfo": {"rank": 0, "world_size": 2}}
+    build_trace([span("aten::mm", 0, 10)], metadata=info).save(tmp_path / "job")
+    outcome = read(tmp_path / "job")
+    assert outcome.code == 0
+    assert "rank 1 of 2 is not in this folder: this is not the whole job" in outcome.err
 
 
 def test_not_json(read, tmp_path):

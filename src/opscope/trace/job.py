@@ -1,0 +1,75 @@
+"""The job that a trace is one rank of, and which of its ranks are not beside it on disk.
+
+A rank that was killed, or whose files were not copied, leaves a folder that looks like that of a
+smaller job. The ranks there are know how many there were, so whoever reads one is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from opscope.trace.table import Table
+
+SOURCE = "ranks of the job"
+"""What the ledger of a trace read from a folder calls them."""
+
+_IN_ALL, _MISSING = "in all", "not in this folder: "
+_MOST_NAMED = 8
+"""So many ranges of missing ranks are spelled out."""
+
+
+def place_in_job(metadata: Mapping[str, Any]) -> tuple[int, int]:
+    """Rank and world size; 0 of 1 where the metadata of a trace does not say, or makes no sense."""
+    info = metadata.get("distributedInfo")
+    if not isinstance(info, dict):
+        return 0, 1
+    own, size = info.get("rank"), info.get("world_size")
+    if type(own) is not int or type(size) is not int or not 0 <= own < size <= 100_000:
+        return 0, 1
+    return own, size
+
+
+def ledger_with_ranks(
+    ledger: Table, metadata: Mapping[str, Any], rank: int, there: Collection[int]
+) -> Table:
+    """The ledger with the ranks that are not ``there``, in the folder ``rank`` was read from.
+
+    What an earlier reader found in another folder is left out. A trace that lies under a rank not
+    its own was put there for comparison, so nothing is known of the ranks beside it.
+    """
+    own, size = place_in_job(metadata)
+    missing = sorted(set(range(size)) - set(there)) if own == rank else []
+    counts = {_IN_ALL: size, f"{_MISSING}{_ranges(missing)}": len(missing)} if missing else {}
+    kept = ledger.take(np.flatnonzero(ledger["source"] != SOURCE))
+    return kept.replaced(
+        {
+            "source": kept["source"].tolist() + [SOURCE] * len(counts),
+            "what": kept["what"].tolist() + list(counts),
+            "value": kept["value"].tolist() + [float(count) for count in counts.values()],
+        }
+    )
+
+
+def missing_ranks(ledger: Mapping[str, Mapping[str, float]]) -> str:
+    """Which ranks of its job a trace was read without, as a sentence's beginning; mostly empty."""
+    ranks = ledger.get(SOURCE, {})
+    for what, count in ranks.items():
+        if what.startswith(_MISSING):
+            are = "rank {} of {:.0f} is" if count == 1 else "ranks {} of {:.0f} are"
+            named = are.format(what.removeprefix(_MISSING), ranks.get(_IN_ALL, 0))
+            return f"{named} not in this folder"
+    return ""
+
+
+def _ranges(ranks: list[int]) -> str:
+    """``1, 3-7``: as few words as it takes."""
+    found = set(ranks)
+    begins = [rank for rank in ranks if rank - 1 not in found]
+    ends = [rank for rank in ranks if rank + 1 not in found]
+    spans = zip(begins, ends, strict=True)
+    named = [f"{a}" if a == b else f"{a}-{b}" for a, b in islice(spans, _MOST_NAMED)]
+    return ", ".join(named + ["..."] * (len(ends) > _MOST_NAMED))
