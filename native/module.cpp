@@ -8,19 +8,19 @@
 #include <stdexcept>
 #include <vector>
 
-#include "annotation.h"
-#include "child_process.h"
-#include "columns.h"
+#include "decode/columns.h"
 #include "gpu/bindings.h"
-#include "lifecycle.h"
+#include "gpu/gpu_activity.h"
+#include "interpreter/child_process.h"
+#include "interpreter/lifecycle.h"
+#include "interpreter/without_gil.h"
+#include "log/recorder.h"
 #include "memory/bindings.h"
-#include "numpy_column.h"
-#include "recorder.h"
-#include "sources/gpu_activity.h"
-#include "sources/nvtx_ranges.h"
-#include "sources/python_calls.h"
-#include "sources/python_fast_annotation.h"
-#include "without_gil.h"
+#include "numpy/to_numpy.h"
+#include "python/annotation.h"
+#include "python/python_calls.h"
+#include "python/python_fast_annotation.h"
+#include "ranges/nvtx_ranges.h"
 #include "writers/bindings.h"
 
 namespace nb = nanobind;

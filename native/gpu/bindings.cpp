@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gpu/gpu_columns.h"
-#include "numpy_column.h"
-#include "without_gil.h"
+#include "interpreter/without_gil.h"
+#include "numpy/to_numpy.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "clock.h"
+#include "log/clock.h"
 
 namespace opscope::gpu {
 

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "decode/window_clock.h"
 #include "gpu/cupti_layout.h"
-#include "window_clock.h"
 
 namespace opscope {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "columns.h"
-#include "recorder.h"
-#include "sources/gpu_activity.h"
+#include "decode/columns.h"
+#include "gpu/gpu_activity.h"
+#include "log/recorder.h"
 
 namespace opscope {
 

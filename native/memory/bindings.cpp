@@ -1,5 +1,5 @@
 // What Python sees of memory accounts: two steps, because between them Python asks torch's schemas.
-#include "bindings.h"
+#include "memory/bindings.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "numpy_column.h"
-#include "signatures.h"
-#include "timeline.h"
-#include "without_gil.h"
+#include "interpreter/without_gil.h"
+#include "memory/signatures.h"
+#include "memory/timeline.h"
+#include "numpy/to_numpy.h"
 #include "writers/python_columns.h"
 
 namespace nb = nanobind;

@@ -1,4 +1,4 @@
-#include "categories.h"
+#include "memory/categories.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data_flow.h"
+#include "memory/data_flow.h"
 
 namespace opscope::memory {
 

@@ -1,4 +1,4 @@
-#include "data_flow.h"
+#include "memory/data_flow.h"
 
 #include <algorithm>
 #include <numeric>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor_keys.h"
+#include "memory/tensor_keys.h"
 
 namespace opscope::memory {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "writers/column.h"
+#include "numpy/column.h"
 
 namespace opscope::memory {
 

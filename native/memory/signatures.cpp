@@ -1,4 +1,4 @@
-#include "signatures.h"
+#include "memory/signatures.h"
 
 #include <algorithm>
 #include <unordered_map>

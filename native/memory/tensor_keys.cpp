@@ -1,4 +1,4 @@
-#include "tensor_keys.h"
+#include "memory/tensor_keys.h"
 
 #include <algorithm>
 #include <numeric>

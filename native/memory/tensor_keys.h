@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "input.h"
-#include "tree_order.h"
+#include "memory/input.h"
+#include "memory/tree_order.h"
 
 namespace opscope::memory {
 

@@ -1,4 +1,4 @@
-#include "timeline.h"
+#include "memory/timeline.h"
 
 #include <algorithm>
 #include <tuple>

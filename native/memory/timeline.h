@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "categories.h"
+#include "memory/categories.h"
 
 namespace opscope::memory {
 

@@ -1,4 +1,4 @@
-#include "tree_order.h"
+#include "memory/tree_order.h"
 
 #include <algorithm>
 #include <numeric>

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "input.h"
+#include "memory/input.h"
 
 namespace opscope::memory {
 

@@ -1,5 +1,5 @@
 // Compiled with libstdc++'s older ABI, as the bridge to builds of torch before 2.7 is.
-#include "thread_log.h"
+#include "log/thread_log.h"
 
 namespace opscope::tests {
 

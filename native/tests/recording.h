@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "columns.h"
-#include "payload.h"
-#include "recorder.h"
+#include "decode/columns.h"
+#include "log/payload.h"
+#include "log/recorder.h"
 
 namespace opscope::tests {
 

@@ -1,7 +1,4 @@
 // Tests of the Chrome writer without Python: one program, returns how many checks failed.
-//
-// Sources: this file and native/writers/{chrome_json,chrome_arguments,json_escape,lanes}.cpp, with
-// native/writers as include folder. Meant to be built with -fsanitize=address,undefined.
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -9,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "chrome_json.h"
-#include "json_escape.h"
-#include "lanes.h"
-#include "text_buffer.h"
+#include "writers/chrome_json.h"
+#include "writers/json_escape.h"
+#include "writers/lanes.h"
+#include "writers/text_buffer.h"
 
 namespace {
 

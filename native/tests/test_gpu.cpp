@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "check.h"
+#include "gpu/gpu_activity.h"
 #include "gpu/gpu_columns.h"
 #include "recording.h"
-#include "sources/gpu_activity.h"
 
 using namespace opscope;
 using namespace opscope::tests;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "check.h"
-#include "perfetto.h"
-#include "protobuf.h"
+#include "writers/perfetto.h"
+#include "writers/protobuf.h"
 
 namespace {
 

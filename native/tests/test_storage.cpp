@@ -1,11 +1,11 @@
 // Where records and arguments are kept: the block pool, a thread's log of chunks, its arena.
 #include <vector>
 
-#include "arena.h"
-#include "arguments.h"
-#include "block_pool.h"
 #include "check.h"
-#include "chunk_log.h"
+#include "decode/arguments.h"
+#include "log/arena.h"
+#include "log/block_pool.h"
+#include "log/chunk_log.h"
 
 using namespace opscope;
 

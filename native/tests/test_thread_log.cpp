@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "check.h"
-#include "thread_log.h"
+#include "log/thread_log.h"
 
 namespace opscope::tests {
 size_t thread_log_bytes_in_the_older_abi();  // older_abi_layout.cpp

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "check.h"
+#include "decode/window_clock.h"
 #include "recording.h"
-#include "window_clock.h"
 
 using namespace opscope;
 using namespace opscope::tests;

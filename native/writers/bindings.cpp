@@ -1,5 +1,5 @@
 // What Python sees of the writers, but for Perfetto's: that is in perfetto_binding.cpp.
-#include "bindings.h"
+#include "writers/bindings.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "chrome_json.h"
-#include "lanes.h"
-#include "python_columns.h"
-#include "without_gil.h"
+#include "interpreter/without_gil.h"
+#include "writers/chrome_json.h"
+#include "writers/lanes.h"
+#include "writers/python_columns.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "execution_trace.h"
-#include "protobuf.h"
+#include "writers/execution_trace.h"
+#include "writers/protobuf.h"
 
 namespace opscope::writers {
 namespace {

@@ -1,4 +1,4 @@
-#include "chrome_arguments.h"
+#include "writers/chrome_arguments.h"
 
 #include <span>
 #include <string_view>

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "column.h"
-#include "json_escape.h"
-#include "text_buffer.h"
+#include "numpy/column.h"
+#include "writers/json_escape.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

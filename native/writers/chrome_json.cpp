@@ -1,4 +1,4 @@
-#include "chrome_json.h"
+#include "writers/chrome_json.h"
 
 #include <array>
 #include <charconv>

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "chrome_arguments.h"
-#include "column.h"
-#include "json_escape.h"
-#include "text_buffer.h"
+#include "numpy/column.h"
+#include "writers/chrome_arguments.h"
+#include "writers/json_escape.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

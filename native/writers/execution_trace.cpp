@@ -1,4 +1,4 @@
-#include "execution_trace.h"
+#include "writers/execution_trace.h"
 
 namespace opscope::writers {
 namespace {

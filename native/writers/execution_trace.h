@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "column.h"
-#include "execution_trace_values.h"
-#include "json_escape.h"
-#include "text_buffer.h"
+#include "numpy/column.h"
+#include "writers/execution_trace_values.h"
+#include "writers/json_escape.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "bindings.h"
-#include "execution_trace.h"
-#include "python_columns.h"
+#include "writers/bindings.h"
+#include "writers/execution_trace.h"
+#include "writers/python_columns.h"
 
 using namespace nanobind::literals;
 

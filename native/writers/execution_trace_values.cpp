@@ -1,8 +1,8 @@
-#include "execution_trace_values.h"
+#include "writers/execution_trace_values.h"
 
 #include <algorithm>
 
-#include "protobuf.h"
+#include "writers/protobuf.h"
 
 namespace opscope::writers {
 namespace {

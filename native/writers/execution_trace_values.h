@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "column.h"
-#include "json_escape.h"
-#include "object_ids.h"
-#include "text_buffer.h"
+#include "numpy/column.h"
+#include "writers/json_escape.h"
+#include "writers/object_ids.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

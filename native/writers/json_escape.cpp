@@ -1,4 +1,4 @@
-#include "json_escape.h"
+#include "writers/json_escape.h"
 
 #include <array>
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "column.h"
-#include "text_buffer.h"
+#include "numpy/column.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

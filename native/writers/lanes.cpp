@@ -1,4 +1,4 @@
-#include "lanes.h"
+#include "writers/lanes.h"
 
 #include <algorithm>
 #include <array>

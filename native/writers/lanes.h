@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "column.h"
+#include "numpy/column.h"
 
 namespace opscope::writers {
 

@@ -1,9 +1,9 @@
-#include "perfetto.h"
+#include "writers/perfetto.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "protobuf.h"
+#include "writers/protobuf.h"
 
 namespace opscope::writers {
 namespace {

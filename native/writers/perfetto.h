@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "column.h"
-#include "perfetto_inputs.h"
-#include "text_buffer.h"
+#include "numpy/column.h"
+#include "writers/perfetto_inputs.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "bindings.h"
-#include "perfetto.h"
-#include "python_columns.h"
+#include "writers/bindings.h"
+#include "writers/perfetto.h"
+#include "writers/python_columns.h"
 
 using namespace nanobind::literals;
 

@@ -1,4 +1,4 @@
-#include "perfetto_inputs.h"
+#include "writers/perfetto_inputs.h"
 
 #include <span>
 

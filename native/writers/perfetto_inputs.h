@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "chrome_arguments.h"
-#include "column.h"
+#include "numpy/column.h"
+#include "writers/chrome_arguments.h"
 
 namespace opscope::writers {
 

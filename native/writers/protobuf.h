@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "text_buffer.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

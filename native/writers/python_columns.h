@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "chrome_arguments.h"
-#include "column.h"
-#include "text_buffer.h"
-#include "without_gil.h"
+#include "interpreter/without_gil.h"
+#include "numpy/column.h"
+#include "writers/chrome_arguments.h"
+#include "writers/text_buffer.h"
 
 namespace opscope::writers {
 

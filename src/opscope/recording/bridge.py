@@ -149,8 +149,9 @@ def _source_folder() -> Path:
 def _fingerprint() -> dict[str, str]:
     torch = _torch()
     source = hashlib.sha256()
-    for file in sorted(_source_folder().iterdir()):
-        source.update(file.name.encode())
+    folder = _source_folder()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        source.update(str(file.relative_to(folder)).encode())
         source.update(file.read_bytes())
     return {
         "torch": str(torch.__version__),

@@ -84,7 +84,7 @@ def _command(compiler: str, torch: Any, source: Path, library: Path) -> list[str
         f'-DOPSCOPE_TORCH_VERSION="{torch.__version__}"',
         f"-I{source}",
         f"-I{root / 'include'}",
-        str(source / "torch_bridge.cpp"),
+        str(source / "torch" / "torch_bridge.cpp"),
         "-o",
         str(library),
         # Named as needed because torch loads its libraries privately (RTLD_LOCAL).

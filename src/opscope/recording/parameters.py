@@ -14,7 +14,7 @@ from opscope.recording.torch_codes import device_type_code, dtype_code, layout_c
 
 
 class Row(NamedTuple):
-    """One tensor, in the order that ``native/sources/python_parameters.cpp`` reads."""
+    """One tensor, in the order that ``native/python/python_parameters.cpp`` reads."""
 
     name: str
     role: int

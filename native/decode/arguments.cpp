@@ -1,0 +1,473 @@
+#include "decode/arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+namespace opscope {
+
+namespace {
+
+// ScalarType and Role of trace/schema.py.
+enum ScalarType : uint8_t {
+  kScalarNone,
+  kScalarBool,
+  kScalarInt,
+  kScalarFloat,
+  kScalarComplex,
+  kScalarString,
+  kScalarDevice,
+  kScalarIntList,
+  kScalarFloatList,
+  kScalarBoolList,
+  kScalarTensorList,
+  kScalarOtherList,
+  kScalarOther,
+};
+enum Role : uint8_t { kInput, kOutput, kKeyword, kInputPart, kOutputPart };
+
+void append_int(std::string& text, int64_t number) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
+  text.append(digits, end);
+}
+
+double as_double(uint64_t bits) {
+  double number;
+  std::memcpy(&number, &bits, sizeof(number));
+  return number;
+}
+
+// A payload that outgrew its block goes on in another.
+const uint64_t* follow(const uint64_t* word) {
+  while (tag_of(*word) == Tag::kContinued) word = reinterpret_cast<const uint64_t*>(word[1]);
+  return word;
+}
+
+std::string_view text_at(const uint64_t* word) {
+  return {reinterpret_cast<const char*>(word + 1), detail_of(*word)};
+}
+size_t text_words(const uint64_t* word) { return 1 + (detail_of(*word) + 7) / 8; }
+
+int64_t int_at(const uint64_t* word) {
+  return tag_of(*word) == Tag::kInt ? short_int_of(*word) : static_cast<int64_t>(word[1]);
+}
+size_t int_words(const uint64_t* word) { return tag_of(*word) == Tag::kInt ? 1 : 2; }
+
+void append_json_string(std::string& text, std::string_view value) {
+  text.push_back('"');
+  for (const char c : value) {
+    if (c == '"' || c == '\\') text.push_back('\\');
+    if (static_cast<unsigned char>(c) >= 0x20) {
+      text.push_back(c);
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
+      text.append(escaped);
+    }
+  }
+  text.push_back('"');
+}
+
+// JSON knows neither "1." nor an infinity.
+void append_json_double(std::string& text, double number) {
+  if (!std::isfinite(number)) {
+    text.push_back('"');
+    append_double(text, number);
+    text.push_back('"');
+    return;
+  }
+  append_double(text, number);
+  if (text.back() == '.') text.push_back('0');
+}
+
+const char* device_name(uint8_t type) {
+  // c10::DeviceType in order; numbers are part of torch's serialisation format and do not change.
+  static const char* const names[] = {"cpu",  "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
+                                      "fpga", "maia", "xla",    "vulkan", "metal",  "xpu",   "mps",
+                                      "meta", "hpu",  "ve",     "lazy",   "ipu",    "mtia",  "privateuseone"};
+  return type < std::size(names) ? names[type] : "unknown";
+}
+
+void append_device(std::string& text, uint64_t detail) {
+  text.append(device_name(static_cast<uint8_t>(detail)));
+  const auto index = static_cast<int8_t>(detail >> 8);
+  if (index < 0) return;
+  text.push_back(':');
+  append_int(text, index);
+}
+
+// Words of a number, 0 for anything else.
+size_t number_words(const uint64_t* word) {
+  switch (tag_of(*word)) {
+    case Tag::kInt:
+    case Tag::kBool:
+      return 1;
+    case Tag::kLongInt:
+    case Tag::kDouble:
+      return 2;
+    case Tag::kComplex:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+ScalarType type_of_number(const uint64_t* word) {
+  switch (tag_of(*word)) {
+    case Tag::kBool:
+      return kScalarBool;
+    case Tag::kDouble:
+      return kScalarFloat;
+    case Tag::kComplex:
+      return kScalarComplex;
+    default:
+      return kScalarInt;
+  }
+}
+
+// As torch prints it: a complex number is "1.-2.j".
+void append_number(std::string& text, const uint64_t* word) {
+  switch (tag_of(*word)) {
+    case Tag::kBool:
+      text += detail_of(*word) != 0 ? "True" : "False";
+      break;
+    case Tag::kDouble:
+      append_double(text, as_double(word[1]));
+      break;
+    case Tag::kComplex: {
+      const double imaginary = as_double(word[2]);
+      append_double(text, as_double(word[1]));
+      text += imaginary >= 0 ? "+" : "-";
+      append_double(text, std::abs(imaginary));
+      text += "j";
+      break;
+    }
+    default:
+      append_int(text, int_at(word));
+  }
+}
+
+bool is_list_of_numbers(const uint64_t* word) {
+  uint64_t count = detail_of(*word++) >> 1;
+  for (; count > 0; --count) {
+    word = follow(word);
+    const size_t words = number_words(word);
+    if (words == 0) return false;
+    word += words;
+  }
+  return true;
+}
+
+}  // namespace
+
+void append_double(std::string& text, double number) {
+  if (std::isfinite(number) && std::abs(number) < 9.2e18 &&
+      static_cast<double>(static_cast<int64_t>(number)) == number) {
+    append_int(text, static_cast<int64_t>(number));
+    text.push_back('.');
+    return;
+  }
+  char digits[40];
+  std::snprintf(digits, sizeof(digits), "%.17g", number);
+  text.append(digits);
+}
+
+const uint64_t* ArenaCursor::at(uint32_t position) {
+  if (position == kCutArena) return nullptr;
+  const uint32_t sequence = position >> kArenaWordBits;
+  const uint32_t mask = (1u << (32 - kArenaWordBits)) - 1;
+  while (block_ != nullptr && (block_->sequence & mask) != sequence) {
+    block_ = block_->next.load(std::memory_order_acquire);
+  }
+  return block_ == nullptr ? nullptr : block_->words + (position & ((1u << kArenaWordBits) - 1));
+}
+
+void ArgumentWriter::write(const uint64_t* payload, int32_t event, bool output) {
+  if (payload == nullptr) {
+    ++out_.cut_payloads;
+    return;
+  }
+  const uint64_t head = *payload++;
+  event_ = event;
+  keyword_ = -1;
+  role_ = output ? kOutput : kInput;
+  for (uint32_t i = 0; i < head_positional(head); ++i) {
+    argument_ = static_cast<int16_t>(std::min<uint32_t>(i, INT16_MAX));
+    payload = write_value(follow(payload));
+  }
+  role_ = kKeyword;
+  argument_ = -1;
+  for (uint32_t i = 0; i < head_keywords(head); ++i) {
+    payload = follow(payload);
+    keyword_ = out_.names.add(text_at(payload));
+    payload = write_value(follow(payload + text_words(payload)));
+  }
+}
+
+void ArgumentWriter::write_parameters(const uint64_t* payload, int32_t module, int32_t optimizer,
+                                      int64_t time_ns) {
+  if (payload == nullptr) {
+    ++out_.cut_payloads;
+    return;
+  }
+  tensors_ = &out_.parameter_tensors;
+  event_ = argument_ = keyword_ = -1;
+  role_ = kInput;
+  const uint32_t count = head_positional(*payload++);
+  for (uint32_t i = 0; i < count; ++i) {
+    payload = follow(payload);
+    out_.parameters.name.push_back(out_.names.add(text_at(payload)));
+    payload += text_words(payload);
+    out_.parameters.role.push_back(static_cast<uint8_t>(payload[1]));
+    out_.parameters.parameter.push_back(static_cast<int32_t>(payload[1] >> 8));
+    out_.parameters.module.push_back(module);
+    out_.parameters.optimizer.push_back(optimizer);
+    out_.parameters.time_ns.push_back(time_ns);
+    payload = write_tensor(payload + 2, -1);
+  }
+  tensors_ = &out_.tensors;
+}
+
+const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
+  const uint64_t detail = detail_of(*word);
+  text_.clear();
+  switch (tag_of(*word)) {
+    case Tag::kTensor:
+    case Tag::kUndefined:
+      return write_tensor(word, -1);
+    case Tag::kTensorList:
+      return write_tensor_list(word);
+    case Tag::kIntList:
+    case Tag::kDoubleList:
+    case Tag::kBoolList:
+      return write_list(word);
+    case Tag::kInt:
+    case Tag::kLongInt:
+    case Tag::kDouble:
+    case Tag::kComplex:
+    case Tag::kBool:
+      append_number(text_, word);
+      write_scalar(type_of_number(word), text_);
+      return word + number_words(word);
+    case Tag::kString:
+      write_scalar(kScalarString, text_at(word));
+      return word + text_words(word);
+    case Tag::kOther:
+      write_scalar(kScalarOther, text_at(word));
+      return word + text_words(word);
+    case Tag::kSequence:
+      return write_sequence(word);
+    case Tag::kDevice:
+      append_device(text_, detail);
+      write_scalar(kScalarDevice, text_);
+      return word + 1;
+    case Tag::kOtherList:
+      write_scalar(kScalarOtherList, detail == 0 ? "[]" : "");
+      return word + 1;
+    case Tag::kNone:
+      write_scalar(kScalarNone, "");
+      return word + 1;
+    case Tag::kContinued:  // followed already
+      break;
+  }
+  write_scalar(kScalarOther, "");
+  return word + 1;
+}
+
+const uint64_t* ArgumentWriter::write_list(const uint64_t* word) {
+  const uint64_t detail = detail_of(*word);
+  const size_t kept = detail & 0xffffff;
+  const size_t full = detail >> 24;
+  const Tag tag = tag_of(*word);
+  text_ = "[";
+  for (size_t i = 0; i < kept; ++i) {
+    if (i != 0) text_ += ", ";
+    const uint64_t bits = word[1 + i];
+    if (tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
+    if (tag == Tag::kDoubleList) append_double(text_, as_double(bits));
+    if (tag == Tag::kBoolList) text_ += bits != 0 ? "True" : "False";
+  }
+  text_ += full > kept ? ", ...]" : "]";
+  write_scalar(tag == Tag::kIntList      ? kScalarIntList
+               : tag == Tag::kDoubleList ? kScalarFloatList
+                                         : kScalarBoolList,
+               text_);
+  return word + 1 + kept;
+}
+
+const uint64_t* ArgumentWriter::write_tensor_list(const uint64_t* word) {
+  const uint64_t count = detail_of(*word++);
+  if (count == 0) write_scalar(kScalarTensorList, "[]");
+  for (uint64_t i = 0; i < count; ++i) word = write_tensor(follow(word), static_cast<int32_t>(i));
+  return word;
+}
+
+const uint64_t* ArgumentWriter::write_sequence(const uint64_t* word) {
+  const bool is_tuple = (detail_of(*word) & 1) != 0;
+  if (!is_tuple && is_list_of_numbers(word)) return write_list_of_numbers(word);
+  const uint8_t role = role_;
+  role_ = role == kOutput ? kOutputPart : kInputPart;
+  part_ = 0;
+  word = describe(word);
+  role_ = role;
+  write_scalar(is_tuple ? kScalarOther : kScalarOtherList, text_);
+  return word;
+}
+
+// A list of Scalar, whose elements each have a type of their own.
+const uint64_t* ArgumentWriter::write_list_of_numbers(const uint64_t* word) {
+  const uint64_t count = detail_of(*word++) >> 1;
+  bool whole = true;
+  text_ = "[";
+  for (uint64_t i = 0; i < count; ++i) {
+    word = follow(word);
+    if (i != 0) text_ += ", ";
+    whole = whole && type_of_number(word) == kScalarInt;
+    append_number(text_, word);
+    word += number_words(word);
+  }
+  text_ += "]";
+  write_scalar(whole ? kScalarIntList : kScalarFloatList, text_);
+  return word;
+}
+
+const uint64_t* ArgumentWriter::describe(const uint64_t* word) {
+  const uint64_t detail = detail_of(*word);
+  switch (tag_of(*word)) {
+    case Tag::kTensor:
+    case Tag::kUndefined:
+      text_ += "\"Tensor\"";
+      return write_tensor(word, part_++);
+    case Tag::kTensorList:
+      return describe_each(word + 1, detail, "GenericList");
+    case Tag::kSequence:
+      return describe_each(word + 1, detail >> 1, (detail & 1) != 0 ? "Tuple" : "GenericList");
+    case Tag::kIntList:
+    case Tag::kDoubleList:
+    case Tag::kBoolList:
+      return describe_list(word);
+    case Tag::kInt:
+    case Tag::kLongInt:
+      text_ += "{\"Int\":";
+      append_int(text_, int_at(word));
+      text_ += "}";
+      return word + int_words(word);
+    case Tag::kDouble:
+      text_ += "{\"Double\":";
+      append_json_double(text_, as_double(word[1]));
+      text_ += "}";
+      return word + 2;
+    case Tag::kBool:
+      text_ += detail != 0 ? "{\"Bool\":true}" : "{\"Bool\":false}";
+      return word + 1;
+    case Tag::kString:
+      text_ += "{\"String\":";
+      append_json_string(text_, text_at(word));
+      text_ += "}";
+      return word + text_words(word);
+    case Tag::kDevice:
+      text_ += "{\"Device\":\"";
+      append_device(text_, detail);
+      text_ += "\"}";
+      return word + 1;
+    case Tag::kComplex:
+      text_ += "{\"ComplexDouble\":[";
+      append_json_double(text_, as_double(word[1]));
+      text_ += ",";
+      append_json_double(text_, as_double(word[2]));
+      text_ += "]}";
+      return word + 3;
+    case Tag::kOther:
+      text_ += "{";
+      append_json_string(text_, text_at(word));
+      text_ += ":null}";
+      return word + text_words(word);
+    case Tag::kOtherList:
+      text_ += "{\"GenericList\":[]}";
+      return word + 1;
+    case Tag::kNone:
+    case Tag::kContinued:
+      break;
+  }
+  text_ += "{\"None\":null}";
+  return word + 1;
+}
+
+const uint64_t* ArgumentWriter::describe_each(const uint64_t* word, uint64_t count, std::string_view kind) {
+  text_.append("{\"").append(kind).append("\":[");
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i != 0) text_ += ",";
+    word = describe(follow(word));
+  }
+  text_ += "]}";
+  return word;
+}
+
+const uint64_t* ArgumentWriter::describe_list(const uint64_t* word) {
+  const size_t kept = detail_of(*word) & 0xffffff;
+  const Tag tag = tag_of(*word);
+  text_ += "{\"GenericList\":[";
+  for (size_t i = 0; i < kept; ++i) {
+    const uint64_t bits = word[1 + i];
+    if (i != 0) text_ += ",";
+    text_ += tag == Tag::kIntList ? "{\"Int\":" : tag == Tag::kDoubleList ? "{\"Double\":" : "{\"Bool\":";
+    if (tag == Tag::kIntList) append_int(text_, static_cast<int64_t>(bits));
+    if (tag == Tag::kDoubleList) append_json_double(text_, as_double(bits));
+    if (tag == Tag::kBoolList) text_ += bits != 0 ? "true" : "false";
+    text_ += "}";
+  }
+  text_ += "]}";
+  return word + 1 + kept;
+}
+
+const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t element) {
+  TensorColumns& t = *tensors_;
+  const bool defined = tag_of(*word) == Tag::kTensor;
+  const int8_t layout = tag_of(*word) == Tag::kNone ? -1 : 0;
+  const TensorDetail detail =
+      defined ? unpack_tensor(detail_of(*word)) : TensorDetail{-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
+  const bool has_sizes = (detail.flags & kNoSizes) == 0;
+  ++word;
+  t.event.push_back(event_);
+  t.argument.push_back(argument_);
+  t.element.push_back(element);
+  t.role.push_back(role_);
+  t.keyword.push_back(keyword_);
+  t.dtype.push_back(has_sizes ? detail.dtype : -1);
+  t.unsized_dtype.push_back(has_sizes ? -1 : detail.dtype);
+  t.layout.push_back(static_cast<int8_t>(detail.layout));
+  t.device_type.push_back(static_cast<int8_t>(detail.device_type));
+  t.device_index.push_back(detail.device_index);
+  t.requires_grad.push_back((detail.flags & kRequiresGrad) != 0);
+  t.is_wrapped_number.push_back((detail.flags & kWrappedNumber) != 0);
+  t.impl.push_back(defined ? word[0] : 0);
+  t.storage_impl.push_back(defined ? word[1] : 0);
+  t.storage.push_back(defined ? word[2] : 0);
+  const uint64_t* numbers = word + kTensorAddresses;
+  t.storage_offset.push_back(defined ? read_number(numbers, 0, detail.flags) : 0);
+  const bool has_version = defined && (detail.flags & kNoVersion) == 0;
+  t.version.push_back(has_version ? read_number(numbers, 1, detail.flags) : -1);
+  const size_t count = count_numbers(detail.dim, detail.flags);
+  for (size_t i = 2; i < count; ++i) {
+    ListColumn& list = i < 2u + detail.dim ? t.sizes : t.strides;
+    list.values.push_back(read_number(numbers, i, detail.flags));
+  }
+  t.sizes.end_row();
+  t.strides.end_row();
+  return defined ? numbers + words_of_numbers(count, detail.flags) : word;
+}
+
+void ArgumentWriter::write_scalar(uint8_t type, std::string_view text) {
+  ScalarColumns& s = out_.scalars;
+  s.event.push_back(event_);
+  s.argument.push_back(argument_);
+  s.role.push_back(role_);
+  s.keyword.push_back(keyword_);
+  s.type.push_back(type);
+  s.value.push_back(out_.names.add(text));
+}
+
+}  // namespace opscope

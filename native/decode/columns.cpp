@@ -1,0 +1,484 @@
+#include "decode/columns.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+
+#include "decode/arguments.h"
+#include "decode/identity.h"
+#include "decode/python_columns.h"
+#include "decode/spans.h"
+#include "decode/window_clock.h"
+
+namespace opscope {
+
+namespace {
+
+constexpr int32_t kNone = -1;
+
+uint32_t want_of(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kOperator:
+      return kWantOperators;
+    case RecordKind::kAnnotation:
+      return kWantAnnotations;
+    case RecordKind::kPythonCall:
+    case RecordKind::kCCall:
+      return kWantPython;
+    case RecordKind::kModuleCall:
+    case RecordKind::kOptimizerCall:
+      return kWantPython | kWantModules;
+    case RecordKind::kGcPause:
+      return kWantGc;
+    default:
+      return kWantMemory;
+  }
+}
+
+class WindowDecoder {
+ public:
+  WindowDecoder(Recorder& recorder, const Window& window, PythonNames* python,
+                const std::vector<std::string>& prefixes)
+      : recorder_(recorder),
+        window_(window),
+        clock_(recorder.origin(), window.started, window.stopped, recent_ns_per_tick()),
+        python_(out_, python, prefixes) {}
+
+  Columns run() {
+    out_.start_ns = clock_ns(window_.started.ticks);
+    out_.end_ns = clock_.end_ns();
+    out_.clock_jumped_ns = clock_.jumped_ns();
+    out_.clock_set_by_ns = clock_.set_by_ns();
+    latest_start_ns_ = out_.start_ns;
+    for (const Slice& slice : window_.slices) collect_ends(slice);
+    ends_.sort();
+    for (const Slice& slice : window_.slices) collect(slice);
+    collect_idle_threads();
+    ends_.match();
+    for (ThreadSpans& thread : threads_) nest_by_time(thread, ends_);
+    merge();
+    write_events();
+    write_outputs();
+    write_script_calls();
+    write_parameters();
+    write_allocations();
+    assign_identity(out_);
+    out_.unmatched_ends = ends_.unmatched();
+    return std::move(out_);
+  }
+
+ private:
+  int64_t clock_ns(uint64_t ticks) const { return clock_.unix_ns(ticks); }
+
+  // Where ticks have jumped, what lies between the window's places in the logs was in it.
+  bool in_window(uint64_t ticks) const {
+    const bool outside = ticks < window_.started.ticks || ticks > window_.stopped.ticks;
+    if (outside && clock_.jumped_ns() == 0) return false;
+    return std::none_of(window_.pauses.begin(), window_.pauses.end(), [&](const Pause& pause) {
+      return ticks >= pause.from_ticks && ticks < pause.to_ticks;
+    });
+  }
+
+  template <typename Function>
+  static void for_each_record(const Slice& slice, Function&& function) {
+    for (const Chunk* chunk = slice.thread->log().head(); chunk != nullptr;
+         chunk = chunk->next.load(std::memory_order_acquire)) {
+      if (chunk->first_index >= slice.end) break;
+      const uint64_t last = std::min(chunk->first_index + Chunk::kRecords, slice.end);
+      for (uint64_t index = std::max(chunk->first_index, slice.begin); index < last; ++index) {
+        function(index, chunk->records[index - chunk->first_index]);
+      }
+    }
+  }
+
+  void collect_ends(const Slice& slice) {
+    for_each_record(slice, [&](uint64_t, const Record& record) {
+      if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
+      const bool of_python = record.scope != static_cast<uint8_t>(EndOf::kSpan);
+      if (of_python && (window_.wants & kWantPython) == 0) return;
+      ends_.add(record, slice.thread.get());
+    });
+  }
+
+  void collect(const Slice& slice) {
+    ThreadSpans& thread = threads_.emplace_back();
+    thread.log = slice.thread;
+    thread.system_thread_id = slice.thread->system_thread_id;
+    for (const InitialStack& stack : window_.initial_stacks) {
+      if (!is_of(stack, *slice.thread)) continue;
+      thread.is_new = false;
+      add_initial_frames(thread, stack);
+    }
+    // For each record of the slice, the ordinal of the span it is or is inside of: a span the
+    // window does not want hands its children to its own parent.
+    std::vector<int32_t> enclosing(slice.end - std::min(slice.begin, slice.end), kNone);
+    for_each_record(slice, [&](uint64_t index, const Record& record) {
+      const uint32_t offset = record.parent - static_cast<uint32_t>(slice.begin);
+      const bool known = record.parent != kNoParent && offset < enclosing.size();
+      enclosing[index - slice.begin] = add_record(thread, record, known ? enclosing[offset] : kNone);
+      if (window_.process_ids) thread.indices.resize(thread.spans.size(), static_cast<uint32_t>(index));
+    });
+    out_.dropped.spans += slice.dropped.spans;
+    out_.dropped.allocations += slice.dropped.allocations;
+    out_.dropped.others += slice.dropped.others;
+    out_.dropped.unheard_spans += slice.dropped.unheard_spans;
+    out_.recorded_threads += slice.begin < slice.end ? 1 : 0;
+    out_.unheard_threads += slice.dropped.unheard_spans != 0 ? 1 : 0;
+  }
+
+  // Threads that recorded nothing still were somewhere in Python.
+  void collect_idle_threads() {
+    for (const InitialStack& stack : window_.initial_stacks) {
+      if (stack.frames.empty()) continue;
+      const bool known = std::any_of(window_.slices.begin(), window_.slices.end(),
+                                     [&](const Slice& slice) { return is_of(stack, *slice.thread); });
+      if (known) continue;
+      ThreadSpans& thread = threads_.emplace_back();
+      thread.system_thread_id = stack.system_thread_id;
+      add_initial_frames(thread, stack);
+    }
+  }
+
+  void add_initial_frames(ThreadSpans& thread, const InitialStack& stack) {
+    for (const InitialFrame& frame : stack.frames) {
+      Record record{};
+      record.ticks = window_.started.ticks;
+      record.end = frame.key;
+      record.name = frame.frame;
+      record.forward_thread = static_cast<uint32_t>(frame.caller_offset);
+      record.kind = RecordKind::kPythonCall;
+      thread.initial.push_back(record);
+    }
+    thread.initial_ends.assign(thread.initial.size(), UINT64_MAX);
+    for (size_t i = 0; i < thread.initial.size(); ++i) {
+      Record& record = thread.initial[i];
+      const uint64_t end = ends_.end_of_started(record.end, window_.started.ticks);
+      if (end == UINT64_MAX) continue;
+      thread.initial_ends[i] = end;
+      record.store_end(end);
+      record.store_state(SpanState::kClosed);
+    }
+    for (size_t i = 0; i < thread.initial.size(); ++i) {
+      thread.spans.push_back(&thread.initial[i]);
+      thread.parents.push_back(static_cast<int32_t>(i) - 1);
+    }
+  }
+
+  // The function from before the window that something without a parent runs in.
+  static int32_t initial_parent(const ThreadSpans& thread, const Record& record) {
+    const bool is_closed = is_span(record.kind) && record.load_state() == SpanState::kClosed;
+    const uint64_t end = is_closed ? record.load_end() : record.ticks;
+    for (size_t i = thread.initial_ends.size(); i-- > 0;) {
+      // An annotation may outlive the call that opened it.
+      if (thread.initial_ends[i] > record.ticks && thread.initial_ends[i] >= end)
+        return static_cast<int32_t>(i);
+    }
+    return kNone;
+  }
+
+  // Returns the ordinal of the span that children of this record belong to.
+  int32_t add_record(ThreadSpans& thread, const Record& record, int32_t parent) {
+    if (record.kind == RecordKind::kClose || !in_window(record.ticks)) return parent;
+    if (parent == kNone) parent = initial_parent(thread, record);
+    if (record.kind == RecordKind::kParameters) {
+      if ((window_.wants & (kWantPython | kWantModules)) != 0) thread.parameters.push_back(&record);
+      return parent;
+    }
+    if (record.kind == RecordKind::kOutputs) {
+      if ((window_.wants & kWantOutputs) != 0 && parent != kNone) {
+        thread.outputs.push_back(&record);
+        thread.output_spans.push_back(parent);
+      }
+      return parent;
+    }
+    if (record.kind == RecordKind::kScript) {
+      if ((window_.wants & (kWantPython | kWantModules)) != 0 && parent != kNone) {
+        thread.scripts.push_back(&record);
+        thread.script_spans.push_back(parent);
+      }
+      return parent;
+    }
+    if ((window_.wants & want_of(record.kind)) == 0) return parent;
+    const bool is_new_thread = thread.is_new && (window_.wants & kWantPython) != 0;
+    if (is_new_thread && is_python(record.kind) && (window_.wants & kWantNewThreads) == 0) return parent;
+    if (!is_span(record.kind)) {
+      thread.memory.push_back(&record);
+      thread.memory_spans.push_back(parent);
+      thread.memory_after.push_back(static_cast<int32_t>(thread.spans.size()));
+      return parent;
+    }
+    if (record.load_state() != SpanState::kClosed) ends_.expect(record);
+    thread.is_nested = thread.is_nested && ends_in(record, parent == kNone ? nullptr : thread.spans[parent]);
+    thread.spans.push_back(&record);
+    thread.parents.push_back(parent);
+    return static_cast<int32_t>(thread.spans.size() - 1);
+  }
+
+  static bool ends_in(const Record& span, const Record* parent) {
+    if (span.load_state() != SpanState::kClosed) return false;
+    const bool is_over = parent != nullptr && parent->load_state() == SpanState::kClosed;
+    return !is_over || parent->load_end() >= span.load_end();
+  }
+
+  // Numbers the spans of all threads in start order.
+  void merge() {
+    size_t total = 0;
+    using Head = std::pair<uint64_t, uint32_t>;  // start of a thread's next span, thread
+    std::priority_queue<Head, std::vector<Head>, std::greater<>> heads;
+    std::vector<size_t> next(threads_.size(), 0);
+    for (uint32_t t = 0; t < threads_.size(); ++t) {
+      total += threads_[t].spans.size();
+      threads_[t].ids.resize(threads_[t].spans.size());
+      if (!threads_[t].spans.empty()) heads.emplace(threads_[t].spans[0]->ticks, t);
+    }
+    order_.reserve(total);
+    while (!heads.empty()) {
+      const uint32_t t = heads.top().second;
+      heads.pop();
+      ThreadSpans& thread = threads_[t];
+      const uint64_t others = heads.empty() ? UINT64_MAX : heads.top().first;
+      size_t& i = next[t];
+      // At least one, then as many as come before any other thread's.
+      do {
+        thread.ids[i] = static_cast<int32_t>(order_.size());
+        order_.push_back(t);
+        ++i;
+      } while (i < thread.spans.size() && thread.spans[i]->ticks <= others);
+      if (i < thread.spans.size()) heads.emplace(thread.spans[i]->ticks, t);
+    }
+  }
+
+  void reserve_events() {
+    EventColumns& e = out_.events;
+    const size_t count = order_.size();
+    for (auto* column : {&e.thread, &e.parent, &e.name, &e.overload, &e.forward_thread, &e.launch_thread})
+      column->reserve(count);
+    for (auto* column : {&e.kind, &e.scope, &e.unfinished, &e.is_async}) column->reserve(count);
+    for (auto* column : {&e.start_ns, &e.duration_ns, &e.sequence_number}) column->reserve(count);
+  }
+
+  void write_events() {
+    reserve_events();
+    std::vector<size_t> next(threads_.size(), 0);
+    std::vector<ArenaCursor> cursors;
+    for (const ThreadSpans& thread : threads_) cursors.push_back(cursor_of(thread));
+    const bool inputs = (window_.wants & kWantInputs) != 0;
+    ArgumentWriter writer(out_);
+    for (const uint32_t t : order_) {
+      const size_t i = next[t]++;
+      const Record& record = *threads_[t].spans[i];
+      write_event(t, i, record, thread_row(t));
+      const bool has_payload = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
+      if (!has_payload || record.arena == kNoArena) continue;
+      const uint64_t* payload = cursors[t].at(record.arena);
+      if (!inputs && (payload == nullptr || !head_for_all(*payload))) continue;
+      const auto event = static_cast<int32_t>(out_.events.thread.size() - 1);
+      writer.write(payload, event, /*output=*/false);
+    }
+  }
+
+  int32_t thread_row(uint32_t t) {
+    thread_rows_.resize(threads_.size(), kNone);
+    int32_t& row = thread_rows_[t];
+    if (row == kNone) {
+      const ThreadSpans& thread = threads_[t];
+      row = static_cast<int32_t>(out_.threads.name.size());
+      out_.threads.system_thread_id.push_back(thread.system_thread_id);
+      out_.threads.torch_thread_id.push_back(
+          thread.log == nullptr ? 0 : static_cast<int64_t>(thread.log->torch_thread_id.load()));
+      out_.threads.name.push_back(thread.log == nullptr ? kNone : out_.names.add(*thread.log->name));
+    }
+    return row;
+  }
+
+  void write_event(uint32_t t, size_t i, const Record& record, int32_t thread) {
+    EventColumns& e = out_.events;
+    const int32_t local_parent = threads_[t].parents[i];
+    const int32_t parent = local_parent == kNone ? kNone : threads_[t].ids[local_parent];
+    // Rows are in order of time also where the ticks of two cores are not.
+    const int64_t start_ns = latest_start_ns_ = std::max(clock_ns(record.ticks), latest_start_ns_);
+    bool unfinished = false;
+    bool is_async = false;
+    const int64_t end_ns = end_of(threads_[t], i, parent, &unfinished, &is_async);
+    const bool is_torch = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
+    e.thread.push_back(thread);
+    e.parent.push_back(parent);
+    const bool has_name = is_torch || record.kind == RecordKind::kGcPause;
+    e.name.push_back(has_name ? out_.names.add_global(recorder_.names(), record.name)
+                              : python_.event_name(recorder_.names(), record));
+    e.overload.push_back(is_torch && (window_.wants & kWantOverloads) != 0
+                             ? out_.names.overload_of(recorder_.names(), record.name)
+                             : kNone);
+    e.kind.push_back(static_cast<uint8_t>(record.kind));
+    e.scope.push_back(record.scope);
+    e.start_ns.push_back(start_ns);
+    e.duration_ns.push_back(std::max<int64_t>(end_ns - start_ns, 0));
+    e.sequence_number.push_back(is_torch ? record.sequence_number : kNone);
+    e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.forward_thread) : 0);
+    e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.detail & ~kAsynchronous) : 0);
+    e.unfinished.push_back(unfinished);
+    e.is_async.push_back(is_async || (is_torch && (record.detail & kAsynchronous) != 0));
+    if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
+    if ((window_.wants & (kWantPython | kWantModules)) != 0) {
+      const std::vector<int32_t>& callers = threads_[t].callers;
+      const int32_t caller = callers.empty() || callers[i] == kNone ? kNone : threads_[t].ids[callers[i]];
+      python_.add_event(record, static_cast<int32_t>(e.thread.size() - 1), callers.empty() ? parent : caller);
+    }
+  }
+
+  // The same in every window: which thread, and the place in its log.
+  static int64_t process_id(const ThreadSpans& thread, size_t i) {
+    if (thread.log == nullptr || i >= thread.indices.size()) return -1;
+    return static_cast<int64_t>(thread.log->number << 32) + thread.indices[i] + 1;
+  }
+
+  static ArenaCursor cursor_of(const ThreadSpans& thread) {
+    return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena());
+  }
+
+  int64_t end_of(const ThreadSpans& thread, size_t i, int32_t parent, bool* unfinished, bool* is_async) {
+    const Record& record = *thread.spans[i];
+    uint64_t ticks = 0;
+    if (record.load_state() == SpanState::kClosed) {
+      ticks = record.load_end();
+    } else {
+      const Ends::End end = ends_.find(record);
+      ticks = end.ticks;
+      *is_async = ticks != 0 && end.thread != thread.log.get();
+    }
+    if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
+    // No end inside the window: it ends with what encloses it.
+    *unfinished = true;
+    if (ticks != 0) return out_.end_ns;
+    if (!thread.ends.empty())
+      return thread.ends[i] >= window_.stopped.ticks ? out_.end_ns : clock_ns(thread.ends[i]);
+    return parent == kNone ? out_.end_ns : out_.events.start_ns[parent] + out_.events.duration_ns[parent];
+  }
+
+  void write_script_calls() {
+    ScriptCallColumns& calls = out_.script_calls;
+    const auto name = [&](uint32_t id, uint32_t want) {
+      return id == kNoName || (window_.wants & want) == 0 ? kNone
+                                                          : out_.names.add_global(recorder_.names(), id);
+    };
+    for (const ThreadSpans& thread : threads_) {
+      for (size_t i = 0; i < thread.scripts.size(); ++i) {
+        const Record& record = *thread.scripts[i];
+        calls.event.push_back(thread.ids[thread.script_spans[i]]);
+        calls.modules.push_back(name(record.name, kWantModules));
+        calls.functions.push_back(name(record.forward_thread, kWantPython));
+      }
+    }
+  }
+
+  void write_outputs() {
+    ArgumentWriter writer(out_);
+    for (size_t t = 0; t < threads_.size(); ++t) {
+      ArenaCursor cursor = cursor_of(threads_[t]);
+      for (size_t i = 0; i < threads_[t].outputs.size(); ++i) {
+        const Record& record = *threads_[t].outputs[i];
+        if (record.arena == kNoArena) continue;
+        writer.write(cursor.at(record.arena), threads_[t].ids[threads_[t].output_spans[i]], true);
+      }
+    }
+  }
+
+  // An instance is read again whenever another window opens; its first reading in this one counts.
+  void write_parameters() {
+    ArgumentWriter writer(out_);
+    std::set<std::pair<uint8_t, uint32_t>> read;
+    for (const ThreadSpans& thread : threads_) {
+      ArenaCursor cursor = cursor_of(thread);
+      for (const Record* record : thread.parameters) {
+        if (!read.emplace(record->scope, record->name).second) continue;
+        const bool is_module = record->scope == 0;
+        const int32_t module = is_module ? python_.module_row(record->name) : kNone;
+        const int32_t optimizer = is_module ? kNone : python_.optimizer_row(record->name);
+        writer.write_parameters(cursor.at(record->arena), module, optimizer, clock_ns(record->ticks));
+      }
+    }
+  }
+
+  void write_allocations() {
+    struct Row {
+      uint64_t ticks;
+      uint32_t thread;
+      uint32_t index;
+    };
+    std::vector<Row> rows;
+    std::vector<ArenaCursor> cursors;
+    for (uint32_t t = 0; t < threads_.size(); ++t) {
+      cursors.push_back(cursor_of(threads_[t]));
+      for (uint32_t i = 0; i < threads_[t].memory.size(); ++i) {
+        rows.push_back({threads_[t].memory[i]->ticks, t, i});
+      }
+    }
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ticks < b.ticks; });
+    AllocationColumns& a = out_.allocations;
+    for (const Row& row : rows) {
+      const Record& record = *threads_[row.thread].memory[row.index];
+      const int32_t span = threads_[row.thread].memory_spans[row.index];
+      const uint64_t* reserved =
+          record.forward_thread == kNoArena ? nullptr : cursors[row.thread].at(record.forward_thread);
+      a.event.push_back(span == kNone ? kNone : threads_[row.thread].ids[span]);
+      a.thread.push_back(thread_row(row.thread));
+      a.action.push_back(static_cast<uint8_t>(record.kind) - static_cast<uint8_t>(RecordKind::kAllocate));
+      a.time_ns.push_back(clock_ns(record.ticks));
+      a.address.push_back(record.end);
+      a.size_bytes.push_back(record.sequence_number);
+      a.total_allocated_bytes.push_back(
+          static_cast<int64_t>(record.name | static_cast<uint64_t>(record.arena) << 32));
+      a.total_reserved_bytes.push_back(reserved == nullptr ? 0 : static_cast<int64_t>(*reserved));
+      a.device_type.push_back(static_cast<int8_t>(record.scope));
+      a.device_index.push_back(record.device_index);
+    }
+  }
+
+  Recorder& recorder_;
+  const Window& window_;
+  WindowClock clock_;
+  int64_t latest_start_ns_ = 0;
+  std::deque<ThreadSpans> threads_;   // elements never move: spans point into them
+  std::vector<uint32_t> order_;       // thread of each event, by event id
+  std::vector<int32_t> thread_rows_;  // row in the threads table, made on first use
+  Ends ends_;
+  Columns out_;
+  PythonColumnWriter python_;
+};
+
+}  // namespace
+
+int32_t LocalNames::add(std::string_view text) {
+  const auto [entry, is_new] = ids_.try_emplace(std::string(text), static_cast<int32_t>(ids_.size()));
+  if (is_new) {
+    blob.append(text);
+    offsets.push_back(static_cast<int64_t>(blob.size()));
+  }
+  return entry->second;
+}
+
+LocalNames::Global& LocalNames::global(NameTable& names, uint32_t id) {
+  if (id >= globals_.size()) globals_.resize(id + 1);
+  Global& entry = globals_[id];
+  if (entry.text == -2) {
+    const Name& name = names.at(id);
+    entry.text = add(name.text);
+    entry.overload = name.overload.empty() ? kNone : add(name.overload);
+  }
+  return entry;
+}
+
+int32_t LocalNames::add_global(NameTable& names, uint32_t id) {
+  return id == kNoName ? add("<name table full>") : global(names, id).text;
+}
+
+int32_t LocalNames::overload_of(NameTable& names, uint32_t id) {
+  return id == kNoName ? kNone : global(names, id).overload;
+}
+
+Columns decode_window(Recorder& recorder, const Window& window, PythonNames* python,
+                      const std::vector<std::string>& prefixes) {
+  return WindowDecoder(recorder, window, python, prefixes).run();
+}
+
+}  // namespace opscope

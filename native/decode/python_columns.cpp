@@ -1,0 +1,96 @@
+#include "decode/python_columns.h"
+
+namespace opscope {
+
+namespace {
+
+constexpr int32_t kNone = -1;
+
+bool is_function(RecordKind kind) {
+  return kind == RecordKind::kPythonCall || kind == RecordKind::kModuleCall ||
+         kind == RecordKind::kOptimizerCall;
+}
+
+}  // namespace
+
+int32_t PythonColumnWriter::event_name(NameTable& names, const Record& record) {
+  if (record.kind == RecordKind::kCCall) return out_.names.add_global(names, record.name);
+  if (record.kind == RecordKind::kModuleCall) {
+    const int32_t row = module_row(record.name);
+    return out_.names.add("nn.Module: " + out_.names.text(out_.modules.name[row]));
+  }
+  return frame(record.name).name;
+}
+
+void PythonColumnWriter::add_event(const Record& record, int32_t event, int32_t parent) {
+  const uint32_t caller = parent == kNone ? kNoFrame : enclosing_[parent];
+  const bool python = is_function(record.kind);
+  const uint32_t own = python ? frame_of(record) : kNoFrame;
+  enclosing_.push_back(python ? own : caller);
+  if (!python && record.kind != RecordKind::kCCall) return;
+  const auto offset = static_cast<int32_t>(record.forward_thread);
+  int32_t line = kNone;
+  if (caller != kNoFrame && offset >= 0) {
+    const uint64_t place = static_cast<uint64_t>(caller) << 32 | record.forward_thread;
+    const auto [known, is_new] = lines_.try_emplace(place, kNone);
+    if (is_new) known->second = python_->line_at(caller, offset);
+    line = known->second;
+  }
+  PythonCallColumns& calls = out_.python_calls;
+  calls.event.push_back(event);
+  calls.frame.push_back(own == kNoFrame ? kNone : frame(own).row);
+  calls.caller.push_back(caller == kNoFrame ? kNone : frame(caller).row);
+  calls.caller_line.push_back(line);
+  calls.module.push_back(record.kind == RecordKind::kModuleCall ? module_row(record.name) : kNone);
+  calls.optimizer.push_back(record.kind == RecordKind::kOptimizerCall ? optimizer_row(record.detail) : kNone);
+}
+
+uint32_t PythonColumnWriter::frame_of(const Record& record) {
+  return record.kind == RecordKind::kModuleCall ? python_->module_frame() : record.name;
+}
+
+const PythonColumnWriter::Frame& PythonColumnWriter::frame(uint32_t id) {
+  const auto known = frames_.find(id);
+  if (known != frames_.end()) return known->second;
+  const PythonNames::Function function = python_->function(id);
+  const std::string text =
+      shortened(function.file) + "(" + std::to_string(function.line) + "): " + function.function;
+  const auto row = static_cast<int32_t>(out_.frames.line.size());
+  out_.frames.file.push_back(out_.names.add(function.file));
+  out_.frames.function.push_back(out_.names.add(function.function));
+  out_.frames.line.push_back(function.line);
+  return frames_.emplace(id, Frame{row, out_.names.add(text)}).first->second;
+}
+
+std::string PythonColumnWriter::shortened(const std::string& file) const {
+  for (const std::string& prefix : prefixes_) {
+    if (file.starts_with(prefix)) return file.substr(prefix.size());
+  }
+  return file;
+}
+
+int32_t PythonColumnWriter::module_row(uint32_t row) {
+  const auto [known, is_new] = modules_.try_emplace(row, static_cast<int32_t>(out_.modules.name.size()));
+  if (!is_new) return known->second;
+  const PythonNames::Instance instance = python_->module(row);
+  const int32_t number = instances_of_class_[instance.class_name]++;
+  out_.modules.address.push_back(instance.address);
+  out_.modules.class_address.push_back(instance.class_address);
+  out_.modules.class_name.push_back(out_.names.add(instance.class_name));
+  out_.modules.name.push_back(out_.names.add(instance.class_name + "_" + std::to_string(number)));
+  return known->second;
+}
+
+int32_t PythonColumnWriter::optimizer_row(uint32_t row) {
+  const auto [known, is_new] =
+      optimizers_.try_emplace(row, static_cast<int32_t>(out_.optimizers.class_name.size()));
+  if (!is_new) return known->second;
+  const PythonNames::Instance instance = python_->optimizer(row);
+  out_.optimizers.address.push_back(instance.address);
+  out_.optimizers.class_address.push_back(instance.class_address);
+  out_.optimizers.class_name.push_back(out_.names.add(instance.class_name));
+  out_.optimizers.name.push_back(kNone);
+  return known->second;
+}
+
+}  // namespace opscope

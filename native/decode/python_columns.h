@@ -1,0 +1,48 @@
+// Decoding of Python calls: names of functions and modules, and who called whom.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "decode/columns.h"
+
+namespace opscope {
+
+class PythonColumnWriter {
+ public:
+  PythonColumnWriter(Columns& out, PythonNames* python, const std::vector<std::string>& prefixes)
+      : out_(out), python_(python), prefixes_(prefixes) {}
+
+  // Row in `names` of what a Python or C call, module or optimizer call is called.
+  int32_t event_name(NameTable& names, const Record& record);
+  // The event just written, and its parent; to be called for every event, in order.
+  void add_event(const Record& record, int32_t event, int32_t parent);
+  // Row in `modules` or `optimizers` of an instance, given its row in the process.
+  int32_t module_row(uint32_t row);
+  int32_t optimizer_row(uint32_t row);
+
+ private:
+  struct Frame {
+    int32_t row;   // in `frames`
+    int32_t name;  // in `names`: "file(line): function"
+  };
+  static constexpr uint32_t kNoFrame = UINT32_MAX;
+
+  const Frame& frame(uint32_t id);
+  std::string shortened(const std::string& file) const;
+  uint32_t frame_of(const Record& record);
+
+  Columns& out_;
+  PythonNames* python_;
+  const std::vector<std::string>& prefixes_;
+  std::unordered_map<uint32_t, Frame> frames_;
+  std::unordered_map<uint32_t, int32_t> modules_;
+  std::unordered_map<uint32_t, int32_t> optimizers_;
+  std::unordered_map<std::string, int32_t> instances_of_class_;
+  std::unordered_map<uint64_t, int32_t> lines_;
+  std::vector<uint32_t> enclosing_;  // by event: the Python function it is, or runs in
+};
+
+}  // namespace opscope

@@ -1,0 +1,160 @@
+#include "decode/spans.h"
+
+#include <algorithm>
+
+namespace opscope {
+
+namespace {
+
+constexpr int32_t kNone = -1;
+
+bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks; }
+
+}  // namespace
+
+void Ends::add(const Record& close, const ThreadLog* thread) {
+  const auto what = static_cast<EndOf>(close.scope);
+  const End end = {close.ticks, thread, what == EndOf::kSpan};
+  if (what != EndOf::kSpan) of_started_[close.end].push_back(end);
+  if (what == EndOf::kStartedFrame) return;
+  apart_[close.end].push_back(end);
+  total_ += what == EndOf::kSpan ? 1 : 0;
+}
+
+void Ends::sort() {
+  for (ByKey* ends : {&apart_, &of_started_}) {
+    for (auto& [key, ticks] : *ends) std::sort(ticks.begin(), ticks.end(), earlier);
+  }
+}
+
+uint64_t Ends::end_of_started(uint64_t key, uint64_t start) const {
+  const auto entry = of_started_.find(key);
+  if (entry == of_started_.end()) return UINT64_MAX;
+  const auto end = std::lower_bound(entry->second.begin(), entry->second.end(), End{start}, earlier);
+  return end == entry->second.end() ? UINT64_MAX : end->ticks;
+}
+
+void Ends::match() {
+  for (auto& [key, spans] : expected_) {
+    const auto entry = apart_.find(key);
+    if (entry == apart_.end()) continue;
+    std::sort(spans.begin(), spans.end(),
+              [](const Record* a, const Record* b) { return a->ticks < b->ticks; });
+    for (const End& end : entry->second) {
+      const auto after = std::find_if(spans.begin(), spans.end(),
+                                      [&](const Record* span) { return span->ticks > end.ticks; });
+      if (after == spans.begin()) continue;
+      found_[*std::prev(after)] = end;
+      matched_ += end.is_counted ? 1 : 0;
+      spans.erase(std::prev(after));
+    }
+  }
+}
+
+Ends::End Ends::find(const Record& span) const {
+  const auto entry = found_.find(&span);
+  return entry == found_.end() ? End{} : entry->second;
+}
+
+uint64_t Ends::end_of(const Record& span) const {
+  if (span.load_state() == SpanState::kClosed) return span.load_end();
+  const End end = find(span);
+  return end.ticks == 0 ? UINT64_MAX : end.ticks;
+}
+
+namespace {
+
+constexpr uint64_t kNever = UINT64_MAX;
+
+class Nesting {
+ public:
+  Nesting(ThreadSpans& thread, const Ends& ends) : thread_(thread), ends_(ends) {
+    thread_.callers = thread_.parents;
+    thread_.ends.resize(thread_.spans.size());
+  }
+
+  void run() {
+    size_t memory = 0;
+    for (int32_t i = 0; i < static_cast<int32_t>(thread_.spans.size()); ++i) {
+      for (; memory < thread_.memory.size() && thread_.memory_after[memory] <= i; ++memory)
+        place_memory(memory);
+      place(i);
+    }
+    for (; memory < thread_.memory.size(); ++memory) place_memory(memory);
+  }
+
+ private:
+  // A span that later ones may be in.
+  struct Open {
+    int32_t ordinal;
+    uint64_t until;  // in ticks
+  };
+
+  void place(int32_t ordinal) {
+    const Record& span = *thread_.spans[ordinal];
+    const int32_t caller = thread_.callers[ordinal];
+    const bool is_closed = span.load_state() == SpanState::kClosed;
+    const bool has_left = span.load_state() == SpanState::kAbandoned;
+    const Ends::End apart = is_closed ? Ends::End{} : ends_.find(span);
+    const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log.get();
+    const uint64_t end = is_closed ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
+    // Of one that left the stack and has no end here, nothing is known to be inside after its caller.
+    const bool ends_with_caller = has_left && (end == kNever || ended_elsewhere);
+    const uint64_t until = ends_with_caller && caller != kNone ? std::min(end, until_[caller]) : end;
+    roots_.push_back(caller == kNone ? ordinal : roots_[caller]);
+    leave_other_root(roots_.back(), span.ticks);
+    // What another thread ends may outlast what it began in.
+    thread_.parents[ordinal] = innermost(caller, span.ticks, ended_elsewhere ? span.ticks : until);
+    thread_.ends[ordinal] = end == kNever ? until : end;
+    until_.push_back(until);
+    open_.push_back({ordinal, until});
+    if (ends_with_caller && caller == kNone) left_root_ = ordinal;
+  }
+
+  void place_memory(size_t i) {
+    const uint64_t ticks = thread_.memory[i]->ticks;
+    const int32_t caller = thread_.memory_spans[i];
+    leave_other_root(caller == kNone ? kNone : roots_[caller], ticks);
+    thread_.memory_spans[i] = innermost(caller, ticks, ticks);
+  }
+
+  // One that left the stack with something that this window does not have is over with the first that is
+  // not in it according to the stack.
+  void leave_other_root(int32_t root, uint64_t ticks) {
+    if (left_root_ == kNone || left_root_ == root) return;
+    for (Open& open : open_) {
+      if (open.ordinal == left_root_) open.until = std::min(open.until, ticks);
+    }
+    thread_.ends[left_root_] = std::min(thread_.ends[left_root_], ticks);
+    left_root_ = kNone;
+  }
+
+  // The span begun last that contains [start, end]; `caller` is what it began in according to the stack. Of
+  // an annotation that outlives a call, what that call runs itself is no part.
+  int32_t innermost(int32_t caller, uint64_t start, uint64_t end) {
+    const auto is_open = [&](const Open& span) { return span.until > start || span.ordinal == caller; };
+    while (!open_.empty() && !is_open(open_.back())) open_.pop_back();
+    while (caller != kNone && until_[caller] < end) caller = thread_.callers[caller];
+    const bool is_bound = caller != kNone && thread_.spans[caller]->kind != RecordKind::kAnnotation;
+    const uint64_t limit = is_bound ? until_[caller] : kNever;
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (is_open(open_[i]) && open_[i].until >= end && open_[i].until <= limit) return open_[i].ordinal;
+    }
+    return kNone;
+  }
+
+  ThreadSpans& thread_;
+  const Ends& ends_;
+  std::vector<uint64_t> until_;  // by ordinal
+  std::vector<int32_t> roots_;   // by ordinal: the outermost around it according to the stack
+  std::vector<Open> open_;       // in start order, some of them over
+  int32_t left_root_ = kNone;
+};
+
+}  // namespace
+
+void nest_by_time(ThreadSpans& thread, const Ends& ends) {
+  if (!thread.is_nested) Nesting(thread, ends).run();
+}
+
+}  // namespace opscope

@@ -1,0 +1,63 @@
+// The ticks of one window as Unix nanoseconds, whatever clocks do: somebody sets the wall clock, the
+// machine sleeps (ticks may go on, stop or begin anew; the monotonic clock stands), a virtual machine
+// moves to another host.
+//
+// Times are counted back from the window's end, by the monotonic clock's rate, so that a wall clock set
+// between two windows moves neither and one set within a window keeps its times in order.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "log/clock.h"
+
+namespace opscope {
+
+class WindowClock {
+ public:
+  // `origin` is an older reading: the longer ago, the better the rate, if ticks have not jumped since.
+  // `recent` is a rate measured just now, to tell whether they have; 0 if unknown.
+  WindowClock(const ClockAnchor& origin, const ClockAnchor& started, const ClockAnchor& stopped,
+              double recent)
+      : stopped_(stopped), elapsed_ns_(std::max<int64_t>(stopped.monotonic_ns - started.monotonic_ns, 0)) {
+    const double since_origin = ns_per_tick(origin, stopped);
+    const bool is_sound = since_origin > 0 && (recent <= 0 || std::abs(since_origin / recent - 1) < 0.01);
+    const double rate = is_sound ? since_origin : recent > 0 ? recent : 1.0;
+    ns_per_tick_ = static_cast<int64_t>(std::llround(rate * kOne));
+    const int64_t missing = elapsed_ns_ - duration_ns(started.ticks, stopped.ticks);
+    if (std::abs(missing) > kTolerance_ns + elapsed_ns_ / (is_sound ? 500 : 100)) jumped_ns_ = missing;
+    const int64_t ahead = stopped.unix_ns - started.unix_ns - elapsed_ns_;
+    if (std::abs(ahead) > kTolerance_ns + elapsed_ns_ / 1000) set_by_ns_ = ahead;
+  }
+
+  // What the monotonic clock has of the window more than its ticks have; 0 if they agree.
+  int64_t jumped_ns() const { return jumped_ns_; }
+  // By how much the wall clock was set forward within the window.
+  int64_t set_by_ns() const { return set_by_ns_; }
+
+  int64_t duration_ns(uint64_t from, uint64_t to) const {
+    const auto ticks = static_cast<int64_t>(to - from);
+    return static_cast<int64_t>((static_cast<__int128>(ticks) * ns_per_tick_) >> 32);
+  }
+
+  int64_t start_ns() const { return stopped_.unix_ns - elapsed_ns_; }
+  int64_t end_ns() const { return stopped_.unix_ns; }
+
+  int64_t unix_ns(uint64_t ticks) const {
+    const int64_t time = stopped_.unix_ns - duration_ns(ticks, stopped_.ticks);
+    return jumped_ns_ == 0 ? time : std::clamp(time, start_ns(), end_ns());
+  }
+
+ private:
+  static constexpr double kOne = 4294967296.0;  // 32.32 fixed point keeps nanoseconds over days
+  static constexpr int64_t kTolerance_ns = 1'000'000;
+
+  ClockAnchor stopped_;
+  int64_t elapsed_ns_;
+  int64_t ns_per_tick_;
+  int64_t jumped_ns_ = 0;
+  int64_t set_by_ns_ = 0;
+};
+
+}  // namespace opscope

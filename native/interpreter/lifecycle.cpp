@@ -1,0 +1,249 @@
+#include "interpreter/lifecycle.h"
+
+#include <pythread.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+
+namespace {
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// The error that is set, taken away, so that Python code can run; set again at the end. Of several the
+// first stays, but for one that is not an Exception: a KeyboardInterrupt is for the program to see.
+class PendingError {
+ public:
+  PendingError() { PyErr_Fetch(&kind_, &value_, &traceback_); }
+  PendingError(const PendingError&) = delete;
+  PendingError& operator=(const PendingError&) = delete;
+  ~PendingError() { PyErr_Restore(kind_, value_, traceback_); }
+
+  // Takes the error that is set now.
+  void add() {
+    const bool is_first = kind_ == nullptr;
+    if (!is_first && (is_exception(PyErr_Occurred()) || !is_exception(kind_))) {
+      PyErr_Clear();
+      return;
+    }
+    Py_XDECREF(kind_);
+    Py_XDECREF(value_);
+    Py_XDECREF(traceback_);
+    PyErr_Fetch(&kind_, &value_, &traceback_);
+  }
+
+ private:
+  static bool is_exception(PyObject* kind) { return PyErr_GivenExceptionMatches(kind, PyExc_Exception) != 0; }
+
+  PyObject* kind_ = nullptr;
+  PyObject* value_ = nullptr;
+  PyObject* traceback_ = nullptr;
+};
+
+// An interruption comes once; what fails as often as this is at fault itself.
+constexpr int kAttempts = 8;
+
+// Calls `function`, which may be called any number of times, until it has come to its end. What
+// interrupted it is set as the error afterwards, unless one is set already.
+void complete(PyObject* function, PyObject* argument = nullptr) {
+  if (function == nullptr || function == Py_None) return;
+  PendingError error;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    PyObject* result = PyObject_CallFunctionObjArgs(function, argument, nullptr);
+    Py_XDECREF(result);
+    if (result != nullptr) return;
+    error.add();
+  }
+}
+
+nb::object returned(PyObject* result) {
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
+}
+
+// ---- One at a time --------------------------------------------------------------------------
+
+// How many sections this thread is in.
+thread_local uint32_t sections_entered = 0;
+
+// Code that one thread at a time runs. A thread may enter again what it is in, since a signal handler
+// or a finalizer may come at any time, and nobody waits while it is in a section itself: it goes
+// on beside who is there. So nobody can wait in a circle, and what runs in a section must be right, if
+// perhaps done twice, when it is not alone. A forked child finds every section free but its own.
+class Section {
+ public:
+  Section() = default;
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+  ~Section() {
+    if (lock_ != nullptr) PyThread_free_lock(lock_);
+  }
+
+  nb::object run(nb::handle function, nb::handle undo) {
+    const bool entered = enter();
+    PyObject* result = PyObject_CallNoArgs(function.ptr());
+    if (result == nullptr) complete(undo.ptr());
+    if (entered) leave();
+    return returned(result);
+  }
+
+ private:
+  // Whether the section has to be left again. All fields are read and written with the GIL.
+  bool enter() {
+    forget_other_process();
+    if (owner_ != PyThread_get_thread_ident()) {
+      if (!acquire()) return false;
+      owner_ = PyThread_get_thread_ident();
+    }
+    ++depth_;
+    ++sections_entered;
+    return true;
+  }
+
+  void leave() {
+    --sections_entered;
+    if (--depth_ != 0) return;
+    owner_ = 0;
+    PyThread_release_lock(lock_);
+  }
+
+  bool acquire() {
+    if (lock_ == nullptr) lock_ = PyThread_allocate_lock();
+    if (lock_ == nullptr) throw std::bad_alloc();
+    if (PyThread_acquire_lock(lock_, NOWAIT_LOCK) != 0) return true;
+    if (sections_entered != 0) return false;
+    while (wait() == PY_LOCK_INTR) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+    return true;
+  }
+
+  PyLockStatus wait() {
+    nb::gil_scoped_release release;
+    return PyThread_acquire_lock_timed(lock_, -1, /*intr_flag=*/1);
+  }
+
+  // The thread that was in here when the process forked is not in the child.
+  void forget_other_process() {
+    if (process_ == getpid()) return;
+    process_ = getpid();
+    if (owner_ == PyThread_get_thread_ident()) return;
+    lock_ = nullptr;  // not freed: it may be held
+    owner_ = 0;
+    depth_ = 0;
+  }
+
+  PyThread_type_lock lock_ = nullptr;
+  unsigned long owner_ = 0;
+  uint32_t depth_ = 0;
+  pid_t process_ = getpid();
+};
+
+// ---- On and off -----------------------------------------------------------------------------
+
+// Something that is on from open() to close(), and not when its opening was interrupted. `end` undoes
+// as much of `begin` as has been done and may be called again; `forget` comes last, if it ever began.
+class Held {
+ public:
+  Held(nb::object begin, nb::object end, nb::object forget)
+      : begin_(std::move(begin)), end_(std::move(end)), forget_(std::move(forget)) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() {
+    if (!has_begun_ || is_finalizing()) return;
+    PendingError error;  // of the code that happened to let go of this
+    if (is_open_) complete(end_.ptr());
+    complete(forget_.ptr());
+    if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(nullptr);
+  }
+
+  void open() {
+    if (is_open_) return;
+    is_open_ = has_begun_ = true;
+    PyObject* result = PyObject_CallNoArgs(begin_.ptr());
+    was_opened_ |= result != nullptr;
+    if (result == nullptr) is_open_ = false;
+    // Closed by a signal handler or another thread in the middle: what was begun since is undone.
+    if (!is_open_) complete(end_.ptr());
+    if (!was_opened_) complete(forget_.ptr());
+    Py_XDECREF(result);
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  }
+
+  void close() {
+    if (!is_open_) return;
+    is_open_ = false;
+    complete(end_.ptr());
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  }
+
+  // Calls `function` while open.
+  nb::object run(nb::handle function) {
+    open();
+    PyObject* result = PyObject_CallNoArgs(function.ptr());
+    is_open_ = false;
+    complete(end_.ptr());
+    if (PyErr_Occurred() != nullptr) Py_CLEAR(result);
+    return returned(result);
+  }
+
+  bool is_open() const { return is_open_; }
+  bool was_opened() const { return was_opened_; }
+
+ private:
+  nb::object begin_;
+  nb::object end_;
+  nb::object forget_;
+  bool is_open_ = false;
+  bool has_begun_ = false;
+  bool was_opened_ = false;  // to the end
+};
+
+// ---- Methods that Python's `with` calls -----------------------------------------------------
+
+PyObject* call_or_undo(PyObject* pair, PyObject* args, PyObject* kwargs) {
+  PyObject* result = PyObject_Call(PyTuple_GET_ITEM(pair, 0), args, kwargs);
+  if (result == nullptr && PyTuple_GET_SIZE(args) > 0) {
+    complete(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(args, 0));
+  }
+  return result;
+}
+PyMethodDef call_or_undo_def = {"method",
+                                reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_or_undo)),
+                                METH_VARARGS | METH_KEYWORDS, nullptr};
+
+// Between the end of a function and what its caller does next there is room for an interruption, but
+// for `with`, whose instruction enters and remembers to leave in one.
+nb::object method(nb::handle function, nb::handle undo) {
+  const nb::tuple pair = nb::make_tuple(function, undo);
+  const nb::object builtin = returned(PyCFunction_New(&call_or_undo_def, pair.ptr()));
+  return returned(PyInstanceMethod_New(builtin.ptr()));
+}
+
+}  // namespace
+
+void bind_lifecycle(nb::module_& module) {
+  nb::class_<Section>(module, "Section")
+      .def(nb::init<>())
+      .def("run", &Section::run, "function"_a, "undo"_a = nb::none());
+  nb::class_<Held>(module, "Held")
+      .def(nb::init<nb::object, nb::object, nb::object>(), "begin"_a, "end"_a, "forget"_a = nb::none())
+      .def("open", &Held::open)
+      .def("close", &Held::close)
+      .def("run", &Held::run, "function"_a)
+      .def_prop_ro("is_open", &Held::is_open)
+      .def_prop_ro("was_opened", &Held::was_opened);
+  module.def("method", &method, "function"_a, "undo"_a);
+}
+
+}  // namespace opscope

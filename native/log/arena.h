@@ -1,0 +1,144 @@
+// The side arena of one thread: packed 64-bit words that records point into.
+//
+// Shapes, strides and scalar arguments are copied here at call time, so recording them keeps no
+// tensor alive. An entry never crosses blocks; a payload that outgrows its block (a fused optimizer
+// takes thousands of tensors) ends there with a link to where it goes on.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "log/block_pool.h"
+#include "log/payload.h"
+#include "log/record.h"
+
+namespace opscope {
+
+struct ArenaBlock {
+  std::atomic<ArenaBlock*> next{nullptr};
+  uint64_t sequence = 0;
+  static constexpr size_t kWords = 8192 - 8;
+  alignas(64) uint64_t words[kWords];
+};
+static_assert(sizeof(ArenaBlock) == kBlockBytes);
+
+// A position packs the block's sequence number (modulo 2^19) and the word in it.
+constexpr uint32_t kArenaWordBits = 13;
+inline uint32_t arena_position(uint64_t sequence, size_t word) {
+  return static_cast<uint32_t>(sequence << kArenaWordBits) | static_cast<uint32_t>(word);
+}
+
+class Arena {
+ public:
+  explicit Arena(BlockPool& pool) : pool_(pool) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() {
+    for (ArenaBlock* block = head_.load(); block != nullptr;) {
+      ArenaBlock* next = block->next.load(std::memory_order_relaxed);
+      pool_.release(block);
+      block = next;
+    }
+  }
+
+  // [owner] Sequence number of the block the next payload would start in, or of the one after it.
+  uint64_t current_block() const { return tail_ == nullptr ? 0 : tail_->sequence; }
+
+  // [owner] Starts a payload. False if there is no memory.
+  bool begin() {
+    // Its first word is read without asking for a link.
+    if (next_ == limit_) [[unlikely]] {
+      if (!add_block()) return false;
+    }
+    start_ = next_;
+    start_block_ = tail_;
+    __builtin_prefetch(next_ + kPrefetchWords, /*write*/ 1);
+    return true;
+  }
+
+  // [owner] Room for `count` more words of the payload begun; nullptr if it cannot be had, and
+  // then the payload must be cancelled. Words are written, then kept with advance().
+  uint64_t* reserve(size_t count) {
+    if (static_cast<size_t>(limit_ - next_) < count) [[unlikely]] {
+      if (!continue_payload(count)) return nullptr;
+    }
+    return next_;
+  }
+  void advance(size_t count) { next_ += count; }
+  // [owner] For writing many small entries in one go: are there `count` words at `word`, which is as far
+  // as was written since reserve()? In the end what was written is kept with advance_to().
+  bool has_room(const uint64_t* word, size_t count) const {
+    return static_cast<size_t>(limit_ - word) >= count;
+  }
+  void advance_to(uint64_t* word) { next_ = word; }
+
+  // [owner] Ends the payload and returns its position. The caller publishes it with a record.
+  uint32_t commit() const {
+    return arena_position(start_block_->sequence, static_cast<size_t>(start_ - start_block_->words));
+  }
+  void cancel() {
+    if (tail_ != nullptr) next_ = tail_ == start_block_ ? start_ : tail_->words;
+  }
+
+  // [reader] The oldest block still kept, or nullptr.
+  const ArenaBlock* head() const { return head_.load(std::memory_order_acquire); }
+
+  // [reader, holding the registry's mutex]
+  void release_before(uint64_t sequence) {
+    ArenaBlock* block = head_.load(std::memory_order_acquire);
+    while (block != nullptr && block->sequence < sequence) {
+      ArenaBlock* next = block->next.load(std::memory_order_acquire);
+      if (next == nullptr) break;
+      pool_.release(block);
+      block = next;
+      head_.store(block, std::memory_order_release);
+    }
+  }
+
+ private:
+  bool add_block() {
+    void* memory = pool_.acquire();
+    if (memory == nullptr) return false;
+    auto* block = new (memory) ArenaBlock;
+    block->sequence = tail_ == nullptr ? 0 : tail_->sequence + 1;
+    if (tail_ == nullptr) {
+      head_.store(block, std::memory_order_release);
+    } else {
+      tail_->next.store(block, std::memory_order_release);
+    }
+    tail_ = block;
+    next_ = block->words;
+    limit_ = block->words + ArenaBlock::kWords - kLinkWords;
+    return true;
+  }
+
+  bool continue_payload(size_t count) {
+    if (count + kLinkWords > ArenaBlock::kWords) return false;
+    uint64_t* link = next_;
+    const bool is_empty = next_ == start_ && tail_ == start_block_;
+    if (!add_block()) return false;
+    if (is_empty) {  // it starts in the new block instead: a reader takes the first word as it is
+      start_ = next_;
+      start_block_ = tail_;
+      return true;
+    }
+    link[0] = make_tag(Tag::kContinued);
+    link[1] = reinterpret_cast<uintptr_t>(tail_->words);
+    return true;
+  }
+
+  static constexpr size_t kLinkWords = 2;       // always left free at the end of a block
+  static constexpr size_t kPrefetchWords = 24;  // about one payload ahead
+
+  uint64_t* next_ = nullptr;                // the first free word of the current block
+  uint64_t* limit_ = nullptr;               // the end of its free words
+  uint64_t* start_ = nullptr;               // where the payload being written starts
+  ArenaBlock* start_block_ = nullptr;       // the block it starts in
+  std::atomic<ArenaBlock*> head_{nullptr};  // set by the owner once, then moved by readers only
+  ArenaBlock* tail_ = nullptr;
+  BlockPool& pool_;
+};
+
+}  // namespace opscope

@@ -1,0 +1,123 @@
+// An append-only log of records, written by one thread, readable by any other meanwhile.
+//
+// The owner writes records and publishes a count; readers never look past the count. Chunks are
+// linked, so a record never moves and its address stays good for patching its end. Old chunks are
+// released by a reader holding the registry's mutex, and only when every span in them is closed:
+// the owner's last write to a span is the one that closes it, so nobody can still be writing there.
+// A span that is never closed (an annotation left open) keeps its own chunk and no other.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+
+#include "log/block_pool.h"
+#include "log/record.h"
+
+namespace opscope {
+
+struct Chunk {
+  std::atomic<Chunk*> next{nullptr};
+  uint64_t first_index = 0;        // log index of records[0]
+  uint64_t first_arena_block = 0;  // no record in here refers to an older arena block
+  static constexpr size_t kRecords = (kBlockBytes - 64) / sizeof(Record);
+  alignas(16) Record records[kRecords];
+};
+static_assert(sizeof(Chunk) <= kBlockBytes);
+
+class ChunkLog {
+ public:
+  explicit ChunkLog(BlockPool& pool) : pool_(pool) {}
+  ChunkLog(const ChunkLog&) = delete;
+  ChunkLog& operator=(const ChunkLog&) = delete;
+  ~ChunkLog() {
+    for (Chunk* chunk = head_.load(); chunk != nullptr;) {
+      Chunk* next = chunk->next.load(std::memory_order_relaxed);
+      pool_.release(chunk);
+      chunk = next;
+    }
+  }
+
+  // [owner] The next record to fill in, or nullptr if there is no memory left for it, or if the last
+  // one was not published yet: looking at an argument may, in spite of all care, run code that is
+  // recorded itself. `arena_block` is called where a new chunk has to know the arena's current block.
+  template <typename Function>
+  Record* next_record(Function&& arena_block) {
+    if (cursor_ == limit_) [[unlikely]] {
+      if (cursor_ != end_ || !add_chunk(arena_block())) return nullptr;
+    }
+    limit_ = cursor_;
+    return cursor_;
+  }
+
+  // [owner] Makes the record from next_record() visible to readers.
+  void publish() {
+    ++cursor_;
+    limit_ = end_;
+    // Fresh memory is seldom in a cache. It is asked for two records ahead, so that it has come when
+    // it is written to; past the end of a chunk that does nothing.
+    __builtin_prefetch(cursor_ + 2, /*write*/ 1);
+    count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  // [MT] Number of records ever appended; the index of the next one.
+  uint64_t size() const { return count_.load(std::memory_order_acquire); }
+
+  // [reader] The oldest chunk still kept, or nullptr.
+  const Chunk* head() const { return head_.load(std::memory_order_acquire); }
+
+  // [reader] Frees the chunks that hold nothing from `first_needed` on. Returns the oldest arena
+  // block that a record from there on may refer to.
+  uint64_t release_before(uint64_t first_needed) {
+    Chunk* chunk = head_.load(std::memory_order_acquire);
+    if (chunk == nullptr) return 0;
+    std::atomic<Chunk*>* link = &head_;
+    // The chunk without a successor is the one the owner writes to; it always stays.
+    for (Chunk* next = chunk->next.load(std::memory_order_acquire);
+         next != nullptr && chunk->first_index + Chunk::kRecords <= first_needed;
+         chunk = next, next = chunk->next.load(std::memory_order_acquire)) {
+      if (has_open_span(*chunk)) {
+        link = &chunk->next;
+      } else {
+        link->store(next, std::memory_order_release);
+        pool_.release(chunk);
+      }
+    }
+    return chunk->first_arena_block;
+  }
+
+ private:
+  static bool has_open_span(const Chunk& chunk) {
+    for (const Record& record : chunk.records) {
+      if (is_span(record.kind) && record.load_state() == SpanState::kOpen) return true;
+    }
+    return false;
+  }
+
+  bool add_chunk(uint64_t arena_block) {
+    void* block = pool_.acquire();
+    if (block == nullptr) return false;
+    auto* chunk = new (block) Chunk;
+    chunk->first_index = count_.load(std::memory_order_relaxed);
+    chunk->first_arena_block = arena_block;
+    if (tail_ == nullptr) {
+      head_.store(chunk, std::memory_order_release);
+    } else {
+      tail_->next.store(chunk, std::memory_order_release);
+    }
+    tail_ = chunk;
+    cursor_ = chunk->records;
+    end_ = chunk->records + Chunk::kRecords;
+    return true;
+  }
+
+  Record* cursor_ = nullptr;
+  Record* limit_ = nullptr;  // where next_record() has to think: the end, or a record being filled in
+  Record* end_ = nullptr;    // of the chunk being written to
+  std::atomic<uint64_t> count_{0};
+  std::atomic<Chunk*> head_{nullptr};  // set by the owner once, then by readers only
+  Chunk* tail_ = nullptr;
+  BlockPool& pool_;
+};
+
+}  // namespace opscope

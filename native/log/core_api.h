@@ -1,0 +1,92 @@
+// What the torch bridge sees of the recorder, and the recorder of the bridge.
+//
+// The bridge is compiled on the user's machine from these same headers, so it may inline
+// thread_log.h; everything with a slow path goes through these pointers. Both sides refuse a
+// version they were not built for.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "log/thread_log.h"
+
+namespace opscope {
+
+constexpr uint32_t kCoreApiVersion = 8;
+
+// What open windows want; the bits of BridgeApi::wanted.
+enum Want : uint32_t {
+  kWantOperators = 1u << 0,
+  kWantInputs = 1u << 1,       // shapes, strides, scalars
+  kWantOutputs = 1u << 2,      // the same of results
+  kWantMemory = 1u << 3,       // allocations
+  kWantOverloads = 1u << 4,    // operator overload names
+  kWantPython = 1u << 5,       // Python and C calls
+  kWantModules = 1u << 6,      // nn.Module and optimizer calls only
+  kWantGc = 1u << 7,           // garbage collections
+  kWantAnnotations = 1u << 8,  // spans the user named
+  kWantNewThreads = 1u << 9,   // Python calls also of threads that begin later
+  kWantProcessIds = 1u << 10,  // ids of spans that are the same in every window open meanwhile
+  kWantGpu = 1u << 16,         // what devices do, and calls of their runtime
+  kWantGpuSync = 1u << 17,     // with it, which CUDA event a wait is for
+};
+
+struct CoreApi {
+  uint32_t version;
+  ThreadLog* (*this_thread)();  // made on first use; nullptr while the thread is torn down
+  uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload);
+  void (*fault)(const char* what);             // something threw: stop recording, remember why
+  void (*lost_at_thread_end)(bool is_memory);  // a span or allocation of a thread that has no log any more
+};
+
+// Where ranges for other tools go: NVTX or ITT. [MT] push and pop nest on each thread.
+struct RangeSink {
+  void (*push)(const char* text);
+  void (*pop)();
+};
+
+struct BridgeApi {
+  uint32_t version;
+  const char* torch_version;
+  // Union of what open windows want; 0: nothing to do. The core's to write; here because it is read at
+  // every event, with other things of the bridge's.
+  std::atomic<uint32_t>* wanted;
+  // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
+  // On failure returns false and writes a message.
+  bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
+  // Makes memory and compiled regions on the calling thread reach us, while wanted. Where that worked, the
+  // thread's `source_state` is not 0.
+  void (*enter_thread)();
+  void (*leave_thread)();
+  // The calling thread is ending, and its log with it.
+  void (*forget_thread)();
+  // The calling thread is about to fork: takes the locks that the child must find free. While nothing calls
+  // configure.
+  void (*before_fork)();
+  // Gives them back, in the parent and in the child.
+  void (*after_fork)(bool in_child);
+  // Are there locks of torch's that before_fork has to work round, because this torch hides them?
+  bool (*hides_locks)();
+  // How many blocks of memory were freed whose allocation was not heard, so that torch tells nobody of it.
+  uint64_t (*unknown_frees)();
+  // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
+  // callback that does nothing, which is torch's own part of the cost.
+  double (*time_spans)(bool empty_callback);
+  // Lets go of the TensorImpls that were kept from being reused. Called while no window wants both
+  // inputs and memory.
+  void (*release_tensors)();
+  // How often a TensorImpl was seen that could not be kept within the byte budget, so far.
+  uint64_t (*tensors_not_held)();
+  // How many bytes of TensorImpls may be kept. [MT]
+  void (*set_tensor_budget)(uint64_t bytes);
+  // Has every span of every thread pushed to `sink`, with torch's ids and the shapes of arguments if
+  // wanted; nullptr ends that. Not [MT].
+  void (*emit_ranges)(const RangeSink* sink, bool with_ids, bool with_shapes);
+  // torch's own ITT; nullptr where torch was built without.
+  const RangeSink* (*itt_ranges)();
+};
+
+using AttachBridge = const BridgeApi* (*)(const CoreApi*);  // exported as opscope_attach
+
+}  // namespace opscope

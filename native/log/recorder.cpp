@@ -1,0 +1,375 @@
+#include "log/recorder.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace opscope {
+
+namespace {
+
+int64_t system_thread_id() { return static_cast<int64_t>(syscall(SYS_gettid)); }
+
+std::string system_thread_name() {
+  char name[32] = {};
+  pthread_getname_np(pthread_self(), name, sizeof(name));
+  return name;
+}
+
+// Ties a log to its thread. Torch and Python run code in their own thread-local destructors, after
+// ours may have run: `torn_down` is trivially destructible, so it can be read even then.
+thread_local bool torn_down = false;
+thread_local ThreadLog* this_thread_log = nullptr;
+
+struct ThreadExit {
+  ~ThreadExit() {
+    torn_down = true;
+    ThreadLog* log = this_thread_log;
+    this_thread_log = nullptr;
+    if (log != nullptr) Recorder::instance().forget_thread(log);
+  }
+};
+thread_local ThreadExit thread_exit;
+
+// A folder that holds one folder per thread; 0 where there is none.
+uint64_t count_process_threads() {
+  struct stat threads = {};
+  const bool is_known = stat("/proc/self/task", &threads) == 0 && threads.st_nlink > 2;
+  return is_known ? static_cast<uint64_t>(threads.st_nlink) - 2 : 0;
+}
+
+bool covers(const Window& window, const ThreadLog& log) {
+  return window.only_thread == 0 || window.only_thread == log.system_thread_id;
+}
+
+}  // namespace
+
+Recorder& Recorder::instance() {
+  static auto* recorder = new Recorder;
+  return *recorder;
+}
+
+Recorder::Recorder() : origin_(read_anchor()) {
+  core_api_ = {kCoreApiVersion, &Recorder::this_thread,
+               [](ThreadLog* log, const char* text, const char* overload) {
+                 return instance().intern(log, text, overload);
+               },
+               [](const char* what) { instance().set_fault(what); },
+               [](bool is_memory) {
+                 (is_memory ? instance().lost_allocations_ : instance().lost_spans_).fetch_add(1);
+               }};
+  pthread_atfork(
+      &Recorder::before_fork, [] { after_fork(/*in_child*/ false); }, &Recorder::after_fork_in_child);
+}
+
+ThreadLog* Recorder::this_thread() noexcept {
+  if (this_thread_log != nullptr || torn_down) return this_thread_log;
+  try {
+    return instance().make_log();
+  } catch (const std::exception&) {
+    instance().set_fault("out of memory");
+    return nullptr;
+  }
+}
+
+ThreadLog* Recorder::make_log() {
+  auto log = std::make_shared<ThreadLog>(pool_, system_thread_id(), static_cast<uint64_t>(pthread_self()),
+                                         system_thread_name(), calls_are_watched_);
+  log->python_thread = python_thread();
+  {
+    std::lock_guard lock(mutex_);
+    threads_.push_back(log);
+    log->number = next_thread_++;
+  }
+  (void)&thread_exit;  // odr-use: constructs it, so that its destructor runs
+  return this_thread_log = log.get();
+}
+
+void Recorder::forget_thread(ThreadLog* log) {
+  std::lock_guard lock(mutex_);
+  if (bridge_ != nullptr) bridge_->forget_thread();
+  log->finished = true;
+  const bool needed =
+      std::any_of(open_.begin(), open_.end(), [&](const auto& window) { return covers(*window, *log); });
+  if (!needed) std::erase_if(threads_, [&](const auto& thread) { return thread.get() == log; });
+}
+
+uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload) {
+  const uint32_t id = names_.intern(text, overload);
+  if (id != kNoName && *overload == '\0') log->names.insert(names_.at(id), id);
+  return id;
+}
+
+std::string Recorder::configure() {
+  uint32_t wanted = 0;
+  if (fault_.empty()) {
+    for (const auto& window : open_) {
+      const bool paused = !window->pauses.empty() && window->pauses.back().to_ticks == UINT64_MAX;
+      if (!paused) wanted |= window->wants;
+    }
+  }
+  char message[512] = {};
+  if (bridge_ != nullptr && wanted != configured_) {
+    configured_ = bridge_->configure(wanted, message, sizeof(message)) ? wanted : 0;
+  }
+  set_wanted(wanted);
+  return message;
+}
+
+void Recorder::set_wanted(uint32_t wanted) {
+  wanted_.store(wanted, std::memory_order_release);
+  if (bridge_ != nullptr) bridge_->wanted->store(wanted, std::memory_order_release);
+}
+
+uint32_t Recorder::reserve_window() {
+  std::lock_guard lock(mutex_);
+  return next_window_++;
+}
+
+uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
+  pool_.prepare();
+  std::lock_guard lock(mutex_);
+  auto window = std::make_shared<Window>();
+  window->id = reserved != 0 ? reserved : next_window_++;
+  window->wants = wants;
+  window->only_thread = all_threads ? 0 : system_thread_id();
+  window->first_new_thread = next_thread_;
+  for (const auto& other : open_) {
+    if (((other->wants | wants) & kWantProcessIds) == 0) continue;
+    window->process_ids = other->process_ids = true;
+  }
+  window->process_ids |= (wants & kWantProcessIds) != 0;
+  if (open_.empty()) fault_.clear();
+  windows_[window->id] = window;
+  open_.push_back(window);
+  if (const std::string refused = configure(); !refused.empty()) {
+    windows_.erase(window->id);
+    open_.pop_back();
+    configure();  // for the windows that are open
+    throw std::runtime_error(refused);
+  }
+  for (const auto& thread : threads_) {
+    if (thread->finished || !covers(*window, *thread)) continue;
+    add_slice(*window, {thread, thread->log().size(), 0, thread->dropped()});
+  }
+  window->tensors_not_held = tensors_not_held();
+  window->unknown_frees = unknown_frees();
+  window->of_ending_threads = of_ending_threads();
+  // Last, so that the setting up above is not part of what is measured.
+  window->started = read_anchor();
+  return window->id;
+}
+
+void Recorder::close_window(uint32_t id) {
+  const uint64_t ticks = now_ticks();
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  Window& window = *found->second;
+  window.open = false;
+  std::erase(open_, found->second);
+  // The window ends when stop was called, not when the anchor was read.
+  const ClockAnchor now = read_anchor();
+  const auto late = static_cast<double>(static_cast<int64_t>(now.ticks - ticks));
+  const auto late_ns = static_cast<int64_t>(late * ns_per_tick(origin_, now));
+  window.stopped = {ticks, now.unix_ns - late_ns, now.monotonic_ns - late_ns};
+  window.fault = fault_;
+  window.process_threads = count_process_threads();
+  window.tensors_not_held = tensors_not_held() - window.tensors_not_held;
+  window.unknown_frees = unknown_frees() - window.unknown_frees;
+  window.of_ending_threads = of_ending_threads() - window.of_ending_threads;
+  configure();
+  for (Slice& slice : window.slices) {
+    slice.end = slice.thread->log().size();
+    slice.dropped = slice.thread->dropped() - slice.dropped;
+  }
+  for (const auto& thread : threads_) {
+    if (thread->number < window.first_new_thread || !covers(window, *thread)) continue;
+    add_slice(window, {thread, 0, thread->log().size(), thread->dropped()});
+  }
+}
+
+void Recorder::pause_window(uint32_t id, bool paused) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  auto& pauses = found->second->pauses;
+  const bool is_paused = !pauses.empty() && pauses.back().to_ticks == UINT64_MAX;
+  if (paused == is_paused) return;
+  if (paused) {
+    pauses.push_back({now_ticks(), UINT64_MAX});
+  } else {
+    pauses.back().to_ticks = now_ticks();
+  }
+  configure();
+}
+
+std::shared_ptr<Window> Recorder::window(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  return found == windows_.end() ? nullptr : found->second;
+}
+
+void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return;
+  std::erase_if(stacks, [&](const InitialStack& stack) {
+    return found->second->only_thread != 0 && stack.system_thread_id != found->second->only_thread;
+  });
+  found->second->initial_stacks = std::move(stacks);
+  found->second->generation = generation;
+}
+
+std::vector<uint64_t> Recorder::frames_that_may_begin(const ThreadLog& log, uint64_t last_generation) {
+  std::vector<uint64_t> keys;
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Window>& window : open_) {
+    if (window->generation <= last_generation) continue;
+    for (const InitialStack& stack : window->initial_stacks) {
+      if (!is_of(stack, log)) continue;
+      for (const InitialFrame& frame : stack.frames) {
+        if (frame.may_begin) keys.push_back(frame.key);
+      }
+    }
+  }
+  return keys;
+}
+
+void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key) {
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Window>& window : open_) {
+    for (InitialStack& stack : window->initial_stacks) {
+      if (!is_of(stack, log)) continue;
+      std::erase_if(stack.frames, [key](const InitialFrame& f) { return f.may_begin && f.key == key; });
+    }
+  }
+}
+
+void Recorder::discard_window(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return;
+  remove_slices(*found->second);
+  const bool was_open = std::erase(open_, found->second) != 0;
+  windows_.erase(found);
+  if (was_open) configure();
+  release_memory();
+}
+
+void Recorder::add_slice(Window& window, Slice slice) {
+  needed_.add(slice.thread.get(), slice.begin);
+  window.slices.push_back(std::move(slice));
+}
+
+void Recorder::remove_slices(Window& window) {
+  for (const Slice& slice : window.slices) needed_.remove(slice.thread.get(), slice.begin);
+}
+
+// An open window lists the threads that began after it only when it closes.
+bool Recorder::is_listed_on_closing(const ThreadLog& thread) const {
+  return std::any_of(open_.begin(), open_.end(), [&](const auto& window) {
+    return thread.number >= window->first_new_thread && covers(*window, thread);
+  });
+}
+
+void Recorder::release_memory() {
+  if (readers_ != 0) return;  // the last of them does it
+  constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
+  const bool identity = std::any_of(open_.begin(), open_.end(), [](const auto& window) {
+    return (window->wants & kIdentity) == kIdentity;
+  });
+  if (bridge_ != nullptr && !identity && (configured_ & kIdentity) != kIdentity) {
+    bridge_->release_tensors();
+  }
+  std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
+    if (is_listed_on_closing(*thread)) return false;
+    thread->release_before(needed_.first(thread.get(), thread->log().size()));
+    return thread->finished && !needed_.has(thread.get());
+  });
+}
+
+void Recorder::attach_bridge(const BridgeApi* bridge) {
+  std::lock_guard lock(mutex_);
+  bridge_ = bridge;
+  configure();
+}
+
+std::string Recorder::fault() {
+  std::lock_guard lock(mutex_);
+  return fault_;
+}
+
+void Recorder::set_fault(const char* what) noexcept {
+  // Called from a callback that failed: everything stops at once, and callbacks are removed at the
+  // next opening or closing, because torch forbids removing them from inside one.
+  std::lock_guard lock(mutex_);
+  set_wanted(0);
+  if (!fault_.empty()) return;
+  try {
+    fault_ = what;
+  } catch (const std::bad_alloc&) {
+    fault_ = "out of memory";  // short enough to need none
+  }
+}
+
+RecorderStatistics Recorder::statistics() {
+  std::lock_guard lock(mutex_);
+  // A window that is still being read counts, even if it was let go of meanwhile.
+  return {threads_.size(), std::max<uint64_t>(windows_.size(), readers_), pool_.mapped_bytes(), wanted()};
+}
+
+void Recorder::before_fork() {
+  Recorder& self = instance();
+  self.mutex_.lock();
+  if (self.bridge_ != nullptr) self.bridge_->before_fork();
+  self.names_.mutex().lock();
+  self.pool_.mutex().lock();
+}
+
+void Recorder::after_fork(bool in_child) {
+  Recorder& self = instance();
+  self.pool_.mutex().unlock();
+  self.names_.mutex().unlock();
+  if (self.bridge_ != nullptr) self.bridge_->after_fork(in_child);
+  self.mutex_.unlock();
+}
+
+// The child has one thread and none of the parent's windows. Callbacks stay registered with torch
+// as in the parent, but do nothing while `wanted` is 0.
+void Recorder::after_fork_in_child() {
+  after_fork(/*in_child*/ true);
+  Recorder& self = instance();
+  std::lock_guard lock(self.mutex_);
+  self.set_wanted(0);
+  self.readers_ = 0;
+  for (const auto& window : std::exchange(self.open_, {})) {
+    // What it recorded is the parent's to tell.
+    window->open = false;
+    window->stopped = window->started;
+    self.remove_slices(*window);
+    window->slices.clear();
+    window->initial_stacks.clear();
+  }
+  std::erase_if(self.threads_,
+                [](const std::shared_ptr<ThreadLog>& thread) { return thread.get() != this_thread_log; });
+  if (this_thread_log != nullptr) this_thread_log->system_thread_id = system_thread_id();
+}
+
+ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {
+  std::lock_guard lock(recorder_.mutex_);
+  ++recorder_.readers_;
+}
+
+ReadLock::~ReadLock() {
+  std::lock_guard lock(recorder_.mutex_);
+  // A child forked meanwhile has none.
+  if (recorder_.readers_ != 0 && --recorder_.readers_ == 0) recorder_.release_memory();
+}
+
+}  // namespace opscope

@@ -1,0 +1,200 @@
+// The recorder: one per process. Threads append to their logs; a profile is a window over the logs.
+//
+// Opening and closing a window notes a time and one log position per thread, and moves no data.
+// Memory is given back once no window, open or undecoded, can still need it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "log/block_pool.h"
+#include "log/clock.h"
+#include "log/core_api.h"
+#include "log/name_table.h"
+#include "log/needed_records.h"
+#include "log/thread_log.h"
+
+namespace opscope {
+
+struct Pause {
+  uint64_t from_ticks;
+  uint64_t to_ticks;  // UINT64_MAX while it lasts
+};
+
+// One thread's part of a window: log indices [begin, end).
+struct Slice {
+  std::shared_ptr<ThreadLog> thread;
+  uint64_t begin;
+  uint64_t end;
+  Drops dropped;  // while the window is open, as it was before
+};
+
+// A Python function that was already running when a window opened.
+struct InitialFrame {
+  uint32_t frame;          // row of the frame table
+  uint64_t key;            // as its end will carry
+  int32_t caller_offset;   // instruction in the function outside it, -1 for the outermost
+  bool may_begin = false;  // it was at its first instruction, so that its call may be yet to be reported
+};
+
+// The frames of one thread when a window opened, outermost first.
+struct InitialStack {
+  uint64_t native_thread;    // pthread_self() of the thread
+  int64_t system_thread_id;  // 0 where Python does not know it
+  std::vector<InitialFrame> frames;
+};
+
+// A thread that began in the window may have the handle of one that ended there.
+inline bool is_of(const InitialStack& stack, const ThreadLog& thread) {
+  return stack.native_thread == thread.native_thread &&
+         (stack.system_thread_id == 0 || stack.system_thread_id == thread.system_thread_id);
+}
+
+struct Window {
+  uint32_t id = 0;
+  uint32_t wants = 0;
+  int64_t only_thread = 0;  // system thread id to narrow to, 0 for all
+  bool open = true;
+  bool process_ids = false;       // spans have the same ids as in the windows open meanwhile
+  uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
+  uint64_t tensors_not_held = 0;  // for want of memory; while the window is open, as it was before
+  uint64_t unknown_frees = 0;     // of memory from before, which torch tells nobody of; likewise
+  Drops of_ending_threads;        // likewise: of threads that had no log any more
+  uint64_t unhooked_threads = 0;  // of Python's, whose calls nobody heard; set by whoever hooks calls
+  uint64_t process_threads = 0;   // that the process had when the window closed; 0 if not known
+  std::string fault;              // why recording ended before the window did, or empty
+  ClockAnchor started;
+  ClockAnchor stopped;
+  std::vector<Slice> slices;
+  std::vector<Pause> pauses;
+  std::vector<InitialStack> initial_stacks;
+  uint64_t generation = 0;  // when these were noted; see PythonCalls
+};
+
+struct RecorderStatistics {
+  uint64_t threads;
+  uint64_t windows;
+  uint64_t mapped_bytes;
+  uint32_t wanted;
+};
+
+class Recorder {
+ public:
+  // Never destroyed: threads may still be appending while the process exits.
+  static Recorder& instance();
+
+  // [MT] An id for open_window(), for who must know it before the window is open.
+  uint32_t reserve_window();
+  // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is
+  // forgotten once no window is open that it stopped.
+  uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved = 0);
+  // [MT] Idempotent. Opening and closing take O(threads), however many windows are kept.
+  void close_window(uint32_t id);
+  // [MT] Collect nothing until resumed. Only for an open window; idempotent.
+  void pause_window(uint32_t id, bool paused);
+  // [MT] A closed window for decoding; it stays until discarded. nullptr if there is none.
+  std::shared_ptr<Window> window(uint32_t id);
+  // [MT] What Python was running when the window opened.
+  void set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation = 0);
+  // [owner of `log`] Keys of what may begin of what windows found running on this thread since
+  // `last_generation`, when it was last heard of.
+  std::vector<uint64_t> frames_that_may_begin(const ThreadLog& log, uint64_t last_generation);
+  // [owner of `log`] One of them begins now: no window found it running.
+  void forget_initial_frame(const ThreadLog& log, uint64_t key);
+  // [MT] The window's memory is no longer needed.
+  void discard_window(uint32_t id);
+
+  void attach_bridge(const BridgeApi* bridge);
+  const BridgeApi* bridge() const { return bridge_; }
+  const CoreApi& core_api() const { return core_api_; }
+
+  // [MT] This thread's log, made on first use; nullptr while the thread is being torn down.
+  static ThreadLog* this_thread() noexcept;
+  // [owner of `log`] The id of a name, kNoName when the table is full.
+  uint32_t intern(ThreadLog* log, const char* text, const char* overload = "");
+  NameTable& names() { return names_; }
+  BlockPool& pool() { return pool_; }
+  uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
+  const ClockAnchor& origin() const { return origin_; }
+  // [MT] Are the ends of Python calls reported from now on?
+  void watch_calls(bool on) { calls_are_watched_.store(on, std::memory_order_relaxed); }
+
+  // [owner of `log`] Makes what this thread allocates be heard, if that is wanted and not so yet: called
+  // where a span begins that is none of torch's.
+  void hear_memory(ThreadLog& log) const {
+    if ((wanted() & kWantMemory) != 0 && log.source_state == 0 && bridge_ != nullptr) [[unlikely]]
+      bridge_->enter_thread();
+  }
+
+  // [MT] The first fault that stopped what is being recorded, or an empty string.
+  std::string fault();
+  void set_fault(const char* what) noexcept;
+  RecorderStatistics statistics();
+
+  void forget_thread(ThreadLog* log);
+
+  // Says what Python knows the calling thread by, 0 if it does not; without the GIL. Set once, at import.
+  uint64_t (*python_thread)() = [] { return uint64_t{0}; };
+
+ private:
+  friend class ReadLock;
+
+  ThreadLog* make_log();  // this thread's; raises std::bad_alloc
+
+  Recorder();
+  uint64_t unknown_frees() const { return bridge_ == nullptr ? 0 : bridge_->unknown_frees(); }
+  Drops of_ending_threads() const {
+    return {lost_spans_.load(std::memory_order_relaxed), lost_allocations_.load(std::memory_order_relaxed), 0,
+            0};
+  }
+  uint64_t tensors_not_held() const { return bridge_ == nullptr ? 0 : bridge_->tensors_not_held(); }
+  std::string configure();  // under mutex_; why torch refused, or an empty string
+  void set_wanted(uint32_t wanted);
+  void release_memory();  // under mutex_
+  void add_slice(Window& window, Slice slice);
+  void remove_slices(Window& window);
+  bool is_listed_on_closing(const ThreadLog& thread) const;
+  static void before_fork();
+  static void after_fork(bool in_child);
+  static void after_fork_in_child();
+
+  std::mutex mutex_;
+  BlockPool pool_;
+  NameTable names_;
+  alignas(64) std::atomic<uint32_t> wanted_{0};  // read at every event; its neighbours change rarely
+  std::atomic<bool> calls_are_watched_{false};
+  std::atomic<uint64_t> lost_spans_{0};  // of threads that had no log any more
+  std::atomic<uint64_t> lost_allocations_{0};
+  std::vector<std::shared_ptr<ThreadLog>> threads_;
+  std::map<uint32_t, std::shared_ptr<Window>> windows_;
+  std::vector<std::shared_ptr<Window>> open_;  // those of them that are open: few, however many are kept
+  NeededRecords needed_;                       // by the slices of windows_
+  uint32_t next_window_ = 1;
+  uint64_t next_thread_ = 0;
+  uint32_t readers_ = 0;
+  uint32_t configured_ = 0;
+  const BridgeApi* bridge_ = nullptr;
+  CoreApi core_api_;
+  ClockAnchor origin_;
+  std::string fault_;
+};
+
+// While one exists no recorded memory is given back: a decoder walks logs without holding the
+// mutex, past records that other windows may let go of meanwhile.
+class ReadLock {
+ public:
+  explicit ReadLock(Recorder& recorder);
+  ReadLock(const ReadLock&) = delete;
+  ReadLock& operator=(const ReadLock&) = delete;
+  ~ReadLock();
+
+ private:
+  Recorder& recorder_;
+};
+
+}  // namespace opscope

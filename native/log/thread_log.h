@@ -1,0 +1,274 @@
+// Everything one thread records: its log, its arena, the stack of open spans, its counters.
+//
+// Only the owning thread calls the functions marked [owner]. They take no lock, allocate nothing
+// (the open-span stack grows a few times in a thread's life) and touch no Python object.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "log/arena.h"
+#include "log/chunk_log.h"
+#include "log/clock.h"
+#include "log/name_table.h"
+#include "log/open_spans.h"
+#include "log/record.h"
+
+namespace opscope {
+
+// What found no memory, by what it was; and what could not be heard.
+struct Drops {
+  uint64_t spans = 0;
+  uint64_t allocations = 0;    // and frees
+  uint64_t others = 0;         // late ends, results, parameters
+  uint64_t unheard_spans = 0;  // began where torch had somebody else to report memory to
+
+  Drops operator-(const Drops& earlier) const {
+    return {spans - earlier.spans, allocations - earlier.allocations, others - earlier.others,
+            unheard_spans - earlier.unheard_spans};
+  }
+};
+
+class alignas(64) ThreadLog {
+  // What every event reads and writes comes first: a program with work of its own to do leaves little
+  // of this in its caches, so that each line of it costs.
+  OpenSpans open_;
+
+ public:
+  uint32_t source_state = 0;       // [owner] the torch bridge's: is what is allocated here reported to it?
+  uint32_t source_generation = 0;  // [owner] likewise: what it knew of operators when it last looked
+
+ private:
+  ChunkLog log_;
+  Arena arena_;
+  const std::atomic<bool>* calls_are_watched_;
+
+ public:
+  // `calls_are_watched`: whether the ends of Python calls are reported at this moment.
+  ThreadLog(BlockPool& pool, int64_t system_thread_id, uint64_t native_thread, std::string name,
+            const std::atomic<bool>& calls_are_watched)
+      : log_(pool),
+        arena_(pool),
+        calls_are_watched_(&calls_are_watched),
+        system_thread_id(system_thread_id),
+        native_thread(native_thread),
+        name(std::make_unique<const std::string>(std::move(name))) {
+    dropped_span_.kind = RecordKind::kClose;
+  }
+
+  // [owner] A new open span with its parent set; the caller fills in the rest, then calls
+  // publish_span(). nullptr: dropped and counted; the matching close_span() is harmless.
+  Record* open_span(uint64_t key) {
+    if (!open_.make_room()) [[unlikely]] {
+      count_one(dropped_spans_);  // its end will find no place, and count as one without a start
+      return nullptr;
+    }
+    Record* record = log_.next_record([this] { return arena_.current_block(); });
+    if (record == nullptr) [[unlikely]] {
+      count_one(dropped_spans_);
+      // It keeps its place on the stack, so that its end finds it and is no second loss.
+      open_.push_back(key, &dropped_span_, current_span());
+      return nullptr;
+    }
+    record->end = key;
+    record->parent = current_span();
+    record->state = static_cast<uint8_t>(SpanState::kOpen);
+    record->arena = kNoArena;
+    record->detail = 0;
+    const auto index = static_cast<uint32_t>(log_.size());
+    open_.push_back(key, record, index);
+    return record;
+  }
+  void publish_span() { log_.publish(); }
+
+  // [owner] Ends the span opened with `key`. The common case is the top of the stack. Annotations and
+  // operators found above it have not ended yet, and perhaps never will (an annotation without an
+  // exit): they leave the stack with it. A call that runs inside an operator or annotation may be what
+  // ends that one (its `__exit__`), and goes on. A span not found at all was opened on another thread,
+  // or has already left: its end is appended.
+  void close_span(uint64_t key, uint64_t ticks, EndOf what = EndOf::kSpan) {
+    if (is_top(key)) [[likely]] {
+      finish(open_.back().record, ticks);
+      open_.pop_back();
+      return;
+    }
+    close_out_of_order(key, ticks, what);
+  }
+
+  // [owner] Ends the call opened with `key` if this thread began it, and appends nothing if not: for ends
+  // that may well belong to something that began before recording.
+  void close_if_begun(uint64_t key, uint64_t ticks) {
+    const auto has_key = [key](const OpenSpan& span) { return span.key == key; };
+    if (is_top(key)) [[likely]] {
+      close_span(key, ticks);
+    } else if (open_.any_of(has_key) || std::any_of(abandoned_.begin(), abandoned_.end(), has_key)) {
+      close_out_of_order(key, ticks, EndOf::kPythonCall);
+    }
+  }
+
+  // [owner] Says once more, apart from its span, that a span has ended: for windows that opened while
+  // it ran, which know it only by key.
+  void note_end(uint64_t key, uint64_t ticks) { append_end(key, ticks, EndOf::kStartedFrame); }
+
+  // [owner] Ends the spans whose end nobody is going to report: those for which `is_over(key, record)` says
+  // so. It is asked innermost first. They end as of now, or when what goes on above them began.
+  template <typename Function>
+  void leave_spans(uint64_t ticks, Function&& is_over) {
+    open_.keep_if([&](const OpenSpan& span) {
+      const bool over = is_over(span.key, *span.record);
+      if (over) {
+        finish(span.record, ticks);
+      } else if (span.record != &dropped_span_) {
+        ticks = std::min(ticks, span.record->ticks);
+      }
+      return !over;
+    });
+  }
+  // [owner] Likewise the calls in the stack above its `depth` outermost.
+  void leave_calls_above(size_t depth, uint64_t ticks) {
+    size_t at = open_.size();
+    leave_spans(ticks, [&](uint64_t, const Record& record) { return at-- > depth && is_call(record.kind); });
+  }
+
+  // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
+  Record* append(RecordKind kind) {
+    Record* record = log_.next_record([this] { return arena_.current_block(); });
+    if (record == nullptr) [[unlikely]] {
+      const bool is_memory = kind >= RecordKind::kAllocate && kind <= RecordKind::kOutOfMemory;
+      count_one(is_memory ? dropped_allocations_ : dropped_others_);
+      return nullptr;
+    }
+    record->kind = kind;
+    record->parent = current_span();
+    record->arena = kNoArena;
+    return record;
+  }
+  void publish() { log_.publish(); }
+
+  // [owner] A record for the results of the span opened with `key`; nullptr if that is not open on
+  // this thread. It need not be the innermost: what is inside may end later, or on another thread.
+  Record* append_results(uint64_t key) {
+    if (is_top(key)) [[likely]]
+      return append(RecordKind::kOutputs);
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (open_[i].key != key) continue;
+      Record* record = append(RecordKind::kOutputs);
+      if (record != nullptr) record->parent = open_[i].index;
+      return record;
+    }
+    return nullptr;
+  }
+
+  // [owner] Log index of the innermost open span, kNoParent outside all spans.
+  uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
+  size_t depth() const { return open_.size(); }
+  // [owner] Is the innermost open span the one opened with `key`?
+  bool is_top(uint64_t key) const { return !open_.empty() && open_.back().key == key; }
+  // [owner] When the innermost open span began. There must be one.
+  uint64_t top_start() const { return open_.back().record->ticks; }
+
+  ChunkLog& log() { return log_; }
+  const ChunkLog& log() const { return log_; }
+  Arena& arena() { return arena_; }
+  const Arena& arena() const { return arena_; }
+  // [MT]
+  Drops dropped() const {
+    return {dropped_spans_.load(std::memory_order_relaxed),
+            dropped_allocations_.load(std::memory_order_relaxed),
+            dropped_others_.load(std::memory_order_relaxed), unheard_spans_.load(std::memory_order_relaxed)};
+  }
+  // [owner] A span began here whose memory is reported to somebody else.
+  void count_unheard() { count_one(unheard_spans_); }
+
+  // [reader, holding the registry's mutex] Gives back memory that no window needs.
+  void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
+
+  NameCache names;               // [owner]
+  int64_t system_thread_id;      // fixed but for the forking thread in a child
+  uint64_t number = 0;           // in order of creation; set by the registry
+  const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
+  uint64_t python_thread = 0;    // Python's id of its state; 0: it had none when it was first met
+  std::atomic<uint64_t> torch_thread_id{0};
+  std::atomic<bool> finished{false};  // its thread has ended
+  // By pointer: builds of torch before 2.7 have another std::string than ours, and the bridge, compiled
+  // as torch was, reads what follows.
+  const std::unique_ptr<const std::string> name;
+
+ private:
+  static void count_one(std::atomic<uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  static void finish(Record* record, uint64_t ticks) {
+    record->store_end(ticks);
+    record->store_state(SpanState::kClosed);
+  }
+
+  [[gnu::noinline]] void close_out_of_order(uint64_t key, uint64_t ticks, EndOf what) {
+    size_t above = open_.size();
+    while (above > 0 && open_[above - 1].key != key) --above;
+    const OpenSpan* const open = above == 0 ? nullptr : &open_[above - 1];
+    if (take_abandoned(key, open) || open == nullptr) {
+      append_end(key, ticks, what);
+      return;
+    }
+    finish(open->record, ticks);
+    size_t running = above;
+    while (running < open_.size() && !goes_on(open_[running], *open->record)) abandon(open_[running++]);
+    open_.erase(above - 1, running);
+  }
+
+  // Does this one, and so what it has begun, go on when `around` ends?
+  bool goes_on(const OpenSpan& span, const Record& around) const {
+    if (is_call(around.kind) || !is_call(span.record->kind)) return false;
+    return (span.key & kWatchedCall) == 0 || calls_are_watched_->load(std::memory_order_relaxed);
+  }
+
+  void abandon(const OpenSpan& span) {
+    span.record->store_state(SpanState::kAbandoned);
+    if (abandoned_.size() == kMaxAbandoned)
+      abandoned_.erase(abandoned_.begin(), abandoned_.begin() + kMaxAbandoned / 2);
+    try {
+      abandoned_.push_back(span);
+    } catch (const std::bad_alloc&) {
+      count_one(dropped_others_);  // its end, should it come, will be taken for another's
+    }
+  }
+
+  // A key is an address and may serve again. Is the span that it meant last one that has left the
+  // stack, rather than the one from before that is still there (it may have ended on another thread)?
+  bool take_abandoned(uint64_t key, const OpenSpan* open) {
+    for (size_t i = abandoned_.size(); i-- > 0;) {
+      if (abandoned_[i].key != key) continue;
+      if (open != nullptr && static_cast<int32_t>(abandoned_[i].index - open->index) < 0) return false;
+      abandoned_.erase(abandoned_.begin() + static_cast<ptrdiff_t>(i));
+      return true;
+    }
+    return false;
+  }
+
+  void append_end(uint64_t key, uint64_t ticks, EndOf what) {
+    Record* record = append(RecordKind::kClose);
+    if (record == nullptr) return;
+    record->ticks = ticks;
+    record->end = key;
+    record->scope = static_cast<uint8_t>(what);
+    publish();
+  }
+
+  static constexpr size_t kMaxAbandoned = 4096;  // annotations without an exit would add up
+  std::vector<OpenSpan> abandoned_;              // [owner] left the stack before they ended, oldest first
+  Record dropped_span_{};                        // where the ends of dropped spans go
+  std::atomic<uint64_t> dropped_spans_{0};
+  std::atomic<uint64_t> dropped_allocations_{0};
+  std::atomic<uint64_t> dropped_others_{0};
+  std::atomic<uint64_t> unheard_spans_{0};
+};
+
+}  // namespace opscope

@@ -1,0 +1,93 @@
+#include "python/annotation.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "log/payload.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+
+namespace {
+
+class Annotation {
+ public:
+  Annotation(nb::str given_name, std::optional<std::string> args)
+      : name(std::move(given_name)), args(std::move(args)) {
+    if (name.c_str() == nullptr) throw nb::python_error();  // half a surrogate pair is no text
+  }
+  Annotation(const Annotation&) = delete;
+  Annotation& operator=(const Annotation&) = delete;
+  // One that was never left ends here: the stack must not keep the address of what is gone.
+  ~Annotation() {
+    while (open_ != 0) exit();
+  }
+
+  void enter() {
+    Recorder& recorder = Recorder::instance();
+    if ((recorder.wanted() & kWantAnnotations) == 0) return;
+    ThreadLog* log = Recorder::this_thread();
+    if (log == nullptr) return;
+    recorder.hear_memory(*log);
+    Record* record = log->open_span(key());
+    ++open_;  // also if it was dropped: it has its place on the stack
+    if (record == nullptr) return;
+    fill_annotation(*record, RecordKind::kAnnotation, name_id(recorder, *log, name.c_str()));
+    if (args && (recorder.wanted() & kWantInputs) != 0) record->arena = put_args(log->arena());
+    record->ticks = now_ticks();
+    log->publish_span();
+  }
+
+  void exit() {
+    const uint64_t ticks = now_ticks();
+    if (open_ == 0) return;  // entered while nothing was recording
+    --open_;
+    if (ThreadLog* log = Recorder::this_thread(); log != nullptr) log->close_span(key(), ticks);
+  }
+
+  nb::str name;
+  std::optional<std::string> args;
+
+ private:
+  uint64_t key() const { return reinterpret_cast<uintptr_t>(this); }
+
+  uint32_t put_args(Arena& arena) const {
+    const size_t bytes = std::min(args->size(), kMaxStringBytes);
+    const size_t words = (bytes + 7) / 8;
+    uint64_t* word = arena.begin() ? arena.reserve(2 + words) : nullptr;
+    if (word == nullptr) return kCutArena;
+    word[0] = make_head(1, 0);
+    word[1] = make_tag(Tag::kString, bytes);
+    if (words != 0) word[1 + words] = 0;
+    std::memcpy(word + 2, args->data(), bytes);
+    arena.advance(2 + words);
+    return arena.commit();
+  }
+
+  uint32_t open_ = 0;  // the same object may be entered again before it exits
+};
+
+}  // namespace
+
+void bind_annotation(nb::module_& module) {
+  nb::class_<Annotation>(module, "Annotation")
+      .def(nb::init<nb::str, std::optional<std::string>>(), "name"_a, "args"_a = nb::none())
+      .def("__enter__",
+           [](nb::handle self) {
+             nb::inst_ptr<Annotation>(self)->enter();
+             return nb::borrow(self);
+           })
+      .def(
+          "__exit__", [](Annotation& self, nb::handle, nb::handle, nb::handle) { self.exit(); },
+          nb::arg().none(), nb::arg().none(), nb::arg().none())
+      .def_ro("name", &Annotation::name)
+      .def_ro("args", &Annotation::args);
+}
+
+}  // namespace opscope

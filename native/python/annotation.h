@@ -1,0 +1,27 @@
+// Spans named from Python: opscope.record_function, without a detour through torch.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "log/recorder.h"
+
+namespace opscope {
+
+constexpr uint8_t kUserScope = 7;  // at::RecordScope::USER_SCOPE
+
+inline void fill_annotation(Record& record, RecordKind kind, uint32_t name) {
+  record.kind = kind;
+  record.scope = kUserScope;
+  record.name = name;
+  record.sequence_number = -1;
+  record.forward_thread = 0;
+}
+
+inline uint32_t name_id(Recorder& recorder, ThreadLog& log, const char* text) {
+  const uint32_t known = log.names.find(text);
+  return known != kNoName ? known : recorder.intern(&log, text);
+}
+
+void bind_annotation(nanobind::module_& module);
+
+}  // namespace opscope

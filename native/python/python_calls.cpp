@@ -1,0 +1,278 @@
+// What happens at each call: the functions that the hooks call.
+#include "python/python_calls.h"
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <new>
+#include <unordered_set>
+#include <utility>
+
+#include "log/clock.h"
+#include "log/core_api.h"
+#include "python/python_hooks.h"
+#include "python/python_parameters.h"
+#include "python/python_thread_cache.h"
+
+namespace opscope {
+
+namespace {
+
+uint64_t address_key(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+uint64_t c_key(const void* callable) { return address_key(callable) | kWatchedCall | 1; }
+
+// A C function is named as it prints itself; a method of a built-in type as it would once bound to
+// `self`, which is how versions of Python before 3.12 report it.
+std::string text_of_c_function(const PyMethodDef* method, PyObject* self) {
+  if (self == nullptr || PyModule_Check(self))
+    return std::string("<built-in function ") + method->ml_name + ">";
+  char address[32];
+  std::snprintf(address, sizeof(address), "%p", static_cast<void*>(self));
+  return std::string("<built-in method ") + method->ml_name + " of " + Py_TYPE(self)->tp_name +
+         " object at " + address + ">";
+}
+
+struct KnownFunction {
+  // Tell when the addresses have come to mean something else.
+  std::string method_name;
+  std::string type_name;
+  uint32_t name = 0;
+};
+
+// [GIL] Names carry addresses of objects and are kept for good, so each function has one for the
+// life of the process: one per thread, window or collision in a thread's cache would add up.
+uint32_t known_name(const PyMethodDef* method, PyTypeObject* type, PyObject* self) {
+  static auto& functions = *new std::map<std::pair<const void*, const void*>, KnownFunction>;
+  const char* type_name = type == nullptr ? "" : type->tp_name;
+  const auto [entry, is_new] = functions.try_emplace({method, type});
+  KnownFunction& known = entry->second;
+  if (is_new || known.method_name != method->ml_name || known.type_name != type_name) {
+    const uint32_t name = Recorder::instance().names().intern(text_of_c_function(method, self).c_str());
+    known = {method->ml_name, type_name, name};
+  }
+  return known.name;
+}
+
+// Bound methods are temporary objects, so a C function is known by its definition and by the type
+// it is called on; the name is that of the first one seen.
+uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject* self) {
+  const PyMethodDef* method = nullptr;
+  if (PyCFunction_Check(callable)) {
+    const auto* function = reinterpret_cast<PyCFunctionObject*>(callable);
+    method = function->m_ml;
+    self = function->m_self;
+  } else {
+    method = reinterpret_cast<PyMethodDescrObject*>(callable)->d_method;
+  }
+  PyTypeObject* type = self == nullptr ? nullptr : Py_TYPE(self);
+  const uint64_t hash = address_key(method) >> 4 ^ address_key(type) >> 6;
+  auto& slot = cache.functions[hash % cache.functions.size()];
+  const unsigned version = type == nullptr ? 0 : type->tp_version_tag;
+  const bool is_known = slot.method == method && slot.type == type && slot.version == version &&
+                        (version != 0 || type == nullptr);
+  if (!is_known) [[unlikely]] {
+    slot = {method, type, version, known_name(method, type, self)};
+  }
+  return slot.name;
+}
+
+// The object is the function's first argument: read out of its frame, because code that calls the
+// function directly, as super().__call__(x) does, passes by what is exchanged on Python 3.11.
+void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+  PyObject* self = frame.first_argument();
+  if (self == nullptr) return;
+  const uint32_t row = row_of_instance(PythonCalls::instance().modules, self, /*is_module=*/true);
+  publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, offset));
+  Py_DECREF(self);
+}
+
+void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+  PyObject* self = frame.first_argument();
+  if (self == nullptr) return;
+  PythonCalls& python = PythonCalls::instance();
+  const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
+  Record* record =
+      open_call(cache.log, RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), offset);
+  if (record != nullptr) record->detail = row;
+  publish_call(cache.log, record);
+  Py_DECREF(self);
+}
+
+// The hooks were away: what ended meanwhile is still on the stack. A C function is running if
+// something is that it called.
+[[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
+  cache.installation = PythonCalls::installation();
+  cache.hidden = hidden_since(cache, frame);
+  if (cache.log.depth() == 0) return;
+  std::unordered_set<uint64_t> running;
+  for (; frame; frame = frame.caller()) running.insert(key_of(frame, frame.code()));
+  bool has_running_callee = false;
+  cache.log.leave_spans(now_ticks(), [&](uint64_t key, const Record& record) {
+    if (record.kind == RecordKind::kCCall) return !has_running_callee;
+    if ((key & kWatchedCall) == 0) {
+      // These end by themselves, so one that is open is still inside of what is around it.
+      has_running_callee |= record.kind == RecordKind::kOperator || record.kind == RecordKind::kGcPause;
+      return false;
+    }
+    const bool is_running = running.contains(key);
+    has_running_callee |= is_running;
+    return !is_running;
+  });
+}
+
+// The first event since hooks were installed or a window noted what was running.
+[[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame) {
+  const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
+  Recorder& recorder = Recorder::instance();
+  recorder.hear_memory(cache.log);
+  if (cache.installation != PythonCalls::installation()) {
+    cache.may_begin.clear();
+    catch_up(cache, frame);
+  }
+  for (const uint64_t key : recorder.frames_that_may_begin(cache.log, last_generation)) {
+    if (std::erase(cache.may_begin, key) == 0) cache.has_frames_that_may_begin = true;
+    cache.may_begin.push_back(key);
+  }
+}
+
+// Python lets other threads run after a frame is there and before it reports the call, so a window that
+// opened in between has noted as running what begins only now; or what ends, if it had been reported.
+[[gnu::noinline]] void settle(PythonThreadCache& cache, uint64_t key, bool begins) {
+  if (std::erase(cache.may_begin, key) == 0) return;
+  if (begins) Recorder::instance().forget_initial_frame(cache.log, key);
+  cache.has_frames_that_may_begin = !cache.may_begin.empty();
+}
+
+// The cache, unless this call is not to be recorded.
+PythonThreadCache* begin_event(RunningFrame frame) {
+  PythonThreadCache* cache = PythonThreadCache::get();
+  if (cache == nullptr || cache->busy) [[unlikely]]
+    return nullptr;
+  if (cache->generation != PythonCalls::generation()) [[unlikely]]
+    begin_generation(*cache, frame);
+  return cache;
+}
+
+int32_t instruction_of(RunningFrame frame) { return frame ? frame.instruction() : -1; }
+
+}  // namespace
+
+// A thread's caches go with it. The pointer is apart because it can be read even after that.
+struct PythonThreadCacheOwner {
+  ~PythonThreadCacheOwner() {
+    PythonThreadCache* cache = PythonThreadCache::this_cache_;
+    PythonThreadCache::this_cache_ = nullptr;
+    PythonThreadCache::torn_down_ = true;
+    delete cache;
+  }
+};
+
+PythonThreadCache* PythonThreadCache::make() {
+  ThreadLog* log = Recorder::this_thread();
+  if (log == nullptr || torn_down_) return nullptr;
+  thread_local PythonThreadCacheOwner owner;  // after the log's, so that it goes before the log does
+  (void)&owner;                               // odr-use: constructs it, so that its destructor runs
+  this_cache_ = new (std::nothrow) PythonThreadCache(*log);
+  if (this_cache_ == nullptr) Recorder::instance().set_fault("out of memory");
+  return this_cache_;
+}
+
+uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {
+  uint64_t key = 0;
+  for (; frame; frame = frame.caller()) {
+    const uint32_t id = frame_of(cache, frame.code());
+    if (id == kProgramFrame) break;
+    if (id == kHiddenFrame) key = key_of(frame, frame.code());
+  }
+  return key;
+}
+
+uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
+  FrameTable& frames = PythonCalls::instance().frames;
+  if (cache.epoch != frames.epoch()) [[unlikely]] {
+    cache.codes.fill({});
+    cache.functions.fill({});
+    cache.epoch = frames.epoch();
+  }
+  auto& slot = cache.codes[(address_key(code) >> 5) % cache.codes.size()];
+  if (slot.code != code) slot = {code, frames.intern(code)};
+  return slot.id;
+}
+
+Record* open_call(ThreadLog& log, RecordKind kind, uint64_t key, uint32_t name, int32_t offset) {
+  Recorder::instance().hear_memory(log);
+  Record* record = log.open_span(key);
+  if (record == nullptr) return nullptr;
+  record->kind = kind;
+  record->scope = 0;
+  record->sequence_number = -1;
+  record->name = name;
+  record->forward_thread = static_cast<uint32_t>(offset);
+  return record;
+}
+
+void publish_call(ThreadLog& log, Record* record) {
+  if (record == nullptr) return;
+  record->ticks = now_ticks();
+  log.publish_span();
+}
+
+void python_enter(PyCodeObject* code, RunningFrame frame) {
+  const RunningFrame caller = frame.caller();
+  const uint64_t key = key_of(frame, code);
+  PythonThreadCache* cache = begin_event(caller);
+  if (cache == nullptr) return;
+  if (cache->has_frames_that_may_begin) [[unlikely]]
+    settle(*cache, key, /*begins=*/true);
+  const uint32_t id = frame_of(*cache, code);
+  if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
+    return publish_call(cache->log,
+                        open_call(cache->log, RecordKind::kPythonCall, key, id, instruction_of(caller)));
+  }
+  if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
+  if (id == kProgramFrame) cache->hidden = 0;
+  if (cache->hidden != 0 || id == kProgramFrame) return;
+  const int32_t offset = instruction_of(caller);
+  if (id == kModuleFrame) enter_module(*cache, frame, key, offset);
+  if (id == kOptimizerFrame) enter_optimizer(*cache, frame, key, offset);
+}
+
+void python_leave(PyCodeObject* code, RunningFrame frame) {
+  const uint64_t ticks = now_ticks();
+  PythonThreadCache* cache = begin_event(frame);
+  if (cache == nullptr) return;
+  const uint64_t key = key_of(frame, code);
+  if (cache->has_frames_that_may_begin) [[unlikely]]
+    settle(*cache, key, /*begins=*/false);
+  const uint64_t overlap_ticks = PythonCalls::overlap_ticks();
+  if (cache->log.is_top(key)) [[likely]] {
+    const bool is_in_two_windows = cache->log.top_start() < overlap_ticks;
+    cache->log.close_span(key, ticks);
+    if (is_in_two_windows) [[unlikely]]
+      cache->log.note_end(key, ticks);
+    return;
+  }
+  const uint32_t id = frame_of(*cache, code);
+  if (cache->hidden == key) cache->hidden = 0;
+  if (id == kHiddenFrame || id == kProgramFrame || cache->hidden != 0) return;
+  cache->log.close_span(key, ticks, EndOf::kPythonCall);
+  if (overlap_ticks != 0) cache->log.note_end(key, ticks);
+}
+
+void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller) {
+  PythonThreadCache* cache = begin_event(caller);
+  if (cache == nullptr || cache->hidden != 0) return;
+  const uint32_t name = c_function_name(*cache, callable, self);
+  const int32_t offset = caller.instruction();
+  publish_call(cache->log, open_call(cache->log, RecordKind::kCCall, c_key(callable), name, offset));
+}
+
+// One that began before the hooks did has no span.
+void python_leave_c(PyObject* callable, RunningFrame caller) {
+  const uint64_t ticks = now_ticks();
+  PythonThreadCache* cache = begin_event(caller);
+  if (cache == nullptr || cache->hidden != 0) return;
+  cache->log.close_if_begun(c_key(callable), ticks);
+}
+
+}  // namespace opscope

@@ -1,0 +1,108 @@
+// Python calls as spans: Python and C functions, nn.Module calls, optimizer steps.
+//
+// Below Python 3.12 calls arrive through PyEval_SetProfile on every thread, from 3.12 through
+// sys.monitoring. Where only modules are wanted, they arrive through the function that
+// nn.Module.__call__ is: what C code calls it by is exchanged, which costs nothing else in the
+// program, holds for classes that are made later, and changes no attribute that code could look at.
+//
+// [GIL] Everything here is called with the GIL.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "log/recorder.h"
+#include "python/python_frames.h"
+#include "python/python_hooks.h"
+#include "python/python_modules.h"
+
+namespace opscope {
+
+// What the recorder needs from Python, once. Any object may be None.
+struct PythonSetup {
+  std::string hidden_folder;   // code in here is not recorded, nor what it calls
+  std::string shown_file;      // but for this file, which wraps the program's own functions
+  std::string program_file;    // and what this one calls: it runs the program
+  PyObject* module_function;   // nn.Module.__call__
+  PyObject* optimizer_code;    // where optimizers show themselves
+  PyObject* parameter_reader;  // returns an instance's parameters (recording/parameters.py)
+  PyObject* optimizer_hooks;   // the dict of what torch calls after every optimizer's step
+  PyObject* optimizer_hook;    // what to put there, under itself as key, once steps are wanted
+};
+
+class PythonCalls {
+ public:
+  static PythonCalls& instance();
+
+  void set_up(const PythonSetup& setup);
+
+  // Installs or removes hooks so that what open windows want is seen, and `also` what one wants that is
+  // about to open.
+  void configure(uint32_t also = 0);
+  // What every thread is running, for a window that opens now.
+  std::vector<InitialStack> begin_window(uint32_t wants);
+  // Of functions that were running when the window opened, ends those that ended while it paused.
+  void resume_window(const Window& window);
+  // No window can refer to frames and instances any more.
+  void forget();
+  // In a child that was just forked: nothing is being recorded.
+  void forked();
+
+  // An optimizer has made a step, where calls are not seen.
+  void optimizer_step(PyObject* optimizer);
+
+  FrameTable frames;
+  InstanceTable modules;
+  InstanceTable optimizers;
+
+  // Threads that are not heard because another profiler has, or had, its hook there.
+  uint64_t unheard_threads() const { return hooked_calls_ ? occupied_threads() : 0; }
+  // Threads of Python's that recorded something in a window that wants calls and never reported one, because
+  // they began in a way that nobody hears of. To be asked for before the hooks are taken away.
+  uint64_t unhooked_threads(const Window& window) const;
+  // Counts up whenever hooks are installed: ends in between went unseen.
+  static uint64_t installation() { return installation_; }
+  // Counts up with installations and whenever a window has noted what is running.
+  static uint64_t generation() { return generation_; }
+  // Spans that began before this time may be known to a window as frames that were running.
+  static uint64_t overlap_ticks() { return overlap_ticks_; }
+
+ private:
+  // Asked for at every call: of the class, because finding the instance would cost as much again.
+  static inline uint64_t installation_ = 0;
+  static inline uint64_t generation_ = 0;
+  static inline uint64_t overlap_ticks_ = 0;
+
+  PythonCalls();
+  uint32_t to_hook() const;
+  void hook_calls();
+  void hook_modules();
+  void watch_optimizers();
+  bool is_any_step_running() const;
+  void visit_threads();
+
+  std::recursive_mutex configuring_;
+  uint32_t asked_ = 0;  // by those who configure at this moment, of windows about to open
+  bool hooked_calls_ = false;
+  bool hooked_new_threads_ = false;
+  bool hooked_modules_ = false;
+  bool heard_memory_ = false;
+  bool visiting_ = false;
+  PyObject* module_function_ = nullptr;  // owned
+  PyObject* optimizer_hooks_ = nullptr;  // owned
+  PyObject* optimizer_hook_ = nullptr;   // owned
+  PyObject* optimizer_file_ = nullptr;   // where torch's steps are; owned
+  bool watching_optimizers_ = false;
+};
+
+// Takes a module or optimizer's row in `table`, and its parameters if this window has none yet.
+uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module);
+// An open call span with this key; nullptr if there is no room for it. Filled in, then published.
+Record* open_call(ThreadLog& log, RecordKind kind, uint64_t key, uint32_t name, int32_t offset);
+void publish_call(ThreadLog& log, Record* record);
+
+}  // namespace opscope

@@ -1,0 +1,269 @@
+// Turning the recording of Python calls on and off, and what a window needs to know of what is
+// running already.
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <new>
+#include <unordered_set>
+
+#include "interpreter/without_gil.h"
+#include "log/clock.h"
+#include "log/core_api.h"
+#include "python/python_calls.h"
+#include "python/python_hooks.h"
+#include "python/python_module_calls.h"
+#include "python/python_own_code.h"
+#include "python/python_parameters.h"
+#include "python/python_running_threads.h"
+#include "python/python_thread_cache.h"
+#include "python/python_thread_states.h"
+
+namespace opscope {
+
+namespace {
+
+bool is_ending() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// Held while hooks are changed. Whoever waits lets others run Python; but for a thread that Python has
+// ended nobody waits.
+class ConfiguringLock {
+ public:
+  explicit ConfiguringLock(std::recursive_mutex& mutex) : mutex_(mutex), is_held_(mutex.try_lock()) {
+    while (!is_held_ && !is_ending()) {
+      {
+        const WithoutGil without_gil;
+        sched_yield();
+      }
+      is_held_ = mutex_.try_lock();
+    }
+  }
+  ConfiguringLock(const ConfiguringLock&) = delete;
+  ConfiguringLock& operator=(const ConfiguringLock&) = delete;
+  ~ConfiguringLock() {
+    if (is_held_) mutex_.unlock();
+  }
+
+ private:
+  std::recursive_mutex& mutex_;
+  bool is_held_;
+};
+
+void call_when_forked(PyMethodDef* function) {
+  PyObject* os = PyImport_ImportModule("os");
+  PyObject* registrar = os == nullptr ? nullptr : PyObject_GetAttrString(os, "register_at_fork");
+  PyObject* callback = PyCFunction_New(function, nullptr);
+  PyObject* none = PyTuple_New(0);
+  PyObject* arguments = Py_BuildValue("{sO}", "after_in_child", callback);
+  PyObject* done = registrar == nullptr ? nullptr : PyObject_Call(registrar, none, arguments);
+  for (PyObject* object : {os, registrar, callback, none, arguments, done}) Py_XDECREF(object);
+  PyErr_Clear();
+}
+
+PyObject* on_forked(PyObject*, PyObject*) {
+  PythonCalls::instance().forked();
+  Py_RETURN_NONE;
+}
+PyMethodDef forked_def = {"opscope_forked", &on_forked, METH_NOARGS, nullptr};
+
+}  // namespace
+
+PythonCalls& PythonCalls::instance() {
+  static auto* calls = new PythonCalls;
+  return *calls;
+}
+
+// A decoding thread may hold the tables' locks while another forks.
+PythonCalls::PythonCalls() {
+  const auto lock = [] {
+    PythonCalls& calls = instance();
+    for (std::mutex* mutex : {&calls.frames.mutex(), &calls.modules.mutex(), &calls.optimizers.mutex()})
+      mutex->lock();
+  };
+  const auto unlock = [] {
+    PythonCalls& calls = instance();
+    for (std::mutex* mutex : {&calls.frames.mutex(), &calls.modules.mutex(), &calls.optimizers.mutex()})
+      mutex->unlock();
+  };
+  pthread_atfork(lock, unlock, unlock);
+}
+
+void PythonCalls::set_up(const PythonSetup& setup) {
+  if (module_function_ == nullptr && optimizer_hook_ == nullptr) call_when_forked(&forked_def);
+  frames.hide_files_under(setup.hidden_folder, setup.shown_file, setup.program_file);
+  Py_XSETREF(module_function_,
+             PyFunction_Check(setup.module_function) ? Py_NewRef(setup.module_function) : nullptr);
+  if (module_function_ != nullptr) {
+    frames.set_module_code(reinterpret_cast<PyCodeObject*>(PyFunction_GetCode(module_function_)));
+  }
+  if (PyCode_Check(setup.optimizer_code)) {
+    auto* const code = reinterpret_cast<PyCodeObject*>(setup.optimizer_code);
+    frames.set_optimizer_code(code);
+    Py_XSETREF(optimizer_file_, Py_NewRef(code->co_filename));
+  }
+  Py_XSETREF(optimizer_hooks_,
+             PyDict_Check(setup.optimizer_hooks) ? Py_NewRef(setup.optimizer_hooks) : nullptr);
+  Py_XSETREF(optimizer_hook_, Py_NewRef(setup.optimizer_hook));
+  set_parameter_reader(setup.parameter_reader);
+}
+
+// Hooking runs Python, and so other threads, which may open and close windows meanwhile: they wait for
+// each other here. What is wanted is asked for at each step, because a window may be opened by what
+// runs in the middle of one (an audit hook, a signal's handler).
+void PythonCalls::configure(uint32_t also) {
+  const OwnCode own;
+  const ConfiguringLock lock(configuring_);
+  const uint32_t asked_before = asked_;
+  asked_ |= also;
+  uint32_t seen = 0;
+  do {
+    seen = to_hook();
+    hook_modules();
+    watch_optimizers();
+    hook_calls();
+    visit_threads();
+  } while (seen != to_hook());
+  asked_ = asked_before;
+}
+
+uint32_t PythonCalls::to_hook() const {
+  constexpr uint32_t kAll = kWantPython | kWantModules | kWantNewThreads | kWantMemory;
+  return (Recorder::instance().wanted() | asked_) & kAll;
+}
+
+void PythonCalls::hook_calls() {
+  const bool on = (to_hook() & kWantPython) != 0;
+  const bool hears_memory = (to_hook() & kWantMemory) != 0;
+  if (on != hooked_calls_) {
+    hooked_calls_ = on;
+    Recorder::instance().watch_calls(on);
+    if (on) {
+      ++installation_, ++generation_;
+      install_call_hooks();
+    } else {
+      remove_call_hooks();
+      overlap_ticks_ = 0;
+    }
+  } else if (on && hook_free_threads()) {
+    ++installation_, ++generation_;
+  } else if (hears_memory && !heard_memory_) {
+    ++generation_;  // so that every thread is heard from its next event on
+  }
+  heard_memory_ = hears_memory;
+  const bool threads = (on || hears_memory) && (to_hook() & kWantNewThreads) != 0;
+  if (threads != hooked_new_threads_) hooked_new_threads_ = hook_new_threads(threads);
+}
+
+void PythonCalls::visit_threads() {
+  const bool on = (to_hook() & (kWantMemory | kWantPython)) == kWantMemory;
+  if (on || visiting_) opscope::visit_threads(on);
+  visiting_ = on;
+}
+
+uint64_t PythonCalls::unhooked_threads(const Window& window) const {
+  if ((window.wants & kWantPython) == 0 || !hooked_calls_) return 0;
+  return static_cast<uint64_t>(
+      std::count_if(window.slices.begin(), window.slices.end(), [](const Slice& slice) {
+        const uint64_t thread = slice.thread->python_thread;
+        return slice.begin < slice.end && thread != 0 && !was_hooked(thread);
+      }));
+}
+
+void PythonCalls::hook_modules() {
+  const bool on = (to_hook() & (kWantPython | kWantModules)) != 0;
+  if (module_function_ == nullptr || on == hooked_modules_) return;
+  hooked_modules_ = on;
+  if (on) {
+    hook_module_function(module_function_);
+  } else {
+    unhook_module_function(module_function_);
+  }
+}
+
+// Not through torch's function for it: an exception of a signal handler in there would leave it half done.
+void PythonCalls::watch_optimizers() {
+  const bool on = (to_hook() & kWantModules) != 0;
+  if (on == watching_optimizers_ || optimizer_hooks_ == nullptr || (!on && is_any_step_running())) return;
+  watching_optimizers_ = on;
+  OwnCode own;
+  const int failed = on ? PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_)
+                        : PyObject_DelItem(optimizer_hooks_, optimizer_hook_);
+  if (failed != 0) own.clear_error();
+}
+
+// torch goes through its hooks in the middle of a step, which would fail if one went from them meanwhile. A
+// hook that stays does nothing, and goes when the next window closes.
+bool PythonCalls::is_any_step_running() const {
+  int threads = 0;
+  for_each_thread_state([&](PyThreadState*) { ++threads; });
+  if (threads > 1) return true;
+  RunningFrame frame = RunningFrame::current(PyThreadState_Get());
+  for (; frame; frame = frame.caller()) {
+    if (optimizer_file_ != nullptr && PyUnicode_Compare(frame.code()->co_filename, optimizer_file_) == 0)
+      return true;
+  }
+  return false;
+}
+
+std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {
+  std::vector<InitialStack> stacks;
+  if ((wants & (kWantPython | kWantModules)) != 0) {
+    modules.begin_window();
+    optimizers.begin_window();
+  }
+  PythonThreadCache* cache = PythonThreadCache::get();
+  if ((wants & kWantPython) == 0 || cache == nullptr) return stacks;
+  const OwnCode own;
+  const RunningThreads threads;
+  overlap_ticks_ = now_ticks();
+  PyThreadState* const current = PyThreadState_Get();
+  if (reports_calls(current)) cache->hidden = hidden_since(*cache, RunningFrame::current(current));
+  for (const SeenThread& thread : threads.seen()) stacks.push_back(stack_of(thread, *cache, frames));
+  ++generation_;
+  return stacks;
+}
+
+void PythonCalls::resume_window(const Window& window) {
+  PythonThreadCache* cache = PythonThreadCache::get();
+  if ((window.wants & kWantPython) == 0 || cache == nullptr) return;
+  const std::unordered_set<uint64_t> running = running_keys();
+  for (const InitialStack& stack : window.initial_stacks) {
+    for (const InitialFrame& frame : stack.frames) {
+      if (!running.contains(frame.key)) cache->log.note_end(frame.key, now_ticks());
+    }
+  }
+}
+
+void PythonCalls::optimizer_step(PyObject* optimizer) {
+  PythonThreadCache* cache = PythonThreadCache::get();
+  const uint32_t wanted = Recorder::instance().wanted();
+  if (cache == nullptr || cache->busy || (wanted & kWantModules) == 0) return;
+  if ((wanted & kWantPython) != 0 && reports_calls(PyThreadState_Get())) return;  // its code is seen
+  const uint32_t row = row_of_instance(optimizers, optimizer, /*is_module=*/false);
+  const uint64_t key = reinterpret_cast<uintptr_t>(optimizer);
+  Record* record = open_call(cache->log, RecordKind::kOptimizerCall, key, frames.optimizer_row(), -1);
+  if (record != nullptr) record->detail = row;
+  publish_call(cache->log, record);
+  cache->log.close_span(key, now_ticks());
+}
+
+// Another thread may have been in the middle of configuring.
+void PythonCalls::forked() {
+  new (&configuring_) std::recursive_mutex;
+  asked_ = 0;
+  configure();
+}
+
+void PythonCalls::forget() {
+  frames.forget();
+  modules.forget();
+  optimizers.forget();
+}
+
+}  // namespace opscope

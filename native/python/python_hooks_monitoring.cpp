@@ -1,0 +1,153 @@
+#include "python/python_hooks.h"
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+#include <array>
+
+#include "python/python_own_code.h"
+
+namespace opscope {
+
+namespace {
+
+PyCodeObject* code_of(PyObject* argument) { return reinterpret_cast<PyCodeObject*>(argument); }
+
+RunningFrame current_frame() { return RunningFrame::current(PyThreadState_Get()); }
+
+// Called with code, offset, callable and its first argument. A C function proper comes bound to
+// what it is called on, a method of a built-in type as a descriptor. Python functions report their
+// own start, so nothing is to be done for them.
+PyObject* on_call(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count >= 4) {
+    PyObject* const callable = args[2];
+    if (PyCFunction_Check(callable)) {
+      without_exceptions([&] { python_enter_c(callable, nullptr, current_frame()); });
+    } else if (Py_IS_TYPE(callable, &PyMethodDescr_Type)) {
+      without_exceptions([&] { python_enter_c(callable, args[3], current_frame()); });
+    }
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count >= 3 && (PyCFunction_Check(args[2]) || Py_IS_TYPE(args[2], &PyMethodDescr_Type))) {
+    without_exceptions([&] { python_leave_c(args[2], current_frame()); });
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* on_start(PyObject*, PyObject* const* args, Py_ssize_t) {
+  without_exceptions([&] { python_enter(code_of(args[0]), current_frame()); });
+  Py_RETURN_NONE;
+}
+
+PyObject* on_end(PyObject*, PyObject* const* args, Py_ssize_t) {
+  without_exceptions([&] { python_leave(code_of(args[0]), current_frame()); });
+  Py_RETURN_NONE;
+}
+
+using Callback = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
+
+PyMethodDef method(const char* name, Callback callback) {
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(callback)), METH_FASTCALL,
+          nullptr};
+}
+
+struct Event {
+  const char* name;  // in sys.monitoring.events
+  PyMethodDef callback;
+};
+
+std::array<Event, 9> events = {{
+    {"PY_START", method("opscope_start", &on_start)},
+    {"PY_RESUME", method("opscope_start", &on_start)},
+    {"PY_THROW", method("opscope_start", &on_start)},
+    {"PY_RETURN", method("opscope_end", &on_end)},
+    {"PY_YIELD", method("opscope_end", &on_end)},
+    {"PY_UNWIND", method("opscope_end", &on_end)},
+    {"CALL", method("opscope_call", &on_call)},
+    {"C_RETURN", method("opscope_c_return", &on_c_return)},
+    {"C_RAISE", method("opscope_c_return", &on_c_return)},
+}};
+
+int tool = -1;  // sys.monitoring's id for us while installed
+
+PyObject* monitoring() { return PySys_GetObject("monitoring"); }  // borrowed
+
+bool drop(PyObject* result) {
+  Py_XDECREF(result);
+  return result != nullptr;
+}
+
+// The ids that Python has no use for first, so that cProfile and coverage find theirs free.
+int claim_tool(OwnCode& own) {
+  for (const int id : {4, 3, 2, 1}) {
+    if (drop(own.call([&] { return PyObject_CallMethod(monitoring(), "use_tool_id", "is", id, "opscope"); })))
+      return id;
+  }
+  return -1;
+}
+
+long event_bit(PyObject* names, const char* name) {
+  PyObject* value = PyObject_GetAttrString(names, name);
+  const long bit = value == nullptr ? 0 : PyLong_AsLong(value);
+  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  Py_XDECREF(value);
+  return bit;
+}
+
+// All or nothing: `function` is None to take it back. The events that callbacks were registered for;
+// 0: an audit hook refused.
+long register_callbacks(OwnCode& own, bool on) {
+  PyObject* names = PyObject_GetAttrString(monitoring(), "events");
+  long set = 0;
+  bool succeeded = names != nullptr;
+  for (Event& event : events) {
+    const long bit = names == nullptr ? 0 : event_bit(names, event.name);
+    PyObject* function = on ? PyCFunction_New(&event.callback, nullptr) : Py_NewRef(Py_None);
+    succeeded &= drop(own.call(
+        [&] { return PyObject_CallMethod(monitoring(), "register_callback", "ilO", tool, bit, function); }));
+    Py_XDECREF(function);
+    // C_RETURN and C_RAISE come with CALL and cannot be set.
+    if (event.name[0] != 'C' || event.name[1] != '_') set |= bit;
+  }
+  if (names == nullptr) PyErr_Clear();
+  Py_XDECREF(names);
+  return succeeded ? set : 0;
+}
+
+bool set_events(OwnCode& own, long set) {
+  return drop(own.call([&] { return PyObject_CallMethod(monitoring(), "set_events", "il", tool, set); }));
+}
+
+}  // namespace
+
+void install_call_hooks() {
+  OwnCode own;
+  tool = claim_tool(own);
+  if (tool < 0) return;
+  const long set = register_callbacks(own, true);
+  if (set == 0 || !set_events(own, set)) remove_call_hooks();
+}
+
+void remove_call_hooks() {
+  if (tool < 0) return;
+  OwnCode own;
+  set_events(own, 0);
+  register_callbacks(own, false);
+  drop(own.call([] { return PyObject_CallMethod(monitoring(), "free_tool_id", "i", tool); }));
+  tool = -1;
+}
+
+// From Python 3.12 on tools are for all threads, so that it is one or none.
+bool hook_free_threads() { return false; }
+uint64_t occupied_threads() { return tool < 0; }
+bool hook_new_threads(bool on) { return on; }
+void visit_threads(bool) {}
+bool was_hooked(uint64_t) { return true; }
+
+bool reports_calls(PyThreadState* state) { return tool >= 0 && state->tracing == 0; }
+
+}  // namespace opscope
+
+#endif

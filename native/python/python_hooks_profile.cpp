@@ -1,0 +1,185 @@
+#include "python/python_hooks.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+
+#include <unordered_set>
+#include <vector>
+
+#include "python/python_own_code.h"
+#include "python/python_thread_states.h"
+
+namespace opscope {
+
+namespace {
+
+bool installed = false;
+
+void record_event(PyFrameObject* object, int what, PyObject* arg) {
+  const RunningFrame frame(object);
+  switch (what) {
+    case PyTrace_CALL:
+      python_enter(frame.code(), frame);
+      break;
+    case PyTrace_RETURN:
+      python_leave(frame.code(), frame);
+      break;
+    case PyTrace_C_CALL:
+      if (PyCFunction_Check(arg)) python_enter_c(arg, nullptr, frame);
+      break;
+    case PyTrace_C_RETURN:
+    case PyTrace_C_EXCEPTION:
+      python_leave_c(arg, frame);
+      break;
+    default:
+      break;
+  }
+}
+
+int on_event(PyObject*, PyFrameObject* object, int what, PyObject* arg) {
+  if (!installed) [[unlikely]]
+    return 0;  // in a forked child, or a thread on its way out
+  without_exceptions([&] { record_event(object, what, arg); });
+  return 0;
+}
+
+// Sets the profile function as sys.setprofile does, but for a thread that may be another, without
+// running Python: what sys.setprofile tells audit hooks is said once for all threads.
+void set_profile(PyThreadState* state, Py_tracefunc function) {
+  state->c_profilefunc = function;
+  Py_CLEAR(state->c_profileobj);  // none, or what begins a thread, which stays
+  const bool is_used = function != nullptr || state->c_tracefunc != nullptr;
+#if PY_VERSION_HEX >= 0x030B0000
+  state->cframe->use_tracing = is_used && state->tracing == 0 ? 255 : 0;
+#else
+  state->cframe->use_tracing = is_used;
+#endif
+}
+
+void hear_this_thread() {
+  if (ThreadLog* const log = Recorder::this_thread(); log != nullptr) Recorder::instance().hear_memory(*log);
+}
+
+// In place of on_event where calls are not recorded; once.
+int on_visit(PyObject*, PyFrameObject*, int, PyObject*) {
+  set_profile(PyThreadState_Get(), nullptr);
+  without_exceptions(&hear_this_thread);
+  return 0;
+}
+
+// [GIL] Threads that have had our hook since it was installed, by Python's id of their state.
+std::unordered_set<uint64_t>& hooked_threads() {
+  static auto& threads = *new std::unordered_set<uint64_t>;
+  return threads;
+}
+
+// threading.setprofile's function: runs once in a new thread and puts the native hook in its place.
+PyObject* begin_thread(PyObject*, PyObject*) {
+  PyThreadState* const state = PyThreadState_Get();
+  set_profile(state, installed ? &on_event : nullptr);
+  without_exceptions([state] {
+    if (installed) hooked_threads().insert(PyThreadState_GetID(state));
+    hear_this_thread();
+  });
+  without_exceptions([] {
+    std::vector<RunningFrame> running;  // what threading itself runs around the program's function
+    for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
+      running.push_back(frame);
+    }
+    for (auto frame = running.rbegin(); installed && frame != running.rend(); ++frame) {
+      python_enter(frame->code(), *frame);
+    }
+  });
+  Py_RETURN_NONE;
+}
+PyMethodDef begin_thread_def = {"opscope_begin_thread", &begin_thread, METH_VARARGS, nullptr};
+
+// [GIL] What threading.setprofile would be given. Kept for good: threads that begin may still have it.
+PyObject* thread_hook() {
+  static PyObject* const hook = PyCFunction_New(&begin_thread_def, nullptr);
+  return hook;
+}
+
+// What threading.setprofile sets and threading.getprofile returns. Not through those: an exception of a
+// signal handler in there would leave the hook, or keep it from being set.
+constexpr const char* kThreadHook = "_profile_hook";
+
+bool is_set_for_threads(PyObject* threading, PyObject* hook) {
+  PyObject* current = PyObject_GetAttrString(threading, kThreadHook);
+  Py_XDECREF(current);  // threading keeps it
+  return current != nullptr && current == hook;
+}
+
+// Is it, or will it be with its first event, heard?
+bool is_heard(const PyThreadState* state) {
+  return state->c_profilefunc == &on_event || state->c_profileobj == thread_hook();
+}
+
+}  // namespace
+
+void install_call_hooks() {
+  OwnCode own;
+  installed = PySys_Audit("sys.setprofile", nullptr) == 0;
+  if (!installed) own.clear_error();
+  hook_free_threads();
+}
+
+bool hook_free_threads() {
+  bool has_come_back = false;
+  for_each_thread_state([&](PyThreadState* state) {
+    const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_visit;
+    if (!installed || !is_free) return;
+    set_profile(state, &on_event);
+    has_come_back |= !hooked_threads().insert(PyThreadState_GetID(state)).second;
+  });
+  return has_come_back;
+}
+
+uint64_t occupied_threads() {
+  uint64_t occupied = 0;
+  for_each_thread_state([&](PyThreadState* state) {
+    const bool had_ours = hooked_threads().contains(PyThreadState_GetID(state));
+    occupied += !installed || (!is_heard(state) && (had_ours || state->c_profilefunc != nullptr));
+  });
+  return occupied;
+}
+
+void remove_call_hooks() {
+  installed = false;
+  hooked_threads().clear();
+  for_each_thread_state([](PyThreadState* state) {
+    if (state->c_profilefunc == &on_event) set_profile(state, nullptr);
+  });
+}
+
+bool hook_new_threads(bool on) {
+  OwnCode own;
+  PyObject* threading = own.call([] { return PyImport_ImportModule("threading"); });
+  if (threading == nullptr) return false;
+  bool is_hooked = false;
+  if (on && is_set_for_threads(threading, Py_None)) {  // the program's own goes first
+    is_hooked = PyObject_SetAttrString(threading, kThreadHook, thread_hook()) == 0;
+  } else if (!on && is_set_for_threads(threading, thread_hook())) {
+    PyObject_SetAttrString(threading, kThreadHook, Py_None);
+  }
+  own.clear_error();
+  Py_DECREF(threading);
+  return is_hooked;
+}
+
+void visit_threads(bool on) {
+  Py_tracefunc const from = on ? nullptr : &on_visit;
+  Py_tracefunc const to = on ? &on_visit : nullptr;
+  for_each_thread_state([&](PyThreadState* state) {
+    if (state->c_profilefunc == from) set_profile(state, to);
+  });
+}
+
+bool was_hooked(uint64_t python_thread) { return hooked_threads().contains(python_thread); }
+
+bool reports_calls(PyThreadState* state) {
+  return installed && state->c_profilefunc == &on_event && state->tracing == 0;
+}
+
+}  // namespace opscope
+
+#endif

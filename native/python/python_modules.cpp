@@ -1,0 +1,87 @@
+#include "python/python_modules.h"
+
+#include <cstring>
+
+namespace opscope {
+
+namespace {
+
+// A class made by a class statement is called what it says, dots included; a built-in one is called
+// after its module too.
+std::string class_name(const PyTypeObject* type) {
+  const char* dot = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0 ? nullptr : strrchr(type->tp_name, '.');
+  return dot == nullptr ? type->tp_name : dot + 1;
+}
+
+}  // namespace
+
+bool InstanceTable::is_current(const Known& known, PyObject* instance) {
+  if (known.reference == nullptr) return known.type == Py_TYPE(instance);
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* target = nullptr;
+  PyWeakref_GetRef(known.reference, &target);
+  Py_XDECREF(target);
+  return target == instance;
+#else
+  return PyWeakref_GET_OBJECT(known.reference) == instance;
+#endif
+}
+
+InstanceTable::Known* InstanceTable::find(PyObject* instance) {
+  const auto known = by_address_.find(instance);
+  if (known == by_address_.end()) return nullptr;
+  if (is_current(known->second, instance)) return &known->second;
+  Py_XDECREF(known->second.reference);
+  by_address_.erase(known);
+  return nullptr;
+}
+
+uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
+  Known* known = find(instance);
+  if (known == nullptr) {
+    // Making it may collect garbage, which may call this very instance: is it still not known?
+    PyObject* reference = PyWeakref_NewRef(instance, nullptr);
+    if (reference == nullptr) PyErr_Clear();
+    known = find(instance);
+    if (known == nullptr) {
+      known = add(instance, reference);
+    } else {
+      Py_XDECREF(reference);
+    }
+  }
+  *is_new = known->window != window_;
+  known->window = window_;
+  return known->row;
+}
+
+// Takes the reference.
+InstanceTable::Known* InstanceTable::add(PyObject* instance, PyObject* reference) {
+  PyTypeObject* type = Py_TYPE(instance);
+  std::lock_guard lock(mutex_);
+  const auto row = static_cast<uint32_t>(instances_.size());
+  instances_.push_back(
+      {reinterpret_cast<uintptr_t>(instance), reinterpret_cast<uintptr_t>(type), class_name(type)});
+  return &by_address_.emplace(instance, Known{row, 0, reference, type}).first->second;
+}
+
+void InstanceTable::read_again(PyObject* instance) {
+  Known* const known = find(instance);
+  if (known != nullptr) known->window = 0;
+}
+
+InstanceInfo InstanceTable::describe(uint32_t row) {
+  std::lock_guard lock(mutex_);
+  return row < instances_.size() ? instances_[row] : InstanceInfo{};
+}
+
+void InstanceTable::forget() {
+  std::unordered_map<PyObject*, Known> dropped;
+  dropped.swap(by_address_);
+  {
+    std::lock_guard lock(mutex_);
+    instances_.clear();
+  }
+  for (const auto& [address, known] : dropped) Py_XDECREF(known.reference);
+}
+
+}  // namespace opscope

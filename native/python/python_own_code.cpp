@@ -1,0 +1,57 @@
+#include "python/python_own_code.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace opscope {
+
+namespace {
+
+// Takes the reference.
+int raise(void* exception) {
+  auto* const value = static_cast<PyObject*>(exception);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value)), value);
+  Py_DECREF(value);
+  return -1;
+}
+
+// A new reference to the error that is set, which no longer is.
+PyObject* take_error() {
+#if PY_VERSION_HEX >= 0x030C0000
+  return PyErr_GetRaisedException();
+#else
+  PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&kind, &value, &traceback);
+  PyErr_NormalizeException(&kind, &value, &traceback);
+  if (value != nullptr && traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(kind);
+  Py_XDECREF(traceback);
+  return value;
+#endif
+}
+
+}  // namespace
+
+bool OwnCode::clear_error(PyObject* expected) {
+  if (PyErr_Occurred() == nullptr) return false;
+  if (cache_ == nullptr || (expected != nullptr && PyErr_ExceptionMatches(expected) != 0)) {
+    PyErr_Clear();
+    return false;
+  }
+  PyObject* const error = take_error();
+  Py_XSETREF(cache_->put_off, error);
+  return true;
+}
+
+// Handlers of signals run in the main thread, which is where pending calls are made; what other
+// threads send to this one is a class.
+void OwnCode::raise_put_off() {
+  PyObject* const error = cache_->put_off;
+  cache_->put_off = nullptr;
+  const bool is_main = syscall(SYS_gettid) == getpid();
+  if (is_main && Py_AddPendingCall(&raise, error) == 0) return;
+  PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), reinterpret_cast<PyObject*>(Py_TYPE(error)));
+  Py_DECREF(error);
+}
+
+}  // namespace opscope

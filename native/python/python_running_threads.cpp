@@ -1,0 +1,76 @@
+#include "python/python_running_threads.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "python/python_hooks.h"
+#include "python/python_running_frame.h"
+#include "python/python_thread_states.h"
+
+namespace opscope {
+
+namespace {
+
+int64_t system_thread_id(PyThreadState* state, bool is_current) {
+  if (is_current) return static_cast<int64_t>(syscall(SYS_gettid));
+#if PY_VERSION_HEX >= 0x030B0000
+  return static_cast<int64_t>(state->native_thread_id);
+#else
+  (void)state;
+  return 0;
+#endif
+}
+
+}  // namespace
+
+RunningThreads::RunningThreads() {
+  PyThreadState* const current = PyThreadState_Get();
+  for_each_thread_state([&](PyThreadState* state) {
+    threads_.push_back(
+        {static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}});
+    if (!reports_calls(state)) return;
+    for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
+      PyCodeObject* const code = frame.code();
+      threads_.back().frames.push_back({code, key_of(frame, code), frame.instruction(), frame.may_begin()});
+      Py_INCREF(reinterpret_cast<PyObject*>(code));
+    }
+  });
+}
+
+RunningThreads::~RunningThreads() {
+  for (const SeenThread& thread : threads_) {
+    for (const SeenFrame& frame : thread.frames) Py_DECREF(reinterpret_cast<PyObject*>(frame.code));
+  }
+}
+
+InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameTable& frames) {
+  InitialStack stack{thread.native_thread, thread.system_thread_id, {}};
+  for (size_t i = 0; i < thread.frames.size(); ++i) {
+    const SeenFrame& frame = thread.frames[i];
+    uint32_t id = frame_of(cache, frame.code);
+    if (id == kProgramFrame) break;
+    if (id == kHiddenFrame) stack.frames.clear();
+    if (id == kModuleFrame) id = frames.module_row();
+    if (id == kOptimizerFrame) id = frames.optimizer_row();
+    if (id >= kFirstSpecialFrame) continue;
+    const bool has_caller = i + 1 < thread.frames.size();
+    const int32_t caller_offset = has_caller ? thread.frames[i + 1].instruction : -1;
+    stack.frames.push_back({id, frame.key, caller_offset, frame.may_begin});
+  }
+  std::reverse(stack.frames.begin(), stack.frames.end());
+  return stack;
+}
+
+std::unordered_set<uint64_t> running_keys() {
+  std::unordered_set<uint64_t> keys;
+  for_each_thread_state([&](PyThreadState* state) {
+    for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
+      keys.insert(key_of(frame, frame.code()));
+    }
+  });
+  return keys;
+}
+
+}  // namespace opscope

@@ -1,0 +1,50 @@
+// What all threads are running at one moment.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+#include "log/recorder.h"
+#include "python/python_frames.h"
+#include "python/python_thread_cache.h"
+
+namespace opscope {
+
+struct SeenFrame {
+  PyCodeObject* code;  // owned
+  uint64_t key;
+  int32_t instruction;
+  bool may_begin;  // see InitialFrame
+};
+
+// What a thread is running, innermost first.
+struct SeenThread {
+  uint64_t native_thread;
+  int64_t system_thread_id;
+  std::vector<SeenFrame> frames;
+};
+
+// [GIL] All threads that Python knows, without running Python or letting go of the GIL meanwhile. Of a
+// thread that reports nothing it would never be known when its functions end: none are said to be running.
+class RunningThreads {
+ public:
+  RunningThreads();
+  RunningThreads(const RunningThreads&) = delete;
+  RunningThreads& operator=(const RunningThreads&) = delete;
+  ~RunningThreads();
+
+  const std::vector<SeenThread>& seen() const { return threads_; }
+
+ private:
+  std::vector<SeenThread> threads_;
+};
+
+// [GIL] Without our own functions and what they called: their returns are not recorded either.
+InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameTable& frames);
+// [GIL] The keys of everything that runs on any thread.
+std::unordered_set<uint64_t> running_keys();
+
+}  // namespace opscope

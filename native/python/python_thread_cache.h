@@ -1,0 +1,59 @@
+// What one thread keeps for recording Python calls: small caches in front of the process's tables.
+#pragma once
+
+#include <Python.h>
+
+#include <array>
+#include <cstdint>
+
+#include "log/thread_log.h"
+#include "python/python_running_frame.h"
+
+namespace opscope {
+
+struct PythonThreadCache {
+  struct Code {
+    PyCodeObject* code = nullptr;
+    uint32_t id = 0;
+  };
+  struct CFunction {
+    const PyMethodDef* method = nullptr;
+    PyTypeObject* type = nullptr;
+    unsigned version = 0;  // of the type: no two types have the same, wherever they are
+    uint32_t name = 0;
+  };
+  explicit PythonThreadCache(ThreadLog& log) : log(log) {}
+
+  // [owner] This thread's, made on first use; nullptr while the thread is being torn down.
+  static PythonThreadCache* get() {
+    if (this_cache_ != nullptr) [[likely]]
+      return this_cache_;
+    return make();
+  }
+
+  ThreadLog& log;
+  uint64_t epoch = 0;         // of the frame table, for `codes` and `functions`
+  uint64_t installation = 0;  // of the hooks that last reported something here
+  uint64_t generation = 0;    // likewise; see PythonCalls
+  bool has_frames_that_may_begin = false;
+  std::vector<uint64_t> may_begin;  // their keys; see InitialFrame
+  uint64_t hidden = 0;  // the key of opscope's outermost function that is running: hidden with all in it
+  PyObject* put_off = nullptr;  // an exception for the program that came while we were busy; owned
+  bool busy = false;            // inside one of our own calls into Python: not to be recorded
+  std::array<Code, 1024> codes;
+  std::array<CFunction, 512> functions;
+
+ private:
+  static PythonThreadCache* make();
+  static inline thread_local PythonThreadCache* this_cache_ = nullptr;
+  static inline thread_local bool torn_down_ = false;
+  friend struct PythonThreadCacheOwner;
+};
+
+// The row, or special id, of this code in the frame table.
+uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code);
+// The key of the outermost of opscope's own functions from `frame` outwards, within the program if that
+// runs in one of them; 0: there is none. One that opened a window still calls others before it returns.
+uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame);
+
+}  // namespace opscope

@@ -1,0 +1,214 @@
+// Part of torch_bridge.cpp: torch's table of CPU allocations, and the locks of torch's that a forked child
+// could find locked for ever.
+//
+// A fork copies a locked mutex as it is, without the thread that would unlock it. Two of torch's are taken
+// by every thread that is recorded: the one of the table of CPU allocations, at every allocation, and the
+// one of the list of global callbacks, at a thread's first operator after that list changed. So both are
+// held across the fork, as the C library does with its own.
+#pragma once
+
+#include <ATen/record_function.h>
+#include <c10/core/CPUAllocator.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "torch/torch_state.h"
+
+namespace opscope {
+namespace {
+
+#if OPSCOPE_REACHES_ALLOCATION_TABLE
+// An explicit instantiation may name a private member.
+using ReporterMutex = std::mutex c10::ProfiledCPUMemoryReporter::*;
+ReporterMutex reporter_mutex_member();
+template <ReporterMutex kMember>
+struct ReporterMutexOf {
+  friend ReporterMutex reporter_mutex_member() { return kMember; }
+};
+template struct ReporterMutexOf<&c10::ProfiledCPUMemoryReporter::mutex_>;
+
+// It counts the frees that it does not report, to warn of one in a thousand.
+using ReporterCount = size_t c10::ProfiledCPUMemoryReporter::*;
+ReporterCount reporter_count_member();
+template <ReporterCount kMember>
+struct ReporterCountOf {
+  friend ReporterCount reporter_count_member() { return kMember; }
+};
+template struct ReporterCountOf<&c10::ProfiledCPUMemoryReporter::log_cnt_>;
+
+std::mutex* allocation_table_lock() { return &(c10::profiledCPUMemoryReporter().*reporter_mutex_member()); }
+
+uint64_t unknown_frees() {
+  std::lock_guard lock(*allocation_table_lock());
+  return c10::profiledCPUMemoryReporter().*reporter_count_member();
+}
+#else
+std::mutex* allocation_table_lock() { return nullptr; }
+uint64_t unknown_frees() { return 0; }
+#endif
+
+// The list of global callbacks is a static object of torch's that no symbol leads to, so it is looked for by
+// what it must contain: a vector with a callback that was just registered, and the mutex behind it. That it
+// is the mutex is not assumed but tried: whoever asks for the callbacks has to wait while we hold it.
+class CallbackLockSearch {
+ public:
+  // nullptr: this torch keeps its callbacks in another way. `handle` is registered and stays so meanwhile.
+  static std::mutex* find(at::CallbackHandle handle) {
+    CallbackLockSearch search(handle);
+    if (search.pipe_[0] < 0) return nullptr;
+    dl_iterate_phdr(&look_through_library, &search);
+    return search.found_;
+  }
+
+ private:
+  using Entry = at::RecordFunctionCallbacksEntry;
+  // The end of torch's GlobalCallbackManager: a std::vector and the mutex.
+  struct Layout {
+    const Entry* begin;
+    const Entry* end;
+    const Entry* capacity;
+    std::mutex mutex;
+  };
+  static_assert(sizeof(at::RecordFunctionCallbacks) == 3 * sizeof(void*));
+
+  explicit CallbackLockSearch(at::CallbackHandle handle) : handle_(handle) {
+    if (pipe2(pipe_, O_NONBLOCK | O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
+  }
+  ~CallbackLockSearch() {
+    for (const int end : pipe_) {
+      if (end >= 0) close(end);
+    }
+  }
+
+  static int look_through_library(dl_phdr_info* library, size_t, void* context) {
+    auto& search = *static_cast<CallbackLockSearch*>(context);
+    const auto inside = reinterpret_cast<uintptr_t>(&at::hasGlobalCallbacks);
+    bool is_torch = false;
+    for (int i = 0; i < library->dlpi_phnum; ++i) {
+      const ElfW(Phdr) & part = library->dlpi_phdr[i];
+      const uintptr_t begin = library->dlpi_addr + part.p_vaddr;
+      is_torch |= part.p_type == PT_LOAD && begin <= inside && inside < begin + part.p_memsz;
+    }
+    for (int i = 0; is_torch && i < library->dlpi_phnum; ++i) {
+      const ElfW(Phdr) & part = library->dlpi_phdr[i];
+      if (part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0) {
+        search.look_through(library->dlpi_addr + part.p_vaddr, part.p_memsz);
+      }
+    }
+    return is_torch ? 1 : 0;
+  }
+
+  void look_through(uintptr_t begin, size_t bytes) {
+    const uintptr_t last = begin + bytes - sizeof(Layout);
+    for (uintptr_t at = begin / 8 * 8; at <= last && found_ == nullptr; at += 8) {
+      auto* const candidate = reinterpret_cast<Layout*>(at);
+      if (holds_callback(*candidate) && is_the_lock(candidate->mutex)) found_ = &candidate->mutex;
+    }
+  }
+
+  bool holds_callback(const Layout& candidate) const {
+    const auto begin = reinterpret_cast<uintptr_t>(candidate.begin);
+    const auto end = reinterpret_cast<uintptr_t>(candidate.end);
+    const auto capacity = reinterpret_cast<uintptr_t>(candidate.capacity);
+    if (begin == 0 || begin % alignof(Entry) != 0 || begin >= end || end > capacity) return false;
+    const size_t bytes = end - begin;
+    if (bytes > kMostCallbacks * sizeof(Entry) || bytes % sizeof(Entry) != 0) return false;
+    alignas(Entry) char copy[kMostCallbacks * sizeof(Entry)];
+    if (!read_safely(candidate.begin, bytes, copy)) return false;
+    const auto* const entries = reinterpret_cast<const Entry*>(copy);
+    return std::any_of(entries, entries + bytes / sizeof(Entry),
+                       [this](const Entry& entry) { return entry.handle_ == handle_; });
+  }
+
+  // What looks like an address may be none: the system reads there for us, and refuses where it cannot.
+  bool read_safely(const void* address, size_t bytes, char* copy) const {
+    const ssize_t written = write(pipe_[1], address, bytes);
+    return written == static_cast<ssize_t>(bytes) && read(pipe_[0], copy, bytes) == written;
+  }
+
+#ifdef __GLIBC__
+  static constexpr int kContended = 2;  // the mutex's word when somebody waits for it
+
+  static const int& word_of(std::mutex& mutex) { return mutex.native_handle()->__data.__lock; }
+
+  // A thread that has just begun to run operators may hold it for a moment.
+  static bool try_lock(std::mutex& mutex) {
+    const auto& data = mutex.native_handle()->__data;
+    if (data.__kind != PTHREAD_MUTEX_TIMED_NP || data.__spins != 0 || data.__count != 0) return false;
+    for (int i = 0; i < 1000; ++i, std::this_thread::yield()) {
+      if (mutex.try_lock()) return true;
+    }
+    return false;
+  }
+
+  static bool is_the_lock(std::mutex& mutex) {
+    if (!try_lock(mutex)) return false;
+    std::unique_lock lock(mutex, std::adopt_lock);
+    std::atomic<bool> answered{false};
+    bool waited = false;
+    try {
+      std::thread asking([&answered] {
+        at::hasGlobalCallbacks();
+        answered.store(true);
+      });
+      while (!answered.load() && !waited) {
+        waited = __atomic_load_n(&word_of(mutex), __ATOMIC_RELAXED) == kContended;
+        std::this_thread::yield();
+      }
+      lock.unlock();
+      asking.join();
+    } catch (const std::system_error&) {
+      return false;  // no thread could be made
+    }
+    return waited;
+  }
+#else
+  static bool is_the_lock(std::mutex&) { return false; }
+#endif
+
+  static constexpr size_t kMostCallbacks = 64;
+
+  at::CallbackHandle handle_;
+  int pipe_[2];
+  std::mutex* found_ = nullptr;
+};
+
+// [under the core's mutex]
+class ForkLocks {
+ public:
+  // `handle` is a callback of ours that is registered now.
+  static void find_callback_lock(at::CallbackHandle handle) {
+    if (callback_lock_ == nullptr && attempts_ < kMostAttempts) {
+      ++attempts_;
+      callback_lock_ = CallbackLockSearch::find(handle);
+    }
+  }
+  // Is none of them out of reach in this torch?
+  static bool has_all() { return callback_lock_ != nullptr && allocation_table_lock() != nullptr; }
+
+  static void lock() {
+    if (callback_lock_ != nullptr) callback_lock_->lock();
+    if (std::mutex* table = allocation_table_lock(); table != nullptr) table->lock();
+  }
+  static void unlock() {
+    if (std::mutex* table = allocation_table_lock(); table != nullptr) table->unlock();
+    if (callback_lock_ != nullptr) callback_lock_->unlock();
+  }
+
+ private:
+  static constexpr int kMostAttempts = 3;  // it may have been held by others, or no thread have been had
+  static inline int attempts_ = 0;
+  static inline std::mutex* callback_lock_ = nullptr;
+};
+
+}  // namespace
+}  // namespace opscope
