@@ -13,8 +13,8 @@
 #include "interpreter/without_gil.h"
 #include "memory/signatures.h"
 #include "memory/timeline.h"
+#include "numpy/from_numpy.h"
 #include "numpy/to_numpy.h"
-#include "writers/python_columns.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,31 +24,30 @@ namespace memory {
 namespace {
 
 using opscope::to_array;
-using writers::PythonColumns;
 
 nb::object to_array(const std::vector<Category>& column) {
   return to_array(std::vector<uint8_t>(reinterpret_cast<const uint8_t*>(column.data()),
                                        reinterpret_cast<const uint8_t*>(column.data()) + column.size()));
 }
 
-Identity input_identity(const PythonColumns& columns, const std::string& table, size_t n) {
+Identity input_identity(const NumpyColumns& columns, const std::string& table, size_t n) {
   return {columns.get<int64_t>(table + ".tensor_id", n), columns.get<int64_t>(table + ".allocation_id", n),
           columns.get<int8_t>(table + ".device_type", n), columns.get<int8_t>(table + ".device_index", n)};
 }
 
-Shapes input_shapes(const PythonColumns& columns, const std::string& table, size_t n) {
+Shapes input_shapes(const NumpyColumns& columns, const std::string& table, size_t n) {
   return {columns.get<int8_t>(table + ".dtype", n), columns.get<int8_t>(table + ".layout", n),
           columns.list(table + ".sizes", n), columns.list(table + ".strides", n)};
 }
 
-Events input_events(const PythonColumns& columns) {
+Events input_events(const NumpyColumns& columns) {
   const size_t n = columns.any<int64_t>("events.start_ns").size;
   return {columns.get<int32_t>("events.parent", n), columns.get<int32_t>("events.name", n),
           columns.get<int64_t>("events.start_ns", n), columns.get<uint8_t>("events.kind", n),
           columns.get<uint8_t>("events.scope", n)};
 }
 
-Tensors input_tensors(const PythonColumns& columns, size_t events) {
+Tensors input_tensors(const NumpyColumns& columns, size_t events) {
   const size_t n = columns.any<int32_t>("tensors.event").size;
   return {columns.indices<int32_t>("tensors.event", n, events, 0),
           columns.get<int32_t>("tensors.element", n),
@@ -58,34 +57,34 @@ Tensors input_tensors(const PythonColumns& columns, size_t events) {
           input_shapes(columns, "tensors", n)};
 }
 
-Scalars input_scalars(const PythonColumns& columns, size_t events) {
+Scalars input_scalars(const NumpyColumns& columns, size_t events) {
   const size_t n = columns.any<int32_t>("scalars.event").size;
   return {columns.indices<int32_t>("scalars.event", n, events, 0),
           columns.get<int16_t>("scalars.argument", n), columns.get<uint8_t>("scalars.role", n),
           columns.get<uint8_t>("scalars.type", n)};
 }
 
-Allocations input_allocations(const PythonColumns& columns) {
+Allocations input_allocations(const NumpyColumns& columns) {
   const size_t n = columns.any<int64_t>("allocations.time_ns").size;
   return {columns.get<int32_t>("allocations.event", n),      columns.get<int64_t>("allocations.time_ns", n),
           columns.get<int64_t>("allocations.size_bytes", n), columns.get<uint64_t>("allocations.address", n),
           columns.get<uint8_t>("allocations.action", n),     input_identity(columns, "allocations", n)};
 }
 
-Parameters input_parameters(const PythonColumns& columns) {
+Parameters input_parameters(const NumpyColumns& columns) {
   const size_t n = columns.any<uint8_t>("parameters.role").size;
   return {columns.get<uint8_t>("parameters.role", n), input_identity(columns, "parameters", n),
           input_shapes(columns, "parameters", n)};
 }
 
-Tables input_tables(const PythonColumns& columns) {
+Tables input_tables(const NumpyColumns& columns) {
   const Events events = input_events(columns);
   return {events, input_tensors(columns, events.size()), input_scalars(columns, events.size()),
           input_allocations(columns), input_parameters(columns)};
 }
 
 nb::tuple operator_signatures(nb::dict arrays) {
-  const PythonColumns columns(std::move(arrays));
+  const NumpyColumns columns(std::move(arrays));
   const Tables tables = input_tables(columns);
   Signatures signatures;
   {
@@ -96,7 +95,7 @@ nb::tuple operator_signatures(nb::dict arrays) {
                         signatures.kinds);
 }
 
-SignatureAccess input_access(const PythonColumns& columns, size_t events) {
+SignatureAccess input_access(const NumpyColumns& columns, size_t events) {
   const size_t signatures = columns.any<uint8_t>("signatures.has_schema").size;
   const auto access = columns.any<uint8_t>("signatures.access");
   columns.get<int64_t>("signatures.offsets", signatures + 1);  // may not be left out here
@@ -113,7 +112,7 @@ struct Accounts {
   Timeline timeline;
 };
 
-Accounts compute(const Tables& tables, const SignatureAccess& access, const Column<int64_t>& item_bytes,
+Accounts compute(const Tables& tables, const SignatureAccess& access, const ColumnView<int64_t>& item_bytes,
                  const GradientNames& names) {
   Accounts result;
   result.tree = order_tree(tables);
@@ -174,10 +173,10 @@ nb::dict timeline_of(Timeline&& timeline) {
 }
 
 nb::dict memory_accounts(nb::dict arrays, int32_t accumulate, int32_t detach, int32_t add) {
-  const PythonColumns columns(std::move(arrays));
+  const NumpyColumns columns(std::move(arrays));
   const Tables tables = input_tables(columns);
   const SignatureAccess access = input_access(columns, tables.events.size());
-  const Column<int64_t> item_bytes = columns.any<int64_t>("item_bytes");
+  const ColumnView<int64_t> item_bytes = columns.any<int64_t>("item_bytes");
   Accounts accounts;
   {
     const WithoutGil without_gil;

@@ -21,7 +21,7 @@ struct RowsOfEvents {
   std::vector<int32_t> offsets;
   std::vector<int32_t> rows;
 
-  RowsOfEvents(const Column<int32_t>& event, const std::vector<int32_t>& key, size_t events)
+  RowsOfEvents(const ColumnView<int32_t>& event, const std::vector<int32_t>& key, size_t events)
       : offsets(events + 1) {
     const auto counts = [&](size_t row) { return key[row] != kUnknown; };
     for (size_t row = 0; row < key.size(); ++row) {

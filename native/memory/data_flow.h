@@ -20,10 +20,10 @@ enum class Access : uint8_t {
 };
 
 struct SignatureAccess {
-  Column<int32_t> of_event;  // -1 for what is neither operator nor annotation
-  Column<uint8_t> has_schema;
-  Column<int64_t> offsets;  // signature i has access[offsets[i], offsets[i + 1])
-  Column<uint8_t> access;
+  ColumnView<int32_t> of_event;  // -1 for what is neither operator nor annotation
+  ColumnView<uint8_t> has_schema;
+  ColumnView<int64_t> offsets;  // signature i has access[offsets[i], offsets[i + 1])
+  ColumnView<uint8_t> access;
 
   Access of(int32_t event, int16_t argument) const;
   bool is_operator(int32_t event) const { return of_event[static_cast<size_t>(event)] >= 0; }

@@ -3,38 +3,35 @@
 
 #include <cstdint>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 
 namespace opscope::memory {
 
-using writers::Column;
-using Lists = writers::ListColumn;
-
 // Columns that tensors, parameters and allocations share: what a block of memory is known by.
 struct Identity {
-  Column<int64_t> tensor_id, allocation_id;
-  Column<int8_t> device_type, device_index;
+  ColumnView<int64_t> tensor_id, allocation_id;
+  ColumnView<int8_t> device_type, device_index;
 
   bool known(size_t row) const { return tensor_id[row] >= 0 && allocation_id[row] >= 0; }
 };
 
 struct Shapes {
-  Column<int8_t> dtype, layout;
-  Lists sizes, strides;
+  ColumnView<int8_t> dtype, layout;
+  ListView sizes, strides;
 };
 
 struct Events {
-  Column<int32_t> parent, name;
-  Column<int64_t> start_ns;
-  Column<uint8_t> kind, scope;
+  ColumnView<int32_t> parent, name;
+  ColumnView<int64_t> start_ns;
+  ColumnView<uint8_t> kind, scope;
 
   size_t size() const { return start_ns.size; }
 };
 
 struct Tensors {
-  Column<int32_t> event, element;
-  Column<int16_t> argument;
-  Column<uint8_t> role;
+  ColumnView<int32_t> event, element;
+  ColumnView<int16_t> argument;
+  ColumnView<uint8_t> role;
   Identity identity;
   Shapes shapes;
 
@@ -42,25 +39,25 @@ struct Tensors {
 };
 
 struct Scalars {
-  Column<int32_t> event;
-  Column<int16_t> argument;
-  Column<uint8_t> role, type;
+  ColumnView<int32_t> event;
+  ColumnView<int16_t> argument;
+  ColumnView<uint8_t> role, type;
 
   size_t size() const { return event.size; }
 };
 
 struct Allocations {
-  Column<int32_t> event;
-  Column<int64_t> time_ns, size_bytes;
-  Column<uint64_t> address;
-  Column<uint8_t> action;
+  ColumnView<int32_t> event;
+  ColumnView<int64_t> time_ns, size_bytes;
+  ColumnView<uint64_t> address;
+  ColumnView<uint8_t> action;
   Identity identity;
 
   size_t size() const { return time_ns.size; }
 };
 
 struct Parameters {
-  Column<uint8_t> role;  // 0 parameter, 1 gradient, 2 optimizer state
+  ColumnView<uint8_t> role;  // 0 parameter, 1 gradient, 2 optimizer state
   Identity identity;
   Shapes shapes;
 

@@ -26,7 +26,8 @@ class Kinds {
   }
 
  private:
-  void reserve(const Column<int32_t>& event, const Column<int16_t>& argument, const Column<uint8_t>& role) {
+  void reserve(const ColumnView<int32_t>& event, const ColumnView<int16_t>& argument,
+               const ColumnView<uint8_t>& role) {
     for (size_t row = 0; row < event.size; ++row) {
       if (role[row] != kInput || argument[row] < 0) continue;
       if (event[row] < 0 || static_cast<size_t>(event[row]) + 1 >= offsets_.size()) continue;

@@ -69,7 +69,7 @@ void renumber(const std::vector<int32_t>& ranks, std::vector<int32_t>& of_row) {
 }
 
 // Bytes from a tensor's first element to its last, as torch's memory profiler counts them.
-int64_t extent(const Shapes& shapes, size_t row, const Column<int64_t>& item_bytes) {
+int64_t extent(const Shapes& shapes, size_t row, const ColumnView<int64_t>& item_bytes) {
   constexpr int8_t kStrided = 0;
   const int8_t dtype = shapes.dtype[row];
   if (shapes.layout[row] != kStrided || dtype < 0 || static_cast<size_t>(dtype) >= item_bytes.size) return 0;
@@ -89,7 +89,7 @@ int64_t extent(const Shapes& shapes, size_t row, const Column<int64_t>& item_byt
   return bytes;
 }
 
-void measure(const std::vector<int32_t>& key_of, const Shapes& shapes, const Column<int64_t>& item_bytes,
+void measure(const std::vector<int32_t>& key_of, const Shapes& shapes, const ColumnView<int64_t>& item_bytes,
              TensorKeys& keys) {
   for (size_t row = 0; row < key_of.size(); ++row) {
     if (key_of[row] == kUnknown) continue;
@@ -126,7 +126,7 @@ TensorKeys number_keys(const Tables& tables, const std::vector<uint8_t>& is_inpu
   return result;
 }
 
-void measure_keys(const Tables& tables, const TreeOrder& tree, const Column<int64_t>& item_bytes,
+void measure_keys(const Tables& tables, const TreeOrder& tree, const ColumnView<int64_t>& item_bytes,
                   TensorKeys& keys) {
   keys.size_bytes.assign(keys.size(), 0);
   measure(keys.of_tensor, tables.tensors.shapes, item_bytes, keys);

@@ -30,7 +30,7 @@ TensorKeys number_keys(const Tables& tables, const std::vector<uint8_t>& is_inpu
 
 // A block is as large as its allocation says or, if that was not seen, as the largest tensor seen in
 // it. `item_bytes` is by dtype.
-void measure_keys(const Tables& tables, const TreeOrder& tree, const Column<int64_t>& item_bytes,
+void measure_keys(const Tables& tables, const TreeOrder& tree, const ColumnView<int64_t>& item_bytes,
                   TensorKeys& keys);
 
 }  // namespace opscope::memory

@@ -13,6 +13,7 @@
 
 namespace {
 
+using namespace opscope;
 using namespace opscope::writers;
 
 int failures = 0;
@@ -33,13 +34,13 @@ void check_same(std::string_view got, std::string_view expected, int line) {
 #define CHECK_SAME(got, expected) check_same((got), (expected), __LINE__)
 
 template <class T>
-Column<T> column(const std::vector<T>& values) {
+ColumnView<T> column(const std::vector<T>& values) {
   return {values.data(), 1, values.size()};
 }
 
 // One value for every row, as a column nobody filled in.
 template <class T>
-Column<T> constant(const T& value, size_t rows) {
+ColumnView<T> constant(const T& value, size_t rows) {
   return {&value, 0, rows};
 }
 

@@ -6,6 +6,7 @@
 #include "memory/signatures.h"
 #include "memory/timeline.h"
 
+using namespace opscope;
 using namespace opscope::memory;
 
 namespace {
@@ -71,7 +72,7 @@ struct Recording {
   }
 
   template <typename T>
-  static Column<T> view(const std::vector<T>& column) {
+  static ColumnView<T> view(const std::vector<T>& column) {
     return {column.data(), 1, column.size()};
   }
   Tables tables() const {

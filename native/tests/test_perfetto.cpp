@@ -12,10 +12,11 @@
 
 namespace {
 
+using namespace opscope;
 using namespace opscope::writers;
 
 template <class T>
-Column<T> column(const std::vector<T>& values) {
+ColumnView<T> column(const std::vector<T>& values) {
   return {values.data(), 1, values.size()};
 }
 
@@ -163,7 +164,7 @@ TEST(inputs_are_told_apart_by_every_part) {
   std::vector<int8_t> dtype{6, 4, 6};
   std::vector<int64_t> offsets{0, 2, 4, 6}, sizes{2, 3, 2, 3, 2, 3}, names{0, 2};
   const std::string text = "42";
-  const ListColumn lists{column(offsets), column(sizes)};
+  const ListView lists{column(offsets), column(sizes)};
   const PerfettoInputs inputs(
       {{column(rows)}, column(argument), column(element), column(role), column(dtype), lists, lists},
       {{column(scalar_rows)}, column(scalar_argument), column(scalar_role), column(type), column(value)},

@@ -15,7 +15,7 @@
 #include "interpreter/without_gil.h"
 #include "writers/chrome_json.h"
 #include "writers/lanes.h"
-#include "writers/python_columns.h"
+#include "writers/shared_bindings.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -23,7 +23,7 @@ using namespace nb::literals;
 namespace opscope {
 namespace writers {
 
-ChromeTensors read_tensors(const PythonColumns& columns, size_t events) {
+ChromeTensors read_tensors(const NumpyColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("tensors.argument").size;
   return {
       .rows = columns.rows("tensors.rows", events, n),
@@ -36,7 +36,7 @@ ChromeTensors read_tensors(const PythonColumns& columns, size_t events) {
   };
 }
 
-ChromeScalars read_scalars(const PythonColumns& columns, size_t events) {
+ChromeScalars read_scalars(const NumpyColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("scalars.argument").size;
   return {
       .rows = columns.rows("scalars.rows", events, n),
@@ -56,7 +56,7 @@ Block to_array(TextBuffer&& text) {
 
 namespace {
 
-ChromeEvents read_events(const PythonColumns& columns, size_t tracks) {
+ChromeEvents read_events(const NumpyColumns& columns, size_t tracks) {
   const size_t n = columns.any<int64_t>("events.start_ns").size;
   return {
       .order = columns.indices<int32_t>("events.order", n),
@@ -76,7 +76,7 @@ ChromeEvents read_events(const PythonColumns& columns, size_t tracks) {
   };
 }
 
-ChromeAllocations read_allocations(const PythonColumns& columns, size_t tracks) {
+ChromeAllocations read_allocations(const NumpyColumns& columns, size_t tracks) {
   const size_t n = columns.any<int64_t>("allocations.time_ns").size;
   return {
       .track = columns.indices<int32_t>("allocations.track", n, tracks, 0),
@@ -91,7 +91,7 @@ ChromeAllocations read_allocations(const PythonColumns& columns, size_t tracks) 
   };
 }
 
-ChromeGpu read_gpu(const PythonColumns& columns, size_t tracks, size_t events) {
+ChromeGpu read_gpu(const NumpyColumns& columns, size_t tracks, size_t events) {
   const size_t n = columns.any<int64_t>("gpu.start_ns").size;
   return {
       .track = columns.indices<int32_t>("gpu.track", n, tracks, 0),
@@ -123,7 +123,7 @@ ChromeGpu read_gpu(const PythonColumns& columns, size_t tracks, size_t events) {
   };
 }
 
-ChromeTrace read_trace(const PythonColumns& columns, size_t tracks, size_t fragments) {
+ChromeTrace read_trace(const NumpyColumns& columns, size_t tracks, size_t fragments) {
   ChromeTrace trace;
   std::tie(trace.name_offsets, trace.name_bytes) = columns.texts("names");
   trace.events = read_events(columns, tracks);
@@ -161,12 +161,12 @@ class PyChromeWriter {
   size_t rows_written() const { return writer_->rows_written(); }
 
  private:
-  PythonColumns columns_;
+  NumpyColumns columns_;
   std::unique_ptr<ChromeWriter> writer_;
 };
 
 nb::object place_on_lanes(nb::dict arrays, size_t tracks) {
-  const PythonColumns columns(std::move(arrays));
+  const NumpyColumns columns(std::move(arrays));
   const size_t n = columns.any<int64_t>("start_ns").size;
   const LaneInput input{
       .track = columns.indices<int32_t>("track", n, tracks, 0),

@@ -4,6 +4,7 @@
 
 #include "writers/execution_trace.h"
 #include "writers/protobuf.h"
+#include "writers/wrapping_times.h"
 
 namespace opscope::writers {
 namespace {

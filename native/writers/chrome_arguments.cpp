@@ -97,7 +97,7 @@ void ArgumentWriter::write_type(TextBuffer& out, const Argument& argument) const
   out.put('"');
 }
 
-void ArgumentWriter::write_lists(TextBuffer& out, const Argument& argument, const ListColumn& lists) const {
+void ArgumentWriter::write_lists(TextBuffer& out, const Argument& argument, const ListView& lists) const {
   if (argument.kind == Argument::kTensor) {
     out.numbers(lists[argument.begin]);
     return;

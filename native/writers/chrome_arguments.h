@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 #include "writers/json_escape.h"
 #include "writers/text_buffer.h"
 
@@ -19,20 +19,20 @@ namespace opscope::writers {
 // argument, then element.
 struct ChromeTensors {
   Rows rows;
-  Column<int16_t> argument;
-  Column<int32_t> element;
-  Column<uint8_t> role;
-  Column<int8_t> dtype;
-  ListColumn sizes;
-  ListColumn strides;
+  ColumnView<int16_t> argument;
+  ColumnView<int32_t> element;
+  ColumnView<uint8_t> role;
+  ColumnView<int8_t> dtype;
+  ListView sizes;
+  ListView strides;
 };
 
 struct ChromeScalars {
   Rows rows;
-  Column<int16_t> argument;
-  Column<uint8_t> role;
-  Column<uint8_t> type;
-  Column<int32_t> value;
+  ColumnView<int16_t> argument;
+  ColumnView<uint8_t> role;
+  ColumnView<uint8_t> type;
+  ColumnView<int32_t> value;
 };
 
 class ArgumentWriter {
@@ -57,7 +57,7 @@ class ArgumentWriter {
   void place(int16_t position, Argument argument);
   void write_value(TextBuffer& out, const Argument& argument) const;
   void write_type(TextBuffer& out, const Argument& argument) const;
-  void write_lists(TextBuffer& out, const Argument& argument, const ListColumn& lists) const;
+  void write_lists(TextBuffer& out, const Argument& argument, const ListView& lists) const;
 
   const ChromeTensors& tensors_;
   const ChromeScalars& scalars_;

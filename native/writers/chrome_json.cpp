@@ -4,6 +4,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "writers/wrapping_times.h"
+
 namespace opscope::writers {
 namespace {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 #include "writers/chrome_arguments.h"
 #include "writers/json_escape.h"
 #include "writers/text_buffer.h"
@@ -19,26 +19,26 @@ namespace opscope::writers {
 
 // Columns of trace/schema.py, beside `order`, `track` and `rows`, which are the caller's.
 struct ChromeEvents {
-  Column<int32_t> order;  // rows to write, in this order
-  Column<int32_t> track;  // in ChromeTrace::tracks
-  Column<int32_t> name;
-  Column<int32_t> overload;
-  Column<int32_t> parent;  // precedes its child
-  Column<uint8_t> kind;
-  Column<int64_t> start_ns;
-  Column<int64_t> duration_ns;
-  Column<int64_t> sequence_number;
-  Column<int32_t> forward_thread;
-  Column<int64_t> record_function_id;  // -1, or not given: row + 1
-  Column<bool> unfinished;
-  Column<int64_t> correlation_id;  // of runtime calls, as in runtime_calls; none given: from arrows
-  Column<int32_t> function;        // likewise
+  ColumnView<int32_t> order;  // rows to write, in this order
+  ColumnView<int32_t> track;  // in ChromeTrace::tracks
+  ColumnView<int32_t> name;
+  ColumnView<int32_t> overload;
+  ColumnView<int32_t> parent;  // precedes its child
+  ColumnView<uint8_t> kind;
+  ColumnView<int64_t> start_ns;
+  ColumnView<int64_t> duration_ns;
+  ColumnView<int64_t> sequence_number;
+  ColumnView<int32_t> forward_thread;
+  ColumnView<int64_t> record_function_id;  // -1, or not given: row + 1
+  ColumnView<bool> unfinished;
+  ColumnView<int64_t> correlation_id;  // of runtime calls, as in runtime_calls; none given: from arrows
+  ColumnView<int32_t> function;        // likewise
 };
 
 // Further pairs of an event: finished JSON in ChromeTrace::fragments.
 struct ChromeExtras {
   Rows rows;
-  Column<int32_t> fragment;
+  ColumnView<int32_t> fragment;
 };
 
 // Which end of which arrow starts at an event.
@@ -46,55 +46,55 @@ enum class FlowEnd : uint8_t { kForward = 0, kBackward = 1, kLaunch = 2, kDevice
 
 struct ChromeFlows {
   Rows rows;
-  Column<int64_t> id;
-  Column<uint8_t> end;  // FlowEnd
+  ColumnView<int64_t> id;
+  ColumnView<uint8_t> end;  // FlowEnd
 };
 
 struct ChromeAllocations {
-  Column<int32_t> track;
-  Column<uint8_t> action;
-  Column<int64_t> time_ns;
-  Column<uint64_t> address;
-  Column<int64_t> size_bytes;
-  Column<int64_t> total_allocated_bytes;
-  Column<int64_t> total_reserved_bytes;
-  Column<int8_t> device_type;
-  Column<int8_t> device_index;
+  ColumnView<int32_t> track;
+  ColumnView<uint8_t> action;
+  ColumnView<int64_t> time_ns;
+  ColumnView<uint64_t> address;
+  ColumnView<int64_t> size_bytes;
+  ColumnView<int64_t> total_allocated_bytes;
+  ColumnView<int64_t> total_reserved_bytes;
+  ColumnView<int8_t> device_type;
+  ColumnView<int8_t> device_index;
 };
 
 struct ChromeGpu {
-  Column<int32_t> track;
-  Column<uint8_t> kind;
-  Column<int32_t> name;
-  Column<int64_t> start_ns;
-  Column<int64_t> duration_ns;
-  Column<int8_t> device_index;
-  Column<int32_t> context;
-  Column<int32_t> stream;
-  Column<int64_t> correlation_id;
-  Column<int32_t> launch;
-  Column<int64_t> size_bytes;
-  ListColumn grid;
-  ListColumn block;
-  Column<int32_t> registers_per_thread;
-  Column<int32_t> shared_memory_bytes;
-  Column<int64_t> queued_ns;
-  Column<int64_t> graph;
-  Column<int64_t> graph_node;
-  Column<int8_t> peer_device;
-  Column<int8_t> target_device;
-  Column<int64_t> wait_on_cuda_event_record_corr_id;
-  Column<int32_t> wait_on_stream;
+  ColumnView<int32_t> track;
+  ColumnView<uint8_t> kind;
+  ColumnView<int32_t> name;
+  ColumnView<int64_t> start_ns;
+  ColumnView<int64_t> duration_ns;
+  ColumnView<int8_t> device_index;
+  ColumnView<int32_t> context;
+  ColumnView<int32_t> stream;
+  ColumnView<int64_t> correlation_id;
+  ColumnView<int32_t> launch;
+  ColumnView<int64_t> size_bytes;
+  ListView grid;
+  ListView block;
+  ColumnView<int32_t> registers_per_thread;
+  ColumnView<int32_t> shared_memory_bytes;
+  ColumnView<int64_t> queued_ns;
+  ColumnView<int64_t> graph;
+  ColumnView<int64_t> graph_node;
+  ColumnView<int8_t> peer_device;
+  ColumnView<int8_t> target_device;
+  ColumnView<int64_t> wait_on_cuda_event_record_corr_id;
+  ColumnView<int32_t> wait_on_stream;
   // Of kernels, where devices are known; otherwise not given. Numbers per SM are in thousandths.
-  Column<int64_t> blocks_per_sm;
-  Column<int64_t> warps_per_sm;
-  Column<int64_t> occupancy_percent;
-  Column<int32_t> collective;  // event whose further pairs a row has as well, -1 none; may be left out
+  ColumnView<int64_t> blocks_per_sm;
+  ColumnView<int64_t> warps_per_sm;
+  ColumnView<int64_t> occupancy_percent;
+  ColumnView<int32_t> collective;  // event whose further pairs a row has as well, -1 none; may be left out
 };
 
 struct ChromeTrace {
-  Column<int64_t> name_offsets;
-  Column<uint8_t> name_bytes;
+  ColumnView<int64_t> name_offsets;
+  ColumnView<uint8_t> name_bytes;
   ChromeEvents events;
   ChromeTensors tensors;
   ChromeScalars scalars;

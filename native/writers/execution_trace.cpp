@@ -1,5 +1,7 @@
 #include "writers/execution_trace.h"
 
+#include "writers/wrapping_times.h"
+
 namespace opscope::writers {
 namespace {
 

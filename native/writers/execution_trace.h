@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 #include "writers/execution_trace_values.h"
 #include "writers/json_escape.h"
 #include "writers/text_buffer.h"
@@ -20,20 +20,20 @@ namespace opscope::writers {
 
 // Columns of trace/schema.py, and what is made for the file.
 struct NodeEvents {
-  Column<int32_t> thread;
-  Column<int32_t> parent;
-  Column<int32_t> name;
-  Column<int32_t> schema;  // row in NodeTrace::schemas, -1 none
-  Column<int32_t> kernel;  // row in NodeTrace::kernels, -1 none
-  Column<int32_t> forward_thread;
-  Column<int32_t> launch_thread;
-  Column<uint8_t> kind;
-  Column<uint8_t> scope;
-  Column<int64_t> start_ns;
-  Column<int64_t> duration_ns;
-  Column<int64_t> self_ns;
-  Column<int64_t> sequence_number;
-  Column<int64_t> record_function_id;
+  ColumnView<int32_t> thread;
+  ColumnView<int32_t> parent;
+  ColumnView<int32_t> name;
+  ColumnView<int32_t> schema;  // row in NodeTrace::schemas, -1 none
+  ColumnView<int32_t> kernel;  // row in NodeTrace::kernels, -1 none
+  ColumnView<int32_t> forward_thread;
+  ColumnView<int32_t> launch_thread;
+  ColumnView<uint8_t> kind;
+  ColumnView<uint8_t> scope;
+  ColumnView<int64_t> start_ns;
+  ColumnView<int64_t> duration_ns;
+  ColumnView<int64_t> self_ns;
+  ColumnView<int64_t> sequence_number;
+  ColumnView<int64_t> record_function_id;
 };
 
 // How many arguments and results an operator has.
@@ -52,31 +52,31 @@ struct KernelText {
 // Further attributes of an event: finished JSON in NodeTrace::fragments.
 struct NodeExtras {
   Rows rows;
-  Column<int32_t> fragment;
+  ColumnView<int32_t> fragment;
 };
 
 // What only Chakra's nodes have.
 struct ChakraNodes {
-  Column<uint8_t> type;        // NodeType of et_def.proto
-  Rows dependency_rows;        // beside the node before it on its thread
-  Column<int64_t> dependency;  // row in events, or -1 - row in gpu
+  ColumnView<uint8_t> type;        // NodeType of et_def.proto
+  Rows dependency_rows;            // beside the node before it on its thread
+  ColumnView<int64_t> dependency;  // row in events, or -1 - row in gpu
   // Activities of devices.
-  Column<int32_t> gpu_name;
-  Column<int32_t> gpu_launch;  // row in events
-  Column<int32_t> gpu_stream;
-  Column<uint8_t> gpu_type;
-  Column<int64_t> gpu_start_ns;
-  Column<int64_t> gpu_duration_ns;
+  ColumnView<int32_t> gpu_name;
+  ColumnView<int32_t> gpu_launch;  // row in events
+  ColumnView<int32_t> gpu_stream;
+  ColumnView<uint8_t> gpu_type;
+  ColumnView<int64_t> gpu_start_ns;
+  ColumnView<int64_t> gpu_duration_ns;
   Rows gpu_dependency_rows;
-  Column<int64_t> gpu_dependency;
+  ColumnView<int64_t> gpu_dependency;
   NodeExtras gpu_extras;
 };
 
 struct NodeTrace {
-  Column<int64_t> name_offsets;
-  Column<uint8_t> name_bytes;
+  ColumnView<int64_t> name_offsets;
+  ColumnView<uint8_t> name_bytes;
   NodeEvents events;
-  Column<int64_t> thread_numbers;  // of each row of threads: torch's id
+  ColumnView<int64_t> thread_numbers;  // of each row of threads: torch's id
   ValueTensors tensors;
   ValueScalars scalars;
   ValueNames names;

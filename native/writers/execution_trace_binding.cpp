@@ -13,9 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "writers/bindings.h"
 #include "writers/execution_trace.h"
-#include "writers/python_columns.h"
+#include "writers/shared_bindings.h"
 
 using namespace nanobind::literals;
 
@@ -28,7 +27,7 @@ using Kernels = std::vector<std::tuple<std::string, std::string, std::string>>;
 using SchemaSizes = std::vector<std::tuple<size_t, size_t>>;
 using Nested = std::unordered_map<int32_t, std::tuple<Texts, Texts, Texts>>;
 
-NodeEvents read_events(const PythonColumns& columns, size_t schemas, size_t kernels) {
+NodeEvents read_events(const NumpyColumns& columns, size_t schemas, size_t kernels) {
   const size_t n = columns.any<int64_t>("events.start_ns").size;
   return {
       .thread = columns.get<int32_t>("events.thread", n),
@@ -49,12 +48,12 @@ NodeEvents read_events(const PythonColumns& columns, size_t schemas, size_t kern
 }
 
 // `rows` of a table as those of `events` events, in the order of an index if there is one.
-RowsOfEvents read_rows(const PythonColumns& columns, const std::string& name, size_t events, size_t rows) {
+RowsOfEvents read_rows(const NumpyColumns& columns, const std::string& name, size_t events, size_t rows) {
   const auto index = columns.indices<int32_t>(name + ".index", rows);
   return {columns.rows(name + ".rows", events, index.empty() ? rows : index.size), index};
 }
 
-ValueTensors read_value_tensors(const PythonColumns& columns, size_t events) {
+ValueTensors read_value_tensors(const NumpyColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("tensors.argument").size;
   return {
       .inputs = read_rows(columns, "tensors.inputs", events, n),
@@ -78,7 +77,7 @@ ValueTensors read_value_tensors(const PythonColumns& columns, size_t events) {
   };
 }
 
-ValueScalars read_value_scalars(const PythonColumns& columns, size_t events) {
+ValueScalars read_value_scalars(const NumpyColumns& columns, size_t events) {
   const size_t n = columns.any<int16_t>("scalars.argument").size;
   return {
       .inputs = read_rows(columns, "scalars.inputs", events, n),
@@ -89,18 +88,18 @@ ValueScalars read_value_scalars(const PythonColumns& columns, size_t events) {
   };
 }
 
-NodeExtras read_extras(const PythonColumns& columns, const std::string& name, size_t rows, size_t fragments) {
+NodeExtras read_extras(const NumpyColumns& columns, const std::string& name, size_t rows, size_t fragments) {
   const auto fragment = columns.indices<int32_t>(name + ".fragment", fragments);
   return {columns.rows(name + ".rows", rows, fragment.size), fragment};
 }
 
 // Empty unless a Chakra trace is written.
-ChakraNodes read_chakra(const PythonColumns& columns, bool chakra, size_t events, size_t fragments) {
+ChakraNodes read_chakra(const NumpyColumns& columns, bool chakra, size_t events, size_t fragments) {
   const size_t n = columns.any<int64_t>("gpu.start_ns").size;
   const auto dependency = columns.any<int64_t>("chakra.dependencies.event");
   const auto gpu_dependency = columns.any<int64_t>("gpu.dependencies.event");
   return {
-      .type = chakra ? columns.get<uint8_t>("chakra.type", events) : Column<uint8_t>{},
+      .type = chakra ? columns.get<uint8_t>("chakra.type", events) : ColumnView<uint8_t>{},
       .dependency_rows = columns.rows("chakra.dependencies.rows", events, dependency.size),
       .dependency = dependency,
       .gpu_name = columns.get<int32_t>("gpu.name", n),
@@ -125,7 +124,7 @@ class PyExecutionTraceWriter {
   void begin(nb::dict arrays, Texts schemas, const SchemaSizes& schema_sizes, const Kernels& kernels,
              const std::vector<nb::bytes>& fragments, Nested nested, Texts dtype_names,
              std::vector<int64_t> itemsizes, Texts device_names, int64_t base_ns, bool has_times) {
-    auto columns = std::make_unique<PythonColumns>(std::move(arrays));
+    auto columns = std::make_unique<NumpyColumns>(std::move(arrays));
     NodeTrace trace;
     std::tie(trace.name_offsets, trace.name_bytes) = columns->texts("names");
     trace.events = read_events(*columns, std::min(schemas.size(), schema_sizes.size()), kernels.size());
@@ -154,7 +153,7 @@ class PyExecutionTraceWriter {
   size_t rows_written() const { return writer_.rows_written(); }
 
  private:
-  std::unique_ptr<PythonColumns> columns_;
+  std::unique_ptr<NumpyColumns> columns_;
   bool chakra_;
   ExecutionTraceWriter writer_;
 };

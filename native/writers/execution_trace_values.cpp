@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "writers/protobuf.h"
+#include "writers/wrapping_times.h"
 
 namespace opscope::writers {
 namespace {

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 #include "writers/json_escape.h"
 #include "writers/object_ids.h"
 #include "writers/text_buffer.h"
@@ -22,7 +22,7 @@ namespace opscope::writers {
 // numbers themselves if there is no index.
 struct RowsOfEvents {
   Rows rows;
-  Column<int32_t> index;
+  ColumnView<int32_t> index;
 
   size_t operator[](size_t i) const { return index.empty() ? i : static_cast<size_t>(index[i]); }
 };
@@ -31,30 +31,30 @@ struct RowsOfEvents {
 struct ValueTensors {
   RowsOfEvents inputs;
   RowsOfEvents outputs;
-  Column<int16_t> argument;
-  Column<int32_t> element;
-  Column<uint8_t> role;
-  Column<int8_t> dtype;
-  Column<int8_t> unsized_dtype;
-  Column<int8_t> device_type;
-  Column<int8_t> device_index;
-  Column<int8_t> layout;
-  Column<uint64_t> impl;
-  Column<uint64_t> storage;
-  Column<uint64_t> storage_impl;
-  Column<int64_t> storage_offset;
-  Column<int64_t> tensor_id;
-  Column<int64_t> allocation_id;
-  ListColumn sizes;
-  ListColumn strides;
+  ColumnView<int16_t> argument;
+  ColumnView<int32_t> element;
+  ColumnView<uint8_t> role;
+  ColumnView<int8_t> dtype;
+  ColumnView<int8_t> unsized_dtype;
+  ColumnView<int8_t> device_type;
+  ColumnView<int8_t> device_index;
+  ColumnView<int8_t> layout;
+  ColumnView<uint64_t> impl;
+  ColumnView<uint64_t> storage;
+  ColumnView<uint64_t> storage_impl;
+  ColumnView<int64_t> storage_offset;
+  ColumnView<int64_t> tensor_id;
+  ColumnView<int64_t> allocation_id;
+  ListView sizes;
+  ListView strides;
 };
 
 struct ValueScalars {
   RowsOfEvents inputs;
   RowsOfEvents outputs;
-  Column<int16_t> argument;
-  Column<uint8_t> type;
-  Column<int32_t> value;
+  ColumnView<int16_t> argument;
+  ColumnView<uint8_t> type;
+  ColumnView<int32_t> value;
 };
 
 // A tuple or a list of lists: JSON texts with gaps where its tensors go, so one more text than

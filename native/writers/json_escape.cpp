@@ -108,7 +108,7 @@ void append_escaped(TextBuffer& out, std::string_view text) {
   flush(i);
 }
 
-EscapedNames::EscapedNames(const Column<int64_t>& offsets, const Column<uint8_t>& bytes)
+EscapedNames::EscapedNames(const ColumnView<int64_t>& offsets, const ColumnView<uint8_t>& bytes)
     : text_(bytes.size + bytes.size / 8) {
   ends_.reserve(offsets.size);
   ends_.push_back(0);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 #include "writers/text_buffer.h"
 
 namespace opscope::writers {
@@ -21,7 +21,7 @@ class EscapedNames {
  public:
   EscapedNames() = default;
   // Name i is bytes[offsets[i], offsets[i + 1]).
-  EscapedNames(const Column<int64_t>& offsets, const Column<uint8_t>& bytes);
+  EscapedNames(const ColumnView<int64_t>& offsets, const ColumnView<uint8_t>& bytes);
 
   // Empty for -1 and for a row that does not exist.
   std::string_view operator[](int32_t row) const {

@@ -6,6 +6,8 @@
 #include <queue>
 #include <utility>
 
+#include "writers/wrapping_times.h"
+
 namespace opscope::writers {
 namespace {
 

@@ -9,16 +9,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 
 namespace opscope::writers {
 
 struct LaneInput {
-  Column<int32_t> track;  // small numbers from 0
-  Column<int64_t> start_ns;
-  Column<int64_t> duration_ns;
-  Column<uint8_t> yields;  // of two that overlap, the one with more moves
-  Column<int32_t> order;   // rows to place, in order of start
+  ColumnView<int32_t> track;  // small numbers from 0
+  ColumnView<int64_t> start_ns;
+  ColumnView<int64_t> duration_ns;
+  ColumnView<uint8_t> yields;  // of two that overlap, the one with more moves
+  ColumnView<int32_t> order;   // rows to place, in order of start
 };
 
 // The lane of each row, from 0; 0 for rows not placed. Empty if all are 0, the usual case.

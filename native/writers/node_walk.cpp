@@ -1,4 +1,5 @@
 #include "writers/execution_trace.h"
+#include "writers/wrapping_times.h"
 
 namespace opscope::writers {
 namespace {

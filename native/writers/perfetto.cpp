@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "writers/protobuf.h"
+#include "writers/wrapping_times.h"
 
 namespace opscope::writers {
 namespace {

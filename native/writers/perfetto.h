@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 #include "writers/perfetto_inputs.h"
 #include "writers/text_buffer.h"
 
@@ -22,29 +22,29 @@ namespace opscope::writers {
 // An integer shown with a span, where it is not `absent`.
 struct PerfettoNumber {
   std::string name;
-  Column<int64_t> value;
+  ColumnView<int64_t> value;
   int64_t absent = 0;
 };
 
 // A list shown with a span, where it is not empty.
 struct PerfettoList {
   std::string name;
-  ListColumn values;
+  ListView values;
 };
 
 // Rows of one table, and the lines they are drawn on.
 struct PerfettoSpans {
-  Column<int32_t> order;         // rows, line by line, by start within a line
+  ColumnView<int32_t> order;     // rows, line by line, by start within a line
   std::vector<int64_t> lines;    // line i has order[lines[i], lines[i + 1])
   std::vector<uint64_t> tracks;  // uuid of each line's track
-  Column<int32_t> name;          // row in PerfettoTrace::names
-  Column<uint8_t> category;      // row in PerfettoTrace::categories
-  Column<int64_t> start_ns;
-  Column<int64_t> duration_ns;
-  Column<bool> unfinished;  // may be empty
-  Rows flow_rows;           // may be empty
-  Column<uint64_t> flow_id;
-  Column<bool> flow_ends;  // the arrow ends here; otherwise it starts here
+  ColumnView<int32_t> name;      // row in PerfettoTrace::names
+  ColumnView<uint8_t> category;  // row in PerfettoTrace::categories
+  ColumnView<int64_t> start_ns;
+  ColumnView<int64_t> duration_ns;
+  ColumnView<bool> unfinished;  // may be empty
+  Rows flow_rows;               // may be empty
+  ColumnView<uint64_t> flow_id;
+  ColumnView<bool> flow_ends;  // the arrow ends here; otherwise it starts here
   std::vector<PerfettoNumber> numbers;
   std::vector<PerfettoList> lists;
   const PerfettoInputs* inputs = nullptr;  // of events, where arguments were recorded
@@ -52,13 +52,13 @@ struct PerfettoSpans {
 
 struct PerfettoCounter {
   uint64_t track;
-  Column<int64_t> time_ns;  // never decreasing
-  Column<int64_t> value;
+  ColumnView<int64_t> time_ns;  // never decreasing
+  ColumnView<int64_t> value;
 };
 
 struct PerfettoTrace {
-  Column<int64_t> name_offsets;  // name i is name_bytes[o[i], o[i + 1]); all of it UTF-8
-  Column<uint8_t> name_bytes;
+  ColumnView<int64_t> name_offsets;  // name i is name_bytes[o[i], o[i + 1]); all of it UTF-8
+  ColumnView<uint8_t> name_bytes;
   std::vector<std::string> categories;
   std::vector<PerfettoSpans> spans;
   std::vector<PerfettoCounter> counters;

@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "writers/bindings.h"
 #include "writers/perfetto.h"
-#include "writers/python_columns.h"
+#include "writers/shared_bindings.h"
 
 using namespace nanobind::literals;
 
@@ -22,7 +21,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 // Columns of one table, named "<table>.<column>".
-PerfettoSpans read_spans(const PythonColumns& columns, const std::string& table, std::vector<uint64_t> tracks,
+PerfettoSpans read_spans(const NumpyColumns& columns, const std::string& table, std::vector<uint64_t> tracks,
                          size_t names, size_t categories, const Texts& numbers, const Texts& lists) {
   const auto at = [&](const char* column) { return table + "." + column; };
   const size_t n = columns.any<int64_t>(at("start_ns")).size;
@@ -84,7 +83,7 @@ class PyPerfettoWriter {
   size_t rows_written() const { return writer_->rows_written(); }
 
  private:
-  PythonColumns columns_;
+  NumpyColumns columns_;
   std::unique_ptr<PerfettoInputs> inputs_;
   std::unique_ptr<PerfettoWriter> writer_;
 };

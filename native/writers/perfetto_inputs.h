@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "numpy/column.h"
+#include "numpy/column_view.h"
 #include "writers/chrome_arguments.h"
 
 namespace opscope::writers {
@@ -54,7 +54,7 @@ class PerfettoInputs {
  public:
   // The columns must outlive this. dtype_names: by c10::ScalarType. Names: as in PerfettoTrace.
   PerfettoInputs(ChromeTensors tensors, ChromeScalars scalars, std::vector<std::string> dtype_names,
-                 Column<int64_t> name_offsets, Column<uint8_t> name_bytes)
+                 ColumnView<int64_t> name_offsets, ColumnView<uint8_t> name_bytes)
       : tensors_(tensors),
         scalars_(scalars),
         dtype_names_(std::move(dtype_names)),
@@ -73,8 +73,8 @@ class PerfettoInputs {
   ChromeTensors tensors_;
   ChromeScalars scalars_;
   std::vector<std::string> dtype_names_;
-  Column<int64_t> name_offsets_;
-  Column<uint8_t> name_bytes_;
+  ColumnView<int64_t> name_offsets_;
+  ColumnView<uint8_t> name_bytes_;
 };
 
 // "[64,1,8,8]"

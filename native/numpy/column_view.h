@@ -1,24 +1,16 @@
-// A column of a trace table as the writers see it: a view, owned by whoever made it.
+// Columns of a trace's tables as writers and memory accounts read them: views of arrays that NumPy owns.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace opscope::writers {
-
-// Of times: where a damaged table has none that fit 64 bits, they wrap around.
-inline int64_t sum_of(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-inline int64_t difference_of(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-}
+namespace opscope {
 
 // Element i is data[i * stride]. Stride 0 is one value for every row: what a column that no source
 // filled in looks like, at no cost in memory.
 template <class T>
-struct Column {
+struct ColumnView {
   const T* data = nullptr;
   ptrdiff_t stride = 1;
   size_t size = 0;
@@ -28,11 +20,11 @@ struct Column {
 };
 
 // Row i is values[offsets[i], offsets[i + 1]).
-struct ListColumn {
-  Column<int64_t> offsets;
-  Column<int64_t> values;  // stride 1
+struct ListView {
+  ColumnView<int64_t> offsets;
+  ColumnView<int64_t> values;  // stride 1
 
-  // Empty for offsets that do not fit the values, so that a damaged file cannot crash a writer.
+  // Empty for offsets that do not fit the values, so that a damaged file cannot crash the process.
   std::span<const int64_t> operator[](size_t row) const {
     if (row + 1 >= offsets.size) return {};
     const int64_t begin = offsets[row];
@@ -44,7 +36,7 @@ struct ListColumn {
 
 // Which rows of a child table belong to row i of its parent: [offsets[i], offsets[i + 1]).
 struct Rows {
-  Column<int64_t> offsets;
+  ColumnView<int64_t> offsets;
 
   struct Range {
     size_t begin;
@@ -56,4 +48,4 @@ struct Rows {
   }
 };
 
-}  // namespace opscope::writers
+}  // namespace opscope

@@ -1,4 +1,4 @@
-// Columns that Python hands to a writer, and blocks that a writer hands to Python.
+// Columns that Python hands over as NumPy arrays, checked once, so that what reads them need not.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,24 +7,21 @@
 #include <string>
 #include <utility>
 
-#include "interpreter/without_gil.h"
-#include "numpy/column.h"
-#include "writers/chrome_arguments.h"
-#include "writers/text_buffer.h"
+#include "numpy/column_view.h"
 
-namespace opscope::writers {
+namespace opscope {
 
 namespace nb = nanobind;
 
 // Columns by name, such as "events.start_ns". Keeps the arrays alive for as long as it lives.
-class PythonColumns {
+class NumpyColumns {
  public:
-  explicit PythonColumns(nb::dict arrays) : arrays_(std::move(arrays)) {}
+  explicit NumpyColumns(nb::dict arrays) : arrays_(std::move(arrays)) {}
 
   // Must have `rows` elements. An array that is not given is an empty column if `rows` is 0.
   template <class T>
-  Column<T> get(const std::string& name, size_t rows) const {
-    Column<T> column = any<T>(name);
+  ColumnView<T> get(const std::string& name, size_t rows) const {
+    ColumnView<T> column = any<T>(name);
     if (column.size == rows) return column;
     throw nb::value_error(
         ("column " + name + " has " + std::to_string(column.size) + " rows, expected " + std::to_string(rows))
@@ -33,7 +30,7 @@ class PythonColumns {
 
   // Of any length, empty if not given.
   template <class T>
-  Column<T> any(const std::string& name) const {
+  ColumnView<T> any(const std::string& name) const {
     if (!arrays_.contains(name.c_str())) return {};
     nb::ndarray<const T, nb::ndim<1>, nb::device::cpu> array;
     if (!nb::try_cast(arrays_[name.c_str()], array, false)) {
@@ -44,25 +41,26 @@ class PythonColumns {
 
   // `rows` elements, or not given.
   template <class T>
-  Column<T> optional(const std::string& name, size_t rows) const {
-    return arrays_.contains(name.c_str()) ? get<T>(name, rows) : Column<T>{};
+  ColumnView<T> optional(const std::string& name, size_t rows) const {
+    return arrays_.contains(name.c_str()) ? get<T>(name, rows) : ColumnView<T>{};
   }
 
-  // Of any length; every element a number in [lowest, count), as writers index with them unchecked.
+  // Of any length; every element a number in [lowest, count), as whoever reads them indexes with them
+  // unchecked.
   template <class T>
-  Column<T> indices(const std::string& name, size_t count, int64_t lowest = 0) const {
+  ColumnView<T> indices(const std::string& name, size_t count, int64_t lowest = 0) const {
     return checked(name, any<T>(name), count, lowest);
   }
 
   // The same with `rows` elements, -1 standing for none where `lowest` is.
   template <class T>
-  Column<T> indices(const std::string& name, size_t rows, size_t count, int64_t lowest) const {
+  ColumnView<T> indices(const std::string& name, size_t rows, size_t count, int64_t lowest) const {
     return checked(name, get<T>(name, rows), count, lowest);
   }
 
   // A ragged column of `rows` rows. Its offsets are checked when they are used.
-  ListColumn list(const std::string& name, size_t rows) const {
-    const ListColumn lists{any<int64_t>(name + ".offsets"), any<int64_t>(name + ".values")};
+  ListView list(const std::string& name, size_t rows) const {
+    const ListView lists{any<int64_t>(name + ".offsets"), any<int64_t>(name + ".values")};
     if (lists.offsets.size != rows + 1 && lists.offsets.size != 0)
       fail(name + ".offsets", "the wrong length");
     if (lists.values.size > 1 && lists.values.stride != 1) fail(name + ".values", "gaps between its values");
@@ -82,7 +80,7 @@ class PythonColumns {
   }
 
   // A table of text: the offsets of name i and of the one after it in `bytes`.
-  std::pair<Column<int64_t>, Column<uint8_t>> texts(const std::string& name) const {
+  std::pair<ColumnView<int64_t>, ColumnView<uint8_t>> texts(const std::string& name) const {
     const auto bytes = any<uint8_t>(name + ".bytes");
     if (bytes.size > 1 && bytes.stride != 1) fail(name + ".bytes", "gaps between its bytes");
     const size_t offsets = any<int64_t>(name + ".offsets").size;
@@ -96,7 +94,7 @@ class PythonColumns {
   }
 
   template <class T>
-  static Column<T> checked(const std::string& name, Column<T> column, size_t count, int64_t lowest) {
+  static ColumnView<T> checked(const std::string& name, ColumnView<T> column, size_t count, int64_t lowest) {
     const auto most = static_cast<int64_t>(count);
     bool sound = true;
     for (size_t i = 0; i < column.size; ++i) {
@@ -111,24 +109,4 @@ class PythonColumns {
   nb::dict arrays_;
 };
 
-// Inputs of `events` events.
-ChromeTensors read_tensors(const PythonColumns& columns, size_t events);
-ChromeScalars read_scalars(const PythonColumns& columns, size_t events);
-
-using Block = nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>;
-
-Block to_array(TextBuffer&& text);
-
-// The next block of what `writer` writes, None after the last.
-template <class Writer>
-nb::object next_block_of(Writer& writer, size_t bytes) {
-  TextBuffer text(bytes + bytes / 64);  // rows are whole, so a block ends a little late
-  bool more = false;
-  {
-    const WithoutGil without_gil;
-    more = writer.write(text, bytes);
-  }
-  return more ? nb::cast(to_array(std::move(text))) : nb::none();
-}
-
-}  // namespace opscope::writers
+}  // namespace opscope

@@ -1,0 +1,82 @@
+"""The shape of ``native/``: a folder per stage, and includes point back along the data only."""
+
+import re
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+NATIVE = Path(__file__).parents[2] / "native"
+FILES = sorted(
+    file
+    for file in NATIVE.rglob("*")
+    if file.suffix in (".h", ".c", ".cpp") and "tests" not in file.relative_to(NATIVE).parts
+)
+
+# What files of a folder may include beside their own. "" is module.cpp, which binds all of them.
+MAY_INCLUDE = {
+    "log": set(),
+    "decode": {"log"},
+    "torch": {"log"},
+    "interpreter": set(),
+    "python": {"log", "interpreter"},
+    "ranges": {"log"},
+    "numpy": set(),
+    "gpu": {"log", "decode", "interpreter", "numpy"},
+    "memory": {"interpreter", "numpy"},
+    "writers": {"interpreter", "numpy"},
+}
+MAY_INCLUDE[""] = set(MAY_INCLUDE)
+
+
+def folder_of(path):
+    return path.parts[0] if len(path.parts) > 1 else ""
+
+
+def included(file):
+    """What a file includes of ours, as it is written there."""
+    return [Path(name) for name in re.findall(r'^#include "([^"]+)"', file.read_text(), re.M)]
+
+
+def folders_included(files, root):
+    """The include graph: by folder, the other folders that its files include."""
+    graph = {}
+    for file in files:
+        folder = folder_of(file.relative_to(root))
+        others = {folder_of(path) for path in included(file)} - {folder}
+        graph.setdefault(folder, set()).update(others)
+    return graph
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(NATIVE)))
+def test_every_include_names_the_folder_of_a_file_that_is_there(file):
+    missing = [str(path) for path in included(file) if not (NATIVE / path).is_file()]
+    assert not missing, f"say the folder, as in log/record.h: {missing}"
+
+
+def test_folders_include_only_what_comes_before_them():
+    graph = folders_included(FILES, NATIVE)
+    assert graph.keys() == MAY_INCLUDE.keys(), "say in this test where a new folder stands"
+    too_much = {folder: others - MAY_INCLUDE[folder] for folder, others in graph.items()}
+    assert not any(too_much.values()), too_much
+
+
+def test_no_folders_include_each_other_in_a_circle():
+    TopologicalSorter(folders_included(FILES, NATIVE)).prepare()
+
+
+def test_a_circle_of_folders_is_found(tmp_path):
+    for name, other in {
+        "log/a.h": "gpu/b.h",
+        "gpu/b.h": "decode/c.h",
+        "decode/c.h": "log/a.h",
+    }.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(f'#include "{other}"\n')
+    with pytest.raises(CycleError):
+        TopologicalSorter(folders_included(tmp_path.rglob("*.h"), tmp_path)).prepare()
+
+
+def test_no_two_headers_have_one_name():
+    headers = [file.name for file in FILES if file.suffix == ".h" and file.name != "bindings.h"]
+    assert sorted(headers) == sorted(set(headers))
