@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <thread>
@@ -15,17 +16,24 @@ namespace opscope::tests {
 
 constexpr uint32_t kAll = kWantOperators | kWantAnnotations | kWantInputs | kWantMemory | kWantGc;
 
+inline Recorder& recorder() { return Recorder::instance(); }
+
+inline uint32_t open_window(uint32_t wants = kAll, bool all_threads = true) {
+  return recorder().open_window(wants, all_threads);
+}
+
+inline void on_another_thread(const std::function<void()>& work) { std::thread(work).join(); }
+
 // Opens a span on this thread; `numbers` are recorded as its arguments.
 inline void open_span(const char* name, uint64_t key, RecordKind kind = RecordKind::kOperator,
                       std::initializer_list<int64_t> numbers = {}) {
-  Recorder& recorder = Recorder::instance();
   ThreadLog* log = Recorder::this_thread();
   const uint32_t known = log->names.find(name);
   Record* record = log->open_span(key);
   if (record == nullptr) return;
   record->kind = kind;
   record->scope = 0;
-  record->name = known != kNoName ? known : recorder.intern(log, name);
+  record->name = known != kNoName ? known : recorder().intern(log, name);
   record->sequence_number = -1;
   record->forward_thread = 0;
   if (numbers.size() != 0) {
@@ -74,16 +82,15 @@ inline void allocation(int64_t size, uint64_t address) {
 }
 
 inline Columns decode(uint32_t window) {
-  Recorder& recorder = Recorder::instance();
-  const ReadLock lock(recorder);
-  return decode_window(recorder, *recorder.window(window), nullptr, {});
+  const ReadLock lock(recorder());
+  return decode_window(recorder(), *recorder().window(window), nullptr, {});
 }
 
 // Closes, decodes and lets go of a window.
 inline Columns finish(uint32_t window) {
-  Recorder::instance().close_window(window);
+  recorder().close_window(window);
   Columns columns = decode(window);
-  Recorder::instance().discard_window(window);
+  recorder().discard_window(window);
   return columns;
 }
 

@@ -12,8 +12,6 @@ using namespace opscope::tests;
 
 namespace {
 
-Recorder& recorder() { return Recorder::instance(); }
-
 // Runs `work` on its own threads until it goes out of scope.
 class Background {
  public:

@@ -80,3 +80,11 @@ def test_a_circle_of_folders_is_found(tmp_path):
 def test_no_two_headers_have_one_name():
     headers = [file.name for file in FILES if file.suffix == ".h" and file.name != "bindings.h"]
     assert sorted(headers) == sorted(set(headers))
+
+
+def test_no_file_is_longer_than_500_lines():
+    lines = {
+        str(file.relative_to(NATIVE)): len(file.read_text().splitlines())
+        for file in (*FILES, *(NATIVE / "tests").glob("*"))
+    }
+    assert {name: count for name, count in lines.items() if count > 500} == {}
