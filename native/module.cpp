@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cupti/cupti_source.h"
 #include "decode/columns.h"
 #include "gpu/bindings.h"
 #include "gpu/gpu_activity.h"
@@ -473,6 +474,7 @@ NB_MODULE(_native, m) {
   bind_annotation(m);
   bind_child_process(m);
   bind_lifecycle(m);
+  GpuActivity::instance().set_source(&cupti::make_cupti_source);
   bind_gpu(m);
   bind_memory(m);
   bind_writers(m);

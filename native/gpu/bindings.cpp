@@ -41,6 +41,7 @@ nb::dict work(WorkColumns&& w) {
   table["name"] = to_array(std::move(w.name));
   table["start_ns"] = to_array(std::move(w.start_ns));
   table["duration_ns"] = to_array(std::move(w.duration_ns));
+  table["device_type"] = to_array(std::move(w.device_type));
   table["device_index"] = to_array(std::move(w.device_index));
   table["context"] = to_array(std::move(w.context));
   table["stream"] = to_array(std::move(w.stream));
@@ -104,10 +105,10 @@ nb::dict counts(const GpuColumns& columns) {
   result["unfinished"] = columns.counts.unfinished;
   result["unknown"] = columns.counts.unknown;
   result["noise"] = columns.counts.noise;
-  result["refused_buffers"] = columns.refused_buffers;
+  result["refused_buffers"] = columns.source.refused_buffers;
   result["launched_outside"] = columns.launched_outside;
   result["without_launch"] = columns.without_launch;
-  result["clock_error_ns"] = columns.clock_error_ns;
+  result["clock_error_ns"] = columns.source.clock_error_ns;
   return result;
 }
 
@@ -118,16 +119,16 @@ void decode_gpu_into(nb::dict& result, const Window& window) {
   GpuColumns columns;
   {
     const WithoutGil without_gil;
-    GpuActivity& source = GpuActivity::instance();
-    source.collect();
-    columns = decode_gpu(source, window);
+    GpuActivity& activity = GpuActivity::instance();
+    activity.collect();
+    columns = decode_gpu(activity, window);
   }
   nb::dict gpu;
   gpu["counts"] = counts(columns);
-  gpu["clock_is_ours"] = columns.clock_is_ours;
-  gpu["library_path"] = columns.library_path;
-  gpu["library_version"] = columns.library_version;
-  gpu["missing_kinds"] = columns.missing_kinds;
+  gpu["clock_is_ours"] = columns.source.clock_is_ours;
+  gpu["library_path"] = columns.source.library_path;
+  gpu["library_version"] = columns.source.library_version;
+  gpu["missing_kinds"] = columns.source.missing_kinds;
   gpu["calls"] = calls(std::move(columns.calls));
   gpu["work"] = work(std::move(columns.work));
   gpu["nodes"] = nodes(std::move(columns.nodes));

@@ -9,7 +9,6 @@
 #include <unordered_set>
 
 #include "decode/window_clock.h"
-#include "gpu/cupti_layout.h"
 
 namespace opscope {
 
@@ -51,20 +50,15 @@ const char* sync_name(uint8_t kind) {
 
 class Decoder {
  public:
-  Decoder(GpuActivity& source, const Window& window)
-      : source_(source),
-        log_(source.log()),
+  Decoder(GpuActivity& activity, const Window& window)
+      : activity_(activity),
+        log_(activity.log()),
         window_(window),
-        device_(source.clock()),
+        device_(activity.clock()),
         host_(Recorder::instance().origin(), window.started, window.stopped, recent_ns_per_tick()) {}
 
   GpuColumns run() {
-    out_.clock_error_ns = source_.clock_error_ns();
-    out_.clock_is_ours = source_.clock_is_ours();
-    out_.library_path = source_.library_path();
-    out_.library_version = source_.library_version();
-    out_.missing_kinds = source_.missing_kinds();
-    out_.refused_buffers = source_.refused_buffers();
+    out_.source = activity_.state();
     std::lock_guard lock(log_.mutex());
     out_.counts = log_.counts;
     decode_calls();
@@ -85,7 +79,7 @@ class Decoder {
     return std::max<int64_t>(unix_ns(ticks(to)) - unix_ns(ticks(from)), 0);
   }
 
-  // Pauses of the window are for what the CPU does; devices are paused in CUPTI.
+  // Pauses of the window are for what the CPU does; devices are paused where they are collected.
   bool in_window(uint64_t moment) const {
     return moment >= window_.started.ticks && moment < window_.stopped.ticks;
   }
@@ -102,7 +96,7 @@ class Decoder {
   void decode_overheads();
   void find_event_records();
 
-  GpuActivity& source_;
+  GpuActivity& activity_;
   gpu::GpuLog& log_;
   const Window& window_;
   const gpu::DeviceClock device_;
@@ -116,11 +110,7 @@ class Decoder {
 
 // Of the driver's calls, those that started work or tell of memory; the runtime makes all the others too.
 bool Decoder::is_shown(const Call& call) {
-  const auto& notable = cupti::kNotableDriverCalls;
-  if (call.api == 0 ||
-      std::find(std::begin(notable), std::end(notable), call.function) != std::end(notable)) {
-    return true;
-  }
+  if (call.tells_by_itself) return true;
   if (with_work_.empty()) {
     for (size_t row = 0; row < log_.work.size(); ++row) with_work_.insert(log_.work[row].correlation);
   }
@@ -153,7 +143,7 @@ void Decoder::decode_calls() {
     if (!is_new && entry->second == kOutside) entry->second = row;
     const uint64_t function = (uint64_t{call->api} << 32) | call->function;
     const auto [name, unseen] = names.try_emplace(function, 0);
-    if (unseen) name->second = out_.names.add(source_.call_name(call->api, call->function));
+    if (unseen) name->second = out_.names.add(activity_.call_name(call->api, call->function));
     out.name.push_back(name->second);
     out.function.push_back(static_cast<int32_t>(call->function));
     out.result.push_back(static_cast<int32_t>(call->result));
@@ -193,7 +183,7 @@ void Decoder::decode_work() {
 void Decoder::add_work(const Work& work, int32_t call) {
   WorkColumns& out = out_.work;
   uint32_t device = work.device;
-  if (device == UINT32_MAX) {
+  if (device == gpu::kUnknownDevice) {
     const auto known = log_.device_of_context.find(work.context);
     device = known == log_.device_of_context.end() ? 0 : known->second;
   }
@@ -201,6 +191,7 @@ void Decoder::add_work(const Work& work, int32_t call) {
   out.name.push_back(name_of(work));
   out.start_ns.push_back(unix_ns(ticks(work.start)));
   out.duration_ns.push_back(span_ns(work.start, work.end));
+  out.device_type.push_back(activity_.device_type());
   out.device_index.push_back(static_cast<int8_t>(device));
   out.context.push_back(static_cast<int32_t>(work.context));
   out.stream.push_back(static_cast<int32_t>(work.stream));
@@ -262,7 +253,7 @@ void Decoder::find_event_records() {
 
 // An event may be recorded again and again; a wait is for the last time before it.
 const gpu::EventRecord* Decoder::recorded_by(const Work& work) const {
-  const bool waits = work.kind == WorkKind::kSynchronization && work.sync_kind <= cupti::kStreamWaitEvent;
+  const bool waits = work.kind == WorkKind::kSynchronization && work.sync_kind <= gpu::kStreamWaitsForEvent;
   const auto found = waits ? records_of_event_.find(work.event) : records_of_event_.end();
   if (found == records_of_event_.end()) return nullptr;
   const auto& records = found->second;
@@ -281,8 +272,8 @@ void Decoder::decode_nodes() {
     const auto [entry, is_new] = captured_of.try_emplace(node, node);
     if (is_new) {
       uint64_t captured = 0;
-      GraphNode capture;
-      if (source_.find_capture(static_cast<uint64_t>(node), captured, capture)) {
+      gpu::GraphNode capture;
+      if (activity_.nodes().find_capture(static_cast<uint64_t>(node), captured, capture)) {
         entry->second = static_cast<int64_t>(captured);
         if (listed.insert(captured).second) {
           const bool inside = in_window(capture.ticks);
@@ -294,7 +285,7 @@ void Decoder::decode_nodes() {
     }
     node = entry->second;
   }
-  for (const auto& [node, capture] : source_.captures()) {
+  for (const auto& [node, capture] : activity_.nodes().captures()) {
     if (!in_window(capture.ticks) || !listed.insert(node).second) continue;
     out_.nodes.node.push_back(static_cast<int64_t>(node));
     out_.nodes.time_ns.push_back(unix_ns(capture.ticks));
@@ -332,6 +323,6 @@ void Decoder::decode_overheads() {
 
 }  // namespace
 
-GpuColumns decode_gpu(GpuActivity& source, const Window& window) { return Decoder(source, window).run(); }
+GpuColumns decode_gpu(GpuActivity& activity, const Window& window) { return Decoder(activity, window).run(); }
 
 }  // namespace opscope

@@ -1,5 +1,5 @@
-// Decoding what CUPTI delivered for one window: into the gpu table, and into the runtime calls that
-// become events.
+// Decoding what devices did in one window: into the gpu table, and into the runtime calls that become
+// events.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct CallColumns {  // in order of start
 
 struct WorkColumns {  // in order of start
   std::vector<uint8_t> kind, copy_kind, source_memory, destination_memory, sync_kind;
-  std::vector<int8_t> device_index, peer_device, target_device;
+  std::vector<int8_t> device_type, device_index, peer_device, target_device;
   std::vector<int32_t> name, context, stream, call, registers_per_thread, shared_memory_bytes, wait_on_stream;
   std::vector<int64_t> start_ns, duration_ns, correlation_id, size_bytes, queued_ns, submitted_ns;
   std::vector<int64_t> graph, graph_node, wait_on_cuda_event_record_corr_id;
@@ -51,17 +51,12 @@ struct GpuColumns {
   OverheadColumns overheads;
   LocalNames names;
   gpu::Counts counts;
-  uint64_t refused_buffers = 0;
+  gpu::SourceState source;
   uint64_t launched_outside = 0;  // work in the window that a call outside it launched: left out
   uint64_t without_launch = 0;    // work whose call was not seen
-  double clock_error_ns = 0;
-  bool clock_is_ours = false;
-  std::string library_path;
-  uint32_t library_version = 0;
-  std::vector<std::string> missing_kinds;
 };
 
 // What the window saw of the device. Call GpuActivity::collect() first.
-GpuColumns decode_gpu(GpuActivity& source, const Window& window);
+GpuColumns decode_gpu(GpuActivity& activity, const Window& window);
 
 }  // namespace opscope

@@ -1,5 +1,8 @@
-// What CUPTI delivered, in our own compact form: filled by one thread that parses its buffers, read
-// when a window is decoded. Times are CUPTI's until then.
+// What devices did, in a compact form that is the same for all kinds of them: a source appends, and
+// decoding a window reads. Times are in nanoseconds of the device's clock until then.
+//
+// Codes of copies, memories and synchronisations are those of CUPTI's enums, which the tables of a trace
+// took over: a source of other devices translates its own into them.
 #pragma once
 
 #include <array>
@@ -9,8 +12,6 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include "gpu/cupti_library.h"
 
 namespace opscope::gpu {
 
@@ -39,6 +40,11 @@ class Blocks {
 
 enum class WorkKind : uint8_t { kKernel = 0, kCopy = 1, kSet = 2, kSynchronization = 3 };
 
+constexpr uint32_t kUnknownDevice = UINT32_MAX;  // that of the context, once that is known
+
+// Synchronisations with a smaller code, or this one, wait for an event that was recorded.
+constexpr uint8_t kStreamWaitsForEvent = 2;
+
 // A row of the gpu table.
 struct Work {
   uint64_t start, end, queued, submitted, graph_node;
@@ -46,23 +52,25 @@ struct Work {
   uint32_t correlation, device, context, stream, graph, name;
   uint32_t grid[3], block[3];
   int32_t registers, shared_memory;
-  uint32_t event;  // CUDA event waited for
+  uint32_t event;  // that is waited for
   WorkKind kind;
   uint8_t copy_kind, source_memory, destination_memory, sync_kind;
   int8_t peer_device, target_device;
 };
 
+// A call of the device's runtime, or of the driver beneath it.
 struct Call {
   uint64_t start, end;
   uint32_t thread, correlation, function, result;
-  uint8_t api;  // 0 runtime, 1 driver
+  uint8_t api;           // 0 runtime, 1 driver
+  bool tells_by_itself;  // is shown even if no work has its correlation id
 };
 
 struct MemoryOperation {
   uint64_t time, address;
   int64_t bytes;
   uint32_t correlation, device, memory_kind;
-  uint8_t action;
+  uint8_t action;  // 0 allocation, 1 release
   bool is_pool;
 };
 
@@ -71,6 +79,7 @@ struct Overhead {
   uint32_t kind, thread;  // thread 0: not of one
 };
 
+// An event of the device's runtime was recorded on a stream: what a wait for that event is for.
 struct EventRecord {
   uint32_t event, correlation, stream;
 };
@@ -78,20 +87,31 @@ struct EventRecord {
 struct Counts {
   uint64_t recorded = 0;
   uint64_t over_budget = 0;  // no room left in this log
-  uint64_t dropped = 0;      // by CUPTI: no buffer for them
+  uint64_t dropped = 0;      // by the library: no buffer for them
   uint64_t unfinished = 0;   // delivered without times
   uint64_t unknown = 0;      // of kinds we do not know
   uint64_t noise = 0;        // calls that tell nothing
 };
 
+// Filled and read under mutex(): a source appends while it holds it, and so does a decoder while it reads.
 class GpuLog {
  public:
   explicit GpuLog(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // [one thread] Appends the records of a buffer; the caller holds mutex().
-  void parse(const cupti::Library& library, uint8_t* buffer, size_t valid);
-
   std::mutex& mutex() { return mutex_; }
+
+  // Counts a record that came. False if there is no room for it: then it is left out.
+  bool accept() {
+    const bool has_room = bytes() < max_bytes_;
+    ++(has_room ? counts.recorded : counts.over_budget);
+    return has_room;
+  }
+  // A row of work with nothing but these filled in.
+  Work& add_work(WorkKind kind, uint64_t start, uint64_t end);
+  // The id of a kernel's name; the same text has the same.
+  uint32_t kernel_name(const char* name);
+
+  // Lets go of all rows. Names and contexts stay: they mean the same in every window.
   void clear();
   void set_max_bytes(size_t bytes) { max_bytes_ = bytes; }
 
@@ -105,25 +125,14 @@ class GpuLog {
   Counts counts;
 
  private:
-  bool has_room();
-  void add(const cupti::Library& library, const void* record);
-  template <typename R>
-  Work& add_work(const R& record, WorkKind kind);
-  template <typename R>
-  void add_copy(const R& record, int8_t peer_device, int8_t target_device);
-  void add_kernel(const void* record);
-  void add_set(const void* record);
-  void add_call(const void* record, uint8_t api);
-  void add_synchronization(const void* record);
-  void add_memory(const void* record);
-  void add_memory_pool(const void* record);
-  void add_overhead(const void* record);
-  uint32_t kernel_name(const char* name);
+  size_t bytes() const {
+    return work.bytes() + calls.bytes() + memory.bytes() + overheads.bytes() + events.bytes();
+  }
 
   std::mutex mutex_;
   size_t max_bytes_;
   std::unordered_map<std::string, uint32_t> name_ids_;
-  std::unordered_map<const char*, uint32_t> name_at_;  // CUPTI gives a kernel's name one address
+  std::unordered_map<const char*, uint32_t> name_at_;  // libraries give a kernel's name one address
 };
 
 }  // namespace opscope::gpu

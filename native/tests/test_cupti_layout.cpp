@@ -1,7 +1,7 @@
 // gpu/cupti_layout.h against NVIDIA's own headers, of every release that is installed.
 #include <cupti.h>
 
-#include "gpu/cupti_layout.h"
+#include "cupti/cupti_layout.h"
 
 namespace ours = opscope::cupti;
 

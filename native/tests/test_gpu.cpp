@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "check.h"
+#include "cupti/cupti_source.h"
 #include "gpu/gpu_activity.h"
 #include "gpu/gpu_columns.h"
 #include "recording.h"
@@ -98,8 +99,8 @@ TEST(a_kernel_is_linked_to_its_call_and_has_its_launch) {
   CHECK_SAME(name_of(got, got.calls.name[0]), std::string("cudaLaunchKernel"));
   CHECK(got.work.start_ns[0] >= got.calls.start_ns[0]);
   CHECK(got.work.duration_ns[0] >= 990 && got.work.duration_ns[0] <= 1010);
-  CHECK_SAME(got.clock_is_ours, !converted);
-  CHECK_SAME(got.clock_error_ns > 0, converted);
+  CHECK_SAME(got.source.clock_is_ours, !converted);
+  CHECK_SAME(got.source.clock_error_ns > 0, converted);
 }
 
 TEST(nothing_is_collected_outside_a_window) {
@@ -211,6 +212,7 @@ TEST(collecting_while_other_threads_launch) {
 
 int main(int count, char** arguments) {
   library_path = arguments[1];
+  gpu_activity().set_source(&cupti::make_cupti_source);
   converted = count > 2;
   library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

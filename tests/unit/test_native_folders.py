@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "ranges": {"log"},
     "numpy": set(),
     "gpu": {"log", "decode", "interpreter", "numpy"},
+    "cupti": {"log", "gpu"},
     "memory": {"interpreter", "numpy"},
     "writers": {"interpreter", "numpy"},
 }

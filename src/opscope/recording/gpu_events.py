@@ -23,9 +23,6 @@ from opscope.trace.table import ListColumn
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
-CUDA = 1
-"""c10::DeviceType of the devices CUPTI reports."""
-
 
 def merge_gpu(decoded: dict[str, Any]) -> None:
     """Turn ``decoded["gpu"]`` into rows of ``events`` and the device tables, in place."""
@@ -174,7 +171,6 @@ def _work_table(work: Columns, call_rows: npt.NDArray[np.int32]) -> Columns:
         for name, values in work.items()
     }
     table["launch"] = rows[np.where(launch >= 0, launch, -1)]
-    table["device_type"] = np.full(len(launch), CUDA, dtype=np.int8)
     return table
 
 

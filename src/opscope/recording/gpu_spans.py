@@ -13,7 +13,7 @@ from opscope.trace.table import ListColumn
 ANNOTATION = 4
 """``gpu.kind`` of these spans."""
 
-_KEYS = ("annotation", "device_index", "context", "stream")
+_KEYS = ("annotation", "device_type", "device_index", "context", "stream")
 
 
 def annotation_spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Any]:
@@ -50,10 +50,7 @@ def _spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, npt.NDArray
         "name": events["name"][distinct[:, 0]],
         "start_ns": start,
         "duration_ns": end - start,
-        "device_type": np.ones(len(distinct), dtype=np.int8),
-        "device_index": distinct[:, 1],
-        "context": distinct[:, 2],
-        "stream": distinct[:, 3],
+        **{name: distinct[:, column] for column, name in enumerate(_KEYS) if column},
     }
 
 

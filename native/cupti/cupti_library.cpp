@@ -1,8 +1,8 @@
-#include "gpu/cupti_library.h"
+#include "cupti/cupti_library.h"
 
 #include <dlfcn.h>
 
-#include "gpu/cupti_layout.h"
+#include "cupti/cupti_layout.h"
 
 namespace opscope::cupti {
 

@@ -1,0 +1,81 @@
+// CUDA devices, from CUPTI: on while a window wants them, off otherwise.
+//
+// CUPTI fills buffers of ours. It asks for them and hands them back on threads of its choice, the
+// program's included.
+//
+// CUPTI is one per process and others want it too: torch's own profiler, Nsight. So nothing of ours stays in
+// it once no window wants devices: stop() has every buffer handed back, switches all kinds of record off and
+// gives the subscription up. Callers wait for the device first, because work that is still running when
+// its kind is switched off may never be reported.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cupti/cupti_library.h"
+#include "gpu/device_source.h"
+#include "gpu/record_buffers.h"
+
+namespace opscope::cupti {
+
+class CuptiSource final : public gpu::DeviceSource {
+ public:
+  CuptiSource(gpu::GpuLog& log, gpu::GraphNodes& nodes);
+
+  int8_t device_type() const override;
+  std::string load(const std::vector<std::string>& candidates) override;
+  std::string start(bool with_events, bool may_share) override;
+  void pause() override;
+  void stop() override;
+  void collect() override;
+  void forget() override;
+  void set_buffer_budget(size_t bytes) override { buffers_.set_budget(bytes); }
+  gpu::DeviceClock clock() override;
+  gpu::SourceState state() override;
+  std::string call_name(uint8_t api, uint32_t function) const override;
+
+ private:
+  std::string attach(bool may_share);
+  std::string subscribe(bool may_share);
+  std::string turn_on_kinds(bool with_events);
+  int turn_on(uint32_t kind);
+  bool set_clock();
+  void set_our_line();
+  void leave_out_noise();
+  void flush();
+  void detach();
+  void parse(uint8_t* buffer, size_t valid) noexcept;
+  double clock_error_ns() const;
+  gpu::DeviceClock::Point read_clocks() const;
+  void add_node(void* node, void* original);
+
+  // CUPTI calls these, on any thread. Those without a `user` find the source in a variable.
+  static void request_buffer(uint8_t** buffer, size_t* bytes, size_t* max_records);
+  static void complete_buffer(void* context, uint32_t stream, uint8_t* buffer, size_t bytes, size_t valid);
+  static void on_callback(void* user, int domain, uint32_t id, const void* data);
+  static uint64_t timestamp();
+
+  gpu::GpuLog& log_;
+  gpu::GraphNodes& nodes_;
+  gpu::RecordBuffers buffers_;
+
+  Library library_{};
+  void* subscriber_ = nullptr;
+  bool attached_ = false;        // our callbacks are in CUPTI
+  bool shares_ = false;          // attached without a subscription
+  std::vector<uint32_t> kinds_;  // that are on
+  std::vector<std::string> missing_kinds_;
+
+  // Of CUPTI's nanoseconds and our ticks, where CUPTI reads our clock. Set once: what earlier windows
+  // collected must still mean the same.
+  gpu::DeviceClock our_clock_;
+  bool clock_is_ours_ = false;
+  bool has_clock_ = false;                   // it is known which clock what was collected since forget() has
+  gpu::DeviceClock::Point started_, ended_;  // of CUPTI's own clock, where it refuses ours
+};
+
+// For GpuActivity::set_source.
+gpu::DeviceSource* make_cupti_source(gpu::GpuLog& log, gpu::GraphNodes& nodes);
+
+}  // namespace opscope::cupti

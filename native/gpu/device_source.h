@@ -1,0 +1,71 @@
+// What opscope needs of a kind of devices to record what they do: the vendor's library behind one
+// interface. CUPTI (native/cupti/) is one; ROCm's roctracer or Intel's tracing library would be others.
+//
+// A source finds its library at run time and appends to the log it was made with: work, calls of the
+// device's runtime, driver allocations, overheads. Times stay in nanoseconds of the device's clock;
+// `clock` says how they become the recorder's ticks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu/gpu_clock.h"
+#include "gpu/gpu_log.h"
+#include "gpu/graph_nodes.h"
+
+namespace opscope::gpu {
+
+// What a source says of itself: the ledger and the metadata of a trace tell it.
+struct SourceState {
+  std::string library_path;
+  uint32_t library_version = 0;
+  bool clock_is_ours = false;              // the library reads the recorder's clock: times need no converting
+  double clock_error_ns = 0;               // else: how far off a converted time can be
+  uint64_t refused_buffers = 0;            // the library asked for one when the budget was used up
+  std::vector<std::string> missing_kinds;  // of records that this library or machine has not
+};
+
+// All calls come from GpuActivity, one at a time, from any thread that does not hold the log's mutex.
+// A source is never destroyed: threads of the library may be in it whenever the process ends. A forked
+// child has a new one, because the old one's locks may be held by threads that the child does not have.
+class DeviceSource {
+ public:
+  DeviceSource() = default;
+  DeviceSource(const DeviceSource&) = delete;
+  DeviceSource& operator=(const DeviceSource&) = delete;
+
+  // c10::DeviceType of its devices, as torch has it for their tensors.
+  virtual int8_t device_type() const = 0;
+  // Loads the library: the first of `candidates` (paths or names for dlopen) that fits. Returns why that
+  // is impossible, or an empty string. Called until it has worked once.
+  virtual std::string load(const std::vector<std::string>& candidates) = 0;
+  // Begins or goes on collecting; `with_events`: also which recorded event a wait is for. `may_share`: what
+  // else is attached to the library is known to collect nothing, so that it does no harm. Returns why it
+  // cannot, or an empty string; then it is as after stop().
+  virtual std::string start(bool with_events, bool may_share) = 0;
+  // Collects nothing until start(), but keeps what it has set up.
+  virtual void pause() = 0;
+  // Has everything delivered and leaves nothing of ours in the library. Idempotent.
+  virtual void stop() = 0;
+  // Has everything that is over appended to the log before it returns; while started or stopped.
+  virtual void collect() = 0;
+  // While stopped: nothing that was delivered is needed, nor its counts.
+  virtual void forget() = 0;
+  // How many bytes of buffers the library may hold.
+  virtual void set_buffer_budget(size_t bytes) = 0;
+
+  // The device's clock and the recorder's, for what was collected since forget().
+  virtual DeviceClock clock() = 0;
+  virtual SourceState state() = 0;
+  // Name of a function of the runtime (`api` 0) or of the driver (1).
+  virtual std::string call_name(uint8_t api, uint32_t function) const = 0;
+
+ protected:
+  ~DeviceSource() = default;
+};
+
+using MakeSource = DeviceSource* (*)(GpuLog& log, GraphNodes& nodes);
+
+}  // namespace opscope::gpu

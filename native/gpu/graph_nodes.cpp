@@ -1,0 +1,54 @@
+#include "gpu/graph_nodes.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+
+#include "log/clock.h"
+
+namespace opscope::gpu {
+
+namespace {
+
+constexpr size_t kMaxNodes = size_t{4} << 20;
+constexpr int kMaxCopies = 16;  // of copies; more would be a circle, from ids that were used again
+
+}  // namespace
+
+void GraphNodes::add(uint64_t node, uint64_t original) noexcept {
+  std::lock_guard lock(mutex_);
+  if (nodes_.size() >= kMaxNodes) return;
+  try {
+    nodes_[node] = {original, now_ticks(), static_cast<int64_t>(syscall(SYS_gettid))};
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+bool GraphNodes::find_capture(uint64_t node, uint64_t& captured, GraphNode& capture) {
+  std::lock_guard lock(mutex_);
+  for (int hops = 0; hops < kMaxCopies; ++hops) {
+    const auto found = nodes_.find(node);
+    if (found == nodes_.end()) return false;
+    if (found->second.original == 0) {
+      captured = node;
+      capture = found->second;
+      return true;
+    }
+    node = found->second.original;
+  }
+  return false;
+}
+
+std::vector<std::pair<uint64_t, GraphNode>> GraphNodes::captures() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::pair<uint64_t, GraphNode>> result;
+  for (const auto& [id, node] : nodes_) {
+    if (node.original == 0) result.emplace_back(id, node);
+  }
+  std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return result;
+}
+
+}  // namespace opscope::gpu

@@ -1,0 +1,197 @@
+// Devices that are not CUDA's: a source of another kind behind the interface, with codes, a clock and a
+// library of its own. Nothing here includes or links what is CUPTI's.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "gpu/gpu_columns.h"
+#include "recording.h"
+
+using namespace opscope;
+using namespace opscope::tests;
+
+namespace {
+
+constexpr int8_t kXpu = 12;  // c10::DeviceType::XPU
+constexpr uint64_t kDeviceEpoch_ns = 5'000'000'000;
+
+std::vector<std::string> asked;  // of all sources, in order
+std::string refuses_to_load;
+std::string refuses_to_start;
+
+// A device that counts nanoseconds from an epoch of its own, one for each tick of the recorder.
+class XpuSource final : public gpu::DeviceSource {
+ public:
+  explicit XpuSource(gpu::GpuLog& log) : log_(log) { asked.push_back("made"); }
+
+  int8_t device_type() const override { return kXpu; }
+  std::string load(const std::vector<std::string>& candidates) override {
+    asked.push_back("load " + candidates.front());
+    return refuses_to_load;
+  }
+  std::string start(bool with_events, bool may_share) override {
+    asked.push_back(std::string("start") + (with_events ? " events" : "") + (may_share ? " shared" : ""));
+    collects = refuses_to_start.empty();
+    return refuses_to_start;
+  }
+  void pause() override {
+    asked.push_back("pause");
+    collects = false;
+  }
+  void stop() override {
+    asked.push_back("stop");
+    collects = false;
+  }
+  void collect() override {
+    std::lock_guard lock(log_.mutex());
+    for (const uint32_t correlation : launched_) append(correlation);
+    launched_.clear();
+  }
+  void forget() override { asked.push_back("forget"); }
+  void set_buffer_budget(size_t bytes) override { asked.push_back("budget " + std::to_string(bytes)); }
+  gpu::DeviceClock clock() override {
+    return {{kDeviceEpoch_ns, 1, 0}, {2 * kDeviceEpoch_ns, 1 + kDeviceEpoch_ns, 0}};
+  }
+  gpu::SourceState state() override { return {"libxpu.so", 3, false, 20.0, 0, {"memory pools"}}; }
+  std::string call_name(uint8_t api, uint32_t function) const override {
+    return (api == 0 ? "xpuCall" : "xpuDriverCall") + std::to_string(function);
+  }
+
+  void launch(uint32_t correlation) {
+    if (collects) launched_.push_back(correlation);
+  }
+
+  bool collects = false;
+
+ private:
+  // A call, and a kernel of 500 ns that begins 100 ns later.
+  void append(uint32_t correlation) {
+    const uint64_t now = kDeviceEpoch_ns + now_ticks() - 1;
+    if (log_.accept()) log_.calls.append() = {now, now + 50, 1234, correlation, 7, 0, 0, true};
+    if (!log_.accept()) return;
+    gpu::Work& kernel = log_.add_work(gpu::WorkKind::kKernel, now + 100, now + 600);
+    kernel.name = log_.kernel_name("xpu_gemm");
+    kernel.correlation = correlation;
+    kernel.device = 2;
+  }
+
+  gpu::GpuLog& log_;
+  std::vector<uint32_t> launched_;
+};
+
+std::vector<std::unique_ptr<XpuSource>> sources;
+XpuSource* source = nullptr;  // the newest
+
+gpu::DeviceSource* make_source(gpu::GpuLog& log, gpu::GraphNodes&) {
+  sources.push_back(std::make_unique<XpuSource>(log));
+  return source = sources.back().get();
+}
+
+GpuActivity& devices() { return GpuActivity::instance(); }
+
+// What `program` has the device do, in a window that wants devices.
+GpuColumns record(const std::function<void()>& program) {
+  const uint32_t window = open_window(kWantAnnotations | kWantGpu);
+  CHECK_SAME(devices().configure(recorder().wanted()), std::string());
+  program();
+  devices().collect();
+  recorder().close_window(window);
+  devices().configure(recorder().wanted());
+  GpuColumns columns = decode_gpu(devices(), *recorder().window(window));
+  recorder().discard_window(window);
+  devices().forget();
+  return columns;
+}
+
+}  // namespace
+
+TEST(work_has_the_device_type_of_its_source) {
+  const GpuColumns got = record([] {
+    source->launch(11);
+    source->launch(12);
+  });
+  CHECK_SAME(got.work.device_type, std::vector<int8_t>{kXpu, kXpu});
+  CHECK_SAME(got.work.device_index, std::vector<int8_t>{2, 2});
+  CHECK_SAME(got.names.text(got.work.name[0]), std::string("xpu_gemm"));
+  CHECK_SAME(got.work.correlation_id, std::vector<int64_t>{11, 12});
+  CHECK_SAME(got.work.call, std::vector<int32_t>{0, 1});
+  CHECK_SAME(got.names.text(got.calls.name[0]), std::string("xpuCall7"));
+  CHECK_SAME(got.source.library_path, std::string("libxpu.so"));
+  CHECK_SAME(got.source.missing_kinds, std::vector<std::string>{"memory pools"});
+}
+
+TEST(times_are_converted_by_the_clock_of_the_source) {
+  const uint32_t window = open_window();
+  const GpuColumns got = record([] { source->launch(1); });
+  recorder().close_window(window);
+  const Columns around = decode(window);
+  recorder().discard_window(window);
+  CHECK(got.calls.start_ns[0] >= around.start_ns && got.calls.start_ns[0] <= around.end_ns);
+  CHECK(got.work.start_ns[0] > got.calls.start_ns[0]);
+  CHECK_SAME(got.source.clock_is_ours, false);
+}
+
+TEST(what_windows_want_is_what_the_source_is_asked_for) {
+  asked.clear();
+  devices().set_source(&make_source);
+  devices().configure(kWantGpu);
+  devices().configure(kWantGpu);  // as it is
+  devices().configure(kWantGpu | kWantGpuSync, /*may_share=*/true);
+  devices().pause(true);
+  devices().forget();  // not while somebody collects
+  devices().pause(false);
+  devices().configure(0);
+  devices().configure(0);
+  devices().forget();
+  CHECK_SAME(asked, Names{"made", "load libxpu.so", "start", "start events shared", "pause",
+                          "start events shared", "stop", "forget"});
+}
+
+TEST(a_source_that_cannot_is_asked_again_and_leaves_nothing_on) {
+  devices().set_source(&make_source);
+  refuses_to_load = "no such library";
+  CHECK_SAME(devices().configure(kWantGpu), std::string("no such library"));
+  refuses_to_load.clear();
+  refuses_to_start = "somebody else is there";
+  CHECK_SAME(devices().configure(kWantGpu), std::string("somebody else is there"));
+  asked.clear();
+  devices().configure(0);
+  CHECK_SAME(asked, Names{});
+  refuses_to_start.clear();
+  CHECK_SAME(record([] { source->launch(1); }).work.kind.size(), 1u);
+}
+
+TEST(what_finds_no_room_is_counted) {
+  devices().set_budget(4096, 0);
+  CHECK_SAME(asked.back(), std::string("budget 4096"));
+  const GpuColumns got = record([] { source->launch(1); });
+  CHECK_SAME(got.counts.over_budget, 2u);
+  CHECK_SAME(got.work.kind.size(), 0u);
+  devices().set_budget(4096, 1u << 30);
+}
+
+TEST(a_forked_child_has_a_source_of_its_own) {
+  devices().configure(kWantGpu);
+  const XpuSource* const parents = source;
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_new = source != parents && !source->collects;
+    _exit(is_new && devices().configure(kWantGpu).empty() && source->collects ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(source == parents && source->collects);
+  devices().configure(0);
+}
+
+int main() {
+  devices().set_candidates({"libxpu.so"});
+  devices().set_source(&make_source);
+  return opscope::tests::run_all();
+}
