@@ -11,7 +11,7 @@ from benchmarks.isolation import in_fork
 from benchmarks.rounds import Rounds
 from benchmarks.sessions import count_events, new_profile
 from benchmarks.workloads import TRAINING, Workload
-from opscope.analysis.memory_categories import memory_accounts
+from opscope.analysis.memory.categories import memory_accounts
 from opscope.tree.event_tree import event_tree
 from opscope.tree.self_time import self_times
 

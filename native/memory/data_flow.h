@@ -11,7 +11,7 @@
 
 namespace opscope::memory {
 
-// What a schema says of an argument, decided in Python per signature (analysis/operator_schemas.py).
+// What a schema says of an argument, decided in Python (analysis/memory/written_arguments.py).
 enum class Access : uint8_t {
   kReads = 0,
   kWrites = 1,

@@ -18,7 +18,7 @@ except ImportError as error:
 
 from opscope.activities import supported_activities
 from opscope.analysis.findings.find import find_findings as _find_findings
-from opscope.analysis.peak_memory import memory_at_peak as _memory_at_peak
+from opscope.analysis.memory.peak import memory_at_peak as _memory_at_peak
 from opscope.annotate import record_function
 from opscope.errors import (
     BridgeError,

@@ -17,9 +17,9 @@ from opscope.activities import (
     supported_activities,
 )
 from opscope.cycles import Cycle, Cycles
-from opscope.drop_in.event_list import EventList, make_event_list
+from opscope.drop_in.event_list.event_list import EventList, make_event_list
 from opscope.errors import LifecycleError, UsageError
-from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
 from opscope.observer import ExecutionTraceObserver

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="records a PyTorch program")
 
 import opscope  # noqa: E402 (torch may be missing)
-from opscope.export.chrome_trace import write_chrome_trace  # noqa: E402
+from opscope.export.chrome.writer import write_chrome_trace  # noqa: E402
 
 OWN_IDS = ("External id", "Record function id", "Ev Idx")
 TIMES = ("ts", "dur")

@@ -14,7 +14,7 @@ from torch._C._autograd import _enable_profiler as torch_enable  # noqa: E402
 from torch.autograd.profiler_util import EventList as AnotherNameForIt  # noqa: E402
 
 import opscope.drop_in  # noqa: E402
-from opscope.drop_in import kineto_event  # noqa: E402
+from opscope.drop_in.backend import kineto_event  # noqa: E402
 from opscope.errors import LifecycleError  # noqa: E402
 
 
@@ -77,7 +77,7 @@ def test_modules_that_import_names_meanwhile_get_torchs_back():
 def test_modules_that_have_opscopes_own_classes_keep_them():
     owner = types.ModuleType("owner_of_ours")
     sys.modules["owner_of_ours"] = owner
-    exec("from opscope.drop_in.event_list import EventList", vars(owner))
+    exec("from opscope.drop_in.event_list.event_list import EventList", vars(owner))
     ours = owner.EventList
     with opscope.drop_in.install():
         pass
@@ -185,7 +185,7 @@ def run(tmp_path):
 @pytest.mark.parametrize("how", [["program.py"], ["-m", "program"]], ids=["script", "module"])
 def test_programs_run_as_under_python_but_switched(run, how):
     done = run(*how, "-m", "--flag")
-    assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.kineto_event\n"
+    assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.backend.kineto_event\n"
     assert done.returncode == 7
     assert done.stderr == ""
 

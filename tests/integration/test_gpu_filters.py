@@ -9,8 +9,8 @@ from torch.profiler import ProfilerActivity
 
 import opscope
 import opscope.drop_in
-from opscope.drop_in import session
-from opscope.drop_in.config import ProfilerConfig
+from opscope.drop_in.backend import session
+from opscope.drop_in.backend.config import ProfilerConfig
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
 

@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.flop_counter import FlopCounterMode
 
 from opscope.analysis.flops import count_flops
-from opscope.drop_in.event_list import make_event_list
+from opscope.drop_in.event_list.event_list import make_event_list
 from support.torch_reference import trace_of
 
 pytestmark = pytest.mark.skipif(

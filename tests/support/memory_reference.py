@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opscope.analysis.devices import device_name
-from opscope.analysis.memory_categories import MemoryAccounts
+from opscope.analysis.memory.categories import MemoryAccounts
 
 Block = tuple[int, int, str]
 Version = tuple[Block, int]

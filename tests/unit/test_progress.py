@@ -11,9 +11,10 @@ import pytest
 
 import opscope
 from opscope.cli.console import Messages
-from opscope.export import chakra, chrome_trace, execution_trace_nodes, perfetto
+from opscope.export import chakra, execution_trace_nodes, perfetto
 from opscope.export.chakra import write_chakra
-from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.chrome import writer as chrome_writer
+from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
 from opscope.export.perfetto import write_perfetto
 from opscope.export.speedscope import write_speedscope
@@ -48,7 +49,7 @@ def shares_of(work):
 @pytest.mark.parametrize(
     ("module", "write"),
     [
-        (chrome_trace, write_chrome_trace),
+        (chrome_writer, write_chrome_trace),
         (perfetto, write_perfetto),
         (execution_trace_nodes, write_execution_trace),
         (chakra, write_chakra),

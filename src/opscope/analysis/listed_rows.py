@@ -17,7 +17,7 @@ from opscope.analysis.listing import (
     Listing,
     averaged_name,
 )
-from opscope.analysis.memory_use import (
+from opscope.analysis.memory.event_use import (
     CPU_TYPES,
     DEVICE_TYPES,
     allocation_bytes,

@@ -15,7 +15,7 @@ from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.chakra import write_chakra
-from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.output_file import write_file

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from opscope.analysis.peak_memory import memory_at_peak
+from opscope.analysis.memory.peak import memory_at_peak
 from opscope.cli.console import Output
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.export.peak_table import peak_table

@@ -23,7 +23,7 @@ from opscope.cli.run_options import RunOptions
 from opscope.cli.summary_formats import as_table
 from opscope.cli.top_operators import find_top_operators
 from opscope.drop_in.install import install
-from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.chrome.writer import write_chrome_trace
 from opscope.report.page import write_report
 from opscope.trace.trace import Trace
 

@@ -14,7 +14,7 @@ from opscope.analysis.devices import device_title
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.listing import Listing
-from opscope.analysis.memory_over_time import memory_over_time
+from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.cli.finding_formats import as_markdown, place_text, saving_text, state_of

@@ -97,7 +97,7 @@ def _uninstall() -> bool:
     found = _installed
     if found is None:
         return False
-    from opscope.drop_in import session
+    from opscope.drop_in.backend import session
 
     was_running = session.abandon()
     _restore()

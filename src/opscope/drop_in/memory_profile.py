@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.data_flow import MemoryBlocks
-from opscope.analysis.memory_categories import MemoryAccounts, memory_accounts
-from opscope.drop_in.kineto_event import ProfilerResult
+from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
+from opscope.analysis.memory.data_flow import MemoryBlocks
+from opscope.drop_in.backend.kineto_event import ProfilerResult
 from opscope.recording.torch_codes import DEVICE_TYPES
 from opscope.trace.trace import Trace
 

@@ -8,25 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.drop_in import (
-    event_metadata,
-    event_parts,
-    execution_trace,
-    extra_fields,
-    methods,
-    session,
-    switches,
-)
-from opscope.drop_in.config import ProfilerConfig
-from opscope.drop_in.event_list import EventList
-from opscope.drop_in.formatted_times import FormattedTimesMixin
-from opscope.drop_in.function_event import FunctionEvent
-from opscope.drop_in.function_event_avg import FunctionEventAvg
-from opscope.drop_in.kineto_event import KinetoEvent, ProfilerResult
-from opscope.drop_in.legacy import LegacyRecord
+from opscope.drop_in import methods
+from opscope.drop_in.backend import observer_functions, session, switches
+from opscope.drop_in.backend.config import ProfilerConfig
+from opscope.drop_in.backend.kineto_event import KinetoEvent, ProfilerResult
+from opscope.drop_in.backend.legacy import LegacyRecord
+from opscope.drop_in.backend.trace_activity import TraceActivity
+from opscope.drop_in.event import metadata, parts
+from opscope.drop_in.event.formatted_times import FormattedTimesMixin
+from opscope.drop_in.event.function_event import FunctionEvent
+from opscope.drop_in.event.function_event_avg import FunctionEventAvg
+from opscope.drop_in.event_list.event_list import EventList
+from opscope.drop_in.event_tree import extra_fields
+from opscope.drop_in.event_tree.profiler_event import ProfilerEvent
 from opscope.drop_in.memory_profile import memory_profile
-from opscope.drop_in.profiler_event import ProfilerEvent
-from opscope.drop_in.trace_activity import TraceActivity
 from opscope.observer import ExecutionTraceObserver
 from opscope.recording import bridge
 
@@ -45,10 +40,10 @@ _PROFILER = {
     "ProfilerConfig": ProfilerConfig,
     "_set_fwd_bwd_enabled_val": switches.set_forward_backward_enabled,
     "_set_record_concrete_inputs_enabled_val": switches.set_concrete_inputs_enabled,
-    "_add_execution_trace_observer": execution_trace.add_observer,
-    "_remove_execution_trace_observer": execution_trace.remove_observer,
-    "_enable_execution_trace_observer": execution_trace.enable_observer,
-    "_disable_execution_trace_observer": execution_trace.disable_observer,
+    "_add_execution_trace_observer": observer_functions.add_observer,
+    "_remove_execution_trace_observer": observer_functions.remove_observer,
+    "_enable_execution_trace_observer": observer_functions.enable_observer,
+    "_disable_execution_trace_observer": observer_functions.disable_observer,
 }
 _BACKEND = {
     "_prepare_profiler": session.prepare_profiler,
@@ -70,9 +65,9 @@ _EVENTS = {
     "FunctionEvent": FunctionEvent,
     "FunctionEventAvg": FunctionEventAvg,
     "FormattedTimesMixin": FormattedTimesMixin,
-    "Interval": event_parts.Interval,
-    "Kernel": event_parts.Kernel,
-    "EventMetadata": event_metadata.EventMetadata,
+    "Interval": parts.Interval,
+    "Kernel": parts.Kernel,
+    "EventMetadata": metadata.EventMetadata,
 }
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from opscope import _native
 from opscope.export import chakra_dependencies as dependencies
-from opscope.export.chrome_columns import Columns, row_ranges
-from opscope.export.chrome_header import process_id_of, window_of
+from opscope.export.chrome.columns import Columns, row_ranges
+from opscope.export.chrome.header import process_id_of, window_of
 from opscope.export.collectives import Collective, find_collectives
 from opscope.export.execution_trace import SCHEMA, check_has_arguments, local_time
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, base_ns_of, node_columns

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from opscope.errors import UsageError
 from opscope.export.chakra import write_chakra
-from opscope.export.chrome_trace import write_chrome_trace
+from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.execution_trace import write_execution_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto

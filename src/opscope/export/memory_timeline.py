@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.analysis.memory_categories import memory_accounts
-from opscope.analysis.memory_timeline import (
+from opscope.analysis.memory.categories import memory_accounts
+from opscope.analysis.memory.timeline import (
     SHOWN_CATEGORIES,
     Action,
     MemoryTimeline,

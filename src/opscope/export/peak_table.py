@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.analysis.peak_groups import PeakGroup, by_function
-from opscope.analysis.peak_memory import PeakMemory
+from opscope.analysis.memory.groups import PeakGroup, by_function
+from opscope.analysis.memory.peak import PeakMemory
 from opscope.printable import printable
 
 _NAME_WIDTH = 72
@@ -14,7 +14,7 @@ def peak_table(peak: PeakMemory, most_rows: int = 8) -> str:
     """The peak by category, module, operator and Python stack, largest groups first.
 
     Args:
-        peak: what :func:`opscope.analysis.peak_memory.memory_at_peak` found.
+        peak: what :func:`opscope.analysis.memory.peak.memory_at_peak` found.
         most_rows: per table; the rest is summed up in one row.
     """
     lines = [f"{size_text(peak.total_bytes)} in use on {peak.device} at its peak"]

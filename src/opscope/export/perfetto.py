@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.memory_counters import MemoryCounter, memory_counters
-from opscope.export import chrome_columns
-from opscope.export.chrome_header import process_id_of, process_name_of, window_of
+from opscope.analysis.memory.counters import MemoryCounter, memory_counters
+from opscope.export.chrome import columns as chrome_columns
+from opscope.export.chrome.header import process_id_of, process_name_of, window_of
 from opscope.export.gpu_numbers import gpu_numbers
 from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file

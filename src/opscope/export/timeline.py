@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.export.chrome_tracks import Yields, yields
+from opscope.export.chrome.tracks import Yields, yields
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opscope.errors import UsageError
-from opscope.export.operator_schemas import registered_overloads
+from opscope.export.schema_text import registered_overloads
 from opscope.replay.arguments import FreshArguments, RefusedError
 from opscope.replay.calls import Call, Calls
 from opscope.replay.measure import measure

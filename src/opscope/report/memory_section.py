@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.devices import device_title
-from opscope.analysis.memory_over_time import MemoryOverTime, memory_over_time
-from opscope.analysis.memory_parts import MemoryParts
-from opscope.analysis.peak_groups import PeakGroup, by_function, group_blocks
-from opscope.analysis.peak_memory import NO_STACK, PeakMemory, explain_peak
+from opscope.analysis.memory.groups import PeakGroup, by_function, group_blocks
+from opscope.analysis.memory.over_time import MemoryOverTime, memory_over_time
+from opscope.analysis.memory.parts import MemoryParts
+from opscope.analysis.memory.peak import NO_STACK, PeakMemory, explain_peak
 from opscope.analysis.phases import PHASE_NAMES, find_phases
 from opscope.report.shown_text import shown
 from opscope.report.span_section import Spans

@@ -17,7 +17,7 @@ from opscope.trace.table import Table
 
 if TYPE_CHECKING:
     from opscope.analysis.findings.finding import Findings
-    from opscope.analysis.peak_memory import PeakMemory
+    from opscope.analysis.memory.peak import PeakMemory
     from opscope.tree.node import Tree
 
 
@@ -34,7 +34,7 @@ class Trace:
             """The events as a tree of nodes, made when they are looked at."""
 
         def peak_memory(self, device: str | None = None) -> PeakMemory:
-            """What was in use at the peak: see ``opscope.analysis.peak_memory``."""
+            """What was in use at the peak: see ``opscope.analysis.memory.peak``."""
 
         def findings(self, benchmark: bool = False, name: str | None = None) -> Findings:
             """Why the program was slow: see ``opscope.analysis.findings.find``."""

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from opscope import _native
-from opscope.analysis import memory_categories
-from opscope.export import chakra, chrome_trace, execution_trace_nodes, perfetto, timeline
+from opscope.analysis.memory import categories
+from opscope.export import chakra, execution_trace_nodes, perfetto, timeline
+from opscope.export.chrome import writer as chrome_writer
 from support.hostile_sources import built_trace
 
 
@@ -50,14 +51,14 @@ def captured_calls(tmp_path, patch):
     names = ("ChromeWriter", "PerfettoWriter", "ExecutionTraceWriter", "assign_lanes",
              "memory_accounts", "operator_signatures")  # fmt: skip
     fake = SimpleNamespace(**{name: Captured(name, calls) for name in names})
-    for module in (chrome_trace, perfetto, execution_trace_nodes, chakra, timeline):
+    for module in (chrome_writer, perfetto, execution_trace_nodes, chakra, timeline):
         if hasattr(module, "_native"):
             patch.setattr(module, "_native", fake)
-    patch.setattr(memory_categories, "_native", fake)
+    patch.setattr(categories, "_native", fake)
     trace = built_trace()
     for format in ("chrome", "perfetto", "execution-trace", "chakra"):
         trace.export(format, tmp_path / format)
-    memory_categories.memory_accounts(trace)
+    categories.memory_accounts(trace)
     return calls
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.analysis.peak_memory import AliveBlocks, PeakGroup, PeakMemory
+from opscope.analysis.memory.peak import AliveBlocks, PeakGroup, PeakMemory
 from opscope.export.peak_table import peak_table, size_text
 
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from opscope.analysis.quantity_text import time_text
-from opscope.drop_in.event_list import make_event_list
-from opscope.drop_in.notebook import ROWS
+from opscope.drop_in.event_list.event_list import make_event_list
+from opscope.drop_in.event_list.notebook import ROWS
 from opscope.report.notebook import overview_html
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace

@@ -1,0 +1,236 @@
+"""What memory was for: parameters, optimizer state, inputs, temporaries, activations, gradients.
+
+    accounts = memory_accounts(trace)
+    accounts.categories.of(block, version)
+    accounts.timeline
+
+The rules are those of torch's memory profiler. Gradients are what AccumulateGrad stores and what
+modules and optimizers hold as such; parameters are what these hold or, where none was recorded,
+what the data flow shows to be updated from gradients; inputs contribute to a gradient without
+depending on one; activations are computed from inputs in the forward pass; what the backward pass
+makes beyond gradients is autograd's own; what one operator makes and frees is temporary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.analysis.memory.data_flow import DataFlow, MemoryBlocks, data_flow_of
+from opscope.analysis.memory.timeline import Action, Category, MemoryTimeline
+from opscope.analysis.memory.written_arguments import match_signature
+from opscope.errors import UsageError
+from opscope.trace.dtypes import ITEM_SIZES
+from opscope.trace.schema import EventKind
+from opscope.trace.table import ListColumn
+from opscope.trace.trace import Trace
+
+Codes = npt.NDArray[np.uint8]
+Columns = dict[str, npt.NDArray[Any]]
+
+_ACCOUNTS: WeakKeyDictionary[Trace, MemoryAccounts] = WeakKeyDictionary()
+
+_IDENTITY = ("tensor_id", "allocation_id", "device_type", "device_index")
+_SHAPES = ("dtype", "layout", "sizes", "strides")
+_COLUMNS = {
+    "events": ("parent", "name", "start_ns", "kind", "scope"),
+    "tensors": ("event", "element", "argument", "role", *_IDENTITY, *_SHAPES),
+    "scalars": ("event", "argument", "role", "type"),
+    "allocations": ("event", "time_ns", "size_bytes", "address", "action", *_IDENTITY),
+}
+_PARAMETER = 0
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Categories of blocks, version by version.
+
+    A tensor's category holds for all its blocks, a block's for all its versions; only where
+    neither is known do versions have their own.
+
+    Attributes:
+        of_tensor: by ``MemoryBlocks.tensor``; 0 where versions differ.
+        of_block: shape (blocks,); 0 where versions differ.
+        own: of every version by itself, shape (versions,).
+        of_version: what holds for every version in the end, shape (versions,).
+        labelled: blocks through which a tensor got its category, shape (blocks,).
+        version_offsets: as in ``DataFlow``.
+    """
+
+    of_tensor: Codes
+    of_block: Codes
+    own: Codes
+    of_version: Codes
+    labelled: npt.NDArray[np.bool_]
+    version_offsets: npt.NDArray[np.int64]
+
+    def of(self, block: int, version: int) -> Category:
+        """The category of one version of one block."""
+        return Category(int(self.of_version[self.version_offsets[block] + version]))
+
+
+@dataclass(frozen=True)
+class MemoryAccounts:
+    """Everything known of a recording's memory."""
+
+    blocks: MemoryBlocks
+    flow: DataFlow
+    categories: Categories
+    timeline: MemoryTimeline
+
+
+def memory_accounts(trace: Trace) -> MemoryAccounts:
+    """Work out blocks, data flow, categories and timeline; the same object for the same trace.
+
+    Args:
+        trace: recorded with ``record_shapes`` and ``profile_memory``; with ``with_stack`` or
+            ``with_modules`` parameters are known from the modules that hold them.
+
+    Raises:
+        UsageError: the trace does not know which tensors are the same.
+        MissingDependencyError: torch is not installed.
+    """
+    accounts = _ACCOUNTS.get(trace)
+    if accounts is None:
+        accounts = _ACCOUNTS[trace] = _work_out(trace)
+    return accounts
+
+
+def _work_out(trace: Trace) -> MemoryAccounts:
+    _check(trace)
+    columns = _columns(trace)
+    columns |= _signatures(trace, columns)
+    columns["item_bytes"] = np.array(
+        [ITEM_SIZES.get(code, 1) for code in range(max(ITEM_SIZES) + 1)], dtype=np.int64
+    )
+    find = trace.names.find
+    result = _native.memory_accounts(
+        columns,
+        accumulate=find("torch::autograd::AccumulateGrad"),
+        detach=find("aten::detach"),
+        add=find("aten::add_"),
+    )
+    blocks = _blocks(trace, result["keys"])
+    flow = data_flow_of(result["flow"], len(trace.events))
+    categories = _categories(result["categories"], blocks, flow)
+    return MemoryAccounts(blocks, flow, categories, _timeline(result["timeline"], categories))
+
+
+def _check(trace: Trace) -> None:
+    options = trace.metadata.get("options", {})
+    needed = {"shapes": "record_shapes=True", "memory": "profile_memory=True"}
+    missing = [flag for option, flag in needed.items() if options.get(option) is False]
+    if missing:
+        raise UsageError(
+            f"{', '.join(missing)} required for memory profiling. Pass this to profile() and "
+            "record again."
+        )
+    if not options and not (trace.table("allocations")["allocation_id"] >= 0).any():
+        raise UsageError(
+            "The trace does not say which tensor each allocation belongs to: it was not recorded "
+            "by opscope, or without memory. Record it with opscope.profile(record_shapes=True, "
+            "profile_memory=True)."
+        )
+
+
+def _columns(trace: Trace) -> Columns:
+    """What the native part reads, by the names it has there."""
+    columns: Columns = {}
+    for table, names in _COLUMNS.items():
+        for name in names:
+            _add_column(columns, trace, table, name, None)
+    held = held_rows(trace)
+    for name in ("role", *_IDENTITY, *_SHAPES):
+        _add_column(columns, trace, "parameters", name, held)
+    return columns
+
+
+def _add_column(
+    columns: Columns, trace: Trace, table: str, name: str, rows: npt.NDArray[np.int64] | None
+) -> None:
+    if name in ("sizes", "strides"):
+        lists = trace.table(table).lists(name)
+        lists = lists if rows is None else _take(lists, rows)
+        columns[f"{table}.{name}.offsets"] = lists.offsets
+        columns[f"{table}.{name}.values"] = lists.values
+        return
+    column = trace.table(table)[name]
+    columns[f"{table}.{name}"] = column if rows is None else column[rows]
+
+
+def _take(lists: ListColumn, rows: npt.NDArray[np.int64]) -> ListColumn:
+    parts = [lists.values[lists.offsets[row] : lists.offsets[row + 1]] for row in rows]
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return ListColumn(offsets, np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64))
+
+
+def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
+    """Rows of ``parameters`` whose module or optimizer was called, with the parameter itself."""
+    table, calls = trace.table("parameters"), trace.table("python_calls")
+    if not len(table):
+        return np.zeros(0, dtype=np.int64)
+    # Padded: a call whose event is missing calls nothing.
+    kind = np.append(trace.events["kind"], EventKind.OPERATOR)[calls["event"]]
+    called = np.isin(kind, (EventKind.PYTHON_CALL, EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL))
+    held = np.zeros(len(table), dtype=np.bool_)
+    for owner in ("module", "optimizer"):
+        owned = (table[owner] >= 0) & np.isin(table[owner], calls[owner][called])
+        number = table[owner].astype(np.int64) << 32 | table["parameter"]
+        held |= owned & np.isin(number, number[owned & (table["role"] == _PARAMETER)])
+    return np.flatnonzero(held)
+
+
+def _signatures(trace: Trace, columns: Columns) -> Columns:
+    """What the schemas say of every way an operator was called."""
+    of_event, name, kinds = _native.operator_signatures(columns)
+    found = [
+        match_signature(trace.names[row], letters)
+        for row, letters in zip(name.tolist(), kinds, strict=True)
+    ]
+    offsets = np.zeros(len(found) + 1, dtype=np.int64)
+    np.cumsum([len(signature.access) for signature in found], out=offsets[1:])
+    return {
+        "signatures.of_event": of_event,
+        "signatures.has_schema": np.array([bool(s.overloads) for s in found], dtype=np.uint8),
+        "signatures.offsets": offsets,
+        "signatures.access": np.array([a for s in found for a in s.access], dtype=np.uint8),
+    }
+
+
+def _blocks(trace: Trace, keys: dict[str, Any]) -> MemoryBlocks:
+    of_parameter = np.full(len(trace.table("parameters")), -1, dtype=np.int32)
+    of_parameter[held_rows(trace)] = keys.pop("of_parameter")
+    return MemoryBlocks(of_parameter=of_parameter, **keys)
+
+
+def _categories(found: dict[str, Any], blocks: MemoryBlocks, flow: DataFlow) -> Categories:
+    block = np.repeat(np.arange(len(blocks)), np.diff(flow.version_offsets))
+    of_tensor = found["of_tensor"][blocks.tensor[block]]
+    of_block = found["of_key"][block]
+    whole = np.where(of_tensor > 0, of_tensor, of_block)
+    return Categories(
+        of_tensor=found["of_tensor"],
+        of_block=found["of_key"],
+        own=found["of_version"],
+        of_version=np.where(whole > 0, whole, found["of_version"]),
+        labelled=found["labelled"].astype(bool),
+        version_offsets=flow.version_offsets,
+    )
+
+
+def _timeline(columns: dict[str, Any], categories: Categories) -> MemoryTimeline:
+    block = columns.pop("key")
+    known = block >= 0
+    changes = known & (columns["action"] == Action.INCREMENT_VERSION)
+    number = np.where(known, categories.version_offsets[block] + columns["version"], 0)
+    # Padded, so that there is something to look up also where there are no versions at all.
+    of_version = np.append(categories.of_version, np.uint8(Category.UNKNOWN))
+    category = np.where(known, of_version[number], Category.UNKNOWN).astype(np.uint8)
+    after = np.where(known, of_version[number + changes], Category.UNKNOWN).astype(np.uint8)
+    return MemoryTimeline(block=block, category=category, category_after=after, **columns)

@@ -1,0 +1,118 @@
+"""What every block of memory was for, and when that changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
+from opscope.analysis.memory.groups import ALLOCATED_BEFORE, NOT_RECORDED
+from opscope.analysis.memory.lives import AllocationLives
+from opscope.analysis.memory.timeline import SHOWN_CATEGORIES, Action, Category
+from opscope.errors import MissingDependencyError, UsageError
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+
+BEFORE = len(Category)
+UNRECORDED = BEFORE + 1
+"""Codes beside those of ``Category``: nothing is known but that nobody saw the allocation."""
+
+NOTHING_KNOWN = (
+    "No recorded operator used any of it as a tensor. Record operators with their shapes "
+    "(record_shapes=True) while it is used."
+)
+
+SHOWN_CODES = (BEFORE, *SHOWN_CATEGORIES, UNRECORDED)
+
+
+@dataclass(frozen=True)
+class LifeCategories:
+    """Codes of ``Category``, or ``BEFORE`` or ``UNRECORDED``.
+
+    Attributes:
+        first: of every block when it was allocated, shape (blocks,).
+        block: of every change, shape (changes,); the changes of a block are in order of time.
+        time_ns: of every change, Unix nanoseconds.
+        code: after every change.
+        unknown_because: why no category is known at all; empty where some are.
+    """
+
+    first: Values
+    block: Values
+    time_ns: Values
+    code: Values
+    unknown_because: str
+
+    def at(self, time_ns: int) -> Values:
+        """Codes of all blocks at a moment, shape (blocks,)."""
+        code = self.first.copy()
+        over = self.time_ns <= time_ns
+        code[self.block[over]] = self.code[over]  # of several for one block the last holds
+        return code
+
+
+def categories_of_lives(trace: Trace, lives: AllocationLives) -> LifeCategories:
+    """Look up the categories of ``lives``; without tensors or torch there are none."""
+    nothing = np.zeros(0, dtype=np.int64)
+    try:
+        accounts = memory_accounts(trace)
+    except (UsageError, MissingDependencyError) as error:
+        unseen = _or_unseen(np.zeros(len(lives), dtype=np.int64), lives, np.arange(len(lives)))
+        return LifeCategories(unseen, nothing, nothing, nothing, str(error))
+    block = _block_of_life(accounts, lives)
+    life, time_ns, version = _changes(accounts, block)
+    first = _category(accounts, block, np.zeros(len(block), dtype=np.int64))
+    code = _category(accounts, block[life], version)
+    because = "" if first.any() or code.any() else NOTHING_KNOWN
+    first, code = _or_unseen(first, lives, np.arange(len(lives))), _or_unseen(code, lives, life)
+    return LifeCategories(first, life, time_ns, code, because)
+
+
+def category_text(code: int) -> str:
+    """As shown: ``optimizer state``."""
+    if code >= BEFORE:
+        return ALLOCATED_BEFORE if code == BEFORE else NOT_RECORDED
+    return Category(code).name.lower().replace("_", " ")
+
+
+def _or_unseen(code: Values, lives: AllocationLives, life: Values) -> Values:
+    """Where nothing else is known of a block: that nobody saw it being allocated, if so."""
+    unseen = (code == Category.UNKNOWN) & (lives.allocation[life] < 0)
+    return np.where(unseen, np.where(lives.start_ns[life] < 0, BEFORE, UNRECORDED), code)
+
+
+def _block_of_life(accounts: MemoryAccounts, lives: AllocationLives) -> Values:
+    """The block of ``MemoryBlocks`` that each is; -1 for none. Shape (lives,)."""
+    identity = accounts.blocks.allocation_id
+    if not len(identity):
+        return np.full(len(lives), -1, dtype=np.int64)
+    order = np.argsort(identity, kind="stable")
+    place = np.searchsorted(identity[order], lives.allocation_id, side="right") - 1
+    block = order[np.maximum(place, 0)]
+    is_known = (place >= 0) & (lives.allocation_id >= 0) & (identity[block] == lives.allocation_id)
+    return np.where(is_known, block, -1)
+
+
+def _category(accounts: MemoryAccounts, block: Values, version: Values) -> Values:
+    """Category of a version of each of ``block``; of its last one, where it has no more."""
+    offsets, codes = accounts.flow.version_offsets, accounts.categories.of_version
+    last = np.append(np.diff(offsets) - 1, 0)[block]
+    row = np.where(block >= 0, offsets[block] + np.minimum(version, last), len(codes))
+    found: Values = np.append(codes, Category.UNKNOWN)[row].astype(np.int64)
+    return found
+
+
+def _changes(accounts: MemoryAccounts, block_of_life: Values) -> tuple[Values, Values, Values]:
+    """Life, time and new version of every change of what blocks contain, life by life."""
+    line = accounts.timeline
+    changed = np.flatnonzero((line.action == Action.INCREMENT_VERSION) & (line.block >= 0))
+    changed = changed[np.argsort(line.block[changed], kind="stable")]
+    owner, block = line.block[changed], np.maximum(block_of_life, 0)
+    begin = np.searchsorted(owner, block, side="left")
+    count = np.where(block_of_life >= 0, np.searchsorted(owner, block, side="right") - begin, 0)
+    life = np.repeat(np.arange(len(block)), count)
+    place = np.arange(len(life)) - np.repeat(np.cumsum(count) - count, count)
+    return life, line.time_ns[changed[np.repeat(begin, count) + place]], place + 1

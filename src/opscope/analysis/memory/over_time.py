@@ -1,0 +1,112 @@
+"""Memory in use over time: by what it was for, and by the part of a step that allocated it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.memory.groups import ALLOCATED_BEFORE
+from opscope.analysis.memory.life_categories import SHOWN_CODES, categories_of_lives, category_text
+from opscope.analysis.memory.parts import MemoryParts, parts_over_time
+from opscope.analysis.memory.peak_moment import PeakMoment, devices_with_memory, find_peak
+from opscope.analysis.phases import PHASE_NAMES, find_phases
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+
+OUTSIDE = "outside operators"
+STRETCHES = 1500
+_PHASES = dict(enumerate((ALLOCATED_BEFORE, OUTSIDE, *PHASE_NAMES)))
+_CATEGORIES = {code: category_text(code) for code in SHOWN_CODES}
+
+
+@dataclass(frozen=True)
+class MemoryOverTime:
+    """One device. Times are Unix nanoseconds.
+
+    Attributes:
+        device: as torch names it.
+        time_ns: of the samples, shape (samples,); the start of the recording, and the highest and
+            lowest moments of every stretch of it are among them.
+        total_bytes: in use at each, shape (samples,).
+        peak: its fullest moment.
+        by_phase: by the part of a step that allocated: bytes of forward operators are mostly
+            activations, those of backward ones gradients.
+        by_category: by what it was for: parameters, gradients, activations, ...; None where that
+            is not known.
+        uncategorised_because: why it is not; empty where it was not asked for.
+    """
+
+    device: str
+    time_ns: Values
+    total_bytes: Values
+    peak: PeakMoment
+    by_phase: MemoryParts
+    by_category: MemoryParts | None
+    uncategorised_because: str
+
+    @property
+    def at_peak(self) -> int:
+        """The sample of the fullest moment."""
+        return int(np.argmax(self.total_bytes))
+
+
+def memory_over_time(
+    trace: Trace, stretches: int = STRETCHES, *, categories: bool = True
+) -> list[MemoryOverTime]:
+    """One entry per device that allocated or freed anything.
+
+    Args:
+        trace: recorded with memory.
+        stretches: into how many equal times the recording is divided to choose samples.
+        categories: whether to work them out, which takes longer and imports torch.
+    """
+    peaks = (find_peak(trace, device) for device in devices_with_memory(trace))
+    return [
+        _of_device(trace, peak, stretches, categories) for peak in peaks if len(peak.in_use_at) > 1
+    ]
+
+
+def _of_device(trace: Trace, peak: PeakMoment, stretches: int, categories: bool) -> MemoryOverTime:
+    samples = extreme_positions(peak.row_time_ns, peak.in_use_at, stretches)
+    phases = parts_over_time(peak, samples, _PHASES, _phase_codes(trace, peak))
+    by_category, because = None, ""
+    if categories:
+        found = categories_of_lives(trace, peak.lives)
+        because = found.unknown_because
+    if categories and not because:
+        by_category = parts_over_time(peak, samples, _CATEGORIES, found.first, found)
+    return MemoryOverTime(
+        device=peak.device,
+        time_ns=peak.row_time_ns[samples],
+        total_bytes=peak.in_use_at[samples],
+        peak=peak,
+        by_phase=phases,
+        by_category=by_category,
+        uncategorised_because=because,
+    )
+
+
+def _phase_codes(trace: Trace, peak: PeakMoment) -> Values:
+    """Positions in ``_PHASES``, by the event that allocated each block. Shape (blocks,)."""
+    allocation = peak.lives.allocation
+    event = np.append(trace.table("allocations")["event"], -1)[allocation]
+    phase = np.append(find_phases(trace).phase, -1)[event].astype(np.int64)
+    return np.where(allocation < 0, 0, phase + 2)
+
+
+def extreme_positions(time_ns: Values, value: Values, stretches: int) -> Values:
+    """Positions of the first, last, lowest and highest value of every stretch of time."""
+    if len(value) <= 4 * stretches:
+        return np.arange(len(value))
+    edges = np.linspace(time_ns[0], time_ns[-1], stretches + 1)[1:-1]
+    bounds = np.unique(np.concatenate([[0], np.searchsorted(time_ns, edges)]))
+    ends = np.append(bounds[1:], len(value))
+    chosen = {0, len(value) - 1}
+    for begin, end in zip(bounds.tolist(), ends.tolist(), strict=True):
+        if begin < end:
+            part = value[begin:end]
+            chosen |= {begin, begin + int(part.argmin()), begin + int(part.argmax()), end - 1}
+    return np.array(sorted(chosen), dtype=np.int64)

@@ -1,0 +1,198 @@
+"""What was in use when a device's memory was fullest, and who had allocated it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.memory.groups import ALLOCATED_BEFORE, NOT_RECORDED, PeakGroup, group_blocks
+from opscope.analysis.memory.life_categories import categories_of_lives, category_text
+from opscope.analysis.memory.owners import (
+    OUTSIDE_MODULES,
+    modules_of_events,
+    modules_of_tensors,
+    operators_of_events,
+    stacks_of_events,
+)
+from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
+from opscope.errors import UsageError
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+
+NO_STACK = "no Python stack"
+
+
+@dataclass(frozen=True)
+class AliveBlocks:
+    """What was in use, largest first. Arrays and lists have one entry per block.
+
+    Attributes:
+        size_bytes: of each.
+        allocated_ns: Unix time; -1 before the recording.
+        freed_ns: Unix time; -1 not during the recording.
+        allocation: row in allocations; -1 if not recorded.
+        category: what it was for.
+        module: path of the module it was allocated for.
+        operator: the outermost operator that allocated it.
+        stack: Python frames from the outermost inwards.
+    """
+
+    size_bytes: Values
+    allocated_ns: Values
+    freed_ns: Values
+    allocation: Values
+    category: list[str]
+    module: list[str]
+    operator: list[str]
+    stack: list[tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return len(self.size_bytes)
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """The fullest moment of one device.
+
+    Attributes:
+        device: as torch names it.
+        time_ns: Unix time; that of the recording's start if memory never grew beyond it.
+        total_bytes: in use then.
+        before_bytes: of ``total_bytes``, allocated before the recording.
+        unseen_bytes: of ``before_bytes``, never used or freed in the recording: only the
+            allocator's own total tells of it.
+        uncertain_bytes: of ``before_bytes``, not seen in use at the peak or later, on a device
+            whose allocator does not tell when such memory is freed: it may have been gone.
+        blocks: what is known of the rest, one by one.
+        by_category: parameters, gradients, activations, ...
+        by_module: path of the module whose forward allocated it, or made the backward node that
+            did, or that holds it.
+        by_operator: the outermost operator that allocated it.
+        by_stack: the Python lines that did; one group if no Python calls were recorded.
+    """
+
+    device: str
+    time_ns: int
+    total_bytes: int
+    before_bytes: int
+    unseen_bytes: int
+    uncertain_bytes: int
+    blocks: AliveBlocks
+    by_category: tuple[PeakGroup, ...]
+    by_module: tuple[PeakGroup, ...]
+    by_operator: tuple[PeakGroup, ...]
+    by_stack: tuple[PeakGroup, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the single blocks, as JSON can hold it."""
+        groups = ("by_category", "by_module", "by_operator", "by_stack")
+        plain = {k: v for k, v in vars(self).items() if k not in (*groups, "blocks")}
+        return plain | {name: [asdict(group) for group in getattr(self, name)] for name in groups}
+
+
+def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
+    """Find the fullest moment of a device and account for every byte in use then.
+
+    Args:
+        trace: recorded with ``profile_memory``; with ``record_shapes`` categories are known and
+            memory from before is found by its use; with ``with_modules`` modules, with
+            ``with_stack`` stacks too.
+        device: such as ``cpu`` or ``cuda:0``; None is the fullest accelerator or, without one,
+            the CPU.
+
+    Raises:
+        UsageError: nothing was allocated, freed or used there.
+    """
+    if device is None:
+        peaks = [find_peak(trace, name) for name in devices_with_memory(trace)]
+        accelerators = [peak for peak in peaks if peak.device != "cpu"] or peaks
+        if not accelerators:
+            raise UsageError(_nothing_recorded(trace, None))
+        return explain_peak(trace, max(accelerators, key=lambda peak: peak.in_use))
+    peak = find_peak(trace, device)
+    if not len(peak.lives):
+        raise UsageError(_nothing_recorded(trace, device))
+    return explain_peak(trace, peak)
+
+
+def _nothing_recorded(trace: Trace, device: str | None) -> str:
+    seen = ", ".join(devices_with_memory(trace))
+    if device is None or not seen:
+        return (
+            "The trace knows nothing of memory: none was allocated, freed or used in it, or that "
+            "was not recorded. Record with profile_memory=True (opscope run --memory)."
+        )
+    return (
+        f"The trace has no memory of {device}; it has memory of {seen}. Name one of these, or "
+        "record a program that allocates memory there."
+    )
+
+
+def explain_peak(trace: Trace, peak: PeakMoment) -> PeakMemory:
+    """Account for every byte in use at a moment that is known; see :func:`memory_at_peak`."""
+    lives, alive = peak.lives, alive_at(peak)
+    blocks = _describe(trace, peak, alive)
+    size, is_before = blocks.size_bytes, blocks.allocated_ns < 0
+    known = int(size.sum())
+    total = max(peak.in_use, known)
+    may_be_gone = is_before & (lives.free[alive] < 0) & (lives.last_seen_ns[alive] < peak.time_ns)
+    may_be_gone &= ~np.isin(lives.tensor_id[alive], list(modules_of_tensors(trace)))
+    unseen = total - known
+    stacks = [";".join(stack) or NO_STACK for stack in blocks.stack]
+    groups = [
+        group_blocks(names, size, is_before, unseen)
+        for names in (blocks.category, blocks.module, blocks.operator, stacks)
+    ]
+    return PeakMemory(
+        device=peak.device,
+        time_ns=peak.time_ns,
+        total_bytes=total,
+        before_bytes=int(size[is_before].sum()) + unseen,
+        unseen_bytes=unseen,
+        uncertain_bytes=0 if peak.allocator_knows_all else int(size[may_be_gone].sum()),
+        blocks=blocks,
+        by_category=groups[0],
+        by_module=groups[1],
+        by_operator=groups[2],
+        by_stack=groups[3],
+    )
+
+
+def _describe(trace: Trace, peak: PeakMoment, alive: Values) -> AliveBlocks:
+    lives = peak.lives
+    allocation, start = lives.allocation[alive], lives.start_ns[alive]
+    table = trace.table("allocations")
+    event = np.where(allocation >= 0, np.append(table["event"], -1)[allocation], -1)
+    unknown = [
+        "" if row >= 0 else ALLOCATED_BEFORE if since < 0 else NOT_RECORDED
+        for row, since in zip(allocation.tolist(), start.tolist(), strict=True)
+    ]
+    code = categories_of_lives(trace, lives).at(peak.time_ns)[alive]
+    operators = operators_of_events(trace, event)
+    stacks = stacks_of_events(trace, event)
+    return AliveBlocks(
+        size_bytes=lives.size_bytes[alive],
+        allocated_ns=start,
+        freed_ns=lives.end_ns[alive],
+        allocation=allocation,
+        category=[category_text(c) for c in code.tolist()],
+        module=_modules(trace, event, lives.tensor_id[alive], unknown),
+        operator=[why or operator for why, operator in zip(unknown, operators, strict=True)],
+        stack=[(why,) if why else stack for why, stack in zip(unknown, stacks, strict=True)],
+    )
+
+
+def _modules(trace: Trace, event: Values, tensor: Values, unknown: list[str]) -> list[str]:
+    """By the event that allocated; failing that, by the module that holds the tensor."""
+    holders = modules_of_tensors(trace)
+    found = []
+    by_event = modules_of_events(trace, event)
+    for module, tensor_id, why in zip(by_event, tensor.tolist(), unknown, strict=True):
+        if module == OUTSIDE_MODULES:
+            module = holders.get(tensor_id, why or OUTSIDE_MODULES)
+        found.append(module)
+    return found

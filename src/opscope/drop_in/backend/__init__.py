@@ -1,0 +1,1 @@
+"""What torch.profiler's Python calls into C++ for, on opscope's recorder."""

@@ -1,0 +1,265 @@
+"""The functions torch's Python profilers call into C++ for, on opscope's recorder.
+
+torch.profiler and torch.autograd.profiler are Python over a few functions of
+``torch._C._autograd``: prepare, enable, disable, toggle. Standing in for those few leaves every
+class, signature and import of torch.profiler as it is, also in programs that imported them earlier.
+There is one session at a time: a profile, a legacy profile, or ranges for another tool.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opscope import _native
+from opscope.activities import experimental_switches
+from opscope.drop_in.backend import ranges, switches
+from opscope.drop_in.backend.config import (
+    ProfilerConfig,
+    kinds_of_cpu_events,
+    kinds_of_device_activity,
+    warn_of_unsupported,
+)
+from opscope.drop_in.backend.kineto_event import ProfilerResult
+from opscope.drop_in.backend.legacy import LegacyRecord, legacy_records
+from opscope.drop_in.event.listed_trace import EXPOSES_METADATA
+from opscope.drop_in.event_list.torch_terms import in_torch_terms
+from opscope.recording.recorder import Recording
+from opscope.trace.device_kinds import keep_device_kinds
+from opscope.trace.names import Names
+from opscope.trace.trace import Trace
+
+LEGACY = "LEGACY"
+_FLAGS = {
+    "profile_memory": "profile_memory",
+    "with_stack": "with_stack",
+    "record_shapes": "report_input_shapes",
+    "with_modules": "with_modules",
+    "with_flops": "with_flops",
+}
+"""What torch's files say of a recording: their name, and that in the configuration."""
+
+
+@dataclass
+class _Session:
+    """What is under way.
+
+    Attributes:
+        config: as given by torch.
+        kind: ``KINETO``, or the member of ActiveProfilerType that tells it from that.
+        recording: None for ranges, which nothing records.
+        kept: the user's metadata, and whether switches asked for something to be left out.
+        device_kinds: what a filter leaves of device activity; None for all.
+        owner: torch's object that began it, where that is known.
+        ended: what was recorded may still be asked for.
+    """
+
+    config: ProfilerConfig
+    kind: str
+    recording: Recording | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+    device_kinds: frozenset[str] | None = None
+    owner: weakref.ref[Any] | None = None
+    ended: bool = False
+
+    def stop(self) -> None:
+        """Switch off what is on. May be interrupted anywhere and called again."""
+        if not self.ended and self.recording is None:
+            ranges.end()
+        elif self.recording is not None:
+            self.recording.stop()
+        self.ended = True
+
+    def load(self) -> Trace:
+        """The trace, with what torch's files say about a recording."""
+        if self.recording is None:
+            return Trace({}, Names.from_strings([]), {"start_ns": 0})
+        config = self.config
+        flags = {flag: True for flag, name in _FLAGS.items() if getattr(config, name)}
+        user = {key: value for key, value in self.kept.items() if key not in _FLAGS}
+        own = {"trace_id": config.trace_id, **flags, **switches.metadata(), "user": user}
+        asked = experimental_switches(config.experimental_config)
+        if asked.get("expose_kineto_event_metadata"):
+            own[EXPOSES_METADATA] = True
+        trace = self.recording.trace
+        if self.device_kinds is not None:
+            trace = keep_device_kinds(trace, self.device_kinds)
+        trace = trace.with_metadata(own)
+        return in_torch_terms(trace, bool(asked.get("adjust_profiler_step")))
+
+
+_section = _native.Section()
+_current: _Session | None = None
+# Said when preparing: kinds of CPU events and of device activity.
+_kinds: frozenset[str] | None = None
+_device_kinds: frozenset[str] | None = None
+
+
+def prepare_profiler(
+    config: ProfilerConfig,
+    activities: set[Any],
+    activity_filter: Mapping[Any, set[str]] | None = None,
+) -> None:
+    """Do what is slow, ahead of ``enable_profiler``; warns of what cannot be recorded.
+
+    Raises:
+        RuntimeError: the filter names an unknown kind of event.
+    """
+    global _kinds, _device_kinds
+    _kinds = kinds_of_cpu_events(activity_filter or {})
+    _device_kinds = kinds_of_device_activity(activity_filter or {})
+    warn_of_unsupported(config.experimental_config)
+    Recording(config.options(activities)).prepare()
+
+
+def enable_profiler(
+    config: ProfilerConfig, activities: set[Any], scopes: Any = frozenset()
+) -> None:
+    """Start recording, or pushing ranges to another tool.
+
+    Raises:
+        RuntimeError: something runs already, in torch's words.
+    """
+    if config.state.name in ranges.KINDS:
+        kind = config.state.name
+        begin = ranges.begin_nvtx if kind == "NVTX" else ranges.begin_itt
+        _begin(_Session(config, kind), lambda: begin(config.report_input_shapes))
+        return
+    recording = Recording(config.options(activities, _kinds))
+    session = _Session(config, "KINETO", recording, device_kinds=_device_kinds)
+    _begin(session, recording.start)
+
+
+def enable_profiler_legacy(config: ProfilerConfig) -> None:
+    """Start recording for ``torch.autograd.profiler_legacy``.
+
+    Raises:
+        RuntimeError: something runs already, in torch's words.
+    """
+    from torch.profiler import ProfilerActivity
+
+    recording = Recording(config.options({ProfilerActivity.CPU}))
+    _begin(_Session(config, LEGACY, recording), recording.start)
+
+
+def _begin(session: _Session, start: Callable[[], object]) -> None:
+    session.owner = _weakly(sys._getframe(2).f_locals.get("self"))
+
+    def begin() -> None:
+        global _current
+        if _current is not None and not _current.ended:
+            raise RuntimeError("Profiler is already enabled on this thread")
+        _current = session
+        start()
+
+    def begin_not() -> None:
+        global _current
+        if _current is session:
+            session.stop()
+            _current = None
+
+    _section.run(begin, begin_not)
+
+
+def _weakly(owner: Any) -> weakref.ref[Any] | None:
+    try:
+        return None if owner is None else weakref.ref(owner, _owner_has_gone)
+    except TypeError:
+        return None
+
+
+def _owner_has_gone(owner: weakref.ref[Any]) -> None:
+    """An interrupted ``torch.profiler.profile`` is forgotten: nobody else could stop it."""
+    global _current
+    if _current is not None and _current.owner is owner:
+        _current.stop()
+        _current = None
+
+
+def disable_profiler() -> ProfilerResult:
+    """Stop, and hand over what was recorded.
+
+    Raises:
+        RuntimeError: nothing runs, in torch's words.
+    """
+    session = _end("Can't disable Kineto profiler when it's not running")
+    return ProfilerResult(session.load, session.config.list_options())
+
+
+def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:
+    """Stop, and hand over what was recorded as records of the legacy profiler, by thread.
+
+    Raises:
+        RuntimeError: nothing runs.
+    """
+    session = _end("Can't disable the legacy profiler when it's not running")
+    return legacy_records(session.load(), session.config.with_flops)
+
+
+def _end(complaint: str) -> _Session:
+    taken: list[_Session] = []
+
+    def end() -> _Session:
+        global _current
+        if _current is None:
+            raise RuntimeError(complaint)
+        taken.append(_current)
+        _current.stop()
+        _current = None
+        return taken[0]
+
+    def give_back() -> None:
+        # Who asks again gets what was recorded; who begins anew is not kept from it.
+        global _current
+        if taken:
+            taken[0].stop()
+            _current = taken[0]
+
+    return _section.run(end, give_back)
+
+
+def abandon() -> bool:
+    """Stop whatever runs, and throw away what was recorded; False if nothing ran."""
+    global _current
+    session = _current
+    if session is None:
+        return False
+    was_running = not session.ended
+    session.stop()
+    _current = None
+    return was_running
+
+
+def active_kind() -> str:
+    """What runs, if it is not a profile: ``LEGACY``, ``NVTX`` or ``ITT``; else empty."""
+    session = _current
+    if session is None or session.ended or session.kind == "KINETO":
+        return ""
+    return session.kind
+
+
+def toggle_collection_dynamic(enable: bool, activities: set[Any]) -> None:
+    """Leave activities out for a while."""
+    session = _current
+    if session is None or session.recording is None:
+        return
+    if any(activity.name == "CPU" for activity in activities):
+        session.recording.pause(not enable)
+    if any(activity.name == "CUDA" for activity in activities):
+        session.recording.pause_devices(not enable)
+
+
+def add_metadata_json(key: str, value: str) -> None:
+    """Keep a JSON value with the recording that is running."""
+    session = _current
+    if session is not None:
+        session.kept[key] = json.loads(value)
+
+
+def is_kineto_stopped() -> bool:
+    """Whether device recording ended early: it does not here, it drops and counts."""
+    return False

@@ -1,0 +1,1 @@
+"""One event, or the average of several, in torch.profiler's shape."""

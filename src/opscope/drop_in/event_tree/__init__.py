@@ -1,0 +1,1 @@
+"""The tree of ``_ProfilerEvent`` that torch's experimental profiler interface returns."""

@@ -1,0 +1,245 @@
+"""The tables of a trace as the native Chrome writer wants them: flat columns and row ranges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.export.chrome.backward import backward_numbers
+from opscope.export.chrome.keywords import keyword_fragment
+from opscope.trace.schema import EventKind, Role, ScalarType
+from opscope.trace.table import ListColumn, Table
+from opscope.trace.trace import Trace
+from opscope.tree.links import forward_backward_links
+
+Columns = dict[str, npt.NDArray[Any]]
+Rows = npt.NDArray[np.int64]
+
+_FORWARD, _BACKWARD, _LAUNCH = 0, 1, 2  # FlowEnd in chrome_json.h
+
+
+@dataclass
+class Fragments:
+    """Finished ``"key":value`` texts, and which events carry which."""
+
+    texts: list[str] = field(default_factory=list)
+    events: list[Rows] = field(default_factory=list)
+    numbers: list[Rows] = field(default_factory=list)
+
+    def add(self, texts: list[str], events: Rows, numbers: Rows) -> None:
+        """``events[i]`` carries ``texts[numbers[i]]``."""
+        self.events.append(events)
+        self.numbers.append(numbers + len(self.texts))
+        self.texts += texts
+
+    def columns(self, event_count: int) -> Columns:
+        """The columns ``extras.*``; none if there are no fragments."""
+        if not self.texts:
+            return {}
+        events, numbers = np.concatenate(self.events), np.concatenate(self.numbers)
+        order = np.argsort(events, kind="stable")
+        return {
+            "extras.rows": row_ranges(events, event_count),
+            "extras.fragment": numbers[order].astype(np.int32),
+        }
+
+
+def event_order(trace: Trace, with_python: bool) -> npt.NDArray[np.int32]:
+    """Rows of ``events`` to write, by start; a span before those it contains."""
+    events = trace.events
+    start = events["start_ns"]
+    if with_python:
+        rows = np.arange(len(events), dtype=np.int32)
+    else:
+        rows = np.flatnonzero(~is_python(events)).astype(np.int32)
+    starts = start[rows] if len(rows) < len(events) else start
+    if np.all(starts[1:] >= starts[:-1]):
+        return rows
+    return rows[np.lexsort((-events["duration_ns"][rows], starts))]
+
+
+def is_python(events: Table) -> npt.NDArray[np.bool_]:
+    """Which events are calls in Python or from it, shape (events,)."""
+    kind = events["kind"]
+    calls: npt.NDArray[np.bool_] = (kind >= EventKind.PYTHON_CALL) & (
+        kind <= EventKind.OPTIMIZER_CALL
+    )
+    return calls
+
+
+def event_columns(trace: Trace) -> Columns:
+    """``events.*`` except ``order`` and ``track``."""
+    names = (
+        *("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished"),
+        "record_function_id",
+    )
+    number, thread = backward_numbers(trace)
+    columns = flat("events", trace.events, names)
+    return columns | {"events.sequence_number": number, "events.forward_thread": thread}
+
+
+def argument_columns(trace: Trace) -> Columns:
+    """``tensors.*`` and ``scalars.*``: inputs only, grouped by event."""
+    count = len(trace.events)
+    columns: Columns = {}
+    for name, flat, lists in (
+        ("tensors", ("argument", "element", "role", "dtype"), ("sizes", "strides")),
+        ("scalars", ("argument", "role", "type", "value"), ()),
+    ):
+        table = trace.table(name)
+        rows = _inputs(table, count)
+        if not len(rows):
+            continue
+        whole = len(rows) == len(table) and bool(np.all(rows[1:] > rows[:-1]))
+        columns[f"{name}.rows"] = row_ranges(table["event"][rows], count)
+        for column in flat:
+            values = table[column]
+            if column == "value" and "concrete_inputs" in trace.metadata.get("left_out", ()):
+                values = np.where(table["type"] >= ScalarType.INT_LIST, np.int32(-1), values)
+            columns[f"{name}.{column}"] = values if whole else values[rows]
+        for column in lists:
+            ragged = table.lists(column)
+            columns |= list_columns(f"{name}.{column}", ragged if whole else ragged.take(rows))
+    return columns
+
+
+def _inputs(table: Table, event_count: int) -> Rows:
+    """Rows with an input of an event, grouped by event and otherwise in order."""
+    event = table["event"]
+    rows = np.flatnonzero((table["role"] == Role.INPUT) & within(event, event_count))
+    event = event[rows]
+    return rows if np.all(event[1:] >= event[:-1]) else rows[np.argsort(event, kind="stable")]
+
+
+def extra_columns(trace: Trace) -> tuple[Columns, list[str]]:
+    """``extras.*`` and their fragments: keyword arguments, modules, places in TorchScript."""
+    fragments = Fragments()
+    _add_keywords(trace, fragments)
+    _add_modules(trace, fragments)
+    _add_script_places(trace, fragments)
+    return fragments.columns(len(trace.events)), fragments.texts
+
+
+def _add_keywords(trace: Trace, fragments: Fragments) -> None:
+    scalars = trace.table("scalars")
+    wanted = (scalars["role"] == Role.KEYWORD) & (scalars["keyword"] >= 0)
+    rows = np.flatnonzero(wanted & within(scalars["event"], len(trace.events)))
+    if not len(rows):
+        return
+    triples = np.stack([scalars[name][rows] for name in ("keyword", "type", "value")], axis=1)
+    distinct, number = np.unique(triples.astype(np.int64), axis=0, return_inverse=True)
+    texts = [
+        keyword_fragment(trace.names[keyword], int(kind), trace.names[value])
+        for keyword, kind, value in distinct
+    ]
+    number = number.reshape(-1)
+    kept = np.array([text is not None for text in texts])[number]
+    fragments.add(
+        [text or "" for text in texts], scalars["event"][rows][kept].astype(np.int64), number[kept]
+    )
+
+
+def _add_modules(trace: Trace, fragments: Fragments) -> None:
+    calls = trace.table("python_calls")
+    wanted = within(calls["module"], len(trace.table("modules")))
+    rows = np.flatnonzero(wanted & within(calls["event"], len(trace.events)))
+    if not len(rows):
+        return
+    texts = [f'"Python module id":{n}' for n in _instance_numbers(trace)]
+    fragments.add(
+        texts, calls["event"][rows].astype(np.int64), calls["module"][rows].astype(np.int64)
+    )
+
+
+def _add_script_places(trace: Trace, fragments: Fragments) -> None:
+    calls = trace.table("script_calls")
+    for column, key in (("functions", "Call stack"), ("modules", "Module Hierarchy")):
+        wanted = within(calls[column], len(trace.names))
+        rows = np.flatnonzero(wanted & within(calls["event"], len(trace.events)))
+        if len(rows):
+            names, number = np.unique(calls[column][rows], return_inverse=True)
+            texts = [f'"{key}":{json.dumps(trace.names[name])}' for name in names]
+            fragments.add(texts, calls["event"][rows].astype(np.int64), number.reshape(-1))
+
+
+def _instance_numbers(trace: Trace) -> Iterator[int]:
+    """The N of ``Linear_N`` for every module: how many of its class came before it."""
+    seen: dict[int, int] = {}
+    for class_name in trace.table("modules")["class_name"]:
+        number = seen.get(int(class_name), 0)
+        seen[int(class_name)] = number + 1
+        yield number
+
+
+def flow_columns(trace: Trace) -> Columns:
+    """``flows.*``: where arrows start and end, numbered from 1 in order of their ends."""
+    links, gpu, count = forward_backward_links(trace), trace.table("gpu"), len(trace.events)
+    sound = within(links.source, count) & within(links.target, count)
+    source, target = links.source[sound], links.target[sound]
+    numbers = np.arange(1, len(source) + 1)
+    launched = np.flatnonzero(within(gpu["launch"], count))
+    launches, first = np.unique(gpu["launch"][launched], return_index=True)
+    launched = launched[first]  # one arrow begins at a call, however much it launched
+    event = np.concatenate([source, target, launches])
+    if not len(event):
+        return {}
+    counts = [len(source), len(target), len(launched)]
+    ends = np.repeat(np.array([_FORWARD, _BACKWARD, _LAUNCH], dtype=np.uint8), counts)
+    ids = np.concatenate([numbers, numbers, gpu["correlation_id"][launched]])
+    order = np.argsort(event, kind="stable")
+    return {
+        "flows.rows": row_ranges(event, count),
+        "flows.id": ids[order],
+        "flows.end": ends[order],
+    }
+
+
+def allocation_columns(trace: Trace) -> Columns:
+    """``allocations.*`` except ``track``."""
+    names = (
+        "action",
+        "time_ns",
+        "address",
+        "size_bytes",
+        "total_allocated_bytes",
+        "total_reserved_bytes",
+        "device_type",
+        "device_index",
+    )
+    return flat("allocations", trace.table("allocations"), names)
+
+
+def name_columns(trace: Trace) -> Columns:
+    """``names.*``: the string table as it is."""
+    return {
+        "names.offsets": np.asarray(trace.names.offsets, dtype=np.int64),
+        "names.bytes": np.frombuffer(trace.names.blob, dtype=np.uint8),
+    }
+
+
+def within(rows: npt.NDArray[Any], count: int) -> npt.NDArray[np.bool_]:
+    """Which of ``rows`` are rows of a table of ``count``."""
+    sound: npt.NDArray[np.bool_] = (rows >= 0) & (rows < count)
+    return sound
+
+
+def flat(prefix: str, table: Table, names: tuple[str, ...]) -> Columns:
+    """Columns of ``table`` under the writer's names."""
+    return {f"{prefix}.{name}": table[name] for name in names}
+
+
+def list_columns(name: str, column: ListColumn) -> Columns:
+    """A ragged column as two."""
+    return {f"{name}.offsets": column.offsets, f"{name}.values": column.values}
+
+
+def row_ranges(parents: npt.NDArray[Any], count: int) -> Rows:
+    """``ranges`` such that the rows of parent i, once sorted, are ranges[i]:ranges[i + 1]."""
+    ranges = np.zeros(count + 1, dtype=np.int64)
+    np.cumsum(np.bincount(parents, minlength=count), out=ranges[1:])
+    return ranges

@@ -1,0 +1,86 @@
+"""Device activity as the native Chrome writer wants it, with what readers of such files expect."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.kernel_occupancy import kernel_occupancy
+from opscope.export.chrome.columns import Columns, flat, list_columns, within
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.event_tree import event_tree
+
+_COLLECTIVE = "record_param_comms"
+"""The span in which torch's communication backends describe a collective."""
+
+
+def gpu_columns(trace: Trace) -> Columns:
+    """``gpu.*`` except ``track``."""
+    names = (
+        "kind",
+        "name",
+        "start_ns",
+        "duration_ns",
+        "device_index",
+        "context",
+        "stream",
+        "correlation_id",
+        "launch",
+        "size_bytes",
+        "registers_per_thread",
+        "shared_memory_bytes",
+        "queued_ns",
+        "graph",
+        "graph_node",
+        "peer_device",
+        "target_device",
+        "wait_on_cuda_event_record_corr_id",
+        "wait_on_stream",
+    )
+    table = trace.table("gpu")
+    lists = (list_columns(f"gpu.{name}", table.lists(name)) for name in ("grid", "block"))
+    return {
+        **flat("gpu", table, names),
+        **next(lists),
+        **next(lists),
+        **_occupancy(trace),
+        **_collectives(trace),
+    }
+
+
+def _collectives(trace: Trace) -> Columns:
+    """For kernels launched inside a collective, the event that describes it: tools read its sizes
+    and process group from the kernel."""
+    events, gpu = trace.events, trace.table("gpu")
+    name = trace.names.find(_COLLECTIVE)
+    if name < 0 or not len(gpu):
+        return {}
+    around = nearest_ancestor(event_tree(trace).parent, events["name"] == name)
+    known = within(gpu["launch"], len(events)) & (gpu["kind"] == 0)
+    collective = np.full(len(gpu), -1, dtype=np.int32)
+    collective[known] = around[gpu["launch"][known]]
+    return {"gpu.collective": collective}
+
+
+def _occupancy(trace: Trace) -> Columns:
+    occupancy = kernel_occupancy(trace)
+    if occupancy is None:
+        return {}
+    thousandths = 1000.0
+    return {
+        "gpu.blocks_per_sm": np.rint(occupancy.blocks_per_sm * thousandths).astype(np.int64),
+        "gpu.warps_per_sm": np.rint(occupancy.warps_per_sm * thousandths).astype(np.int64),
+        "gpu.occupancy_percent": np.rint(occupancy.occupancy * 100).astype(np.int64),
+    }
+
+
+def call_columns(trace: Trace) -> Columns:
+    """``events.correlation_id`` and ``events.function``; none where calls were not recorded."""
+    calls, count = trace.table("runtime_calls"), len(trace.events)
+    rows = np.flatnonzero(within(calls["event"], count))
+    if not len(rows):
+        return {}
+    event = calls["event"][rows]
+    correlation, function = np.full(count, -1, np.int64), np.zeros(count, np.int32)
+    correlation[event], function[event] = calls["correlation_id"][rows], calls["function"][rows]
+    return {"events.correlation_id": correlation, "events.function": function}

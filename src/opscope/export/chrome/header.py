@@ -1,0 +1,147 @@
+"""What stands before and after the events of a Chrome trace, as Kineto writes it.
+
+From the metadata of a recording: ``process_id``, ``process_name``, ``host_name``, ``trace_id``,
+``start_ns``, ``end_ns``, ``device_properties``, the options Kineto names (``with_stack``, ...) and
+``user``, which the program added. A trace read from a Chrome JSON keeps what that file had at its
+top. All may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.export.chrome.tracks import Track
+from opscope.export.json_text import to_json
+from opscope.trace.trace import Trace
+
+_OWN_KEYS = frozenset({
+    "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
+    "baseTimeNanoseconds", "traceEvents", "traceName",
+})  # fmt: skip
+_FLAGS = ("with_stack", "profile_memory", "record_shapes", "with_modules", "with_flops")
+_PERIOD_NS = 7_889_238 * 10**9
+"""A quarter of a year: times relative to a multiple of it are exact as JSON numbers."""
+
+_SPANS_SORT_INDEX = 0x20000000  # below every process
+_GPU_SORT_INDEX = 5_000_000  # below every host process
+_AFTER_LAST_NS = 1000
+"""A reader adds ts and dur as floats; the end of the file must not come out before that."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """When a trace begins and ends, Unix nanoseconds.
+
+    Attributes:
+        start_ns: no row is earlier.
+        end_ns: no row ends later.
+    """
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def base_ns(self) -> int:
+        """Time 0 of the file."""
+        return self.start_ns // _PERIOD_NS * _PERIOD_NS
+
+    def microseconds(self, time_ns: int) -> str:
+        """A time as the file has it: exact, with three decimals."""
+        whole, rest = divmod(time_ns - self.base_ns, 1000)
+        return f"{whole}.{rest:03d}"
+
+
+def window_of(trace: Trace, metadata: Mapping[str, Any]) -> Window:
+    """From the recording's own bounds and those of everything in it."""
+    events, gpu = trace.events, trace.table("gpu")
+    allocated = trace.table("allocations")["time_ns"]
+    starts = [int(c.min()) for c in (events["start_ns"], allocated, gpu["start_ns"]) if len(c)]
+    gpu_end = gpu["start_ns"] + gpu["duration_ns"]
+    ends = [int(c.max()) for c in (trace.end_ns, allocated, gpu_end) if len(c)]
+    start = min([*_integers(metadata.get("start_ns")), *starts], default=0)
+    return Window(start, max([*_integers(metadata.get("end_ns")), *ends], default=start))
+
+
+def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track]) -> str:
+    """From the first brace to the rows that name processes and threads."""
+    devices = metadata.get("device_properties", metadata.get("deviceProperties", []))
+    top: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": devices}
+    if metadata.get("trace_id"):
+        top["trace_id"] = metadata["trace_id"]
+    top |= {flag: 1 for flag in _FLAGS if metadata.get(flag)}
+    for key, value in _added(metadata).items():
+        top[f"user {key}" if key in _OWN_KEYS or key in top else key] = value
+    if metadata.get("host_name"):
+        top["host_name"] = metadata["host_name"]
+    top |= {"displayTimeUnit": "ms", "baseTimeNanoseconds": window.base_ns}
+    pairs = "".join(f"{to_json(str(key))}: {to_json(value)},\n" for key, value in top.items())
+    rows = "".join(f"{row},\n" for row in _name_rows(metadata, window, list(tracks)))
+    return f'{{\n{pairs}"traceEvents": [\n{rows}'
+
+
+def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the program put into the trace, wherever the trace came from."""
+    if "imported_from" not in metadata:
+        job = {key: metadata[key] for key in ("distributedInfo",) if metadata.get(key)}
+        user = metadata.get("user")
+        return {**job, **user} if isinstance(user, dict) else job
+    ours = _OWN_KEYS | {"imported_from", "process_names", "otherData", *_FLAGS}
+    return {key: value for key, value in metadata.items() if key not in ours}
+
+
+def footer(window: Window, trace_name: str) -> str:
+    """The last four rows, in the places where readers look for them, and the end of the file."""
+    start = window.microseconds(window.start_ns)
+    end = window.microseconds(window.end_ns + _AFTER_LAST_NS)
+    whole, rest = divmod(window.end_ns - window.start_ns, 1000)
+    return (
+        '{"ph":"X","cat":"Trace","name":"PyTorch Profiler (0)","pid":"Spans",'
+        f'"tid":"PyTorch Profiler","ts":{start},"dur":{whole}.{rest:03d},'
+        '"args":{"Op count":0}},\n'
+        f'{{"ph":"M","name":"process_sort_index","ts":{start},"pid":"Spans","tid":0,'
+        f'"args":{{"sort_index":{_SPANS_SORT_INDEX}}}}},\n'
+        '{"ph":"i","s":"g","name":"Iteration Start: PyTorch Profiler","pid":"Traces",'
+        f'"tid":"Trace PyTorch Profiler","ts":{start}}},\n'
+        '{"ph":"i","s":"g","name":"Record Window End","pid":"","tid":"",'
+        f'"ts":{end}}}\n'
+        f'],"traceName": {to_json(trace_name)}\n}}\n'
+    )
+
+
+def _name_rows(metadata: Mapping[str, Any], window: Window, tracks: list[Track]) -> Iterator[str]:
+    time = window.microseconds(window.start_ns)
+
+    def row(name: str, pid: int, tid: int, key: str, value: str | int) -> str:
+        return (
+            f'{{"ph":"M","name":"{name}","ts":{time},"pid":{pid},"tid":{tid},'
+            f'"args":{{"{key}":{to_json(value)}}}}}'
+        )
+
+    for pid, device in dict.fromkeys((track.pid, track.device) for track in tracks):
+        on_host = device < 0
+        yield row("process_name", pid, 0, "name", process_name_of(metadata))
+        yield row("process_labels", pid, 0, "labels", "CPU" if on_host else f"GPU {device}")
+        sort_index = pid if on_host else _GPU_SORT_INDEX + device
+        yield row("process_sort_index", pid, 0, "sort_index", sort_index)
+    for track in tracks:
+        yield row("thread_name", track.pid, track.tid, "name", track.name)
+        yield row("thread_sort_index", track.pid, track.tid, "sort_index", track.sort_index)
+
+
+def process_id_of(trace: Trace, metadata: Mapping[str, Any]) -> int:
+    """The host process; if the trace does not say, its lowest thread, which Linux numbers alike."""
+    threads = trace.table("threads")["system_thread_id"]
+    lowest = int(threads.min()) if len(threads) else 0
+    return next(_integers(metadata.get("process_id")), lowest)
+
+
+def process_name_of(metadata: Mapping[str, Any]) -> str:
+    """What to call it."""
+    return str(metadata.get("process_name") or "python")
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value

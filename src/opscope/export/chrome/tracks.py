@@ -1,0 +1,142 @@
+"""The lines a Chrome trace is drawn on: one per thread and stream, more where spans overlap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.export.chrome.columns import is_python
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+
+Indices = npt.NDArray[np.int32]
+Yields = npt.NDArray[np.uint8]
+
+_FIRST_FREE_TID = 1 << 22
+"""Linux gives threads smaller numbers, so lanes that are no thread can have these."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """One line of the timeline.
+
+    Attributes:
+        pid: process, or device for a stream.
+        tid: thread, stream, or a number of its own for a lane beside one.
+        name: as shown.
+        sort_index: lines of a process are shown in this order.
+        device: the device of a stream; -1 for a thread.
+    """
+
+    pid: int
+    tid: int
+    name: str
+    sort_index: int
+    device: int = -1
+
+    @property
+    def json(self) -> str:
+        """How a row says that it is on this track."""
+        return f'"pid":{self.pid},"tid":{self.tid}'
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """All lines, and which one every row is on.
+
+    Attributes:
+        tracks: in the order they are listed in the file.
+        events: row in ``tracks``, shape (events,).
+        allocations: row in ``tracks``, shape (allocations,).
+        gpu: row in ``tracks``, shape (gpu,).
+    """
+
+    tracks: list[Track]
+    events: Indices
+    allocations: Indices
+    gpu: Indices
+
+
+def place_on_tracks(trace: Trace, order: Indices, process_id: int, process_name: str) -> Tracks:
+    """Give every row its line so that spans on one line nest; ``order`` has the events to place."""
+    threads = _thread_tracks(trace, process_id, process_name)
+    tracks, row_of_thread = threads
+    events, gpu = trace.events, trace.table("gpu")
+    streams, stream_of_row = _stream_tracks(trace)
+    event_track = row_of_thread[events["thread"]]
+    event_track = _spread(tracks, event_track, order, events, yields(events))
+    gpu_order = np.argsort(gpu["start_ns"], kind="stable").astype(np.int32)
+    never = np.broadcast_to(np.uint8(0), len(gpu))
+    gpu_track = _spread(streams, stream_of_row, gpu_order, gpu, never)
+    return Tracks(
+        tracks + streams,
+        event_track,
+        row_of_thread[trace.table("allocations")["thread"]],
+        (gpu_track + len(tracks)).astype(np.int32),
+    )
+
+
+def yields(events: Table) -> Yields:
+    """How readily an event leaves its line: Python frames first, then asynchronous spans.
+
+    A step begins inside one call of ``step()`` and ends inside the next. It is the frames of those
+    calls that have to go, not the step that everything else is looked up in.
+    """
+    return np.where(is_python(events), 2, events["is_async"]).astype(np.uint8)
+
+
+def _thread_tracks(trace: Trace, process_id: int, name: str) -> tuple[list[Track], Indices]:
+    """One track per system thread, and the track of every row of ``threads``."""
+    threads = trace.table("threads")
+    if not len(threads):  # a foreign trace: every row that names a thread means the first
+        return [Track(process_id, process_id, f"thread {process_id} ({name})", process_id)], (
+            np.zeros(1, dtype=np.int32)
+        )
+    # A system reuses the numbers of threads that ended; readers know a line by its number alone.
+    numbers, first, row = np.unique(
+        threads["system_thread_id"], return_index=True, return_inverse=True
+    )
+    tracks = []
+    for number, thread in zip(numbers.tolist(), first, strict=True):
+        label = trace.names[threads["name"][thread]] or name
+        tracks.append(Track(process_id, number, f"thread {number} ({label})", number))
+    return tracks, row.reshape(-1).astype(np.int32)
+
+
+def _stream_tracks(trace: Trace) -> tuple[list[Track], Indices]:
+    """One track per device and stream, and the track of every row of ``gpu``."""
+    gpu = trace.table("gpu")
+    pairs = np.stack([gpu["device_index"].astype(np.int64), gpu["stream"].astype(np.int64)], axis=1)
+    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
+    tracks = [Track(device, s, f"stream {s} ", s, device) for device, s in distinct.tolist()]
+    return tracks, row.reshape(-1).astype(np.int32)
+
+
+def _spread(
+    tracks: list[Track], track: Indices, order: Indices, table: Table, yielding: Yields
+) -> Indices:
+    """Move spans that partly overlap what is around them to further tracks, appended here."""
+    columns = {
+        "track": track,
+        "start_ns": table["start_ns"],
+        "duration_ns": table["duration_ns"],
+        "yields": yielding,
+        "order": order,
+    }
+    lanes = _native.assign_lanes(columns, tracks=len(tracks))
+    if lanes is None:
+        return track
+    moved = np.flatnonzero(lanes)
+    pairs = np.stack([track[moved], lanes[moved]], axis=1)
+    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
+    free = max(_FIRST_FREE_TID, *(t.tid for t in tracks)) + 1
+    base = len(tracks)
+    for i, (home, lane) in enumerate(distinct.tolist()):
+        name = f"{tracks[home].name.rstrip()} (overlap {lane})"
+        tracks.append(replace(tracks[home], tid=free + i, name=name))
+    spread = track.copy()
+    spread[moved] = base + row.reshape(-1)
+    return spread

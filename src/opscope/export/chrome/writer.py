@@ -1,0 +1,83 @@
+"""A trace as Chrome JSON with the fields of torch.profiler's files, for the tools that read those.
+
+The rows are written by native code, block by block, without the GIL; memory stays at a few blocks
+whatever the length of the trace.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from opscope import _native
+from opscope.export.chrome import columns, device_work
+from opscope.export.chrome.header import (
+    footer,
+    header,
+    process_id_of,
+    process_name_of,
+    window_of,
+)
+from opscope.export.chrome.overheads import overhead_rows
+from opscope.export.chrome.tracks import place_on_tracks
+from opscope.export.native_blocks import blocks_of
+from opscope.export.output_file import Block, write_file
+from opscope.trace.dtypes import CPP_NAMES
+from opscope.trace.trace import Trace
+
+BLOCK_BYTES = 4 << 20
+"""Large enough that threads seldom meet, small enough to stay in cache while it is compressed."""
+
+
+def write_chrome_trace(
+    trace: Trace, path: str | os.PathLike[str], *, with_python: bool = True
+) -> None:
+    """Write ``trace`` to ``path``, compressed if that ends in ``.gz``. Any number of times.
+
+    Times are microseconds with three decimals, exact to the nanosecond, from
+    ``baseTimeNanoseconds`` on. Spans that overlap without nesting are put on lines of their own,
+    named "(overlap N)", because viewers drop them otherwise.
+
+    Args:
+        trace: any, also one read from a file.
+        path: replaced once the new file is complete, and untouched if that fails.
+        with_python: write Python calls (category ``python_function``).
+
+    Raises:
+        UsageError: ``path`` cannot be written.
+    """
+    write_file(path, chrome_blocks(trace, os.fspath(path), with_python=with_python))
+
+
+def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Iterator[Block]:
+    """The file in blocks of a few megabytes; ``name`` is what it says its name is."""
+    metadata = trace.metadata
+    window = window_of(trace, metadata)
+    order = columns.event_order(trace, with_python)
+    process_id = process_id_of(trace, metadata)
+    places = place_on_tracks(trace, order, process_id, process_name_of(metadata))
+    extras, fragments = columns.extra_columns(trace)
+    writer = _native.ChromeWriter(
+        {
+            "events.order": order,
+            "events.track": places.events,
+            "allocations.track": places.allocations,
+            "gpu.track": places.gpu,
+            **columns.name_columns(trace),
+            **columns.event_columns(trace),
+            **columns.argument_columns(trace),
+            **columns.flow_columns(trace),
+            **columns.allocation_columns(trace),
+            **device_work.gpu_columns(trace),
+            **device_work.call_columns(trace),
+            **extras,
+        },
+        tracks=[track.json for track in places.tracks],
+        fragments=fragments,
+        dtype_names=[CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],
+        header=header(metadata, window, places.tracks) + "".join(overhead_rows(trace, window)),
+        footer=footer(window, name),
+        base_ns=window.base_ns,
+    )
+    rows = len(order) + len(trace.table("allocations")) + len(trace.table("gpu"))
+    yield from blocks_of(writer, BLOCK_BYTES, rows)

@@ -1,0 +1,211 @@
+"""What was in use at the peak: when that was, whose it was, and what nobody saw being allocated."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.analysis.memory.peak import (
+    ALLOCATED_BEFORE,
+    NO_STACK,
+    NOT_RECORDED,
+    PeakGroup,
+    memory_at_peak,
+)
+from opscope.errors import UsageError
+from opscope.trace.schema import AllocationAction, EventKind
+from support.build_trace import ORIGIN_NS, allocation, build_trace, nanoseconds, span, tensor
+
+CUDA = {"device_type": 1, "device_index": 0}
+OPERATORS = [span("aten::linear", 0, 20), span("aten::addmm", 5, 15), span("aten::relu", 30, 40)]
+
+
+def peak_of(spans=OPERATORS, device=None, **tables):
+    return memory_at_peak(build_trace(spans, metadata={"start_ns": ORIGIN_NS}, **tables), device)
+
+
+def sizes(groups):
+    return {group.name: group.size_bytes for group in groups}
+
+
+def test_the_peak_is_the_moment_with_most_in_use():
+    peak = peak_of(
+        allocations=[
+            allocation(6, 100, address=0x10),
+            allocation(7, 50, address=0x20),
+            allocation(12, -50, address=0x20),
+            allocation(31, 80, address=0x30),
+            allocation(35, -100, address=0x10),
+            allocation(36, 60, address=0x40),
+        ]
+    )
+
+    assert (peak.device, peak.time_ns, peak.total_bytes) == ("cpu", nanoseconds(31), 180)
+    assert sizes(peak.by_operator) == {"aten::linear": 100, "aten::relu": 80}
+    assert peak.blocks.size_bytes.tolist() == [100, 80]
+    assert peak.blocks.allocated_ns.tolist() == [nanoseconds(6), nanoseconds(31)]
+    assert peak.blocks.freed_ns.tolist() == [nanoseconds(35), -1]
+    assert (peak.before_bytes, peak.unseen_bytes, peak.uncertain_bytes) == (0, 0, 0)
+
+
+def test_groups_count_blocks_and_are_the_largest_first():
+    peak = peak_of(
+        allocations=[
+            allocation(6, 10, address=0x10),
+            allocation(7, 20, address=0x20),
+            allocation(31, 100, address=0x30),
+            allocation(50, 1, address=0x40),
+        ]
+    )
+
+    assert peak.by_operator == (
+        PeakGroup("aten::relu", 100, 1, 0),
+        PeakGroup("aten::linear", 30, 2, 0),
+        PeakGroup("outside operators", 1, 1, 0),
+    )
+
+
+def test_what_the_allocator_counted_before_is_part_of_the_total():
+    # GIVEN an allocator that had handed out 1,000 bytes when the recording began
+    peak = peak_of(
+        allocations=[
+            allocation(6, 100, address=0x10, total_allocated_bytes=1100, **CUDA),
+            allocation(8, -300, address=0x99, total_allocated_bytes=800, **CUDA),
+            allocation(9, -100, address=0x10, total_allocated_bytes=700, **CUDA),
+        ]
+    )
+
+    assert (peak.total_bytes, peak.time_ns) == (1100, nanoseconds(6))
+    # 300 of them were seen being freed later, of the rest only the total tells.
+    assert (peak.before_bytes, peak.unseen_bytes) == (1000, 700)
+    assert sizes(peak.by_operator) == {ALLOCATED_BEFORE: 1000, "aten::linear": 100}
+
+
+def test_memory_that_only_shrinks_was_fullest_at_the_start():
+    peak = peak_of(
+        allocations=[
+            allocation(6, -100, address=0x10, total_allocated_bytes=400, **CUDA),
+            allocation(8, -300, address=0x20, total_allocated_bytes=100, **CUDA),
+        ]
+    )
+
+    assert (peak.time_ns, peak.total_bytes) == (ORIGIN_NS, 500)
+    assert (peak.before_bytes, peak.unseen_bytes) == (500, 100)
+    assert peak.blocks.size_bytes.tolist() == [300, 100]
+
+
+def test_the_cpus_total_is_not_relied_on():
+    # GIVEN a total that still has 5,000 bytes which were freed while nobody listened
+    peak = peak_of(
+        allocations=[
+            allocation(6, 100, address=0x10, total_allocated_bytes=5100),
+            allocation(8, -40, address=0x99, total_allocated_bytes=5060),
+        ]
+    )
+
+    assert (peak.total_bytes, peak.before_bytes, peak.unseen_bytes) == (140, 40, 0)
+
+
+def test_a_block_whose_free_was_missed_ends_where_its_address_is_used_again():
+    peak = peak_of(
+        allocations=[
+            allocation(6, 100, address=0x10),
+            allocation(8, 60, address=0x10),
+            allocation(9, 30, address=0x20),
+        ]
+    )
+
+    assert (peak.total_bytes, peak.time_ns) == (100, nanoseconds(6))
+    assert peak.blocks.size_bytes.tolist() == [100]
+
+
+def test_the_cpus_allocator_knows_nothing_of_before_but_use_shows_it():
+    weight = {"impl": 1, "storage": 0x80, "allocation_id": 1, "tensor_id": 0}
+    peak = peak_of(
+        [span("aten::mm", 0, 20, inputs=[tensor(8, 4, **weight)]), span("aten::relu", 30, 40)],
+        allocations=[allocation(6, 100, address=0x10, allocation_id=2, tensor_id=1)],
+    )
+
+    assert (peak.total_bytes, peak.before_bytes, peak.unseen_bytes) == (228, 128, 0)
+    # Last seen before the peak, and nobody would have said that it was freed.
+    assert peak.uncertain_bytes == 128
+
+
+def test_what_is_used_after_the_peak_was_there_for_certain():
+    weight = {"impl": 1, "storage": 0x80, "allocation_id": 1, "tensor_id": 0}
+    peak = peak_of(
+        [span("aten::mm", 0, 5), span("aten::mm", 30, 40, inputs=[tensor(8, 4, **weight)])],
+        allocations=[allocation(6, 100, address=0x10, allocation_id=2, tensor_id=1)],
+    )
+
+    assert (peak.before_bytes, peak.uncertain_bytes) == (128, 0)
+
+
+def test_an_allocation_that_was_missed_is_told_from_one_before():
+    peak = peak_of(
+        allocations=[
+            allocation(1, 10, address=0x10),
+            allocation(2, -10, address=0x10),
+            allocation(6, 100, address=0x20),
+            allocation(8, -40, address=0x10),  # made after 2, while nobody recorded
+        ]
+    )
+
+    assert sizes(peak.by_operator)[NOT_RECORDED] == 40
+
+
+def test_modules_and_stacks_of_what_was_allocated():
+    frame = ("train.py", 1, "step")
+    peak = peak_of(
+        [
+            span("train.py(1): step", 0, 90, kind=EventKind.PYTHON_CALL, frame=frame),
+            span("Net_0", 1, 50, kind=EventKind.MODULE_CALL, module="Net_0"),
+            span("Linear_0", 2, 40, kind=EventKind.MODULE_CALL, module="Linear_0"),
+            span("aten::linear", 3, 30),
+            span("aten::sum", 60, 70),
+        ],
+        allocations=[allocation(10, 64, address=0x10), allocation(65, 4, address=0x20)],
+    )  # fmt: skip
+
+    assert sizes(peak.by_module) == {"Net_0.Linear_0": 64, "outside modules": 4}
+    assert sizes(peak.by_stack) == {
+        "train.py(1): step;nn.Module: Net_0;nn.Module: Linear_0": 64,
+        "train.py(1): step": 4,
+    }
+
+
+def test_without_python_calls_there_are_no_stacks():
+    peak = peak_of(allocations=[allocation(6, 100, address=0x10)])
+
+    assert sizes(peak.by_stack) == {NO_STACK: 100}
+
+
+def test_devices_are_accounted_for_one_by_one():
+    rows = [
+        allocation(6, 1000, address=0x10),
+        allocation(7, 10, address=0x20, device_type=1, device_index=0),
+        allocation(8, 30, address=0x30, device_type=1, device_index=1),
+        allocation(9, 9, address=0, action=AllocationAction.OUT_OF_MEMORY),
+    ]
+
+    assert peak_of(allocations=rows).device == "cuda:1"
+    assert peak_of(allocations=rows, device="cuda").total_bytes == 10
+    assert peak_of(allocations=rows, device="cpu").total_bytes == 1000
+    with pytest.raises(
+        UsageError, match=r"no memory of xpu:0; it has memory of cpu, cuda:0, cuda:1"
+    ):
+        peak_of(allocations=rows, device="xpu:0")
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_without_memory_it_says_what_to_record(device):
+    with pytest.raises(UsageError, match=r"knows nothing of memory.*profile_memory=True"):
+        peak_of(device=device)
+
+
+def test_the_plain_form_has_everything_but_single_blocks():
+    plain = peak_of(allocations=[allocation(6, 100, address=0x10)]).to_dict()
+
+    assert plain["total_bytes"] == 100 and "blocks" not in plain
+    assert plain["by_operator"] == [
+        {"name": "aten::linear", "size_bytes": 100, "blocks": 1, "before_bytes": 0}
+    ]

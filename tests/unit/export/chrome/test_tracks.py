@@ -1,0 +1,169 @@
+"""Spans on one line nest; those that overlap get a line beside it, and none is lost."""
+
+import json
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opscope.export.chrome.writer import chrome_blocks
+from opscope.trace.names import Names
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+from support.build_trace import build_trace, kernel, span
+
+
+def document_of(trace):
+    return json.loads(b"".join(bytes(block) for block in chrome_blocks(trace, "t")))
+
+
+def lines(trace):
+    """``{name of a line: names of the spans on it}``."""
+    rows = document_of(trace)["traceEvents"]
+    names = {
+        (row["pid"], row["tid"]): row["args"]["name"]
+        for row in rows
+        if row["name"] == "thread_name"
+    }
+    result = {name: [] for name in names.values()}
+    for row in rows:
+        if row["ph"] == "X" and row["cat"] != "Trace":
+            result[names[row["pid"], row["tid"]]].append(row["name"])
+    return result
+
+
+def test_nested_and_adjacent_spans_share_a_line():
+    trace = build_trace("""
+        outer    0..100
+          a      0..40
+            b    0..40
+          c     40..100
+        next   100..100
+        last   100..120
+    """)
+
+    assert lines(trace) == {"thread 1001 (main)": ["outer", "a", "b", "c", "next", "last"]}
+
+
+def test_the_later_of_two_equal_spans_moves_aside():
+    trace = build_trace(
+        """
+        first    0..50
+        second  10..100
+        within  20..30
+        inside  60..70
+    """
+    )
+
+    assert lines(trace) == {
+        "thread 1001 (main)": ["first", "within", "inside"],
+        "thread 1001 (main) (overlap 1)": ["second"],
+    }
+
+
+def test_an_asynchronous_span_moves_aside_for_operators():
+    trace = build_trace(
+        [
+            span("request", 0, 50, kind=EventKind.ANNOTATION, is_async=True),
+            span("aten::mm", 10, 90),
+        ]
+    )
+
+    assert lines(trace) == {
+        "thread 1001 (main)": ["aten::mm"],
+        "thread 1001 (main) (overlap 1)": ["request"],
+    }
+
+
+def test_an_asynchronous_span_that_nests_stays():
+    trace = build_trace(
+        [
+            span("request", 0, 100, kind=EventKind.ANNOTATION, is_async=True),
+            span("aten::mm", 10, 90),
+        ]
+    )
+
+    assert lines(trace) == {"thread 1001 (main)": ["request", "aten::mm"]}
+
+
+def test_python_frames_move_aside_for_the_step_they_reach_into():
+    python = EventKind.PYTHON_CALL
+    trace = build_trace(
+        [
+            span("main", 0, 200, kind=python),
+            span("step() #1", 10, 20, kind=python),
+            span("enter #1", 11, 19, kind=python),
+            span("ProfilerStep#1", 15, 105, is_async=True),
+            span("aten::mm", 30, 40),
+            span("step() #2", 100, 110, kind=python),
+        ]
+    )
+
+    assert lines(trace) == {
+        "thread 1001 (main)": ["main", "ProfilerStep#1", "aten::mm"],
+        "thread 1001 (main) (overlap 1)": ["step() #1", "enter #1", "step() #2"],
+    }
+
+
+def test_lines_beside_a_thread_have_numbers_no_thread_has():
+    spans = [span(n, i, 100 + i, thread) for i, (n, thread) in enumerate(["aA", "bA", "aB", "bB"])]
+    document = document_of(build_trace(spans))
+
+    rows = [e for e in document["traceEvents"] if e["ph"] == "M" and e["pid"] == 1001]
+    order = {e["tid"]: e["args"]["sort_index"] for e in rows if e["name"] == "thread_sort_index"}
+    assert order == {1001: 1001, 1002: 1002, 4194305: 1001, 4194306: 1002}
+    placed = {e["name"]: e["tid"] for e in document["traceEvents"] if e["ph"] == "X"}
+    assert placed["b"] in (4194305, 4194306)
+
+
+def test_overlapping_kernels_are_all_there():
+    trace = build_trace(
+        [],
+        gpu=[kernel("late", 5, 30), kernel("first", 0, 10), kernel("other stream", 2, 8, stream=9)],
+    )
+
+    assert lines(trace)["stream 7 "] == ["first"]
+    assert lines(trace)["stream 7 (overlap 1)"] == ["late"]
+    assert lines(trace)["stream 9 "] == ["other stream"]
+
+
+SPANS = st.lists(
+    st.tuples(
+        st.integers(0, 40),
+        st.integers(0, 40),
+        st.integers(0, 1),
+        st.booleans(),
+        st.sampled_from([EventKind.OPERATOR, EventKind.PYTHON_CALL]),
+    ),
+    max_size=40,
+).map(sorted)
+
+
+@given(SPANS)
+def test_every_span_is_there_and_those_on_a_line_nest(spans):
+    start, duration, thread, is_async, kind = zip(*spans, strict=True) if spans else [()] * 5
+    trace = Trace(
+        {
+            "events": {
+                "start_ns": np.array(start, dtype=np.int64),
+                "duration_ns": np.array(duration, dtype=np.int64),
+                "thread": np.array(thread, dtype=np.int32),
+                "is_async": np.array(is_async, dtype=bool),
+                "kind": np.array(kind, dtype=np.uint8),
+            },
+            "threads": {"system_thread_id": [10, 11]},
+        },
+        Names.from_strings([]),
+    )
+
+    rows = [e for e in document_of(trace)["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
+
+    assert sorted(row["args"]["Ev Idx"] for row in rows) == list(range(len(spans)))
+    for line in {row["tid"] for row in rows}:
+        open_ends = []
+        for row in (row for row in rows if row["tid"] == line):
+            begin, end = round(row["ts"] * 1000), round((row["ts"] + row["dur"]) * 1000)
+            while open_ends and open_ends[-1] <= begin:
+                open_ends.pop()
+            assert not open_ends or end <= open_ends[-1]
+            open_ends.append(end)

@@ -1,0 +1,83 @@
+"""Schemas come from the trace, or from torch by name and overload."""
+
+import pytest
+import torch
+
+from opscope.export.schema_text import registered_overloads, schema_size, schemas_of_events
+from opscope.trace.schema import EventKind
+from support.build_trace import build_trace, span
+
+EXACT = {"options": {"overloads": True}}
+
+
+def texts(*spans, metadata=EXACT):
+    trace = build_trace(spans, metadata=metadata)
+    rows, schemas = schemas_of_events(trace)
+    return [schemas[row] if row >= 0 else "" for row in rows]
+
+
+def test_overloads_are_told_apart():
+    plain, out = texts(
+        span("aten::add", 0, 1, overload="Tensor"), span("aten::add", 2, 3, overload="out")
+    )
+
+    assert plain == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    assert out.startswith("aten::add.out(")
+
+
+def test_what_is_no_operator_has_none():
+    assert (
+        texts(
+            span("detach", 0, 1),
+            span("no::such_thing", 2, 3),
+            span("aten::add", 4, 5, overload="no such overload"),
+            span("aten::cat", 6, 7, kind=EventKind.ANNOTATION),
+            span("MmBackward0", 8, 9, scope=1),
+        )
+        == [""] * 5
+    )
+
+
+def test_without_overload_names_only_what_is_certain_is_said():
+    one, several = texts(span("aten::relu_", 0, 1), span("aten::add", 2, 3), metadata={})
+
+    assert one == "aten::relu_(Tensor(a!) self) -> Tensor(a!)"
+    assert several == ""
+
+
+def test_a_trace_that_brought_its_schemas_keeps_them():
+    known = {"operator_schemas": {"my::op.x": "my::op.x(int a) -> int", "aten::relu": "of then"}}
+
+    assert texts(span("my::op", 0, 1, overload="x"), span("aten::relu", 2, 3), metadata=known) == [
+        "my::op.x(int a) -> int",
+        "of then",
+    ]
+
+
+def test_names_that_torch_would_refuse_are_no_operators():
+    assert set(registered_overloads("aten::mm")) == {"", "dtype", "dtype_out", "out"}
+    assert texts(span("autograd::engine::evaluate_function: MmBackward0", 0, 1)) == [""]
+
+
+@pytest.mark.parametrize(
+    ("schema", "size"),
+    [
+        ("aten::t(Tensor(a) self) -> Tensor(a)", (1, 1)),
+        ("aten::rand() -> ()", (0, 0)),
+        ("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor v, Tensor i)", (3, 2)),
+        ("aten::sum.x(Tensor self, int[1]? dim=[0, 1], *, bool a=True) -> Tensor[]", (3, 1)),
+        ('prim::s(str a=", (", (int, float)? b=None) -> ((int, int), Tensor)', (2, 2)),
+        ("prim::Print(...) -> ()", (1 << 30, 1 << 30)),
+        ("", (1 << 30, 1 << 30)),
+        ("broken(", (1 << 30, 1 << 30)),
+    ],
+)
+def test_a_schema_says_how_much_goes_in_and_out(schema, size):
+    assert schema_size(schema) == size
+
+
+def test_every_schema_of_torch_is_counted_as_torch_does():
+    for schema in torch._C._jit_get_all_schemas():
+        text = str(schema)
+        if "..." not in text:
+            assert schema_size(text) == (len(schema.arguments), len(schema.returns)), text
