@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import opscope
-from opscope.analysis.averages import key_averages
 from opscope.analysis.flops import count_flops
-from opscope.analysis.listing import Listing
 from opscope.analysis.stacks import Stacks
+from opscope.analysis.torch_listing.averages import key_averages
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cli.application import main
 from opscope.errors import OpscopeError
 from opscope.export.formats import WRITERS
@@ -127,7 +127,7 @@ def _average(trace: Trace) -> None:
 
 
 def _stacks(trace: Trace) -> None:
-    stacks = Stacks(Listing(trace))
+    stacks = Stacks(TorchListing(trace))
     for event in range(min(len(trace.events), 300)):
         stacks.of(event)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import EventKind
 from opscope.tree.ancestry import subtree_sums
 
@@ -36,7 +36,7 @@ class DeviceTime:
     launched: Values
 
 
-def measure_device_time(listing: Listing) -> DeviceTime:
+def measure_device_time(listing: TorchListing) -> DeviceTime:
     """Attribute device work to the events that launched it."""
     gpu = listing.trace.table("gpu")
     events = len(listing.trace.events)
@@ -52,7 +52,7 @@ def measure_device_time(listing: Listing) -> DeviceTime:
     return DeviceTime(subtree_sums(listing.listed_parent, own), own, launched)
 
 
-def _askers(listing: Listing) -> Values:
+def _askers(listing: TorchListing) -> Values:
     """For every event itself; for calls of a device's runtime the event that made them, if any."""
     events = listing.trace.events
     asker = np.arange(len(events), dtype=np.int64)
@@ -63,6 +63,6 @@ def _askers(listing: Listing) -> Values:
     return asker
 
 
-def listed_gpu_rows(listing: Listing) -> Values:
+def listed_gpu_rows(listing: TorchListing) -> Values:
     """Rows of ``gpu`` that torch lists as events of their own: all but synchronisations."""
     return np.flatnonzero(listing.trace.table("gpu")["kind"] != SYNCHRONISATION)

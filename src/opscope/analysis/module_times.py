@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import measure_device_time
-from opscope.analysis.listing import Listing
 from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -46,12 +46,12 @@ class ModuleTimes:
         return len(self.paths)
 
 
-def module_times(trace: Trace, listing: Listing | None = None) -> ModuleTimes:
+def module_times(trace: Trace, listing: TorchListing | None = None) -> ModuleTimes:
     """Sum the calls of every module; empty if no module calls were recorded.
 
     What the backward pass does counts for the module whose forward made it.
     """
-    listing = listing or Listing(trace)
+    listing = listing or TorchListing(trace)
     found = attribute_to_modules(trace)
     is_module = trace.events["kind"] == EventKind.MODULE_CALL
     rows, count = np.flatnonzero(is_module), len(found.paths)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import measure_device_time
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.frame_text import python_events
@@ -43,9 +43,9 @@ class SourceLines:
         return len(self.file)
 
 
-def source_lines(trace: Trace, listing: Listing | None = None) -> SourceLines:
+def source_lines(trace: Trace, listing: TorchListing | None = None) -> SourceLines:
     """Sum the calls made from every line; empty if no Python calls were recorded."""
-    listing = listing or Listing(trace)
+    listing = listing or TorchListing(trace)
     calls = trace.table("python_calls")
     made = np.flatnonzero(calls["caller"] >= 0)
     event = calls["event"][made].astype(np.int64)

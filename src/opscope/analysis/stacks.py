@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.listing import Listing
 from opscope.analysis.signatures import Signature, mix
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.frame_text import python_events
@@ -36,7 +36,7 @@ class Stacks:
         caller: event that is the next frame outwards of each frame; -1 none.
     """
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: TorchListing) -> None:
         self._label, self._texts = listing.label, listing.texts
         is_frame = python_events(listing.trace) & listing.listed
         if is_frame.any():
@@ -83,7 +83,7 @@ def is_stack_entry(text: str) -> bool:
     return not any(file in text and function in text for file, function in _HIDDEN_FRAMES)
 
 
-def _stack_source(listing: Listing) -> Rows:
+def _stack_source(listing: TorchListing) -> Rows:
     """The event whose stack each event has: itself, or its forward operator; -1 none."""
     itself = np.arange(len(listing.label))
     is_backward = listing.trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
@@ -96,7 +96,7 @@ def _stack_source(listing: Listing) -> Rows:
     return np.where(inside, forward[around], itself)
 
 
-def _forward_of(listing: Listing, backward: Rows, candidate: npt.NDArray[np.bool_]) -> Rows:
+def _forward_of(listing: TorchListing, backward: Rows, candidate: npt.NDArray[np.bool_]) -> Rows:
     """For each backward event the first candidate with its sequence number and forward thread.
 
     Returns an array over all events, -1 where nothing was found.

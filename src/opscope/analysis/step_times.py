@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS
-from opscope.analysis.listing import Listing
 from opscope.analysis.phases import Phase, find_phases
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 from opscope.tree.steps import Steps, find_steps, step_of_events
@@ -43,7 +43,9 @@ class StepTimes:
     label_ns: Values
 
 
-def step_times(trace: Trace, listing: Listing | None = None, label_limit: int = 20) -> StepTimes:
+def step_times(
+    trace: Trace, listing: TorchListing | None = None, label_limit: int = 20
+) -> StepTimes:
     """Time per step and phase; empty if the program had no ``ProfilerStep#N`` spans.
 
     Args:
@@ -64,7 +66,7 @@ def step_times(trace: Trace, listing: Listing | None = None, label_limit: int = 
     pause = (phase == Phase.GARBAGE_COLLECTION) & (phases.around[entered] >= 0)
     interrupted = step[pause] * len(Phase) + phases.around[entered][pause]
     np.subtract.at(by_phase, interrupted, (end - start)[pause])
-    labels, label_ns = _labels_by_step(listing or Listing(trace), row, len(steps), label_limit)
+    labels, label_ns = _labels_by_step(listing or TorchListing(trace), row, len(steps), label_limit)
     return StepTimes(
         steps=steps,
         duration_ns=steps.end_ns - steps.start_ns,
@@ -115,7 +117,7 @@ def _row_of_step(steps: Steps, number: Values) -> Values:
 
 
 def _labels_by_step(
-    listing: Listing, row: Values, steps: int, limit: int
+    listing: TorchListing, row: Values, steps: int, limit: int
 ) -> tuple[list[str], Values]:
     inside = np.flatnonzero(listing.listed & (row >= 0))
     label, own = listing.group_label[inside], listing.self_ns[inside]

@@ -13,10 +13,10 @@ from rich.text import Text
 from opscope.analysis.devices import device_title
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
-from opscope.analysis.listing import Listing
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
 from opscope.analysis.quantity_text import bytes_text, time_text
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cli.finding_formats import as_markdown, place_text, saving_text, state_of
 from opscope.printable import in_markdown, printable
 from opscope.trace.trace import Trace
@@ -49,7 +49,7 @@ class Sections:
 
 def find_sections(trace: Trace) -> Sections:
     """Gather them."""
-    listing = Listing(trace)
+    listing = TorchListing(trace)
     return Sections(
         modules=_modules(trace, listing),
         memory=_memory(trace),
@@ -57,7 +57,7 @@ def find_sections(trace: Trace) -> Sections:
     )
 
 
-def _modules(trace: Trace, listing: Listing) -> list[dict[str, Any]]:
+def _modules(trace: Trace, listing: TorchListing) -> list[dict[str, Any]]:
     times = module_times(trace, listing)
     order = np.argsort(-(times.self_ns + times.backward_ns), kind="stable")[:MOST_MODULES]
     return [

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.averages import Averages, key_averages
 from opscope.analysis.flops import count_flops
+from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from opscope.analysis.device_time import measure_device_time
-from opscope.analysis.listing import Listing
 from opscope.analysis.stacks import Stacks
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
 from opscope.export.output_file import write_file
 from opscope.trace.trace import Trace
@@ -40,7 +40,7 @@ def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> No
         UsageError: unknown metric, nothing to write, or the file cannot be written.
     """
     check_metric(metric)
-    listing = Listing(trace)
+    listing = TorchListing(trace)
     stacks = Stacks(listing)
     if not stacks:
         raise UsageError(

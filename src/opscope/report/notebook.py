@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.averages import key_averages
 from opscope.analysis.quantity_text import time_text
+from opscope.analysis.torch_listing.averages import key_averages
 from opscope.trace.html_table import html_table
 from opscope.trace.trace import Trace
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.export.chrome.header import window_of
 from opscope.progress import tell
 from opscope.report.findings import finding_section
@@ -31,7 +31,7 @@ def gather(
     trace: Trace, title: str, findings: Findings | None = None
 ) -> tuple[dict[str, Any], str]:
     """The report as JSON can hold it, and its packed columns."""
-    metadata, listing, packer = trace.metadata, Listing(trace), Packer()
+    metadata, listing, packer = trace.metadata, TorchListing(trace), Packer()
     window = window_of(trace, metadata)
     tell(1, _PARTS)
     spans_section, spans = add_spans(trace, listing, window.start_ns, packer)

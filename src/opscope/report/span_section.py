@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.argument_lists import plain_shapes
-from opscope.analysis.listing import Listing
 from opscope.analysis.signatures import first_of_each, shape_signatures
+from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.export.timeline import Line, Placement, place_events, place_gpu
 from opscope.report.packing import Packer, differences
 from opscope.report.shown_text import shown
@@ -45,7 +45,7 @@ class Spans:
 
 
 def add_spans(
-    trace: Trace, listing: Listing, start_ns: int, packer: Packer
+    trace: Trace, listing: TorchListing, start_ns: int, packer: Packer
 ) -> tuple[dict[str, Any], Spans]:
     """Put the columns into ``packer``; returns the part of the report that explains them."""
     events, gpu = trace.events, trace.table("gpu")
@@ -82,7 +82,7 @@ def _line(line: Line) -> dict[str, Any]:
     return {**asdict(line), "name": shown(line.name)}
 
 
-def _labels(trace: Trace, listing: Listing) -> tuple[Values, dict[str, list[Any]]]:
+def _labels(trace: Trace, listing: TorchListing) -> tuple[Values, dict[str, list[Any]]]:
     """Row in labels of every event, then of every row of ``gpu``: each text and kind once."""
     gpu = trace.table("gpu")
     kinds = GPU_KIND + 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.analysis.listing import Listing
 from opscope.analysis.phases import PHASE_NAMES
 from opscope.analysis.step_times import step_times
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.report.shown_text import shown
 from opscope.trace.trace import Trace
 
@@ -14,7 +14,7 @@ MOST_STEPS = 1000
 """Steps shown; of more, the first ones."""
 
 
-def step_section(trace: Trace, listing: Listing, start_ns: int) -> dict[str, Any] | None:
+def step_section(trace: Trace, listing: TorchListing, start_ns: int) -> dict[str, Any] | None:
     """Duration, phases and top operators of every step; None without steps."""
     times = step_times(trace, listing)
     count = min(len(times.steps), MOST_STEPS)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.averages import Averages, key_averages
 from opscope.analysis.flops import FlopCounts, count_flops
-from opscope.analysis.listed_rows import RowSource
-from opscope.analysis.listing import Listing
 from opscope.analysis.module_times import ModuleTimes, module_times
 from opscope.analysis.program_files import is_library
 from opscope.analysis.source_lines import SourceLines, source_lines
+from opscope.analysis.torch_listing.averages import Averages, key_averages
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.analysis.torch_listing.rows import RowSource
 from opscope.report.shown_text import shown
 from opscope.report.span_section import GPU_KIND, shapes_text
 from opscope.trace.schema import UNKNOWN_KIND, EventKind
@@ -25,7 +25,7 @@ MOST_ROWS = 3000
 Section = dict[str, Any]
 
 
-def operator_sections(trace: Trace, listing: Listing) -> tuple[Section, Section | None]:
+def operator_sections(trace: Trace, listing: TorchListing) -> tuple[Section, Section | None]:
     """Averages by name, and by name and argument shapes where shapes were recorded."""
     with_shapes = len(trace.table("tensors")) > 0
     flops = count_flops(trace) if with_shapes else None
@@ -74,7 +74,7 @@ def _kinds(trace: Trace, averages: Averages) -> npt.NDArray[np.int64]:
     return kind
 
 
-def module_section(trace: Trace, listing: Listing) -> Section | None:
+def module_section(trace: Trace, listing: TorchListing) -> Section | None:
     """Modules by path; None if no module calls were recorded."""
     times: ModuleTimes = module_times(trace, listing)
     if not len(times):
@@ -93,7 +93,7 @@ def module_section(trace: Trace, listing: Listing) -> Section | None:
     return _section(columns, len(times))
 
 
-def source_section(trace: Trace, listing: Listing) -> Section | None:
+def source_section(trace: Trace, listing: TorchListing) -> Section | None:
     """Source lines; None if no Python functions were recorded, but modules at most."""
     kind = trace.events["kind"]
     if not ((kind == EventKind.PYTHON_CALL) | (kind == EventKind.C_CALL)).any():

@@ -6,7 +6,7 @@ from opscope.analysis.device_time import (
     listed_gpu_rows,
     measure_device_time,
 )
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.listing import TorchListing
 from support.build_trace import build_trace, kernel
 
 
@@ -20,7 +20,7 @@ def test_work_counts_for_its_launch_and_everything_around_it():
         gpu=[kernel("gemm", 200, 230, launch=1), kernel("relu", 230, 235, launch=2)],
     )
 
-    time = measure_device_time(Listing(trace))
+    time = measure_device_time(TorchListing(trace))
 
     assert (time.total_ns // 1000).tolist() == [35, 30, 5]
     assert (time.self_ns // 1000).tolist() == [0, 30, 5]
@@ -36,7 +36,7 @@ def test_work_launched_by_an_unlisted_event_counts_for_the_one_around_it():
         gpu=[kernel("k", 200, 230, launch=1)],
     )
 
-    assert measure_device_time(Listing(trace)).launched.tolist() == [0]
+    assert measure_device_time(TorchListing(trace)).launched.tolist() == [0]
 
 
 def test_waiting_and_annotations_are_no_work():
@@ -48,7 +48,7 @@ def test_waiting_and_annotations_are_no_work():
             kernel("unlaunched", 60, 70),
         ],
     )
-    listing = Listing(trace)
+    listing = TorchListing(trace)
 
     assert measure_device_time(listing).total_ns.tolist() == [0]
     assert listed_gpu_rows(listing).tolist() == [1, 2]

@@ -1,7 +1,7 @@
 """Stacks of events: frames around them, and those of the forward for backward operators."""
 
-from opscope.analysis.listing import Listing
 from opscope.analysis.stacks import Stacks, is_stack_entry
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import EventKind, RecordScope
 from support.build_trace import build_trace, span
 
@@ -11,7 +11,7 @@ def frame(name, start, end, kind=EventKind.PYTHON_CALL):
 
 
 def stacks_of(spans):
-    stacks = Stacks(Listing(build_trace(spans)))
+    stacks = Stacks(TorchListing(build_trace(spans)))
     return stacks, [stacks.of(row) for row in range(len(spans))]
 
 

@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.analysis.argument_lists import plain_shapes
 from opscope.analysis.signatures import (
     first_of_each,
     mix,
     scalar_signatures,
     shape_signatures,
 )
+from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.tree.arguments import Arguments
 from support.build_trace import build_trace, span, tensor
 

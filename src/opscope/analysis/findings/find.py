@@ -21,8 +21,8 @@ from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.pattern import Evidence, Pattern, missing
 from opscope.analysis.findings.sites import RECORD_STACKS
 from opscope.analysis.findings.subject import Subject
-from opscope.analysis.listing import Listing
 from opscope.analysis.quantity_text import share_text
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
 
@@ -51,7 +51,7 @@ def find_findings(
     trace: Trace,
     benchmark: bool = False,
     name: str | None = None,
-    listing: Listing | None = None,
+    listing: TorchListing | None = None,
 ) -> Findings:
     """Why is this program slow? All patterns that the trace shows, with what a fix would save.
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.listing import Listing
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.program_files import is_library
 from opscope.analysis.stacks import Stacks
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class Place:
 class Sites:
     """The places of a trace's events."""
 
-    def __init__(self, listing: Listing) -> None:
+    def __init__(self, listing: TorchListing) -> None:
         trace = listing.trace
         self._trace = trace
         frames = trace.table("frames")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings.sites import Sites
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace.schema import EventKind, Role
 from opscope.trace.table import Table
@@ -27,9 +27,9 @@ CUDA = 1
 class Subject:
     """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``."""
 
-    def __init__(self, trace: Trace, listing: Listing | None = None) -> None:
+    def __init__(self, trace: Trace, listing: TorchListing | None = None) -> None:
         self.trace = trace
-        self.listing = listing or Listing(trace)
+        self.listing = listing or TorchListing(trace)
         self.events = trace.events
         self.parent = self.listing.tree.parent
         self.start_ns: Values = self.listing.tree.start_ns

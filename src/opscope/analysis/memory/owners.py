@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.listing import Listing
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.signatures import mix
 from opscope.analysis.stacks import Stacks
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -86,7 +86,7 @@ def stacks_of_events(trace: Trace, events: Values) -> list[tuple[str, ...]]:
 
     What the backward pass does has the stack of the forward operator it belongs to.
     """
-    listing = Listing(trace)
+    listing = TorchListing(trace)
     stacks = Stacks(listing)
     if not stacks:
         return [NO_STACK] * len(events)

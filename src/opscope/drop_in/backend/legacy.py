@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.argument_lists import plain_shapes
 from opscope.analysis.flops import FlopCounts, count_flops
+from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments

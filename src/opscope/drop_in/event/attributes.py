@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from opscope.analysis.argument_lists import (
+from opscope.analysis.device_time import ANNOTATION, COPY, KERNEL, SET
+from opscope.analysis.torch_listing.argument_lists import (
     concrete_values,
     keyword_values,
     plain_shapes,
@@ -17,8 +18,7 @@ from opscope.analysis.argument_lists import (
     structured_strides,
     type_names,
 )
-from opscope.analysis.device_time import ANNOTATION, COPY, KERNEL, SET
-from opscope.analysis.listed_rows import RowSource
+from opscope.analysis.torch_listing.rows import RowSource
 from opscope.drop_in.event.device_type import device_type
 from opscope.drop_in.event.metadata import EventMetadata
 from opscope.drop_in.event.parts import Interval

@@ -13,7 +13,7 @@ from opscope.errors import UsageError
 from opscope.printable import printable
 
 if TYPE_CHECKING:
-    from opscope.analysis.averages import Averages
+    from opscope.analysis.torch_listing.averages import Averages
     from opscope.drop_in.event.listed_trace import EventSource
 
 _TAKEN_FROM_FIRST = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.averages import Averages, key_averages
 from opscope.analysis.device_time import measure_device_time
 from opscope.analysis.flops import FlopCounts, count_flops
-from opscope.analysis.listed_rows import ListedRows, RowSource, list_rows
-from opscope.analysis.listing import Listing
 from opscope.analysis.stacks import Stacks
+from opscope.analysis.torch_listing.averages import Averages, key_averages
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.analysis.torch_listing.rows import ListedRows, RowSource, list_rows
 from opscope.cached_property import cached_property
 from opscope.drop_in.event.function_event import FunctionEvent
 from opscope.drop_in.event.parts import Kernel
@@ -68,9 +68,9 @@ class EventSource:
         return averages.of(np.flatnonzero((event < 0) | ~python_events(self.trace)[event]))
 
     @cached_property
-    def listing(self) -> Listing:
+    def listing(self) -> TorchListing:
         """Which events are listed, and how they nest."""
-        return Listing(self.trace)
+        return TorchListing(self.trace)
 
     @cached_property
     def rows(self) -> ListedRows:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.listed_rows import Quantities
+from opscope.analysis.torch_listing.rows import Quantities
 
 SUMS = {
     "cpu_time_total": ("cpu_total_ns", 1000),

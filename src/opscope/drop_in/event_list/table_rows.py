@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.argument_lists import plain_shapes
-from opscope.analysis.listed_rows import RowSource
 from opscope.analysis.signatures import first_of_each, shape_signatures
+from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.rows import RowSource
 from opscope.drop_in.event.device_type import is_cpu
 from opscope.drop_in.event.listed_trace import EventSource
 from opscope.drop_in.event.quantities import SUMS, sums_in_torch_units

@@ -1,7 +1,7 @@
 """Memory per event: totals with everything inside, self without listed children."""
 
-from opscope.analysis.listing import Listing
-from opscope.analysis.memory.event_use import CPU_TYPES, DEVICE_TYPES, measure_memory
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.analysis.torch_listing.memory_use import CPU_TYPES, DEVICE_TYPES, measure_memory
 from opscope.trace.schema import AllocationAction
 from support.build_trace import allocation, build_trace, span
 
@@ -16,7 +16,7 @@ def test_totals_include_children_and_frees_count_negative():
         allocations=[allocation(10, 64), allocation(50, 16), allocation(60, -24)],
     )
 
-    use = measure_memory(Listing(trace), CPU_TYPES)
+    use = measure_memory(TorchListing(trace), CPU_TYPES)
 
     assert use.total_bytes.tolist() == [56, 64, 0]
     assert use.self_bytes.tolist() == [-8, 64, 0]
@@ -31,7 +31,7 @@ def test_devices_are_kept_apart_and_failures_are_not_counted():
             allocation(30, 1000, action=AllocationAction.OUT_OF_MEMORY),
         ],
     )
-    listing = Listing(trace)
+    listing = TorchListing(trace)
 
     assert measure_memory(listing, CPU_TYPES).total_bytes.tolist() == [64]
     assert measure_memory(listing, DEVICE_TYPES).total_bytes.tolist() == [256]
@@ -46,7 +46,7 @@ def test_memory_of_unlisted_events_is_their_parents_own():
         allocations=[allocation(15, 8)],
     )
 
-    assert measure_memory(Listing(trace), CPU_TYPES).self_bytes.tolist()[0] == 8
+    assert measure_memory(TorchListing(trace), CPU_TYPES).self_bytes.tolist()[0] == 8
 
 
 def test_asynchronous_events_have_totals_but_nothing_of_their_own():
@@ -54,13 +54,13 @@ def test_asynchronous_events_have_totals_but_nothing_of_their_own():
         [span("a", 0, 100), span("async", 10, 200, parent=0, is_async=True)],
         allocations=[allocation(20, 8, event=1)],
     )
-    use = measure_memory(Listing(trace), CPU_TYPES)
+    use = measure_memory(TorchListing(trace), CPU_TYPES)
 
     assert use.total_bytes.tolist() == [8, 8]
     assert use.self_bytes.tolist() == [8, 0]
 
 
 def test_without_allocations():
-    use = measure_memory(Listing(build_trace("a 0..1")), CPU_TYPES)
+    use = measure_memory(TorchListing(build_trace("a 0..1")), CPU_TYPES)
 
     assert use.total_bytes.tolist() == [0] and use.self_bytes.tolist() == [0]

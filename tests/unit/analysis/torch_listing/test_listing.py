@@ -2,13 +2,13 @@
 
 import pytest
 
-from opscope.analysis.listing import Listing, averaged_name
+from opscope.analysis.torch_listing.listing import TorchListing, averaged_name
 from opscope.trace.schema import AllocationAction, EventKind
 from support.build_trace import allocation, build_trace, span
 
 
 def listed(trace):
-    listing = Listing(trace)
+    listing = TorchListing(trace)
     return [trace.event_name(int(row)) for row in listing.rows]
 
 
@@ -19,7 +19,7 @@ def test_an_event_alone_in_one_of_the_same_name_is_folded_into_it():
             aten::as_strided  2..10
             aten::fill_      20..30
     """)
-    listing = Listing(trace)
+    listing = TorchListing(trace)
 
     assert listing.rows.tolist() == [0, 2, 3]
     assert listing.parent.tolist() == [-1, 0, 0, 0]
@@ -34,8 +34,8 @@ def test_a_recursion_of_one_name_is_folded_into_one_event():
               g    3..10
     """)
 
-    assert Listing(trace).rows.tolist() == [0, 3]
-    assert Listing(trace).parent.tolist()[3] == 0
+    assert TorchListing(trace).rows.tolist() == [0, 3]
+    assert TorchListing(trace).parent.tolist()[3] == 0
 
 
 def test_an_event_with_siblings_is_kept_in_one_of_the_same_name():
@@ -45,7 +45,7 @@ def test_an_event_with_siblings_is_kept_in_one_of_the_same_name():
           aten::arange       20..90
     """)
 
-    assert Listing(trace).rows.tolist() == [0, 1, 2]
+    assert TorchListing(trace).rows.tolist() == [0, 1, 2]
 
 
 def test_bookkeeping_is_left_out_and_its_children_move_up():
@@ -55,7 +55,7 @@ def test_bookkeeping_is_left_out_and_its_children_move_up():
             aten::empty                             2..40
         aten::is_leaf                             200..210
     """)
-    listing = Listing(trace)
+    listing = TorchListing(trace)
 
     assert listed(trace) == ["a", "aten::empty"]
     assert listing.parent.tolist()[2] == 0
@@ -66,7 +66,7 @@ def test_garbage_collections_are_part_of_what_they_interrupt():
     trace = build_trace([span("a", 0, 100), span("gc", 10, 30, kind=EventKind.GC_PAUSE)])
 
     assert listed(trace) == ["a"]
-    assert Listing(trace).self_ns.tolist()[0] == 100_000
+    assert TorchListing(trace).self_ns.tolist()[0] == 100_000
 
 
 def test_asynchronous_events_are_listed_without_relatives():
@@ -75,7 +75,7 @@ def test_asynchronous_events_are_listed_without_relatives():
         span("async", 10, 300, parent=0, is_async=True),
         span("inside", 20, 30, parent=1),
     ])  # fmt: skip
-    listing = Listing(trace)
+    listing = TorchListing(trace)
 
     assert listing.rows.tolist() == [0, 1, 2]
     assert listing.listed_parent.tolist() == [-1, -1, 0]
@@ -84,7 +84,7 @@ def test_asynchronous_events_are_listed_without_relatives():
 
 def test_steps_are_grouped_but_keep_their_own_names():
     trace = build_trace([("ProfilerStep#1", 0, 10), ("ProfilerStep#2", 10, 20), ("f", 20, 30)])
-    listing = Listing(trace)
+    listing = TorchListing(trace)
 
     assert [listing.texts[i] for i in listing.label] == ["ProfilerStep#1", "ProfilerStep#2", "f"]
     grouped = [listing.group_texts[i] for i in listing.group_label]
@@ -115,10 +115,10 @@ def test_loose_memory_is_what_no_listed_event_contains():
         ],
     )
 
-    assert Listing(trace).loose_allocations.tolist() == [1, 2, 4]
+    assert TorchListing(trace).loose_allocations.tolist() == [1, 2, 4]
 
 
 def test_nothing_recorded():
-    listing = Listing(build_trace([]))
+    listing = TorchListing(build_trace([]))
 
     assert listing.rows.tolist() == [] and listing.self_ns.tolist() == []

@@ -8,12 +8,12 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.argument_lists import plain_shapes
 from opscope.analysis.flops import FlopCounts
-from opscope.analysis.listed_rows import ListedRows, Quantities, RowSource, list_rows
-from opscope.analysis.listing import Listing
 from opscope.analysis.signatures import Signature, first_of_each, mix, shape_signatures
 from opscope.analysis.stacks import Stacks
+from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
 
@@ -73,7 +73,7 @@ def key_averages(
     group_by_stack_n: int = 0,
     group_by_overload_name: bool = False,
     flops: FlopCounts | None = None,
-    listing: Listing | None = None,
+    listing: TorchListing | None = None,
     rows: ListedRows | None = None,
 ) -> Averages:
     """Sum times, memory and operations of all events of a name.
@@ -88,7 +88,7 @@ def key_averages(
         listing: the listing of ``trace``, where it has been made already.
         rows: its rows, where they have been made already.
     """
-    listing = listing or Listing(trace)
+    listing = listing or TorchListing(trace)
     rows = rows or list_rows(listing, flops)
     stacks = Stacks(listing) if group_by_stack_n > 0 else None
     extra = _extra_keys(listing, group_by_input_shape, group_by_overload_name)
@@ -112,7 +112,7 @@ def _of(values: list[Value] | None, groups: Values) -> list[Value] | None:
     return None if values is None else [values[group] for group in groups]
 
 
-def _extra_keys(listing: Listing, by_shape: bool, by_overload: bool) -> list[Signature]:
+def _extra_keys(listing: TorchListing, by_shape: bool, by_overload: bool) -> list[Signature]:
     extra = []
     if by_shape:
         extra.append(shape_signatures(listing.trace))

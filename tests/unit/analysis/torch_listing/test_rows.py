@@ -2,8 +2,8 @@
 
 from opscope.analysis.device_time import ANNOTATION, SYNCHRONISATION
 from opscope.analysis.flops import count_flops
-from opscope.analysis.listed_rows import RowSource, list_rows
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.analysis.torch_listing.rows import RowSource, list_rows
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
 
@@ -22,7 +22,7 @@ def test_rows_of_all_tables_are_merged_by_time():
         ],
     )
 
-    rows = list_rows(Listing(trace))
+    rows = list_rows(TorchListing(trace))
 
     assert names(rows) == ["[memory]", "a", "k", "[memory]", "b", "range"]
     assert [RowSource(s).name for s in rows.source] == [
@@ -45,7 +45,7 @@ def test_quantities_belong_to_listed_events_only():
         ]
     )
 
-    rows = list_rows(Listing(trace), count_flops(trace))
+    rows = list_rows(TorchListing(trace), count_flops(trace))
 
     assert names(rows) == ["aten::mm"]
     assert rows.quantities.flops.tolist() == [48]

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from opscope.analysis.device_time import ANNOTATION as GPU_ANNOTATION
 from opscope.analysis.device_time import listed_gpu_rows, measure_device_time
 from opscope.analysis.flops import FlopCounts
-from opscope.analysis.listing import (
+from opscope.analysis.torch_listing.listing import (
     MEMORY_NAME,
     OUT_OF_MEMORY_NAME,
-    Listing,
+    TorchListing,
     averaged_name,
 )
-from opscope.analysis.memory.event_use import (
+from opscope.analysis.torch_listing.memory_use import (
     CPU_TYPES,
     DEVICE_TYPES,
     allocation_bytes,
@@ -78,7 +78,7 @@ class ListedRows:
         return len(self.row)
 
 
-def list_rows(listing: Listing, flops: FlopCounts | None = None) -> ListedRows:
+def list_rows(listing: TorchListing, flops: FlopCounts | None = None) -> ListedRows:
     """The listed rows of ``listing``, with ``flops`` where they are wanted."""
     parts = [_events(listing, flops)]
     start = [listing.tree.start_ns[parts[0].row]]
@@ -93,7 +93,7 @@ def list_rows(listing: Listing, flops: FlopCounts | None = None) -> ListedRows:
     return parts[0] if len(parts) == 1 else _merge(parts, np.concatenate(start))
 
 
-def _events(listing: Listing, flops: FlopCounts | None) -> ListedRows:
+def _events(listing: TorchListing, flops: FlopCounts | None) -> ListedRows:
     trace, rows = listing.trace, listing.rows
     columns: dict[str, Values] = {
         "cpu_total_ns": listing.duration_ns,
@@ -118,7 +118,7 @@ def _events(listing: Listing, flops: FlopCounts | None) -> ListedRows:
     return ListedRows(source, rows, label, key, listing.group_texts, Quantities(**columns))
 
 
-def _memory(listing: Listing, rows: Values) -> ListedRows:
+def _memory(listing: TorchListing, rows: Values) -> ListedRows:
     table = listing.trace.table("allocations")
     label = (table["action"][rows] == AllocationAction.OUT_OF_MEMORY).astype(np.int64)
     on_cpu = allocation_bytes(listing, rows, CPU_TYPES)
@@ -134,7 +134,7 @@ def _memory(listing: Listing, rows: Values) -> ListedRows:
     return ListedRows(source, rows, label, label * 4, texts, quantities)
 
 
-def _device(listing: Listing, rows: Values) -> ListedRows:
+def _device(listing: TorchListing, rows: Values) -> ListedRows:
     gpu, names = listing.trace.table("gpu"), listing.trace.names
     used, label = np.unique(gpu["name"][rows], return_inverse=True)
     texts = [averaged_name(names[name]) for name in used]

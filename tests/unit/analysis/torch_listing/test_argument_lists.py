@@ -1,6 +1,6 @@
 """Arguments in torch.profiler's forms; values as torch 2.13 reports them."""
 
-from opscope.analysis.argument_lists import (
+from opscope.analysis.torch_listing.argument_lists import (
     concrete_values,
     keyword_values,
     plain_shapes,

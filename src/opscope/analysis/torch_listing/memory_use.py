@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import AllocationAction
 from opscope.tree.ancestry import subtree_sums
 
@@ -33,7 +33,7 @@ class MemoryUse:
     self_bytes: Values
 
 
-def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse:
+def measure_memory(listing: TorchListing, device_types: tuple[int, ...]) -> MemoryUse:
     """Memory of one group of devices, :data:`CPU_TYPES` or :data:`DEVICE_TYPES`, per event."""
     table = listing.trace.table("allocations")
     event = listing.trace.table("allocations")["event"]
@@ -49,7 +49,7 @@ def measure_memory(listing: Listing, device_types: tuple[int, ...]) -> MemoryUse
     return MemoryUse(total, listing.minus_children(total))
 
 
-def allocation_bytes(listing: Listing, rows: Values, device_types: tuple[int, ...]) -> Values:
+def allocation_bytes(listing: TorchListing, rows: Values, device_types: tuple[int, ...]) -> Values:
     """Size of the given allocations where they are on one group of devices and happened, else 0."""
     table = listing.trace.table("allocations")
     on_device = np.isin(table["device_type"][rows], device_types)

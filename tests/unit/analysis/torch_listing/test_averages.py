@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.analysis.averages import key_averages
 from opscope.analysis.flops import count_flops
-from opscope.analysis.listing import Listing
+from opscope.analysis.torch_listing.averages import key_averages
+from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import AllocationAction, EventKind
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 
@@ -179,7 +179,7 @@ def test_sums_agree_with_adding_up_one_by_one(calls):
 
     averages = key_averages(trace)
 
-    listing = Listing(trace)
+    listing = TorchListing(trace)
     for i, name in enumerate(averages.names):
         mine = np.array([trace.event_name(int(row)) == name for row in listing.rows])
         assert averages.count[i] == mine.sum()

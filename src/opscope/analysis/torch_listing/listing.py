@@ -40,7 +40,7 @@ Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Listing:
+class TorchListing:
     """The listed events of a trace. Arrays have shape (events,) unless said otherwise.
 
     Attributes:
