@@ -14,12 +14,12 @@ from torch._C._autograd import _enable_profiler as torch_enable  # noqa: E402
 from torch.autograd.profiler_util import EventList as AnotherNameForIt  # noqa: E402
 
 import opscope.drop_in  # noqa: E402
-from opscope.drop_in.backend import kineto_event  # noqa: E402
+from opscope.drop_in.backend import result  # noqa: E402
 from opscope.errors import LifecycleError  # noqa: E402
 
 
 def recorded_by_opscope(prof):
-    return isinstance(prof.profiler.kineto_results, kineto_event.ProfilerResult)
+    return isinstance(prof.profiler.kineto_results, result.ProfilerResult)
 
 
 def snapshot():
@@ -185,7 +185,7 @@ def run(tmp_path):
 @pytest.mark.parametrize("how", [["program.py"], ["-m", "program"]], ids=["script", "module"])
 def test_programs_run_as_under_python_but_switched(run, how):
     done = run(*how, "-m", "--flag")
-    assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.backend.kineto_event\n"
+    assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.backend.result\n"
     assert done.returncode == 7
     assert done.stderr == ""
 

@@ -17,7 +17,7 @@ Shape = Sequence[int]
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """The arguments of one call, by position.
 
     Attributes:
@@ -45,16 +45,16 @@ class Call:
         return default if value is None else value
 
 
-Formula = Callable[[Call], "int | None"]
+Formula = Callable[[OperatorCall], "int | None"]
 
 
-def matrix_product(call: Call, first: int = 0) -> int:
+def matrix_product(call: OperatorCall, first: int = 0) -> int:
     """(..., m, k) times (..., k, n), the factors at ``first`` and ``first + 1``."""
     a, b = call.shape(first), call.shape(first + 1)
     return 2 * prod(a) * b[-1]
 
 
-def elementwise(call: Call) -> int:
+def elementwise(call: OperatorCall) -> int:
     """One operation per element of the broadcast result."""
     shapes = [shape for shape in call.shapes[:2] if shape is not None]
     ndim = max(len(shape) for shape in shapes)
@@ -73,7 +73,7 @@ class _ConvolutionSignature:
     transposed_at: int = -1
 
 
-def convolution(call: Call, signature: _ConvolutionSignature) -> int | None:
+def convolution(call: OperatorCall, signature: _ConvolutionSignature) -> int | None:
     """1-, 2- and 3-dimensional, with groups, dilation, stride and padding; transposed too."""
     x, weight = call.shape(0), call.shape(1)
     spatial = len(weight) - 2
@@ -89,7 +89,7 @@ def convolution(call: Call, signature: _ConvolutionSignature) -> int | None:
 
 
 def _output_sizes(
-    call: Call, signature: _ConvolutionSignature, sizes: Shape, kernel: Shape
+    call: OperatorCall, signature: _ConvolutionSignature, sizes: Shape, kernel: Shape
 ) -> list[int] | None:
     count = len(sizes)
     stride = _per_dimension(call.value(signature.stride, 1), count)
@@ -109,7 +109,7 @@ def _per_dimension(value: Any, count: int) -> list[int]:
     return values * count if len(values) == 1 else values
 
 
-def convolution_backward(call: Call) -> int:
+def convolution_backward(call: OperatorCall) -> int:
     """Each gradient asked for, of input and weight, costs as much as the forward did."""
     gradient, x, weight = call.shape(0), call.shape(1), call.shape(2)
     transposed, mask = bool(call.value(7, False)), call.value(10, [True, True, False])
@@ -117,21 +117,21 @@ def convolution_backward(call: Call) -> int:
     return 2 * x[0] * prod(positions) * prod(weight) * sum(map(bool, mask[:2]))
 
 
-def attention(call: Call, first: int = 0) -> int:
+def attention(call: OperatorCall, first: int = 0) -> int:
     """Scores (q·kᵀ) and their product with v; the arguments start at ``first``."""
     *batch_and_heads, queries, width = call.shape(first)
     keys, value_width = call.shape(first + 1)[-2], call.shape(first + 2)[-1]
     return 2 * prod(batch_and_heads) * queries * keys * (width + value_width)
 
 
-def attention_backward(call: Call) -> int:
+def attention_backward(call: OperatorCall) -> int:
     """Scores once more, then the gradients of value, scores, query and key."""
     *batch_and_heads, queries, width = call.shape(1)
     keys, value_width = call.shape(2)[-2], call.shape(3)[-1]
     return 2 * prod(batch_and_heads) * queries * keys * (3 * width + 2 * value_width)
 
 
-def _attention_kernel(call: Call, first: int = 0, backward: bool = False) -> int | None:
+def _attention_kernel(call: OperatorCall, first: int = 0, backward: bool = False) -> int | None:
     """The kernels under the operators above: (batch, length, heads, width), where not packed."""
     query, key, value = (call.shape(first + i) for i in range(3))
     if len(query) != 4:  # sequences of different lengths packed into one: not in the shapes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.flop_formulas import FORMULAS, Call
+from opscope.analysis.flop_formulas import FORMULAS, OperatorCall
 from opscope.analysis.signatures import (
     Signature,
     first_of_each,
@@ -89,7 +89,7 @@ def _signatures(trace: Trace, wanted: npt.NDArray[np.bool_]) -> Signature:
 
 def _apply(trace: Trace, arguments: Arguments, event: int) -> int:
     inputs = arguments.inputs(event)
-    call = Call([_shape(a) for a in inputs], [_value(a) for a in inputs])
+    call = OperatorCall([_shape(a) for a in inputs], [_value(a) for a in inputs])
     try:
         value = FORMULAS[trace.event_name(event)](call)
     except (LookupError, TypeError, ValueError):

@@ -21,7 +21,7 @@ from opscope.recording import bridge
 
 
 class Verdict(str, Enum):
-    """How a finding is marked; ``FATAL`` means that nothing can be recorded."""
+    """How a check is marked; ``FATAL`` means that nothing can be recorded."""
 
     GOOD = "ok"
     ABSENT = "no"
@@ -32,7 +32,7 @@ _STYLES = {Verdict.GOOD: "green", Verdict.ABSENT: "yellow", Verdict.FATAL: "bold
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """One line of the answer: what was looked at, how it is, and what to do about it."""
 
     what: str
@@ -46,45 +46,45 @@ def doctor() -> None:
     Records a few operators to find out. Exits with 0 if recording works, else with 1.
     """
     table = Table(box=None, show_header=False, pad_edge=False)
-    findings = []
-    for finding in _examine():
-        findings.append(finding)
-        mark = Text(finding.verdict.value, _STYLES[finding.verdict])
-        table.add_row(Text(finding.what), mark, Text(finding.detail))
+    checks = []
+    for check in _examine():
+        checks.append(check)
+        mark = Text(check.verdict.value, _STYLES[check.verdict])
+        table.add_row(Text(check.what), mark, Text(check.detail))
     console_for(sys.stdout).print(table)
-    if any(finding.verdict is Verdict.FATAL for finding in findings):
+    if any(check.verdict is Verdict.FATAL for check in checks):
         raise typer.Exit(1)
 
 
-def _examine() -> Iterator[Finding]:
-    yield Finding("Python", Verdict.GOOD, f"{platform.python_version()} at {sys.executable}")
-    yield Finding("opscope", Verdict.GOOD, opscope.__version__)
+def _examine() -> Iterator[Check]:
+    yield Check("Python", Verdict.GOOD, f"{platform.python_version()} at {sys.executable}")
+    yield Check("opscope", Verdict.GOOD, opscope.__version__)
     yield _clock()
     try:
         status = bridge.status()
     except BridgeError as error:
         status = None
-        yield Finding("torch", Verdict.FATAL, str(error))
+        yield Check("torch", Verdict.FATAL, str(error))
     if status is None:
         return
-    yield Finding("torch", Verdict.GOOD, str(status.torch_version))
+    yield Check("torch", Verdict.GOOD, str(status.torch_version))
     yield _compiler(status)
     yield _bridge(status)
     yield from _recording()
 
 
-def _clock() -> Finding:
+def _clock() -> Check:
     machine = platform.machine()
     if machine not in ("x86_64", "AMD64", "i386", "i686"):
-        return Finding("clock", Verdict.GOOD, f"the system counter of {machine}")
+        return Check("clock", Verdict.GOOD, f"the system counter of {machine}")
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])
     except OSError:
         flags = []
     if "constant_tsc" in flags and "nonstop_tsc" in flags:
-        return Finding("clock", Verdict.GOOD, "time stamp counter, constant and never stopping")
-    return Finding(
+        return Check("clock", Verdict.GOOD, "time stamp counter, constant and never stopping")
+    return Check(
         "clock",
         Verdict.ABSENT,
         "the time stamp counter is not known to be constant here (a virtual machine may hide it), "
@@ -92,10 +92,10 @@ def _clock() -> Finding:
     )
 
 
-def _compiler(status: bridge.BridgeStatus) -> Finding:
+def _compiler(status: bridge.BridgeStatus) -> Check:
     if status.compiler is not None:
-        return Finding("compiler", Verdict.GOOD, status.compiler)
-    return Finding(
+        return Check("compiler", Verdict.GOOD, status.compiler)
+    return Check(
         "compiler",
         Verdict.ABSENT if status.built else Verdict.FATAL,
         "no C++ compiler found; one is needed to build the bridge to another torch. Install g++ "
@@ -103,30 +103,30 @@ def _compiler(status: bridge.BridgeStatus) -> Finding:
     )
 
 
-def _bridge(status: bridge.BridgeStatus) -> Finding:
+def _bridge(status: bridge.BridgeStatus) -> Check:
     if status.built:
-        return Finding("bridge", Verdict.GOOD, f"built for this torch: {status.path}")
+        return Check("bridge", Verdict.GOOD, f"built for this torch: {status.path}")
     detail = f"not built yet; it will be at first use, in {bridge.cache_folder()}"
-    return Finding("bridge", Verdict.ABSENT, detail)
+    return Check("bridge", Verdict.ABSENT, detail)
 
 
-def _recording() -> Iterator[Finding]:
+def _recording() -> Iterator[Check]:
     """Try it: what a recording with everything switched on holds is what would be recorded."""
     try:
         trace = record_a_little()
     except OpscopeError as error:
-        yield Finding("recording", Verdict.FATAL, str(error))
+        yield Check("recording", Verdict.FATAL, str(error))
         return
     cost_ns = trace.ledger.get("recorder", {}).get("cost_ns: span")
     cost = f"; one event costs about {cost_ns:.0f} ns" if cost_ns else ""
     works = len(trace.events) > 0
     detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"
-    yield Finding("recording", Verdict.GOOD if works else Verdict.FATAL, detail)
+    yield Check("recording", Verdict.GOOD if works else Verdict.FATAL, detail)
     if len(trace.table("gpu")):  # else what is said of the source below is enough
         for line in describe_devices(trace):
-            yield Finding("devices", Verdict.FATAL if "BROKEN" in line else Verdict.GOOD, line)
+            yield Check("devices", Verdict.FATAL if "BROKEN" in line else Verdict.GOOD, line)
     for source in sources_seen(trace):
         if source.seen:
-            yield Finding(f"  {source.name}", Verdict.GOOD, source.asked_for)
+            yield Check(f"  {source.name}", Verdict.GOOD, source.asked_for)
         else:
-            yield Finding(f"  {source.name}", Verdict.ABSENT, source.why_not)
+            yield Check(f"  {source.name}", Verdict.ABSENT, source.why_not)

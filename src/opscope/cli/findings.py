@@ -15,7 +15,7 @@ from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError
 
 
-class Format(str, Enum):
+class FindingsFormat(str, Enum):
     """How to print findings."""
 
     TEXT = "text"
@@ -35,7 +35,9 @@ def findings(
             "--benchmark", help="Measure savings with torch on this machine, where possible."
         ),
     ] = False,
-    format: Annotated[Format, typer.Option(help="How to print them.")] = Format.TEXT,
+    format: Annotated[
+        FindingsFormat, typer.Option(help="How to print them.")
+    ] = FindingsFormat.TEXT,
     rank: RankOption = None,
 ) -> None:
     """Show why a program is slow: what was found, where, what to do, what that would save.
@@ -52,9 +54,9 @@ def findings(
         )
     with messages.progress("measuring" if benchmark else "looking for patterns"):
         found = find_findings(loaded, benchmark, name)
-    if format is Format.JSON:
+    if format is FindingsFormat.JSON:
         Output().write(as_json(found))
-    elif format is Format.MARKDOWN:
+    elif format is FindingsFormat.MARKDOWN:
         Output().show(as_markdown(found))
     else:
         console_for(sys.stdout).print(as_text(found))

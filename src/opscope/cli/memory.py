@@ -14,7 +14,7 @@ from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.export.peak_table import peak_table
 
 
-class Format(str, Enum):
+class MemoryFormat(str, Enum):
     """How to print the peak."""
 
     TABLE = "table"
@@ -34,7 +34,7 @@ def memory(
     row_limit: Annotated[
         int, typer.Option(metavar="N", min=1, help="Rows of each table to show.")
     ] = 8,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
+    format: Annotated[MemoryFormat, typer.Option(help="How to print it.")] = MemoryFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Show what was in use when memory was fullest: by category, module, operator and function.
@@ -43,7 +43,7 @@ def memory(
     and --stack say who allocated it. JSON has all groups, with sizes in bytes.
     """
     peak = memory_at_peak(open_trace(trace, rank), device)
-    if format is Format.JSON:
+    if format is MemoryFormat.JSON:
         Output().write(json.dumps(peak.to_dict(), indent=2) + "\n")
     else:
         Output().show(peak_table(peak, row_limit))

@@ -23,7 +23,7 @@ from opscope.replay import replay as replay_trace
 DEFAULT_ROWS = 30
 
 
-class Format(str, Enum):
+class ReplayFormat(str, Enum):
     """How to print the result."""
 
     TABLE = "table"
@@ -46,7 +46,7 @@ def replay(
     row_limit: Annotated[
         int, typer.Option(metavar="N", help="Rows to show; -1 for all.")
     ] = DEFAULT_ROWS,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
+    format: Annotated[ReplayFormat, typer.Option(help="How to print it.")] = ReplayFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Run the operators of a trace again, and compare what they take.
@@ -61,7 +61,7 @@ def replay(
     loaded = open_trace(trace, rank)
     with messages.progress("replaying"):
         result = replay_trace(loaded, repeat=repeat, device=device)
-    if format is Format.JSON:
+    if format is ReplayFormat.JSON:
         Output().write(json.dumps(asdict(result), indent=2) + "\n")
         return
     rows = result.replayed if row_limit < 0 else result.replayed[:row_limit]

@@ -23,7 +23,7 @@ TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""
 
 
-class Format(str, Enum):
+class RowsFormat(str, Enum):
     """How to print the rows."""
 
     TABLE = "table"
@@ -35,7 +35,7 @@ def sql(
     trace: TraceArgument,
     query: Annotated[str, typer.Argument(help="One SELECT (or `describe TABLE`).")],
     format: Annotated[
-        Format | None,
+        RowsFormat | None,
         typer.Option(help="How to print the rows.", show_default="table on a terminal, else csv"),
     ] = None,
     rank: RankOption = None,
@@ -58,13 +58,13 @@ def sql(
     of 256 MiB; use it for queries that others have written.
     """
     chosen = format or (
-        Format.TABLE if sys.stdout is not None and sys.stdout.isatty() else Format.CSV
+        RowsFormat.TABLE if sys.stdout is not None and sys.stdout.isatty() else RowsFormat.CSV
     )
     relation = open_trace(trace, rank).sql(query, read_only)
     columns = list(relation.columns)
-    if chosen is Format.TABLE:
+    if chosen is RowsFormat.TABLE:
         _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))
-    elif chosen is Format.CSV:
+    elif chosen is RowsFormat.CSV:
         _print_csv(columns, _rows(relation))
     else:
         _print_json(columns, _rows(relation))

@@ -26,7 +26,7 @@ from opscope.errors import TraceFormatError
 from opscope.trace.trace import Trace
 
 
-class Format(str, Enum):
+class SummaryFormat(str, Enum):
     """How to print the summary."""
 
     TABLE = "table"
@@ -46,7 +46,7 @@ def summary(
     group_by_shape: Annotated[
         bool, typer.Option(help="Calls with other argument shapes are another row.")
     ] = False,
-    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.TABLE,
+    format: Annotated[SummaryFormat, typer.Option(help="How to print it.")] = SummaryFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Show where the time went: operators, modules, memory, and what to change.
@@ -70,12 +70,12 @@ def summary(
     _print(top, format, loaded)
 
 
-def _print(top: TopOperators, format: Format, trace: Trace) -> None:
-    if format is Format.JSON:
+def _print(top: TopOperators, format: SummaryFormat, trace: Trace) -> None:
+    if format is SummaryFormat.JSON:
         Output().write(as_json(top, _about(trace), find_sections(trace).as_dict()))
-    elif format is Format.CSV:
+    elif format is SummaryFormat.CSV:
         Output().write(as_csv(top))
-    elif format is Format.MARKDOWN:
+    elif format is SummaryFormat.MARKDOWN:
         Output().show(as_markdown(top) + section_markdown(find_sections(trace)))
     else:
         console, messages = console_for(sys.stdout), Messages()

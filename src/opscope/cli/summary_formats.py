@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from opscope.cli.top_operators import Column, TopOperators
+from opscope.cli.top_operators import SummaryColumn, TopOperators
 from opscope.printable import in_markdown, printable, spreadsheet_cell
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
@@ -128,7 +128,7 @@ def _cells(top: TopOperators, row: dict[str, Any]) -> list[str]:
     return cells
 
 
-def _shown(value: int, column: Column) -> str:
+def _shown(value: int, column: SummaryColumn) -> str:
     if column.unit == "ns":
         return _scaled(value, _TIMES, "ns")
     if column.unit == "bytes":

@@ -20,7 +20,7 @@ Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Column:
+class SummaryColumn:
     """One column of a summary.
 
     Attributes:
@@ -37,17 +37,19 @@ class Column:
 
 
 COLUMNS = (
-    Column("calls", "count", "Calls", "count"),
-    Column("cpu_self_ns", "self_cpu_time_total", "Self CPU", "ns"),
-    Column("cpu_total_ns", "cpu_time_total", "CPU total", "ns"),
-    Column("cpu_mean_ns", "cpu_time", "CPU mean", "ns"),
-    Column("device_self_ns", "self_device_time_total", "Self device", "ns"),
-    Column("device_total_ns", "device_time_total", "Device total", "ns"),
-    Column("cpu_self_memory_bytes", "self_cpu_memory_usage", "Self CPU mem", "bytes"),
-    Column("cpu_memory_bytes", "cpu_memory_usage", "CPU mem", "bytes"),
-    Column("device_self_memory_bytes", "self_device_memory_usage", "Self device mem", "bytes"),
-    Column("device_memory_bytes", "device_memory_usage", "Device mem", "bytes"),
-    Column("flops", "flops", "FLOPs", "flops"),
+    SummaryColumn("calls", "count", "Calls", "count"),
+    SummaryColumn("cpu_self_ns", "self_cpu_time_total", "Self CPU", "ns"),
+    SummaryColumn("cpu_total_ns", "cpu_time_total", "CPU total", "ns"),
+    SummaryColumn("cpu_mean_ns", "cpu_time", "CPU mean", "ns"),
+    SummaryColumn("device_self_ns", "self_device_time_total", "Self device", "ns"),
+    SummaryColumn("device_total_ns", "device_time_total", "Device total", "ns"),
+    SummaryColumn("cpu_self_memory_bytes", "self_cpu_memory_usage", "Self CPU mem", "bytes"),
+    SummaryColumn("cpu_memory_bytes", "cpu_memory_usage", "CPU mem", "bytes"),
+    SummaryColumn(
+        "device_self_memory_bytes", "self_device_memory_usage", "Self device mem", "bytes"
+    ),
+    SummaryColumn("device_memory_bytes", "device_memory_usage", "Device mem", "bytes"),
+    SummaryColumn("flops", "flops", "FLOPs", "flops"),
 )
 
 SORT_KEYS = {column.sort_key: column for column in COLUMNS}
@@ -68,8 +70,8 @@ class TopOperators:
     rows: list[dict[str, Any]]
     left_out: int
     total_cpu_ns: int
-    used: tuple[Column, ...]
-    sorted_by: Column
+    used: tuple[SummaryColumn, ...]
+    sorted_by: SummaryColumn
 
 
 def check_sort_key(key: str) -> str:

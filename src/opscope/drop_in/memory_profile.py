@@ -14,7 +14,7 @@ import numpy as np
 
 from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
 from opscope.analysis.memory.data_flow import MemoryBlocks
-from opscope.drop_in.backend.kineto_event import ProfilerResult
+from opscope.drop_in.backend.result import ProfilerResult
 from opscope.recording.torch_codes import DEVICE_TYPES
 from opscope.trace.trace import Trace
 

@@ -7,7 +7,7 @@ import logging
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
-from opscope.drop_in.backend.kineto_event import ProfilerResult
+from opscope.drop_in.backend.result import ProfilerResult
 from opscope.drop_in.event_list.event_list import EventList
 from opscope.trace.concat import concat_traces
 

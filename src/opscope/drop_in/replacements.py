@@ -11,8 +11,9 @@ from typing import Any
 from opscope.drop_in import methods
 from opscope.drop_in.backend import observer_functions, session, switches
 from opscope.drop_in.backend.config import ProfilerConfig
-from opscope.drop_in.backend.kineto_event import KinetoEvent, ProfilerResult
+from opscope.drop_in.backend.kineto_event import KinetoEvent
 from opscope.drop_in.backend.legacy import LegacyRecord
+from opscope.drop_in.backend.result import ProfilerResult
 from opscope.drop_in.backend.trace_activity import TraceActivity
 from opscope.drop_in.event import metadata, parts
 from opscope.drop_in.event.formatted_times import FormattedTimesMixin

@@ -20,7 +20,12 @@ from opscope.export.chrome.header import process_id_of, process_name_of, window_
 from opscope.export.gpu_numbers import gpu_numbers
 from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
-from opscope.export.perfetto_tracks import HEADER_SEQUENCE, Tracks, clock_packet, instant_packet
+from opscope.export.perfetto_tracks import (
+    HEADER_SEQUENCE,
+    PerfettoTracks,
+    clock_packet,
+    instant_packet,
+)
 from opscope.export.timeline import Placement, place_events, place_gpu
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.names import Names
@@ -105,7 +110,7 @@ class _Described:
         gpu: Placement,
         counters: list[MemoryCounter],
     ) -> None:
-        tracks = Tracks()
+        tracks = PerfettoTracks()
         process_id = process_id_of(trace, metadata)
         process = tracks.process(process_id, process_name_of(metadata), ["CPU"])
         homes = [line for line in events.lines if line.lane == 0]
@@ -120,7 +125,7 @@ class _Described:
         self.packets = tracks.packets + _failed_allocations(trace, process)
 
 
-def _streams(tracks: Tracks, gpu: Placement) -> list[int]:
+def _streams(tracks: PerfettoTracks, gpu: Placement) -> list[int]:
     devices: dict[int, int] = {}
     streams = []
     for line in gpu.lines:

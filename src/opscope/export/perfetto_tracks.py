@@ -19,7 +19,7 @@ HEADER_SEQUENCE = 1
 
 
 @dataclass
-class Tracks:
+class PerfettoTracks:
     """Descriptors so far; every track has a number of its own, from 1.
 
     Attributes:

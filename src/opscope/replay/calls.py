@@ -24,7 +24,7 @@ _INPUTS = (Role.INPUT, Role.INPUT_PART)
 
 
 @dataclass(frozen=True)
-class Call:
+class RecordedCall:
     """Calls of one operator with the same kinds of arguments.
 
     Attributes:
@@ -56,7 +56,7 @@ class Calls:
             isinstance(options, dict) and bool(options.get("overloads"))
         )
 
-    def outermost(self) -> Iterator[Call]:
+    def outermost(self) -> Iterator[RecordedCall]:
         """Distinct calls that are inside no other that is left."""
         events = self._trace.events
         above = nearest_ancestor(events["parent"], self._is_left)
@@ -66,7 +66,7 @@ class Calls:
         borders = np.searchsorted(group[order], np.arange(1, len(first)))
         for members in np.split(order, borders) if len(first) else ():
             found = rows[members]
-            yield Call(
+            yield RecordedCall(
                 self._trace.event_name(int(found[0])),
                 self._overload(int(found[0])),
                 int(self._signature[found[0]]),
@@ -78,7 +78,7 @@ class Calls:
         overload = self._trace.names[self._trace.events["overload"][event]]
         return overload if overload or self._knows_overloads else None
 
-    def leave_out(self, call: Call) -> bool:
+    def leave_out(self, call: RecordedCall) -> bool:
         """Look inside this call instead; False if nothing is in there."""
         self._is_left[call.events] = False
         inside = np.zeros(len(self._is_left), dtype=np.bool_)

@@ -9,7 +9,7 @@ from typing import Any
 from opscope.errors import UsageError
 from opscope.export.schema_text import registered_overloads
 from opscope.replay.arguments import FreshArguments, RefusedError
-from opscope.replay.calls import Call, Calls
+from opscope.replay.calls import Calls, RecordedCall
 from opscope.replay.measure import measure
 from opscope.trace.trace import Trace
 
@@ -115,7 +115,7 @@ def replay(trace: Trace, *, repeat: int = 10, device: str | None = None) -> Repl
     return Replay(in_order, list(refused.values()))
 
 
-def _counted(made: ReplayedCall, call: Call, has_times: bool) -> ReplayedCall:
+def _counted(made: ReplayedCall, call: RecordedCall, has_times: bool) -> ReplayedCall:
     recorded_ns = call.recorded_ns // len(call.events) if has_times else None
     return replace(made, calls=len(call.events), recorded_ns=recorded_ns)
 
@@ -124,7 +124,7 @@ def _cost(call: ReplayedCall) -> int:
     return call.calls * (call.replayed_ns if call.recorded_ns is None else call.recorded_ns)
 
 
-def _replay(call: Call, arguments: FreshArguments, repeat: int) -> ReplayedCall:
+def _replay(call: RecordedCall, arguments: FreshArguments, repeat: int) -> ReplayedCall:
     namespace = call.name.partition("::")[0]
     if namespace in _REFUSED_NAMESPACES:
         raise RefusedError(_REFUSED_NAMESPACES[namespace])
@@ -135,7 +135,9 @@ def _replay(call: Call, arguments: FreshArguments, repeat: int) -> ReplayedCall:
     return ReplayedCall(full_name, arguments.shapes(event), 0, None, replayed_ns)
 
 
-def _callable(call: Call, event: int, arguments: FreshArguments) -> tuple[str, Callable[[], Any]]:
+def _callable(
+    call: RecordedCall, event: int, arguments: FreshArguments
+) -> tuple[str, Callable[[], Any]]:
     """The overload that can be called like this, and the call.
 
     Raises:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from opscope.analysis.flop_formulas import FORMULAS, Call
+from opscope.analysis.flop_formulas import FORMULAS, OperatorCall
 
 
 def flops(name, *arguments):
     """Tuples are shapes, everything else is a scalar argument."""
     shapes = [a if isinstance(a, tuple) else None for a in arguments]
     values = [None if isinstance(a, tuple) else a for a in arguments]
-    return FORMULAS[f"aten::{name}"](Call(shapes, values))
+    return FORMULAS[f"aten::{name}"](OperatorCall(shapes, values))
 
 
 @pytest.mark.parametrize(

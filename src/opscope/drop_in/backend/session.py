@@ -24,8 +24,8 @@ from opscope.drop_in.backend.config import (
     kinds_of_device_activity,
     warn_of_unsupported,
 )
-from opscope.drop_in.backend.kineto_event import ProfilerResult
 from opscope.drop_in.backend.legacy import LegacyRecord, legacy_records
+from opscope.drop_in.backend.result import ProfilerResult
 from opscope.drop_in.event.listed_trace import EXPOSES_METADATA
 from opscope.drop_in.event_list.torch_terms import in_torch_terms
 from opscope.recording.recorder import Recording

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from opscope.drop_in.backend.kineto_event import KinetoEvent
-    from opscope.drop_in.event.function_event import FunctionEvent
+from opscope.drop_in.backend.kineto_event import KinetoEvent
+from opscope.drop_in.event.function_event import FunctionEvent
 
 
 class TraceActivity:

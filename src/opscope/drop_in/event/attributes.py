@@ -7,7 +7,7 @@ its own way for some attributes and shares the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opscope.analysis.device_time import ANNOTATION, COPY, KERNEL, SET
 from opscope.analysis.torch_listing.argument_lists import (
@@ -20,15 +20,13 @@ from opscope.analysis.torch_listing.argument_lists import (
 )
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.drop_in.event.device_type import device_type
+from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event.metadata import EventMetadata
 from opscope.drop_in.event.parts import Interval
 from opscope.trace.schema import EventKind
 from opscope.tree.frame_text import PYTHON_KINDS
 
-if TYPE_CHECKING:
-    from opscope.drop_in.event.listed_trace import EventSource
-
-Reader = Callable[["EventSource", int], Any]
+Reader = Callable[[ListedTrace, int], Any]
 
 _FORWARD_BACKWARD_FLOW = 1
 _GPU_ACTIVITIES = {
@@ -40,7 +38,7 @@ _GPU_ACTIVITIES = {
 
 
 def _time_range(table: str, time: str) -> Reader:
-    def read(source: EventSource, row: int) -> Interval:
+    def read(source: ListedTrace, row: int) -> Interval:
         start = int(source.trace.table(table)[time][row]) - source.origin_ns
         if table == "events":
             duration = int(source.listing.duration_ns[row])
@@ -63,22 +61,22 @@ def _inputs(form: Callable[[Any], Any]) -> Reader:
     return lambda source, row: form(source.arguments.inputs(row))
 
 
-def _concrete_inputs(source: EventSource, row: int) -> list[Any]:
+def _concrete_inputs(source: ListedTrace, row: int) -> list[Any]:
     values = concrete_values(source.arguments.inputs(row))
     if "concrete_inputs" in source.trace.metadata.get("left_out", ()):
         return [None if isinstance(value, list) else value for value in values]
     return values
 
 
-def _kind(source: EventSource, row: int) -> int:
+def _kind(source: ListedTrace, row: int) -> int:
     return int(source.trace.events["kind"][row])
 
 
-def _stack(source: EventSource, row: int) -> list[str]:
+def _stack(source: ListedTrace, row: int) -> list[str]:
     return source.stacks.of(row) if source.stacks is not None else []
 
 
-def _activity(source: EventSource, row: int) -> str:
+def _activity(source: ListedTrace, row: int) -> str:
     kind = _kind(source, row)
     if kind in PYTHON_KINDS:
         return "python_function"
@@ -86,47 +84,47 @@ def _activity(source: EventSource, row: int) -> str:
 
 
 def _system_thread(table: str) -> Reader:
-    def read(source: EventSource, row: int) -> int:
+    def read(source: ListedTrace, row: int) -> int:
         thread, known = source.trace.table(table)["thread"][row], source.trace.table("threads")
         return int(known["system_thread_id"][thread]) if thread < len(known) else int(thread)
 
     return read
 
 
-def _forward_thread(source: EventSource, row: int) -> int:
+def _forward_thread(source: ListedTrace, row: int) -> int:
     """0 where torch says so: for what has no forward, such as the accumulation of a gradient."""
     events = source.trace.events
     return int(events["forward_thread"][row]) if events["sequence_number"][row] >= 0 else 0
 
 
-def _memory_thread(source: EventSource, row: int) -> int:
+def _memory_thread(source: ListedTrace, row: int) -> int:
     thread = source.trace.table("allocations")["thread"][row]
     known = source.trace.table("threads")
     return int(known["torch_thread_id"][thread]) if thread < len(known) else int(thread)
 
 
-def _flops(source: EventSource, row: int) -> int:
+def _flops(source: ListedTrace, row: int) -> int:
     return int(source.flops.flops[row]) if source.flops is not None else 0
 
 
-def _event_index(source: EventSource, row: int) -> str:
+def _event_index(source: ListedTrace, row: int) -> str:
     """What torch adds to an operator in its files, where ``expose_kineto_event_metadata`` asks."""
     exposed = source.exposes_metadata and _kind(source, row) <= EventKind.ANNOTATION
     return f'"Ev Idx": {row}' if exposed else ""
 
 
-def _metadata(source: EventSource, row: int) -> dict[str, Any] | None:
+def _metadata(source: ListedTrace, row: int) -> dict[str, Any] | None:
     return {"Ev Idx": row} if _event_index(source, row) else None
 
 
-def _python_parent(source: EventSource, row: int) -> int:
+def _python_parent(source: ListedTrace, row: int) -> int:
     if source.python_numbers[row] < 0 or source.stacks is None:
         return -1
     caller = int(source.stacks.caller[row])
     return int(source.python_numbers[caller]) if caller >= 0 else -1
 
 
-def _module_number(source: EventSource, row: int) -> int:
+def _module_number(source: ListedTrace, row: int) -> int:
     module = source.module_rows.get(row)
     if module is None:
         return -1
@@ -135,7 +133,7 @@ def _module_number(source: EventSource, row: int) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def _gpu_metadata(source: EventSource, row: int) -> EventMetadata:
+def _gpu_metadata(source: ListedTrace, row: int) -> EventMetadata:
     gpu = source.trace.table("gpu")
     kind = int(gpu["kind"][row])
     return EventMetadata(
@@ -251,7 +249,7 @@ _BY_SOURCE = {RowSource.EVENT: _EVENT, RowSource.ALLOCATION: _MEMORY, RowSource.
 def _by_source(name: str) -> Reader:
     readers = [_BY_SOURCE[kind].get(name, _SHARED.get(name)) for kind in RowSource]
 
-    def read(source: EventSource, position: int) -> Any:
+    def read(source: ListedTrace, position: int) -> Any:
         reader = readers[int(source.rows.source[position])]
         assert reader is not None, f"every kind of row has a {name}"
         return reader(source, int(source.rows.row[position]))
@@ -260,7 +258,7 @@ def _by_source(name: str) -> Reader:
 
 
 def _quantity(name: str) -> Reader:
-    def read(source: EventSource, position: int) -> int:
+    def read(source: ListedTrace, position: int) -> int:
         values = getattr(source.rows.quantities, name)
         return 0 if values is None else int(values[position])
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opscope.drop_in.event.attributes import READERS
 from opscope.drop_in.event.device_type import device_type as _device_type
 from opscope.drop_in.event.device_type import is_cpu
 from opscope.drop_in.event.formatted_times import FormattedTimesMixin
+from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event.metadata import EventMetadata, metadata_from_kineto
 from opscope.drop_in.event.parts import Interval, Kernel
 from opscope.errors import UsageError
 from opscope.printable import printable
-
-if TYPE_CHECKING:
-    from opscope.drop_in.event.listed_trace import EventSource
 
 
 class FunctionEvent(FormattedTimesMixin):
@@ -132,7 +130,7 @@ class FunctionEvent(FormattedTimesMixin):
         self.self_cpu_percent = self.total_cpu_percent = self.total_device_percent = -1
 
     @classmethod
-    def of_trace(cls, source: EventSource, position: int) -> FunctionEvent:
+    def of_trace(cls, source: ListedTrace, position: int) -> FunctionEvent:
         """The event at ``position`` of a trace's listed rows; nothing of it is read yet."""
         event = cls.__new__(cls)
         vars(event).update(_source=source, _position=position)

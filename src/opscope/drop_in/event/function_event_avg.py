@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opscope.analysis.torch_listing.averages import Averages
 from opscope.drop_in.event.device_type import device_type
 from opscope.drop_in.event.formatted_times import FormattedTimesMixin
 from opscope.drop_in.event.function_event import FunctionEvent
+from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event.quantities import SUMS, sums_in_torch_units
 from opscope.errors import UsageError
 from opscope.printable import printable
-
-if TYPE_CHECKING:
-    from opscope.analysis.torch_listing.averages import Averages
-    from opscope.drop_in.event.listed_trace import EventSource
 
 _TAKEN_FROM_FIRST = (
     "key",
@@ -116,7 +114,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         )
 
 
-def averages_as_objects(averages: Averages, source: EventSource) -> list[FunctionEventAvg]:
+def averages_as_objects(averages: Averages, source: ListedTrace) -> list[FunctionEventAvg]:
     """One object per group of ``averages``, as torch's ``key_averages()`` returns them."""
     sums = {
         name: values.tolist()
@@ -141,5 +139,5 @@ def averages_as_objects(averages: Averages, source: EventSource) -> list[Functio
     return result
 
 
-def _event_getter(source: EventSource, position: int) -> Callable[[], FunctionEvent]:
+def _event_getter(source: ListedTrace, position: int) -> Callable[[], FunctionEvent]:
     return lambda: source.event(position)

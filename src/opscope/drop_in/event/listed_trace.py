@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +15,6 @@ from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import ListedRows, RowSource, list_rows
 from opscope.cached_property import cached_property
-from opscope.drop_in.event.function_event import FunctionEvent
 from opscope.drop_in.event.parts import Kernel
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
@@ -25,7 +27,7 @@ Values = npt.NDArray[np.int64]
 EXPOSES_METADATA = "exposes_metadata"  # key in a trace's metadata
 
 
-class EventSource:
+class ListedTrace:
     """A trace as positions 0, 1, … of torch's event list; everything is worked out on first use.
 
     Attributes:
@@ -39,19 +41,26 @@ class EventSource:
     use_device: str | None
 
     def __init__(
-        self, trace: Trace, use_device: str | None, with_flops: bool, with_stack: bool
+        self,
+        trace: Trace,
+        use_device: str | None,
+        with_flops: bool,
+        with_stack: bool,
+        make_event: Callable[[ListedTrace, int], Any],
     ) -> None:
+        """``make_event`` gives the object that stands for the event at a position."""
         self.trace = trace
         self.use_device = use_device
         self.with_flops = with_flops
         self.with_stack = with_stack
-        self._made: dict[int, FunctionEvent] = {}
+        self._make_event = make_event
+        self._made: dict[int, Any] = {}
 
-    def event(self, position: int) -> FunctionEvent:
+    def event(self, position: int) -> Any:
         """The event at a position; the same object every time."""
         event = self._made.get(position)
         if event is None:
-            event = self._made[position] = FunctionEvent.of_trace(self, position)
+            event = self._made[position] = self._make_event(self, position)
         return event
 
     def averages(
@@ -134,13 +143,13 @@ class EventSource:
     def _children(self) -> tuple[Values, Values]:
         return group_by_parent(self.parent)
 
-    def children(self, event: int) -> list[FunctionEvent]:
+    def children(self, event: int) -> list[Any]:
         """What ran directly inside an event, in order of start."""
         offsets, rows = self._children
         inside = rows[offsets[event] : offsets[event + 1]]
         return [self.event(int(position)) for position in self.positions[inside]]
 
-    def parent_of(self, event: int) -> FunctionEvent | None:
+    def parent_of(self, event: int) -> Any:
         """What an event ran directly inside."""
         parent = int(self.parent[event])
         return self.event(int(self.positions[parent])) if parent >= 0 else None

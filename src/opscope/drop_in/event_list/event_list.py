@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from opscope.drop_in.event.function_event import FunctionEvent
 from opscope.drop_in.event.function_event_avg import FunctionEventAvg, averages_as_objects
-from opscope.drop_in.event.listed_trace import EventSource
+from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event_list.lazy_list import LazyList
 from opscope.drop_in.event_list.nesting import give_backward_stacks, nest_events, without_duplicates
 from opscope.drop_in.event_list.notebook import event_list_html
@@ -47,7 +48,7 @@ class EventList(LazyList[Event]):
         self._profile_memory = profile_memory
         self._with_flops = with_flops
         self._tree_built = False
-        self._source: EventSource | None = None
+        self._source: ListedTrace | None = None
 
     def _build_tree(self) -> None:
         """Nest the events by thread and time, as torch does; those of a trace are nested."""
@@ -69,7 +70,7 @@ class EventList(LazyList[Event]):
             give_backward_stacks(self)
 
     @property
-    def _columns(self) -> EventSource | None:
+    def _columns(self) -> ListedTrace | None:
         """The trace, as long as the list is what was made from it."""
         return self._source if self.as_made else None
 
@@ -248,7 +249,7 @@ def make_event_list(
         profile_memory=profile_memory,
         with_flops=with_flops,
     )
-    source = EventSource(trace, events._use_device, with_flops, with_stack)
+    source = ListedTrace(trace, events._use_device, with_flops, with_stack, FunctionEvent.of_trace)
     events._source = source
     events.fill_lazily(len(source.rows), source.event)
     return events

@@ -13,7 +13,7 @@ from opscope.analysis.signatures import first_of_each, shape_signatures
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.drop_in.event.device_type import is_cpu
-from opscope.drop_in.event.listed_trace import EventSource
+from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event.quantities import SUMS, sums_in_torch_units
 
 NUMBERS = (
@@ -124,7 +124,7 @@ def _if_any(texts: Iterable[str]) -> Texts | None:
     return _each(held) if any(held) else None
 
 
-def rows_of_source(source: EventSource) -> TableRows:
+def rows_of_source(source: ListedTrace) -> TableRows:
     """Rows of all events of a trace, without making an object of any."""
     rows = source.rows
     is_event = rows.source == RowSource.EVENT
@@ -142,7 +142,7 @@ def rows_of_source(source: EventSource) -> TableRows:
     )
 
 
-def _numbers(source: EventSource) -> dict[str, npt.NDArray[Any]]:
+def _numbers(source: ListedTrace) -> dict[str, npt.NDArray[Any]]:
     count = len(source.rows)
     return {
         "count": np.ones(count, dtype=np.int64),
@@ -151,14 +151,14 @@ def _numbers(source: EventSource) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _overloads(source: EventSource, event: npt.NDArray[np.int64]) -> Texts | None:
+def _overloads(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
     overload = np.where(event >= 0, source.trace.events["overload"][event], -1)
     used = np.unique(overload)
     texts = [source.trace.names[int(name)] for name in used]
     return Texts(np.searchsorted(used, overload), texts) if any(texts) else None
 
 
-def _shapes(source: EventSource, event: npt.NDArray[np.int64]) -> Texts | None:
+def _shapes(source: ListedTrace, event: npt.NDArray[np.int64]) -> Texts | None:
     if not len(source.trace.table("tensors")) and not len(source.trace.table("scalars")):
         return None
     signature = np.where(event >= 0, shape_signatures(source.trace)[event], np.uint64(0))
@@ -170,7 +170,7 @@ def _shapes(source: EventSource, event: npt.NDArray[np.int64]) -> Texts | None:
 class _SourceStacks:
     """Stacks of a trace's rows."""
 
-    def __init__(self, source: EventSource, event: npt.NDArray[np.int64]) -> None:
+    def __init__(self, source: ListedTrace, event: npt.NDArray[np.int64]) -> None:
         assert source.stacks is not None
         self._stacks, self._event = source.stacks, event
         self.longest = source.stacks.longest_entry()

@@ -44,7 +44,7 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Tracks:
+class ChromeTracks:
     """All lines, and which one every row is on.
 
     Attributes:
@@ -60,7 +60,9 @@ class Tracks:
     gpu: Indices
 
 
-def place_on_tracks(trace: Trace, order: Indices, process_id: int, process_name: str) -> Tracks:
+def place_on_tracks(
+    trace: Trace, order: Indices, process_id: int, process_name: str
+) -> ChromeTracks:
     """Give every row its line so that spans on one line nest; ``order`` has the events to place."""
     threads = _thread_tracks(trace, process_id, process_name)
     tracks, row_of_thread = threads
@@ -71,7 +73,7 @@ def place_on_tracks(trace: Trace, order: Indices, process_id: int, process_name:
     gpu_order = np.argsort(gpu["start_ns"], kind="stable").astype(np.int32)
     never = np.broadcast_to(np.uint8(0), len(gpu))
     gpu_track = _spread(streams, stream_of_row, gpu_order, gpu, never)
-    return Tracks(
+    return ChromeTracks(
         tracks + streams,
         event_track,
         row_of_thread[trace.table("allocations")["thread"]],

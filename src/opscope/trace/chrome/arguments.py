@@ -32,7 +32,7 @@ _LISTS = {
 }
 
 
-class Arguments:
+class ArgumentColumns:
     """Growing columns of both tables; ``event`` is the collector's row until assembled."""
 
     def __init__(self, intern: Callable[[str], int]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.chrome.collect import LOOKUP_IDS, Collector
+from opscope.trace.chrome.collect import LOOKUP_IDS, EventCollector
 from opscope.trace.chrome.connections import (
     allocations,
     arrays,
@@ -50,11 +50,11 @@ def load_chrome_trace(path: str | Path) -> Trace:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
     """
     path = Path(path)
-    collector = Collector()
+    collector = EventCollector()
 
-    def fresh() -> Collector:
+    def fresh() -> EventCollector:
         nonlocal collector
-        collector = Collector()
+        collector = EventCollector()
         return collector
 
     others, mended = read_json(path, fresh)
@@ -69,7 +69,7 @@ def load_chrome_trace(path: str | Path) -> Trace:
     return checked_trace(_assemble(collector, base, metadata), str(path))
 
 
-def _assemble(collector: Collector, base: int, metadata: Mapping[str, Any]) -> Trace:
+def _assemble(collector: EventCollector, base: int, metadata: Mapping[str, Any]) -> Trace:
     events, order = _events(collector, base)
     new_row = np.empty(len(order), dtype=np.int64)
     new_row[order] = np.arange(len(order))
@@ -92,7 +92,7 @@ def _assemble(collector: Collector, base: int, metadata: Mapping[str, Any]) -> T
     return Trace(tables, Names.from_strings(collector.texts), metadata)
 
 
-def _events(collector: Collector, base: int) -> tuple[Columns, Int64]:
+def _events(collector: EventCollector, base: int) -> tuple[Columns, Int64]:
     """The columns of ``events`` in start order (and ids needed further on), and that order."""
     spans = arrays(collector.spans)
     last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
@@ -119,14 +119,14 @@ def _by_event(columns: Columns, new_row: Int64) -> tuple[Columns, Int64]:
     return {name: column[order] for name, column in columns.items()}, order
 
 
-def _tensors(collector: Collector, new_row: Int64) -> Columns:
+def _tensors(collector: EventCollector, new_row: Int64) -> Columns:
     columns, order = _by_event(arrays(collector.arguments.tensors), new_row)
     lists = (collector.arguments.list_column(name) for name in ("sizes", "strides"))
     sizes, strides = sound_shapes(*lists)
     return {**columns, "sizes": sizes.take(order), "strides": strides.take(order)}
 
 
-def _threads(collector: Collector, events: Columns) -> Columns:
+def _threads(collector: EventCollector, events: Columns) -> Columns:
     several = len({process for process, _ in collector.threads}) > 1
     names = []
     for key in collector.threads:
@@ -141,7 +141,7 @@ def _threads(collector: Collector, events: Columns) -> Columns:
     }
 
 
-def _ledger(collector: Collector, spans: int) -> Columns:
+def _ledger(collector: EventCollector, spans: int) -> Columns:
     rows = [
         ("events", "recorded", spans),
         ("allocations", "recorded", len(collector.allocations["thread"])),

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from opscope.trace.chrome.arguments import KNOWN_KEYS, Arguments
+from opscope.trace.chrome.arguments import KNOWN_KEYS, ArgumentColumns
 from opscope.trace.chrome.numbers import integer, nanoseconds
 from opscope.trace.column import BYTES, DURATION
 from opscope.trace.schema import AllocationAction, EventKind
@@ -66,7 +66,7 @@ def _columns(names: tuple[str, ...]) -> dict[str, array[int]]:
     return {name: array("Q" if name == "address" else "q") for name in names}
 
 
-class Collector:
+class EventCollector:
     """Everything one file holds. It never raises.
 
     Attributes:
@@ -87,7 +87,7 @@ class Collector:
         self.gpu = _columns((*_GPU, *_GPU_ARGUMENTS))
         self.gpu_grids: list[tuple[list[int], list[int]]] = []
         self.flows = _columns(("id", "thread", "time_ns", "is_target"))
-        self.arguments = Arguments(self.intern)
+        self.arguments = ArgumentColumns(self.intern)
         self.skipped: Counter[str] = Counter()
         self.seen = 0
         self.mended = 0

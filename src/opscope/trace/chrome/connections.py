@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.chrome.collect import Collector
+from opscope.trace.chrome.collect import EventCollector
 from opscope.trace.nesting import enclosing
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.table import ListColumn
@@ -26,7 +26,7 @@ def arrays(columns: Mapping[str, array[int]]) -> Columns:
     }
 
 
-def allocations(collector: Collector, base: int, nested: Any) -> Columns:
+def allocations(collector: EventCollector, base: int, nested: Any) -> Columns:
     """The ``allocations`` table in time order, each in the span it happened in."""
     columns = arrays(collector.allocations)
     columns["time_ns"] += base
@@ -54,7 +54,7 @@ def _pair_allocations(columns: Columns) -> Int64:
     return result
 
 
-def device_activities(collector: Collector, base: int, events: Columns) -> Columns:
+def device_activities(collector: EventCollector, base: int, events: Columns) -> Columns:
     """The ``gpu`` table in time order, with the event that launched each activity."""
     columns = arrays(collector.gpu)
     columns["start_ns"] += base
@@ -85,7 +85,7 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
     return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
 
 
-def links(collector: Collector, base: int, nested: Any) -> tuple[Int64, Int64]:
+def links(collector: EventCollector, base: int, nested: Any) -> tuple[Int64, Int64]:
     """Rows of forward and backward events joined by an arrow of the file."""
     flows = arrays(collector.flows)
     event = enclosing(nested, flows["thread"], flows["time_ns"] + base)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
-from opscope.trace.execution_trace.collect import Collector
+from opscope.trace.execution_trace.collect import NodeCollector
 from opscope.trace.execution_trace.read_json import read_nodes
 from opscope.trace.execution_trace.values import as_array
 from opscope.trace.metadata_kinds import sound_metadata
@@ -39,13 +39,13 @@ def load_execution_trace(path: str | Path) -> Trace:
         TraceFormatError: the file is missing, damaged, truncated or not an execution trace.
     """
     path = Path(path)
-    collector = Collector()
+    collector = NodeCollector()
     header, left_out = sound_metadata(read_nodes(path, collector))
     collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in left_out)
     return checked_trace(_assemble(collector, header, path.name), str(path))
 
 
-def _assemble(collector: Collector, header: Mapping[str, Any], file_name: str) -> Trace:
+def _assemble(collector: NodeCollector, header: Mapping[str, Any], file_name: str) -> Trace:
     events = {name: as_array(column) for name, column in collector.nodes.items()}
     has_times = 0 < collector.timed == len(events["id"])
     order = _start_order(events["id"], events["start_ns"] if has_times else None)
@@ -135,7 +135,7 @@ def _begin_ns(header: Mapping[str, Any]) -> int:
     return max(calendar.timegm(begin), 0) * 10**9
 
 
-def _values(collector: Collector, order: Int64 | None) -> dict[str, Columns]:
+def _values(collector: NodeCollector, order: Int64 | None) -> dict[str, Columns]:
     """``tensors`` and ``scalars``, renumbered and sorted like the events."""
     values = collector.values
     tensors, scalars = (
@@ -162,7 +162,7 @@ def _renumbered(columns: Columns, new_row: npt.NDArray[np.int32]) -> tuple[Colum
     return {n: (event if n == "event" else c)[order] for n, c in columns.items()}, order
 
 
-def _ledger(collector: Collector, events: int, damage: Mapping[str, int]) -> Columns:
+def _ledger(collector: NodeCollector, events: int, damage: Mapping[str, int]) -> Columns:
     rows = [("events", "recorded", events), ("import", "nodes in the file", collector.seen)]
     rows += [("import", what, count) for what, count in damage.items() if count]
     rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]

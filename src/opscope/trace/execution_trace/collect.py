@@ -38,7 +38,7 @@ _COLUMNS = {
 _INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
 
 
-class Collector:
+class NodeCollector:
     """Everything one file holds. Calling it takes one node; it never raises.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 import json
 
-from opscope.drop_in.backend.kineto_event import ProfilerResult
+from opscope.drop_in.backend.result import ProfilerResult
 from opscope.trace.schema import EventKind
 from support.build_trace import ORIGIN_NS, build_trace, span
 

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from opscope.drop_in.event import listed_trace
 from opscope.drop_in.event.function_event import FunctionEvent
 from opscope.drop_in.event_list.event_list import EventList, make_event_list
 from opscope.errors import UsageError
@@ -31,7 +30,7 @@ def made(monkeypatch):
         positions.append(position)
         return of_trace(source, position)
 
-    monkeypatch.setattr(listed_trace.FunctionEvent, "of_trace", counting)
+    monkeypatch.setattr(FunctionEvent, "of_trace", counting)
     return positions
 
 
