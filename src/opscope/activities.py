@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import warnings
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from opscope.errors import UsageError
-from opscope.options import RecordingOptions
 from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
-
-    from opscope.profiler import profile
 
 CPU_KINDS = {
     "CPU_OP": "operators",
@@ -24,6 +21,23 @@ CPU_KINDS = {
     "CPU_INSTANT_EVENT": "memory",
 }
 """Kinds of CPU event an activity filter may name, and the option each is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenActivities:
+    """Which activities are recorded, and of which kinds of event.
+
+    Attributes:
+        cpu: what runs on the CPU.
+        cuda: what CUDA devices do.
+        cpu_kinds: keys of :data:`CPU_KINDS` to record; None for all.
+        device_kinds: names of ``trace.device_kinds`` to keep; None for all.
+    """
+
+    cpu: bool = True
+    cuda: bool = False
+    cpu_kinds: frozenset[str] | None = None
+    device_kinds: frozenset[str] | None = None
 
 
 def supported_activities() -> set[ProfilerActivity]:
@@ -94,94 +108,29 @@ def _apply_use_cuda(parsed: set[ProfilerActivity], use_cuda: bool | None) -> Non
         parsed.discard(ProfilerActivity.CUDA)
 
 
-def recording_options(settings: profile, all_threads: bool) -> RecordingOptions:
-    """The recorder's options for a profile's settings.
+def chosen_activities(
+    activities: set[ProfilerActivity], filters: dict[ProfilerActivity, set[str]]
+) -> ChosenActivities:
+    """What :func:`parse_activities` found, as far as this machine has it.
 
     Raises:
-        UsageError: an activity filter names an unknown kind of event.
+        UsageError: a filter names an unknown kind of event.
     """
-    from torch.profiler import ProfilerActivity
-
-    on_cpu = ProfilerActivity.CPU in settings.activities
-    experimental = experimental_switches(settings.experimental_config)
-    chosen = {
-        "operators": on_cpu,
-        "annotations": on_cpu,
-        "memory": settings.profile_memory,
-        "stack": settings.with_stack,
-    }
-    kinds = settings.activity_filters.get(ProfilerActivity.CPU)
-    if kinds is not None:
-        unknown = {kind.upper() for kind in kinds} - set(CPU_KINDS)
-        if unknown:
-            raise UsageError(
-                f"activities: unknown kinds of CPU event {sorted(unknown)}; known are "
-                f"{', '.join(CPU_KINDS)}."
-            )
-        wanted = {CPU_KINDS[kind.upper()] for kind in kinds}
-        chosen = {option: on and option in wanted for option, on in chosen.items()}
-    of_devices = device_kinds(settings.activity_filters)
-    known = {*DEVICE_KINDS, *OTHER_DEVICE_KINDS}
-    if of_devices is not None and of_devices - known:
-        raise UsageError(
-            f"activities: unknown kinds of CUDA event {sorted(of_devices - known)}; known are "
-            f"{', '.join(sorted(known))}."
-        )
-    return RecordingOptions(
-        **chosen,
-        shapes=settings.record_shapes or settings.with_flops,
-        outputs=settings.record_outputs,
-        modules=settings.with_modules,
-        overloads=settings.record_outputs or bool(experimental.get("capture_overload_names")),
-        all_threads=all_threads,
-        gpu=records_cuda(settings.activities) and of_devices != frozenset(),
-        gpu_sync=bool(experimental.get("enable_cuda_sync_events")),
-        cuda_events=settings.cuda_events,
+    kinds = {activity.name: {kind.upper() for kind in filters[activity]} for activity in filters}
+    _check_kinds("CPU", kinds, list(CPU_KINDS))
+    _check_kinds("CUDA", kinds, sorted({*DEVICE_KINDS, *OTHER_DEVICE_KINDS}))
+    return ChosenActivities(
+        cpu=any(activity.name == "CPU" for activity in activities),
+        cuda=records_cuda(activities),
+        cpu_kinds=frozenset(kinds["CPU"]) if "CPU" in kinds else None,
+        device_kinds=device_kinds(filters),
     )
 
 
-_EXPERIMENTAL: dict[str, Any] = {
-    "profiler_metrics": ["a metric"],
-    "profiler_measure_per_kernel": True,
-    "verbose": True,
-    "performance_events": ["an event"],
-    "enable_cuda_sync_events": True,
-    "adjust_profiler_step": True,
-    "disable_external_correlation": True,
-    "profile_all_threads": True,
-    "capture_overload_names": True,
-    "record_python_gc_info": True,
-    "expose_kineto_event_metadata": True,
-    "custom_profiler_config": "a backend",
-    "adjust_timestamps": True,
-    "trace_only": True,
-}
-"""Switches of torch's ``_ExperimentalConfig``, each with a value that is not its default."""
-
-
-def experimental_switches(config: Any) -> dict[str, Any]:
-    """The switches of torch's ``_ExperimentalConfig``, by name; only those that this torch has.
-
-    torch exposes them only through pickling, in an order that versions change. So the order is
-    found out by setting one after the other.
-    """
-    if config is None:
-        return {}
-    state = config.__getstate__()
-    places = _places_in_state(type(config))  # type: ignore[arg-type]
-    return {name: state[place] for name, place in places.items()}
-
-
-@functools.cache
-def _places_in_state(kind: Callable[..., Any]) -> dict[str, int]:
-    default = kind().__getstate__()
-    places = {}
-    for name, value in _EXPERIMENTAL.items():
-        try:
-            state = kind(**{name: value}).__getstate__()
-        except TypeError:
-            continue
-        differing = [i for i, item in enumerate(state) if item != default[i]]
-        if len(differing) == 1:
-            places[name] = differing[0]
-    return places
+def _check_kinds(activity: str, kinds: dict[str, set[str]], known: list[str]) -> None:
+    unknown = kinds.get(activity, set()) - set(known)
+    if unknown:
+        raise UsageError(
+            f"activities: unknown kinds of {activity} event {sorted(unknown)}; known are "
+            f"{', '.join(known)}."
+        )

@@ -10,15 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opscope import _native
-from opscope.activities import (
-    parse_activities,
-    recording_options,
-    records_cuda,
-    supported_activities,
-)
+from opscope.activities import chosen_activities, parse_activities, records_cuda
 from opscope.cycles import Cycle, Cycles
 from opscope.drop_in.event_list.event_list import EventList, make_event_list
 from opscope.errors import LifecycleError, UsageError
+from opscope.experimental_switches import experimental_switches
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
@@ -26,8 +22,9 @@ from opscope.observer import ExecutionTraceObserver
 from opscope.report.notebook import overview_html
 from opscope.report.page import write_report
 from opscope.schedule import Schedule, record_every_step
+from opscope.settings import ProfileSettings
 from opscope.trace.concat import concat_traces
-from opscope.trace.device_kinds import device_kinds, keep_device_kinds
+from opscope.trace.device_kinds import keep_device_kinds
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -71,6 +68,12 @@ class profile(Cycles):
         UsageError: an option or activity makes no sense.
     """
 
+    record_shapes: bool
+    profile_memory: bool
+    with_stack: bool
+    with_flops: bool
+    with_modules: bool
+
     def __init__(
         self,
         *,
@@ -93,13 +96,20 @@ class profile(Cycles):
         cuda_events: bool = False,
     ) -> None:
         self.activities, self.activity_filters = parse_activities(activities, use_cuda)
-        self.record_shapes = record_shapes or record_outputs
+        self._settings = ProfileSettings(
+            record_shapes=record_shapes or record_outputs,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            record_outputs=record_outputs,
+            cuda_events=cuda_events,
+            all_threads=all_threads,
+            switches=experimental_switches(experimental_config),
+        )
+        vars(self).update(self._settings.flags)
         self.record_outputs = record_outputs
         self.cuda_events = cuda_events
-        self.profile_memory = profile_memory
-        self.with_stack = with_stack
-        self.with_flops = with_flops
-        self.with_modules = with_modules
         self.experimental_config = experimental_config
         if execution_trace_observer is None:
             execution_trace_observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()
@@ -111,7 +121,8 @@ class profile(Cycles):
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.preset_metadata: dict[str, Any] = {}
-        self._options = recording_options(self, all_threads)
+        self._chosen = chosen_activities(self.activities, self.activity_filters)
+        self._options = self._settings.recording_options(self._chosen)
         self._view: tuple[Trace, EventList] | None = None
         super().__init__()
 
@@ -189,7 +200,7 @@ class profile(Cycles):
         return self._view_of(finished[-1]).with_metadata(self._user_metadata(finished[-1]))
 
     def _view_of(self, cycle: Cycle) -> Trace:
-        kinds = device_kinds(self.activity_filters)
+        kinds = self._chosen.device_kinds
         trace = cycle.recording.trace
         return trace if kinds is None else keep_device_kinds(trace, kinds)
 
@@ -207,9 +218,7 @@ class profile(Cycles):
             events = make_event_list(
                 trace,
                 use_device=self.use_device,
-                profile_memory=self.profile_memory,
-                with_flops=self.with_flops,
-                with_stack=self.with_stack,
+                **self._settings.list_options(),
             )
             self._view = view = (recorded, events)
         return view[1]
@@ -364,10 +373,9 @@ class profile(Cycles):
         return self._cycles[-1].metadata if self._cycles else {}
 
     def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
-        flags = ("profile_memory", "with_stack", "record_shapes", "with_modules", "with_flops")
         return {
             "trace_id": cycle.trace_id,
-            **{flag: True for flag in flags if getattr(self, flag)},
+            **self._settings.metadata(),
             "user": {**self.preset_metadata, **cycle.metadata},
         }
 
@@ -380,6 +388,3 @@ def _parse_json(key: str, value: str) -> Any:
             f"The metadata {key!r} is not JSON ({error}). Pass a JSON text such as '[1, 2]' or "
             "'\"text\"', or use add_metadata for plain text."
         ) from error
-
-
-__all__ = ["profile", "supported_activities"]

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the page is about torch's names")
 
 import opscope.drop_in  # noqa: E402
-from opscope.activities import _EXPERIMENTAL  # noqa: E402
+from opscope.experimental_switches import SWITCHES  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-torch-profiler.md"
 LATER = {  # names of torch later than 2.6
@@ -77,7 +77,7 @@ def test_what_the_switch_replaces_is_on_the_page():
 
 def test_every_experimental_switch_is_on_the_page():
     said = set(re.findall(r"`(\w+)`", PAGE.read_text().partition("## Switches")[2]))
-    assert set(_EXPERIMENTAL) <= said
+    assert set(SWITCHES) <= said
 
 
 def test_what_cannot_be_recorded_is_warned_of():

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import opscope
+import opscope.drop_in
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 
@@ -102,5 +103,7 @@ def test_chrome_files_say_what_torch_s_say(scripted, options, tmp_path):
 
     ours = noted(opscope.profile, tmp_path / "ours.json")
     assert ours == noted(torch.profiler.profile, tmp_path / "theirs.json")
+    with opscope.drop_in.install():
+        assert ours == noted(torch.profiler.profile, tmp_path / "switched.json")
     assert ("with_modules" in options) == any(modules for _, modules, _ in ours)
     assert ("with_stack" in options) == any(functions for _, _, functions in ours)

@@ -1,6 +1,6 @@
 """The switches of torch's ``_ExperimentalConfig``, in whatever order torch keeps them."""
 
-from opscope.activities import experimental_switches
+from opscope.experimental_switches import experimental_switches
 
 
 class Config:

@@ -75,14 +75,8 @@ class RecordingSession:
             sys.setrecursionlimit(recursion_limit)
 
     def _profile_arguments(self) -> dict[str, Any]:
-        options, schedule = self._options, self._options.schedule
-        arguments: dict[str, Any] = {
-            "record_shapes": options.shapes,
-            "profile_memory": options.memory,
-            "with_stack": options.stack,
-            "with_modules": options.modules,
-            "with_flops": options.flops,
-        }
+        schedule = self._options.schedule
+        arguments: dict[str, Any] = dict(self._options.settings.flags)
         if schedule is not None:
             arguments["schedule"] = opscope.schedule(
                 wait=schedule.wait,

@@ -11,7 +11,7 @@ import typer
 from opscope.cli import destination, readiness
 from opscope.cli.console import Messages
 from opscope.cli.recording_session import RecordingSession
-from opscope.cli.run_options import RunOptions, Schedule
+from opscope.cli.run_options import RunOptions, ScheduleOption
 from opscope.cli.termination import LastAction
 from opscope.cli.top_operators import (
     DEFAULT_ROWS,
@@ -22,6 +22,7 @@ from opscope.cli.top_operators import (
 from opscope.errors import UsageError
 from opscope.launch import program
 from opscope.launch.torch_import import when_torch_is_imported
+from opscope.settings import ProfileSettings
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"
@@ -149,12 +150,14 @@ def run(
     if sort_by == "flops" and not flops:
         raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
     options = RunOptions(
-        shapes=shapes,
-        memory=memory,
-        stack=stack,
-        modules=modules,
-        flops=flops,
-        schedule=None if schedule is None else Schedule.parse(schedule),
+        settings=ProfileSettings(
+            record_shapes=shapes,
+            profile_memory=memory,
+            with_stack=stack,
+            with_modules=modules,
+            with_flops=flops,
+        ),
+        schedule=None if schedule is None else ScheduleOption.parse(schedule),
         sort_by=check_sort_key(sort_by or DEFAULT_SORT),
         row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
         table=shaped if table is None else table,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from opscope.errors import UsageError
+from opscope.settings import ProfileSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class ScheduleOption:
     """Which steps to record; the meaning is that of :func:`opscope.schedule`.
 
     Attributes:
@@ -25,7 +25,7 @@ class Schedule:
     repeat: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Schedule:
+    def parse(cls, text: str) -> ScheduleOption:
         """``wait,warmup,active`` or ``wait,warmup,active,repeat``.
 
         Raises:
@@ -50,33 +50,15 @@ class RunOptions:
     """Options of ``opscope run`` beyond the program and the places of its files.
 
     Attributes:
-        shapes: record arguments of operators.
-        memory: record allocations.
-        stack: record Python calls.
-        modules: record nn.Module calls.
-        flops: estimate floating-point operations; needs shapes, so it records them.
+        settings: what to record.
         schedule: which steps to record; None records from start to end.
         sort_by: column of the table.
         row_limit: rows of the table; -1 for all.
         table: whether to print one.
     """
 
-    shapes: bool = False
-    memory: bool = False
-    stack: bool = False
-    modules: bool = False
-    flops: bool = False
-    schedule: Schedule | None = None
+    settings: ProfileSettings = field(default_factory=ProfileSettings)
+    schedule: ScheduleOption | None = None
     sort_by: str = "self_cpu_time_total"
     row_limit: int = 15
     table: bool = False
-
-    def profile_arguments(self) -> dict[str, Any]:
-        """These options as keyword arguments of :class:`opscope.profile`."""
-        return {
-            "record_shapes": self.shapes,
-            "profile_memory": self.memory,
-            "with_stack": self.stack,
-            "with_modules": self.modules,
-            "with_flops": self.flops,
-        }

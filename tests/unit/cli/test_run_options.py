@@ -2,13 +2,15 @@
 
 import pytest
 
-from opscope.cli.run_options import Schedule
+from opscope.cli.run_options import ScheduleOption
 from opscope.errors import UsageError
 
 
 def test_schedule():
-    assert Schedule.parse("5,1,3") == Schedule(wait=5, warmup=1, active=3, repeat=0)
-    assert Schedule.parse("0, 0, 1, 2") == Schedule(wait=0, warmup=0, active=1, repeat=2)
+    assert ScheduleOption.parse("5,1,3") == ScheduleOption(wait=5, warmup=1, active=3, repeat=0)
+    assert ScheduleOption.parse("0, 0, 1, 2") == ScheduleOption(
+        wait=0, warmup=0, active=1, repeat=2
+    )
 
 
 @pytest.mark.parametrize(
@@ -16,7 +18,7 @@ def test_schedule():
 )
 def test_no_schedule(text):
     with pytest.raises(UsageError, match="--schedule"):
-        Schedule.parse(text)
+        ScheduleOption.parse(text)
 
 
 @pytest.fixture

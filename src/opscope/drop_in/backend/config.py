@@ -1,4 +1,4 @@
-"""``ProfilerConfig``, and what it means to the recorder."""
+"""``ProfilerConfig``, and what an activity filter says."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.activities import CPU_KINDS, experimental_switches, records_cuda
-from opscope.options import RecordingOptions
+from opscope.activities import CPU_KINDS, records_cuda
+from opscope.cached_property import cached_property
+from opscope.experimental_switches import experimental_switches
+from opscope.settings import ProfileSettings
 from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 
 # Kinds of event of other devices that a filter for the CPU may name: there are none on it.
@@ -42,48 +44,22 @@ class ProfilerConfig:
     experimental_config: Any = None
     trace_id: str = ""
 
-    def options(
-        self, activities: set[Any], kinds: frozenset[str] | None = None
-    ) -> RecordingOptions:
-        """What the recorder is asked for.
-
-        Args:
-            activities: ``ProfilerActivity`` members.
-            kinds: of CPU events to record; None for all.
-        """
-        switches = experimental_switches(self.experimental_config)
-        on_cpu = any(activity.name == "CPU" for activity in activities)
-
-        def wanted(kind: str, asked: bool) -> bool:
-            return asked and (kinds is None or kind in kinds)
-
-        return RecordingOptions(
-            operators=wanted("CPU_OP", on_cpu),
-            annotations=wanted("USER_ANNOTATION", on_cpu),
-            shapes=self.report_input_shapes or self.with_flops,
-            memory=wanted("CPU_INSTANT_EVENT", self.profile_memory),
-            stack=wanted("PYTHON_FUNCTION", self.with_stack),
-            modules=self.with_modules and not self.with_stack,
-            overloads=bool(switches.get("capture_overload_names")),
-            gc_pauses=bool(switches.get("record_python_gc_info")),
-            # As torch: Python calls only of threads that exist when recording starts.
-            new_threads=bool(switches.get("profile_all_threads")),
-            gpu=any(activity.name == "CUDA" for activity in activities),
-            gpu_sync=bool(switches.get("enable_cuda_sync_events")),
+    @cached_property
+    def settings(self) -> ProfileSettings:
+        """What is asked for."""
+        return ProfileSettings(
+            record_shapes=self.report_input_shapes,
+            profile_memory=self.profile_memory,
+            with_stack=self.with_stack,
+            with_flops=self.with_flops,
+            with_modules=self.with_modules,
+            as_torch=True,
+            switches=experimental_switches(self.experimental_config),
         )
 
-    def list_options(self) -> dict[str, Any]:
-        """How events are listed; see ``make_event_list``."""
-        return {
-            "profile_memory": self.profile_memory,
-            "with_flops": self.with_flops,
-            "with_stack": self.with_stack,
-        }
 
-
-def warn_of_unsupported(experimental_config: Any) -> None:
+def warn_of_unsupported(switches: Mapping[str, Any]) -> None:
     """Say which of the switches that are on ask for what is not going to be recorded."""
-    switches = experimental_switches(experimental_config)
     asked = [name for name in _UNSUPPORTED if switches.get(name)]
     if asked:
         what = ", ".join(dict.fromkeys(_UNSUPPORTED[name] for name in asked))

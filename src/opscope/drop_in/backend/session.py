@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope import _native
-from opscope.activities import experimental_switches
+from opscope.activities import ChosenActivities
 from opscope.drop_in.backend import ranges, switches
 from opscope.drop_in.backend.config import (
     ProfilerConfig,
@@ -29,19 +29,12 @@ from opscope.drop_in.backend.result import ProfilerResult
 from opscope.drop_in.event.listed_trace import EXPOSES_METADATA
 from opscope.drop_in.event_list.torch_terms import in_torch_terms
 from opscope.recording.recorder import Recording
+from opscope.settings import FLAGS
 from opscope.trace.device_kinds import keep_device_kinds
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace
 
 LEGACY = "LEGACY"
-_FLAGS = {
-    "profile_memory": "profile_memory",
-    "with_stack": "with_stack",
-    "record_shapes": "report_input_shapes",
-    "with_modules": "with_modules",
-    "with_flops": "with_flops",
-}
-"""What torch's files say of a recording: their name, and that in the configuration."""
 
 
 @dataclass
@@ -78,18 +71,16 @@ class _Session:
         """The trace, with what torch's files say about a recording."""
         if self.recording is None:
             return Trace({}, Names.from_strings([]), {"start_ns": 0})
-        config = self.config
-        flags = {flag: True for flag, name in _FLAGS.items() if getattr(config, name)}
-        user = {key: value for key, value in self.kept.items() if key not in _FLAGS}
-        own = {"trace_id": config.trace_id, **flags, **switches.metadata(), "user": user}
-        asked = experimental_switches(config.experimental_config)
-        if asked.get("expose_kineto_event_metadata"):
+        settings = self.config.settings
+        own = {"trace_id": self.config.trace_id, **settings.metadata(), **switches.metadata()}
+        own["user"] = {key: value for key, value in self.kept.items() if key not in FLAGS}
+        if settings.switches.get("expose_kineto_event_metadata"):
             own[EXPOSES_METADATA] = True
         trace = self.recording.trace
         if self.device_kinds is not None:
             trace = keep_device_kinds(trace, self.device_kinds)
         trace = trace.with_metadata(own)
-        return in_torch_terms(trace, bool(asked.get("adjust_profiler_step")))
+        return in_torch_terms(trace, bool(settings.switches.get("adjust_profiler_step")))
 
 
 _section = _native.Section()
@@ -112,8 +103,8 @@ def prepare_profiler(
     global _kinds, _device_kinds
     _kinds = kinds_of_cpu_events(activity_filter or {})
     _device_kinds = kinds_of_device_activity(activity_filter or {})
-    warn_of_unsupported(config.experimental_config)
-    Recording(config.options(activities)).prepare()
+    warn_of_unsupported(config.settings.switches)
+    _recording(config, activities).prepare()
 
 
 def enable_profiler(
@@ -129,7 +120,7 @@ def enable_profiler(
         begin = ranges.begin_nvtx if kind == "NVTX" else ranges.begin_itt
         _begin(_Session(config, kind), lambda: begin(config.report_input_shapes))
         return
-    recording = Recording(config.options(activities, _kinds))
+    recording = _recording(config, activities, _kinds, _device_kinds)
     session = _Session(config, "KINETO", recording, device_kinds=_device_kinds)
     _begin(session, recording.start)
 
@@ -142,8 +133,21 @@ def enable_profiler_legacy(config: ProfilerConfig) -> None:
     """
     from torch.profiler import ProfilerActivity
 
-    recording = Recording(config.options({ProfilerActivity.CPU}))
+    recording = _recording(config, {ProfilerActivity.CPU})
     _begin(_Session(config, LEGACY, recording), recording.start)
+
+
+def _recording(
+    config: ProfilerConfig,
+    activities: set[Any],
+    cpu_kinds: frozenset[str] | None = None,
+    device_kinds: frozenset[str] | None = None,
+) -> Recording:
+    names = {activity.name for activity in activities}
+    chosen = ChosenActivities(
+        cpu="CPU" in names, cuda="CUDA" in names, cpu_kinds=cpu_kinds, device_kinds=device_kinds
+    )
+    return Recording(config.settings.recording_options(chosen))
 
 
 def _begin(session: _Session, start: Callable[[], object]) -> None:
@@ -187,7 +191,7 @@ def disable_profiler() -> ProfilerResult:
         RuntimeError: nothing runs, in torch's words.
     """
     session = _end("Can't disable Kineto profiler when it's not running")
-    return ProfilerResult(session.load, session.config.list_options())
+    return ProfilerResult(session.load, session.config.settings.list_options())
 
 
 def disable_profiler_legacy(options: Any = None) -> list[list[LegacyRecord]]:

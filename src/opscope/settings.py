@@ -1,0 +1,90 @@
+"""What a profile is asked to record, in torch.profiler's terms: one object, whoever asks.
+
+``opscope.profile``, torch.profiler where opscope records for it, and ``opscope run`` each make one;
+from it come the recorder's options, what files say of a recording, and what lists of events show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from opscope.activities import CPU_KINDS, ChosenActivities
+from opscope.options import RecordingOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileSettings:
+    """The arguments of :class:`opscope.profile` that say what to record.
+
+    Attributes:
+        record_shapes: arguments of operators.
+        profile_memory: allocations and frees.
+        with_stack: Python and C calls.
+        with_flops: floating point operations are counted, which needs the arguments.
+        with_modules: nn.Module and optimizer calls.
+        record_outputs: results of operators, and overload names.
+        cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
+        all_threads: every thread of the process; otherwise only the one that starts.
+        as_torch: garbage collections, and Python calls of threads that begin meanwhile, only where
+            a switch asks for them.
+        switches: those of torch's ``_ExperimentalConfig``, by name.
+    """
+
+    record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    record_outputs: bool = False
+    cuda_events: bool = False
+    all_threads: bool = True
+    as_torch: bool = False
+    switches: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def flags(self) -> dict[str, bool]:
+        """What torch.profiler has too, by its name there: arguments of a profile."""
+        return {name: getattr(self, name) for name in FLAGS}
+
+    def metadata(self) -> dict[str, bool]:
+        """What files say of a recording, as torch's do: the flags that are set."""
+        return {name: True for name, is_set in self.flags.items() if is_set}
+
+    def list_options(self) -> dict[str, bool]:
+        """How events are listed; see ``make_event_list``."""
+        shown = ("profile_memory", "with_flops", "with_stack")
+        return {name: self.flags[name] for name in shown}
+
+    def recording_options(self, activities: ChosenActivities) -> RecordingOptions:
+        """What the recorder is asked for."""
+        asked = {
+            "operators": activities.cpu,
+            "annotations": activities.cpu,
+            "stack": self.with_stack,
+            "memory": self.profile_memory,
+        }
+        kinds = activities.cpu_kinds
+        for kind, option in CPU_KINDS.items():
+            asked[option] &= kinds is None or kind in kinds
+        return RecordingOptions(
+            **asked,
+            shapes=self.record_shapes or self.with_flops,
+            outputs=self.record_outputs,
+            modules=self.with_modules,
+            overloads=self.record_outputs or self._is_on("capture_overload_names"),
+            gc_pauses=not self.as_torch or self._is_on("record_python_gc_info"),
+            all_threads=self.all_threads,
+            new_threads=not self.as_torch or self._is_on("profile_all_threads"),
+            gpu=activities.cuda and activities.device_kinds != frozenset(),
+            gpu_sync=self._is_on("enable_cuda_sync_events"),
+            cuda_events=self.cuda_events,
+        )
+
+    def _is_on(self, switch: str) -> bool:
+        return bool(self.switches.get(switch))
+
+
+FLAGS = ("profile_memory", "with_stack", "record_shapes", "with_modules", "with_flops")
+"""The settings that torch.profiler has too, by their names there."""
