@@ -17,8 +17,6 @@ except ImportError as error:
     ) from error
 
 from opscope.activities import supported_activities
-from opscope.analysis.findings.find import find_findings as _find_findings
-from opscope.analysis.memory.peak import memory_at_peak as _memory_at_peak
 from opscope.annotate import record_function
 from opscope.errors import (
     BridgeError,
@@ -28,14 +26,12 @@ from opscope.errors import (
     TraceFormatError,
     UsageError,
 )
-from opscope.export.formats import export_trace as _export_trace
 from opscope.export.tensorboard import tensorboard_trace_handler
 from opscope.observer import ExecutionTraceObserver
 from opscope.profiler import profile
 from opscope.schedule import ProfilerAction, schedule
 from opscope.trace.load import load
 from opscope.trace.trace import Trace
-from opscope.tree.node import build_tree as _build_tree
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
@@ -61,10 +57,10 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
-Trace.tree = _build_tree  # type: ignore[method-assign, assignment]
-Trace.peak_memory = _memory_at_peak  # type: ignore[method-assign, assignment]
-Trace.findings = _find_findings  # type: ignore[method-assign, assignment]
-Trace.export = _export_trace  # type: ignore[method-assign, assignment]
+# What methods of Trace import is loaded now: when one is called, the program may have changed its
+# sys.path, and a child that is forked in the middle of an import waits for ever.
+for _stage in ("tree.node", "analysis.memory.peak", "analysis.findings.find", "export.formats"):
+    importlib.import_module(f"opscope.{_stage}")
 
 
 def __getattr__(name: str) -> Any:

@@ -3,17 +3,19 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import opscope
+from support.import_graph import circles, imports_in, modules_in
 
 SOURCE = Path(opscope.errors.__file__).parent
 
-# Where a module stands is the first part of its name below ``opscope``. It may import what stands
-# before it, and its own part.
+# A module is in the part that its name begins with. It may import its own part, and those that
+# stand before it in the flow of data. Imports in functions and for type checkers count as well.
 LEAVES = [
     "printable",
     "notice",
@@ -25,36 +27,41 @@ LEAVES = [
     "progress",
     "thread_pool",
     "cached_property",
+    "experimental_switches",
     "launch",
     "_native",
 ]
-PIPELINE = ["trace", "tree", "analysis", "export", "report", "drop_in"]
+ANALYSES = ["trace", "tree", "analysis", "analysis.findings", "export", "report"]
+DROP_IN = [
+    "drop_in.event",
+    "drop_in.event_list",
+    "drop_in.event_tree",
+    "drop_in.backend",
+    "drop_in",
+]
+PIPELINE = [*ANALYSES, *DROP_IN]
 RECORDER = [
     "recording",
     "annotate",
     "activities",
+    "settings",
     "observed_file",
     "observer",
     "cycles",
     "profiler",
 ]
+BENEATH_TORCH = {"recording", "annotate", "activities", "settings", "observed_file", "observer"}
 
 MAY_IMPORT = {
     **{leaf: {"errors", "printable"} for leaf in LEAVES},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
-    # Beneath torch's own profiler it also controls the recorder.
-    "drop_in": {
-        *LEAVES,
-        *PIPELINE,
-        "recording",
-        "annotate",
-        "activities",
-        "observed_file",
-        "observer",
-    },
+    "drop_in.event_tree": {*LEAVES, *ANALYSES, "recording"},
+    "drop_in.backend": {*LEAVES, *PIPELINE[:-1], *BENEATH_TORCH},
+    "drop_in": {*LEAVES, *PIPELINE, *BENEATH_TORCH},
     "annotate": {*LEAVES, "recording"},
     "activities": {*LEAVES, "trace"},
+    "settings": {*LEAVES, "activities"},
     "observed_file": {*LEAVES, "trace", "export", "recording"},
     "observer": {*LEAVES, "recording", "observed_file"},
     "cycles": {*LEAVES, "recording", "annotate", "observer"},
@@ -65,47 +72,63 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 
-MODULES = sorted(SOURCE.rglob("*.py"))
+METHODS_OF_TRACE = {
+    ("trace.trace", stage)
+    for stage in (
+        "trace.store",
+        "trace.sql",
+        "trace.interop",
+        "trace.summary_html",
+        "tree.node",
+        "analysis.memory.peak",
+        "analysis.findings.find",
+        "analysis.findings.finding",
+        "export.formats",
+    )
+}
+"""The only imports that point backward: what a method of Trace hands over to, and its results."""
+
+MODULES = modules_in(SOURCE)
+IMPORTS = imports_in(SOURCE, compiled=["_native"])
 
 
-def part_of(file):
-    return file.relative_to(SOURCE).with_suffix("").parts[0]
+def part_of(module):
+    whole = [part for part in MAY_IMPORT if f"{module}.".startswith(f"{part}.")]
+    assert whole, f"say in this test where {module} stands in the flow of data"
+    return max(whole, key=len)
 
 
-def executed_nodes(tree):
-    """Every node but those that only type checkers see."""
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from executed_nodes(node)
-
-
-def imported_parts(file):
-    """The parts of opscope that a file imports, in functions too."""
-    for node in executed_nodes(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: relative import"
-            names = [node.module] if node.module != "opscope" else [
-                f"opscope.{alias.name}" for alias in node.names
-            ]  # fmt: skip
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        for name in names:
-            package, _, rest = name.partition(".")
-            if package == "opscope":
-                part = rest.partition(".")[0]
-                is_module = (SOURCE / part).is_dir() or (SOURCE / f"{part}.py").exists()
-                yield part if part and (is_module or part == "_native") else "__init__"
-
-
-@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_imports_point_forward(file):
-    part = part_of(file)
-    assert part in MAY_IMPORT, f"say in this test where {part} stands in the flow of data"
-    backward = set(imported_parts(file)) - MAY_IMPORT[part] - {part}
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_imports_point_forward(module):
+    part = part_of(module)
+    backward = {
+        target
+        for source, target, _ in IMPORTS
+        if source == module and (source, target) not in METHODS_OF_TRACE
+        if part_of(target) not in {part, *MAY_IMPORT[part]}
+    }
     assert not backward, f"{part} must not import {sorted(backward)}"
+
+
+def test_no_module_imports_itself_over_others():
+    assert circles({(i.source, i.target) for i in IMPORTS} - METHODS_OF_TRACE) == []
+
+
+def test_methods_of_a_trace_import_when_they_are_called():
+    at_once = {(i.source, i.target): i.at_once for i in IMPORTS}
+    assert {method: at_once.get(method) for method in METHODS_OF_TRACE} == dict.fromkeys(
+        METHODS_OF_TRACE, False
+    )
+
+
+def test_every_class_has_a_name_of_its_own():
+    names = Counter(
+        node.name
+        for file in MODULES.values()
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_public_names_are_sorted_and_importable():
@@ -127,8 +150,8 @@ def test_nothing_else_is_public():
 
 def test_every_module_can_be_imported_without_torch():
     names = [
-        ".".join(("opscope", *file.relative_to(SOURCE).with_suffix("").parts))
-        for file in MODULES
+        f"opscope.{module}"
+        for module, file in MODULES.items()
         if file.stem not in ("__init__", "__main__")
     ]
     program = f"""

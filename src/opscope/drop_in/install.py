@@ -157,8 +157,6 @@ def _warn_of_subclasses(originals: dict[int, tuple[Any, Any]]) -> None:
 def _refuse_while_torch_profiles() -> None:
     from torch._C import _autograd
 
-    from opscope import _native
-
     if _autograd._profiler_enabled() and _native.statistics()["wanted"] == 0:
         raise LifecycleError(
             "torch's own profiler is running, and could not be stopped any more once opscope "

@@ -7,7 +7,7 @@ tables refer to rows. Decoded, columns that refer to ``names`` hold text, and co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,7 @@ from opscope.trace.labels import LABELS
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
 from opscope.trace.table import ListColumn, Table
-
-if TYPE_CHECKING:
-    from opscope.trace.trace import Trace
+from opscope.trace.trace import Trace
 
 
 def has_id(table: str) -> bool:

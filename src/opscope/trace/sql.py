@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -14,9 +14,7 @@ from opscope.trace.interop import to_arrow
 from opscope.trace.labels import LABELS
 from opscope.trace.schema import TABLES
 from opscope.trace.sql_lock import bounded_table, bounded_time, lock
-
-if TYPE_CHECKING:
-    from opscope.trace.trace import Trace
+from opscope.trace.trace import Trace
 
 
 def connect(trace: Trace, read_only: bool = False) -> Any:

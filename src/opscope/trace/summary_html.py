@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opscope.trace.html_table import html_table
 from opscope.trace.job import missing_ranks
 from opscope.trace.schema import TABLES
-
-if TYPE_CHECKING:
-    from opscope.trace.trace import Trace
+from opscope.trace.trace import Trace
 
 
 def summary_html(trace: Trace) -> str:

@@ -1,4 +1,8 @@
-"""The trace in memory: tables, names, ledger, metadata. Immutable once built."""
+"""The trace in memory: tables, names, ledger, metadata. Immutable once built.
+
+What later stages make of a trace (a tree, findings, files) are methods of it all the same. Such a
+method imports its stage when it is called, because the stage itself imports this module.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ import numpy as np
 
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
-from opscope.trace.summary_html import summary_html
 from opscope.trace.table import Table
 
 if TYPE_CHECKING:
@@ -27,20 +30,6 @@ class Trace:
     A trace comes from opscope's recorder, from our files on disk, or from somebody else's Chrome
     JSON; every view and analysis takes any of them.
     """
-
-    if TYPE_CHECKING:
-        # Given by opscope/__init__.py, because this package knows nothing of what reads traces.
-        def tree(self) -> Tree:
-            """The events as a tree of nodes, made when they are looked at."""
-
-        def peak_memory(self, device: str | None = None) -> PeakMemory:
-            """What was in use at the peak: see ``opscope.analysis.memory.peak``."""
-
-        def findings(self, benchmark: bool = False, name: str | None = None) -> Findings:
-            """Why the program was slow: see ``opscope.analysis.findings.find``."""
-
-        def export(self, format: str, path: str | os.PathLike[str]) -> None:
-            """Write a file for other tools: see ``opscope.export.formats``."""
 
     def __init__(
         self,
@@ -96,6 +85,8 @@ class Trace:
         return result
 
     def _repr_html_(self) -> str:
+        from opscope.trace.summary_html import summary_html
+
         return summary_html(self)
 
     def event_name(self, event: int) -> str:
@@ -109,6 +100,65 @@ class Trace:
             self.events["start_ns"] + self.events["duration_ns"]
         )
         return end
+
+    def tree(self) -> Tree:
+        """The events as a tree of nodes; costs nothing until it is walked."""
+        from opscope.tree.node import build_tree
+
+        return build_tree(self)
+
+    def peak_memory(self, device: str | None = None) -> PeakMemory:
+        """Find the fullest moment of a device and account for every byte in use then.
+
+        Of a trace recorded with ``profile_memory``; with ``record_shapes`` categories are known and
+        memory from before is found by its use; with ``with_modules`` modules, with ``with_stack``
+        stacks too.
+
+        Args:
+            device: such as ``cpu`` or ``cuda:0``; None is the fullest accelerator or, without one,
+                the CPU.
+
+        Raises:
+            UsageError: nothing was allocated, freed or used there.
+        """
+        from opscope.analysis.memory.peak import memory_at_peak
+
+        return memory_at_peak(self, device)
+
+    def findings(self, benchmark: bool = False, name: str | None = None) -> Findings:
+        """Why is this program slow? All patterns that the trace shows, with what a fix would save.
+
+        Estimates are derived from the recording and say how; they do not add up, as one fix can
+        take away what another would have saved.
+
+        Args:
+            benchmark: where a pattern can be measured, run it with and without the fix, in torch on
+                this machine, and scale by that. Takes seconds.
+            name: a regular expression; all events whose names it matches are one more finding.
+
+        Raises:
+            UsageError: ``name`` is no regular expression.
+            MissingDependencyError: ``benchmark`` without torch.
+        """
+        from opscope.analysis.findings.find import find_findings
+
+        return find_findings(self, benchmark, name)
+
+    def export(self, format: str, path: str | os.PathLike[str]) -> None:
+        """Write this trace for other tools.
+
+        Args:
+            format: ``chrome``, ``perfetto``, ``speedscope``, ``stacks``, ``execution-trace``,
+                ``chakra`` or ``memory-timeline``.
+            path: of the file, which is replaced; a name that ends in ``.gz`` compresses it.
+
+        Raises:
+            UsageError: there is no such format, the trace has nothing that it could show, or
+                ``path`` cannot be written.
+        """
+        from opscope.export.formats import export_trace
+
+        export_trace(self, format, path)
 
     def save(self, path: str | os.PathLike[str], rank: int | None = None) -> Path:
         """Write this trace as a folder of Parquet files; returns the folder of its rank.
