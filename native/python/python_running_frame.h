@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "open_spans.h"
+#include "log/open_spans.h"
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
 #define OPSCOPE_READS_FRAMES 1

@@ -72,12 +72,12 @@ def let_go_of_a_tensor(player: Player) -> None:
 def tie_a_knot(player: Player) -> None:
     if player.actor.depth:  # a collection might find it before it is known
         return
-    kept = _make(player)
-    knots = player.program.shared.knots
+    kept, shared = _make(player), player.program.shared
 
     def tie() -> None:
-        knots.append(kept)
-        _Knot(kept.holder)
+        with shared.tying:
+            shared.knots.append(kept)
+            _Knot(kept.holder)
 
     player.program.do(tie)
 
@@ -87,7 +87,7 @@ def collect(player: Player) -> None:
     """Alone, so that it is known what a whole one finds; a partial one finds who knows what."""
     program = player.program
     generation = player.random.choice((0, 1, 2, 2))
-    with program.gate.alone(player.actor):
+    with program.gate.alone(player.actor), program.shared.tying:
         known = heard(player)
         found, program.shared.knots = program.shared.knots, []
         deeds = [program.begin([("free", 4 * k.size)], needs=(k.made, known)) for k in found]

@@ -57,6 +57,7 @@ class Shared:
     kept: list[Any] = field(default_factory=list)  # tensors, for whoever comes by to let go of
     windows: list[Any] = field(default_factory=list)  # for whoever comes by to stop
     knots: list[Any] = field(default_factory=list)  # garbage, for whoever comes by to collect
+    tying: Any = field(default_factory=threading.RLock)  # while one is tied, or all are untied
 
 
 def _is_in_opscope(frame: FrameType | None) -> bool:
