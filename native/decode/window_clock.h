@@ -31,7 +31,7 @@ class WindowClock {
     if (std::abs(ahead) > kTolerance_ns + elapsed_ns_ / 1000) set_by_ns_ = ahead;
   }
 
-  // What the monotonic clock has of the window more than its ticks have; 0 if they agree.
+  // By how much the window is longer by the monotonic clock than by its ticks; 0 if they agree.
   int64_t jumped_ns() const { return jumped_ns_; }
   // By how much the wall clock was set forward within the window.
   int64_t set_by_ns() const { return set_by_ns_; }

@@ -1,6 +1,7 @@
-// One clock for CPU and GPU. CUPTI wants its time in nanoseconds, the recorder keeps ticks: while
-// device activity is collected, CUPTI reads the recorder's ticks through a fixed straight line, which
-// decoding inverts. Where CUPTI cannot be given a clock, its own is compared with ours instead.
+// A device's nanoseconds and the recorder's ticks, as a straight line between them.
+//
+// A library that can be given a clock (CUPTI) reads the recorder's ticks through such a line, and decoding
+// inverts it: times are exact. Where it keeps its own, the line goes through two comparisons of both clocks.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ class DeviceClock {
     const auto elapsed = static_cast<int64_t>(device_ns - from_.device_ns);
     return from_.ticks + static_cast<uint64_t>((static_cast<__int128>(elapsed) * ticks_per_ns_) >> 32);
   }
-  // CUPTI asks for this twice per call of the program's, so it multiplies by the reciprocal.
+  // A library asks for this twice per call of the program's, so it multiplies by the reciprocal.
   uint64_t device_ns(uint64_t ticks) const {
     const auto elapsed = static_cast<int64_t>(ticks - from_.ticks);
     return from_.device_ns + static_cast<uint64_t>((static_cast<__int128>(elapsed) * ns_per_tick_) >> 48);

@@ -251,7 +251,7 @@ void Decoder::find_event_records() {
   }
 }
 
-// An event may be recorded again and again; a wait is for the last time before it.
+// An event can be recorded many times; a wait refers to the last recording before it.
 const gpu::EventRecord* Decoder::recorded_by(const Work& work) const {
   const bool waits = work.kind == WorkKind::kSynchronization && work.sync_kind <= gpu::kStreamWaitsForEvent;
   const auto found = waits ? records_of_event_.find(work.event) : records_of_event_.end();

@@ -20,8 +20,9 @@ bool is_finalizing() {
 #endif
 }
 
-// The error that is set, taken away, so that Python code can run; set again at the end. Of several the
-// first stays, but for one that is not an Exception: a KeyboardInterrupt is for the program to see.
+// [GIL] Takes the Python error that is set, so that Python code can run meanwhile, and sets it again when
+// destroyed. Of several errors the first is kept, unless a later one is no Exception: a KeyboardInterrupt
+// must reach the program.
 class PendingError {
  public:
   PendingError() { PyErr_Fetch(&kind_, &value_, &traceback_); }
@@ -50,7 +51,7 @@ class PendingError {
   PyObject* traceback_ = nullptr;
 };
 
-// An interruption comes once; what fails as often as this is at fault itself.
+// How often a function is tried: an interruption comes once, so one that fails this often fails by itself.
 constexpr int kAttempts = 8;
 
 // Calls `function`, which may be called any number of times, until it has come to its end. What
@@ -76,10 +77,13 @@ nb::object returned(PyObject* result) {
 // How many sections this thread is in.
 thread_local uint32_t sections_entered = 0;
 
-// Code that one thread at a time runs. A thread may enter again what it is in, since a signal handler
-// or a finalizer may come at any time, and nobody waits while it is in a section itself: it goes
-// on beside who is there. So nobody can wait in a circle, and what runs in a section must be right, if
-// perhaps done twice, when it is not alone. A forked child finds every section free but its own.
+// Python code that one thread at a time runs, without deadlocks. [GIL] for all its state.
+//
+// A thread may enter a section that it is in already, because a signal's handler or a finalizer can run at
+// any time. A thread that is in any section does not wait for another one: it enters although somebody is
+// there, so no two threads can wait for each other. Code in a section must therefore stay correct when two
+// threads run it at once; at worst it does its work twice. In a forked child all sections are free but
+// those that the forking thread was in.
 class Section {
  public:
   Section() = default;
@@ -98,7 +102,7 @@ class Section {
   }
 
  private:
-  // Whether the section has to be left again. All fields are read and written with the GIL.
+  // Whether the section was entered, and has to be left again.
   bool enter() {
     forget_other_process();
     if (owner_ != PyThread_get_thread_ident()) {
@@ -151,8 +155,11 @@ class Section {
 
 // ---- On and off -----------------------------------------------------------------------------
 
-// Something that is on from open() to close(), and not when its opening was interrupted. `end` undoes
-// as much of `begin` as has been done and may be called again; `forget` comes last, if it ever began.
+// Something that is on from open() to close(), and off if open() was interrupted. [GIL] for all its state;
+// the three functions are Python's, and owned.
+//
+// `end` undoes whatever part of `begin` has been done. It is called until it returns without an exception, so
+// it must bear being called again. `forget` is called last, when the object goes, if `begin` was ever called.
 class Held {
  public:
   Held(nb::object begin, nb::object end, nb::object forget)
@@ -161,7 +168,7 @@ class Held {
   Held& operator=(const Held&) = delete;
   ~Held() {
     if (!has_begun_ || is_finalizing()) return;
-    PendingError error;  // of the code that happened to let go of this
+    PendingError error;  // that was set when the last reference to this was dropped
     if (is_open_) complete(end_.ptr());
     complete(forget_.ptr());
     if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(nullptr);
@@ -206,7 +213,7 @@ class Held {
   nb::object forget_;
   bool is_open_ = false;
   bool has_begun_ = false;
-  bool was_opened_ = false;  // to the end
+  bool was_opened_ = false;  // `begin` has returned
 };
 
 // ---- Methods that Python's `with` calls -----------------------------------------------------
@@ -222,8 +229,9 @@ PyMethodDef call_or_undo_def = {"method",
                                 reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call_or_undo)),
                                 METH_VARARGS | METH_KEYWORDS, nullptr};
 
-// Between the end of a function and what its caller does next there is room for an interruption, but
-// for `with`, whose instruction enters and remembers to leave in one.
+// A Python method whose effect is undone if it raises. Needed because an exception can also arrive between
+// the last line of a Python function and the next instruction of its caller. A `with` statement leaves no
+// such gap after a built-in function: one instruction calls __enter__ and arranges for __exit__.
 nb::object method(nb::handle function, nb::handle undo) {
   const nb::tuple pair = nb::make_tuple(function, undo);
   const nb::object builtin = returned(PyCFunction_New(&call_or_undo_def, pair.ptr()));

@@ -48,7 +48,7 @@ class Arena {
 
   // [owner] Starts a payload. False if there is no memory.
   bool begin() {
-    // Its first word is read without asking for a link.
+    // A reader takes a payload's first word as it is, so the link to another block may not stand there.
     if (next_ == limit_) [[unlikely]] {
       if (!add_block()) return false;
     }
@@ -58,8 +58,8 @@ class Arena {
     return true;
   }
 
-  // [owner] Room for `count` more words of the payload begun; nullptr if it cannot be had, and
-  // then the payload must be cancelled. Words are written, then kept with advance().
+  // [owner] Room for `count` more words of the payload begun; nullptr if there is no memory, and then the
+  // payload must be cancelled. The caller writes them, then keeps what it wrote with advance().
   uint64_t* reserve(size_t count) {
     if (static_cast<size_t>(limit_ - next_) < count) [[unlikely]] {
       if (!continue_payload(count)) return nullptr;
@@ -67,8 +67,9 @@ class Arena {
     return next_;
   }
   void advance(size_t count) { next_ += count; }
-  // [owner] For writing many small entries in one go: are there `count` words at `word`, which is as far
-  // as was written since reserve()? In the end what was written is kept with advance_to().
+  // [owner] For writing many small entries without a reserve() for each: whether there is room for `count`
+  // words at `word`, which is how far the caller has written since reserve(). It keeps all of it in the end,
+  // with advance_to().
   bool has_room(const uint64_t* word, size_t count) const {
     return static_cast<size_t>(limit_ - word) >= count;
   }
@@ -119,7 +120,7 @@ class Arena {
     uint64_t* link = next_;
     const bool is_empty = next_ == start_ && tail_ == start_block_;
     if (!add_block()) return false;
-    if (is_empty) {  // it starts in the new block instead: a reader takes the first word as it is
+    if (is_empty) {  // starts in the new block: a payload's first word may not be a link
       start_ = next_;
       start_block_ = tail_;
       return true;

@@ -18,7 +18,7 @@ constexpr size_t kBlockBytes = 64 * 1024;
 
 class BlockPool {
  public:
-  // Releasing then never allocates, so it can be done anywhere.
+  // Reserved at once, so that releasing a block never allocates and can be done anywhere.
   BlockPool() { free_.reserve(kKeptBlocks + kBatch); }
 
   // [MT] Returns nullptr when the byte budget is used up or the system has no memory.
@@ -42,7 +42,7 @@ class BlockPool {
     }
   }
 
-  // [MT] Have the kept number of blocks mapped and touched before a window opens.
+  // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.
   void prepare() {
     std::lock_guard lock(mutex_);
     while (free_.size() < kKeptBlocks) {
@@ -65,9 +65,9 @@ class BlockPool {
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only
 
  private:
-  // 16 MiB: about 350,000 spans, or 100,000 with shapes. Touching fresh memory costs more than
-  // writing records to it does, so that much of it is done before the first window opens (some
-  // milliseconds, once in a process) and kept for later ones.
+  // 16 MiB: about 350,000 spans, or 100,000 with shapes. The page faults of fresh memory cost more than
+  // writing records to it. So this much is mapped and touched before the first window opens (some
+  // milliseconds, once in a process) and kept for later windows.
   static constexpr size_t kKeptBlocks = 256;
   static constexpr size_t kBatch = 4;
 

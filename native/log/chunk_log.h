@@ -38,9 +38,10 @@ class ChunkLog {
     }
   }
 
-  // [owner] The next record to fill in, or nullptr if there is no memory left for it, or if the last
-  // one was not published yet: looking at an argument may, in spite of all care, run code that is
-  // recorded itself. `arena_block` is called where a new chunk has to know the arena's current block.
+  // [owner] The next record to fill in. nullptr if there is no memory for it, or if the last one was not
+  // published yet: reading an argument may, in spite of all care, run code that is recorded itself, and a
+  // record that is being filled in must not be handed out twice. `arena_block` is called when a new chunk is
+  // begun, for the arena's current block.
   template <typename Function>
   Record* next_record(Function&& arena_block) {
     if (cursor_ == limit_) [[unlikely]] {
@@ -54,8 +55,8 @@ class ChunkLog {
   void publish() {
     ++cursor_;
     limit_ = end_;
-    // Fresh memory is seldom in a cache. It is asked for two records ahead, so that it has come when
-    // it is written to; past the end of a chunk that does nothing.
+    // Fresh memory is seldom in a cache, so it is prefetched two records before it is written. Past the end
+    // of a chunk the instruction has no effect.
     __builtin_prefetch(cursor_ + 2, /*write*/ 1);
     count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
@@ -112,7 +113,7 @@ class ChunkLog {
   }
 
   Record* cursor_ = nullptr;
-  Record* limit_ = nullptr;  // where next_record() has to think: the end, or a record being filled in
+  Record* limit_ = nullptr;  // up to here next_record() needs no check: the end, or a record being filled in
   Record* end_ = nullptr;    // of the chunk being written to
   std::atomic<uint64_t> count_{0};
   std::atomic<Chunk*> head_{nullptr};  // set by the owner once, then by readers only

@@ -39,8 +39,8 @@ struct ClockAnchor {
   int64_t monotonic_ns = 0;
 };
 
-// The best of several readings: the one with the fewest ticks between its two clock reads, because
-// an interrupt in between is what makes an anchor wrong.
+// The best of several readings: the one with the fewest ticks between its two clock reads. An interrupt
+// between them makes an anchor wrong.
 inline ClockAnchor read_anchor() {
   ClockAnchor best;
   uint64_t smallest_gap = UINT64_MAX;
@@ -57,7 +57,7 @@ inline ClockAnchor read_anchor() {
   return best;
 }
 
-// Nanoseconds that a tick takes; 0 where two readings cannot tell.
+// Nanoseconds per tick; 0 where the two readings are too close or ticks went back.
 inline double ns_per_tick(const ClockAnchor& from, const ClockAnchor& to) {
   const auto ticks = static_cast<double>(static_cast<int64_t>(to.ticks - from.ticks));
   const auto elapsed_ns = static_cast<double>(to.monotonic_ns - from.monotonic_ns);

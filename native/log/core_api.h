@@ -36,7 +36,7 @@ struct CoreApi {
   uint32_t version;
   ThreadLog* (*this_thread)();  // made on first use; nullptr while the thread is torn down
   uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload);
-  void (*fault)(const char* what);             // something threw: stop recording, remember why
+  void (*fault)(const char* what);             // an exception was caught: stop recording, remember why
   void (*lost_at_thread_end)(bool is_memory);  // a span or allocation of a thread that has no log any more
 };
 
@@ -49,34 +49,36 @@ struct RangeSink {
 struct BridgeApi {
   uint32_t version;
   const char* torch_version;
-  // Union of what open windows want; 0: nothing to do. The core's to write; here because it is read at
-  // every event, with other things of the bridge's.
+  // Union of what open windows want; 0: nothing to do. Written by the core only. It is the bridge's variable
+  // so that it shares a cache line with what else the bridge reads at every event.
   std::atomic<uint32_t>* wanted;
   // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
   // On failure returns false and writes a message.
   bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
-  // Makes memory and compiled regions on the calling thread reach us, while wanted. Where that worked, the
-  // thread's `source_state` is not 0.
+  // [MT] Puts the bridge's object into the calling thread's slot for torch's memory reports (and spans of
+  // compiled regions). Where that worked, the thread's `source_state` is not 0.
   void (*enter_thread)();
   void (*leave_thread)();
   // The calling thread is ending, and its log with it.
   void (*forget_thread)();
-  // The calling thread is about to fork: takes the locks that the child must find free. While nothing calls
-  // configure.
+  // The calling thread is about to fork: takes the locks that the child must find free. Called with the
+  // core's mutex held, so that nothing calls `configure` meanwhile.
   void (*before_fork)();
   // Gives them back, in the parent and in the child.
   void (*after_fork)(bool in_child);
-  // Are there locks of torch's that before_fork has to work round, because this torch hides them?
+  // Whether some of torch's locks could not be found in this torch, so that before_fork cannot take them and
+  // waits instead until no thread is likely to hold them.
   bool (*hides_locks)();
-  // How many blocks of memory were freed whose allocation was not heard, so that torch tells nobody of it.
+  // How many blocks of memory were freed that were allocated before torch reported memory to us: torch
+  // reports no free of those.
   uint64_t (*unknown_frees)();
   // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
   // callback that does nothing, which is torch's own part of the cost.
   double (*time_spans)(bool empty_callback);
-  // Lets go of the TensorImpls that were kept from being reused. Called while no window wants both
-  // inputs and memory.
+  // Drops the weak references to TensorImpls that kept their addresses from being reused. Called while no
+  // window wants both inputs and memory.
   void (*release_tensors)();
-  // How often a TensorImpl was seen that could not be kept within the byte budget, so far.
+  // How often, so far, a TensorImpl was seen that could not be held within the byte budget.
   uint64_t (*tensors_not_held)();
   // How many bytes of TensorImpls may be kept. [MT]
   void (*set_tensor_budget)(uint64_t bytes);

@@ -25,7 +25,8 @@ struct Name {
 
 class NameTable {
  public:
-  // A program that names every step differently for months must not eat the machine.
+  // A limit, because names are kept for good: a program that names every step differently could run for
+  // months and use up the memory.
   explicit NameTable(size_t max_bytes = 256u << 20) : max_bytes_(max_bytes) {}
 
   // [MT] The id of this text and overload, made if new; kNoName when the table or memory is full.
@@ -63,8 +64,9 @@ class NameTable {
   size_t bytes_ = 0;
 };
 
-// Names without an overload are found by their text. Those of operators are found by an address that
-// stands for one operator as long as it exists; whoever knows of operators says when some have gone.
+// Names without an overload are found by their text. Names of operators are found by the address of the
+// operator's schema, which identifies it as long as it is registered; the bridge clears those when operators
+// were unregistered.
 class NameCache {
  public:
   // The id of a text, or kNoName if this thread has not met it.
@@ -99,8 +101,8 @@ class NameCache {
     uint32_t id = kNoName;
   };
 
-  // Quick, and good enough for a table of this size: it only has to tell names apart that differ in a
-  // few letters somewhere. Two words at a time, and what is left in words that may overlap.
+  // A cheap hash, sufficient for a table of this size. It takes two words of the text at a time, and the rest
+  // in words that may overlap with those before.
   static uint64_t hash_text(std::string_view text) {
     constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
     const auto mix = [](uint64_t hash, uint64_t word) {

@@ -1,5 +1,5 @@
-// From where on windows need the log of each thread, so that letting go of one window does not have to
-// ask all the others.
+// For each thread, the log positions that kept windows begin at: the smallest one says which records may be
+// released, without looking at every window whenever one is discarded.
 #pragma once
 
 #include <cstdint>

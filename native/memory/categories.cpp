@@ -142,8 +142,8 @@ class Categorizer {
     return depends;
   }
 
-  // Inputs are what gradients or parameters are computed with that does itself not depend on a gradient. What
-  // the backward pass makes is autograd's own.
+  // Inputs: tensors that gradients or parameters are computed from and that do not depend on a gradient
+  // themselves. What the backward pass makes is autograd's own.
   void label_inputs(const Flags& depends) {
     Flags contributes(result_.of_version.size(), 0);
     for (size_t node = nodes(); node-- > 0;) {
@@ -167,8 +167,8 @@ class Categorizer {
     }
   }
 
-  // Without modules and optimizers to ask: parameters are used together with inputs in the forward
-  // pass, contribute to a gradient, and depend on one.
+  // For programs without recorded modules and optimizers: a parameter is used together with inputs in the
+  // forward pass, contributes to a gradient, and (through the optimizer's step) depends on one.
   void label_parameters(const Flags& depends) {
     const Flags candidates = find_candidates();
     const Flags used = find_used_for_gradients();
@@ -227,7 +227,8 @@ class Categorizer {
     return used;
   }
 
-  // What the forward pass computes from inputs, and from nothing whose purpose is unclear.
+  // Activations: what the forward pass computes from inputs or activations, and from nothing else but
+  // parameters and temporaries.
   void label_activations() {
     for (size_t node = 0; node < nodes(); ++node) {
       bool from_input = false;

@@ -72,7 +72,7 @@ struct Tables {
   Parameters parameters;
 };
 
-// The size behind a signed one.
+// The absolute value; the most negative number, which has none, becomes the largest.
 inline int64_t magnitude(int64_t bytes) {
   if (bytes >= 0) return bytes;
   return bytes == INT64_MIN ? INT64_MAX : -bytes;

@@ -33,7 +33,7 @@ std::string text_of_c_function(const PyMethodDef* method, PyObject* self) {
 }
 
 struct KnownFunction {
-  // Tell when the addresses have come to mean something else.
+  // Compared to notice that the addresses belong to other objects by now.
   std::string method_name;
   std::string type_name;
   uint32_t name = 0;
@@ -76,8 +76,9 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   return slot.name;
 }
 
-// The object is the function's first argument: read out of its frame, because code that calls the
-// function directly, as super().__call__(x) does, passes by what is exchanged on Python 3.11.
+// The module is the function's first argument, read from its frame. (The exchanged vectorcall would have it
+// too, but on Python 3.11 code that calls the function directly, such as super().__call__(x), does not go
+// through the vectorcall.)
 void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
   PyObject* self = frame.first_argument();
   if (self == nullptr) return;
@@ -98,8 +99,9 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   Py_DECREF(self);
 }
 
-// The hooks were away: what ended meanwhile is still on the stack. A C function is running if
-// something is that it called.
+// Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
+// heard because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
+// functions have no frame, so one counts as running if something that it called still runs.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
@@ -110,7 +112,8 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   cache.log.leave_spans(now_ticks(), [&](uint64_t key, const Record& record) {
     if (record.kind == RecordKind::kCCall) return !has_running_callee;
     if ((key & kWatchedCall) == 0) {
-      // These end by themselves, so one that is open is still inside of what is around it.
+      // Operators and collections are not reported by the hooks, so that their ends were not missed: one that
+      // is open does run, and so do the calls around it.
       has_running_callee |= record.kind == RecordKind::kOperator || record.kind == RecordKind::kGcPause;
       return false;
     }
@@ -135,15 +138,17 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   }
 }
 
-// Python lets other threads run after a frame is there and before it reports the call, so a window that
-// opened in between has noted as running what begins only now; or what ends, if it had been reported.
+// Between making a frame and reporting its call Python may switch threads. A window that opens at that moment
+// finds the frame on the stack and notes it as running, although its call is reported later. So the first
+// event of such a frame decides: if it is the call (`begins`), the function was not running before.
 [[gnu::noinline]] void settle(PythonThreadCache& cache, uint64_t key, bool begins) {
   if (std::erase(cache.may_begin, key) == 0) return;
   if (begins) Recorder::instance().forget_initial_frame(cache.log, key);
   cache.has_frames_that_may_begin = !cache.may_begin.empty();
 }
 
-// The cache, unless this call is not to be recorded.
+// This thread's cache, brought up to date; nullptr if the call is not to be recorded: the thread is ending,
+// or the call is made by our own code.
 PythonThreadCache* begin_event(RunningFrame frame) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) [[unlikely]]
@@ -157,7 +162,8 @@ int32_t instruction_of(RunningFrame frame) { return frame ? frame.instruction() 
 
 }  // namespace
 
-// A thread's caches go with it. The pointer is apart because it can be read even after that.
+// A thread's caches are destroyed when it ends. The pointer to them is a variable of its own, because a
+// trivially destructible one can be read even after that.
 struct PythonThreadCacheOwner {
   ~PythonThreadCacheOwner() {
     PythonThreadCache* cache = PythonThreadCache::this_cache_;

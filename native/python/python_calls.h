@@ -1,11 +1,11 @@
 // Python calls as spans: Python and C functions, nn.Module calls, optimizer steps.
 //
 // Below Python 3.12 calls arrive through PyEval_SetProfile on every thread, from 3.12 through
-// sys.monitoring. Where only modules are wanted, they arrive through the function that
-// nn.Module.__call__ is: what C code calls it by is exchanged, which costs nothing else in the
-// program, holds for classes that are made later, and changes no attribute that code could look at.
+// sys.monitoring. Where only modules are wanted, the vectorcall of the function nn.Module.__call__ is
+// replaced: that costs the rest of the program nothing, also covers classes that are made later, and changes
+// no attribute that code could look at.
 //
-// [GIL] Everything here is called with the GIL.
+// [GIL] Everything here is called with the GIL, and may only be changed with it.
 #pragma once
 
 #include <Python.h>
@@ -52,7 +52,7 @@ class PythonCalls {
   // In a child that was just forked: nothing is being recorded.
   void forked();
 
-  // An optimizer has made a step, where calls are not seen.
+  // Records that an optimizer has made a step, unless calls are recorded on this thread and show it already.
   void optimizer_step(PyObject* optimizer);
 
   FrameTable frames;
@@ -61,18 +61,18 @@ class PythonCalls {
 
   // Threads that are not heard because another profiler has, or had, its hook there.
   uint64_t unheard_threads() const { return hooked_calls_ ? occupied_threads() : 0; }
-  // Threads of Python's that recorded something in a window that wants calls and never reported one, because
-  // they began in a way that nobody hears of. To be asked for before the hooks are taken away.
+  // How many threads recorded something in a window that wants calls and never reported a call: threads that
+  // were started by _thread or in C are not hooked. Must be asked for before the hooks are removed.
   uint64_t unhooked_threads(const Window& window) const;
-  // Counts up whenever hooks are installed: ends in between went unseen.
+  // Rises whenever hooks are installed: ends of calls since they were removed were not heard.
   static uint64_t installation() { return installation_; }
-  // Counts up with installations and whenever a window has noted what is running.
+  // Rises with every installation, and whenever a window has noted what is running.
   static uint64_t generation() { return generation_; }
   // Spans that began before this time may be known to a window as frames that were running.
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
  private:
-  // Asked for at every call: of the class, because finding the instance would cost as much again.
+  // Static, because they are read at every call, where finding the instance would cost as much again.
   static inline uint64_t installation_ = 0;
   static inline uint64_t generation_ = 0;
   static inline uint64_t overlap_ticks_ = 0;

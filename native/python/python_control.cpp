@@ -31,8 +31,8 @@ bool is_ending() {
 #endif
 }
 
-// Held while hooks are changed. Whoever waits lets others run Python; but for a thread that Python has
-// ended nobody waits.
+// Held while hooks are changed. A thread waits for it without the GIL. Once the interpreter is finalizing the
+// holder may have been ended by Python, so nobody waits any more.
 class ConfiguringLock {
  public:
   explicit ConfiguringLock(std::recursive_mutex& mutex) : mutex_(mutex), is_held_(mutex.try_lock()) {
@@ -113,9 +113,10 @@ void PythonCalls::set_up(const PythonSetup& setup) {
   set_parameter_reader(setup.parameter_reader);
 }
 
-// Hooking runs Python, and so other threads, which may open and close windows meanwhile: they wait for
-// each other here. What is wanted is asked for at each step, because a window may be opened by what
-// runs in the middle of one (an audit hook, a signal's handler).
+// [GIL] Changing hooks runs Python code, which may switch threads, and other threads may open and close
+// windows meanwhile: `lock` makes them take turns. The same thread may come here again from inside (an audit
+// hook or a signal's handler that opens a window), so each step asks anew what is wanted, and all are
+// repeated until that has not changed.
 void PythonCalls::configure(uint32_t also) {
   const OwnCode own;
   const ConfiguringLock lock(configuring_);
@@ -186,7 +187,8 @@ void PythonCalls::hook_modules() {
   }
 }
 
-// Not through torch's function for it: an exception of a signal handler in there would leave it half done.
+// The hook is put into torch's dict directly: torch's own function for it is Python code, which an exception
+// from a signal's handler can leave half done.
 void PythonCalls::watch_optimizers() {
   const bool on = (to_hook() & kWantModules) != 0;
   if (on == watching_optimizers_ || optimizer_hooks_ == nullptr || (!on && is_any_step_running())) return;
@@ -197,8 +199,9 @@ void PythonCalls::watch_optimizers() {
   if (failed != 0) own.clear_error();
 }
 
-// torch goes through its hooks in the middle of a step, which would fail if one went from them meanwhile. A
-// hook that stays does nothing, and goes when the next window closes.
+// torch iterates over this dict at the end of every step, and removing an entry meanwhile makes that fail. So
+// the hook stays while any step may be running; it does nothing then, and the next window to close removes
+// it.
 bool PythonCalls::is_any_step_running() const {
   int threads = 0;
   for_each_thread_state([&](PyThreadState*) { ++threads; });

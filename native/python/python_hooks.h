@@ -9,26 +9,29 @@
 
 namespace opscope {
 
-// [GIL] Have every thread report calls, but those where another profiler is installed.
+// [GIL] Makes every thread report its calls, except threads where another profiler is installed.
 void install_call_hooks();
-// [GIL] Likewise, for threads where another profiler has taken our place and left since. Were there any?
+// [GIL] Likewise, for threads where another profiler took our place and has left since. True if there were
+// any.
 bool hook_free_threads();
 // [GIL] How many threads are not heard because another profiler has, or had, our place.
 uint64_t occupied_threads();
 void remove_call_hooks();
-// [GIL] While installed: threads that begin later report calls too. Will they?
+// [GIL] While installed: whether threads that begin later report calls too. Returns what holds then.
 bool hook_new_threads(bool on);
-// [GIL] Has every thread that reports no calls come by once at its next event, so that what it frees is
-// heard also before it runs an operator; off: no longer waits for those that have not. From Python 3.12 on
-// nobody can be asked to come by at a price that threads which sleep for long do not go on paying.
+// [GIL] Makes every thread that reports no calls run our code once, at its next event, so that its frees are
+// heard also before its first operator. Off: takes that back from threads that have not done so yet. Does
+// nothing from Python 3.12 on: there events are on for all threads, and would cost all of them something for
+// as long as one of them sleeps.
 void visit_threads(bool on);
 // [GIL] Has this thread reported calls since the hooks were installed? By Python's id of its state.
 bool was_hooked(uint64_t python_thread);
 // [GIL] Are the calls of this thread reported at this moment?
 bool reports_calls(PyThreadState* state);
 
-// Nothing that goes wrong here (memory that is not there) may reach Python's C code, which knows no
-// exceptions: recording stops, the program goes on. What ends a thread is let through.
+// Hooks are called from Python's C code, through which no C++ exception may pass. One (std::bad_alloc) stops
+// the recording, and the program goes on. Only the unwinding by which the C library ends a thread is let
+// through.
 template <typename Function>
 void without_exceptions(Function&& function) {
   try {

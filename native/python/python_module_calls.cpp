@@ -13,8 +13,8 @@ namespace {
 
 vectorcallfunc original_call = nullptr;  // the function's own way of being called
 
-// The module is the function's first argument, however it is given; nullptr where the call is going to
-// fail because there is none or it is there twice. Borrowed from the call.
+// The module: the function's first argument, given by position or by name. nullptr where there is none or
+// two, and the call is going to fail. Borrowed from the call.
 PyObject* module_of_call(PyObject* const* args, size_t flags, PyObject* names) {
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   const Py_ssize_t keywords = names == nullptr ? 0 : PyTuple_GET_SIZE(names);

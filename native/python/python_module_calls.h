@@ -1,11 +1,12 @@
-// nn.Module calls, seen at the function that nn.Module.__call__ is.
+// nn.Module calls, recorded by replacing the vectorcall of the function nn.Module.__call__.
 #pragma once
 
 #include <Python.h>
 
 namespace opscope {
 
-// [GIL] From now on calls of this function from C, which is how an object is called, are seen.
+// [GIL] Replaces the vectorcall of this function: from now on its calls from C are seen, and calling a module
+// object is one.
 void hook_module_function(PyObject* function);
 void unhook_module_function(PyObject* function);
 

@@ -1,8 +1,8 @@
 // nn.Module and Optimizer instances seen by the call recorder.
 //
-// [GIL] Everything but describe(). An instance is known by its address; a weak reference tells when
-// the address has come to mean another object. Nothing is kept alive. Every window wants to be told
-// of an instance's parameters anew.
+// [GIL] Everything but describe(). An instance is known by its address; a weak reference tells when another
+// object has that address. No instance is kept alive. The parameters of an instance are read again for
+// every window.
 #pragma once
 
 #include <Python.h>
@@ -23,10 +23,10 @@ struct InstanceInfo {
 
 class InstanceTable {
  public:
-  // The row of this instance. `is_new`: it was not met since the last window opened.
+  // The row of this instance. `is_new`: this is the first time since the last window opened.
   uint32_t intern(PyObject* instance, bool* is_new);
   void begin_window() { ++window_; }
-  // Is new once more the next time: something came between meeting it and being told.
+  // Makes the instance new again the next time: reading its parameters was interrupted.
   void read_again(PyObject* instance);
   // Around fork: nobody else is in the middle of a change.
   std::mutex& mutex() { return mutex_; }

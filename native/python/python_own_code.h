@@ -7,10 +7,10 @@
 
 namespace opscope {
 
-// [GIL] While one exists, what this thread runs is ours and not recorded.
+// [GIL] While one exists, the Python code that this thread runs is ours and not recorded.
 //
-// An exception that interrupts it (Ctrl+C, a signal's handler that raises) was meant for the program.
-// It is raised there as soon as this is over, instead of being lost with errors of ours.
+// An exception that interrupts that code from outside (Ctrl+C, a signal's handler that raises) was meant for
+// the program. It is kept, and raised in the program as soon as the outermost OwnCode is destroyed.
 class OwnCode {
  public:
   OwnCode() : cache_(PythonThreadCache::get()), is_outermost_(cache_ != nullptr && !cache_->busy) {

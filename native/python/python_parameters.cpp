@@ -19,7 +19,7 @@ uint64_t number(PyObject* row, Py_ssize_t index) {
   return PyLong_AsUnsignedLongLongMask(PyTuple_GET_ITEM(row, index));
 }
 
-// Symbolic sizes, for one, would run Python to tell what they are.
+// Only plain integers: converting anything else (a symbolic size) would run Python.
 bool are_numbers(PyObject* tuple, Py_ssize_t begin, Py_ssize_t end) {
   for (Py_ssize_t i = begin; i < end; ++i) {
     if (!PyLong_Check(PyTuple_GET_ITEM(tuple, i))) return false;
@@ -57,8 +57,8 @@ bool is_row(PyObject* row) {
 }
 
 // A row: (name, role, parameter, impl, storage impl, storage, offset, version, dtype, device type,
-// device index, layout, requires grad, sizes, strides). It is kept in one piece: the decoder looks
-// for the rest of a payload only where a row begins.
+// device index, layout, requires grad, sizes, strides). A row is never split between two blocks: the decoder
+// follows the link to the next block only where a row begins.
 bool put_row(Arena& arena, PyObject* row, std::string_view name) {
   PyObject* sizes = PyTuple_GET_ITEM(row, 13);
   PyObject* strides = PyTuple_GET_ITEM(row, 14);
@@ -93,7 +93,8 @@ struct NamedRow {
   std::string_view name;
 };
 
-// Before anything is put anywhere: a name that is no text may make Python collect garbage.
+// Names are read before anything is appended: one that is no valid text makes Python raise an error, which
+// may collect garbage, and collections append records themselves.
 std::vector<NamedRow> rows_of(PyObject* list) {
   std::vector<NamedRow> rows;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {

@@ -1,8 +1,8 @@
 // A Python function that is running: who called it, and where it is.
 //
-// From 3.11 a frame object is made only for code that asks for one, which costs more than recording
-// the call, so CPython's own frames are read where their layout is known (3.11 to 3.13). They are
-// read only, with the GIL, while they run.
+// From 3.11 on a frame object is made only for code that asks for one, and making it costs more than
+// recording the call. So CPython's internal frames are read where their layout is known (3.11 to 3.13): with
+// the GIL, while they run, and never written to.
 #pragma once
 
 #include <Python.h>
@@ -62,8 +62,8 @@ class RunningFrame {
     return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
   }
   const void* address() const { return frame_; }
-  // May its call be yet to be reported? Only Python 3.11 lets other threads run between a frame's first
-  // instruction and the report.
+  // Whether its call may not have been reported yet. Only Python 3.11 switches threads between a frame's
+  // first instruction and the report.
   bool may_begin() const {
 #if PY_VERSION_HEX < 0x030C0000
     const int opcode = _Py_OPCODE(*frame_->prev_instr);
@@ -152,7 +152,7 @@ class RunningFrame {
 
 #endif
 
-// What the end of this call will be known by: no other call that is running now has it.
+// The key of this call's span: no other call that is running now has it.
 inline uint64_t key_of(const RunningFrame& frame, const PyCodeObject* code) {
   return kWatchedCall |
          (reinterpret_cast<uintptr_t>(frame.address()) ^ reinterpret_cast<uintptr_t>(code) << 16);

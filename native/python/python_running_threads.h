@@ -27,8 +27,9 @@ struct SeenThread {
   std::vector<SeenFrame> frames;
 };
 
-// [GIL] All threads that Python knows, without running Python or letting go of the GIL meanwhile. Of a
-// thread that reports nothing it would never be known when its functions end: none are said to be running.
+// [GIL] What all threads that Python knows are running, read at one moment: nothing in between runs Python or
+// releases the GIL. Threads that report no calls are listed without functions, because the end of those would
+// never be heard.
 class RunningThreads {
  public:
   RunningThreads();

@@ -19,7 +19,7 @@ struct PythonThreadCache {
   struct CFunction {
     const PyMethodDef* method = nullptr;
     PyTypeObject* type = nullptr;
-    unsigned version = 0;  // of the type: no two types have the same, wherever they are
+    unsigned version = 0;  // of the type: differs between types, also between two at one address
     uint32_t name = 0;
   };
   explicit PythonThreadCache(ThreadLog& log) : log(log) {}
@@ -37,7 +37,7 @@ struct PythonThreadCache {
   uint64_t generation = 0;    // likewise; see PythonCalls
   bool has_frames_that_may_begin = false;
   std::vector<uint64_t> may_begin;  // their keys; see InitialFrame
-  uint64_t hidden = 0;  // the key of opscope's outermost function that is running: hidden with all in it
+  uint64_t hidden = 0;  // key of the outermost running function of opscope's: it and what it calls are hidden
   PyObject* put_off = nullptr;  // an exception for the program that came while we were busy; owned
   bool busy = false;            // inside one of our own calls into Python: not to be recorded
   std::array<Code, 1024> codes;
@@ -52,8 +52,9 @@ struct PythonThreadCache {
 
 // The row, or special id, of this code in the frame table.
 uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code);
-// The key of the outermost of opscope's own functions from `frame` outwards, within the program if that
-// runs in one of them; 0: there is none. One that opened a window still calls others before it returns.
+// The key of the outermost of opscope's own functions on the stack from `frame` outwards; 0 if there is none.
+// Where opscope runs the program (`opscope run`), only functions inside the program count. The function that
+// opens a window is one: it still calls others before it returns, and those are not the program's.
 uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame);
 
 }  // namespace opscope

@@ -12,7 +12,7 @@ namespace {
 using Function = void (*)();
 using Slot = Function*;
 
-// How many functions each module of NVTX has, and one more, since they are counted from 1.
+// How many functions each module of NVTX has, plus one, because their numbers begin with 1.
 enum Module : int {
   kCore = 1,
   kCuda = 2,

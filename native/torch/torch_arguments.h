@@ -87,7 +87,8 @@ bool put_sequence(Arena& arena, Values values, bool is_tuple, int depth) {
 // The elements are read where they are: torch's own accessors for lists of numbers copy them.
 bool put_list(Arena& arena, const c10::IValue& value, int depth) {
   const Values list = value.toListRef();
-  // What the first element is says which question to ask first: each that is answered no is slow.
+  // A list of tensors is tried first where its first element is one: a failed test of a list's type
+  // is slow.
   if (!list.empty() && list[0].isTensor() && value.isTensorList()) return put_tensor_list(arena, list);
   if (value.isIntList()) return put_numbers(arena, Tag::kIntList, list);
   if (value.isTensorList()) return put_tensor_list(arena, list);
@@ -103,8 +104,8 @@ bool put_int(Arena& arena, int64_t number) {
   return put_words(arena, make_tag(Tag::kLongInt), &number, 1, sizeof(number));
 }
 
-// What has no plain value is kept as torch's name for its kind. A process group can be told from
-// another by its address, which the traces of collectives need.
+// A value that is no number, text, device or tensor is recorded as torch's name for its kind; of a process
+// group also the address, by which traces of collectives tell one group from another.
 bool put_other(Arena& arena, const c10::IValue& value) {
   if (!value.isObject()) return put_text(arena, Tag::kOther, value.tagKind());
   const c10::ivalue::Object& object = value.toObjectRef();
@@ -148,9 +149,10 @@ bool put_value(Arena& arena, const c10::IValue& value, int depth) {
 
 // ---- The usual values, without a step for each -------------------------------------------------
 
-// What an IValue is of is told by a number after its bits. It is private, but which of our tags it stands
-// for is found out once, from values of which that is known, so that it need not be asked for one after
-// another: which kind comes next is what the processor guesses wrong.
+// An IValue is 8 bytes of value and a 4-byte number for its kind. Those numbers are private to torch, so
+// what each means is found out once, from values whose kind is known (ShortForms). Then one look into a table
+// says how a value is packed, where asking `isInt()`, `isDouble()` and so on in turn would be a branch for
+// each, which the processor mispredicts because kinds of arguments follow one another without a pattern.
 constexpr size_t kValueKinds = 64;
 uint32_t kind_of(const c10::IValue& value) {
   uint32_t kind;
@@ -163,12 +165,12 @@ uint64_t first_word(const c10::IValue& value) {
   return word;
 }
 
-// How to pack values of one kind: a tag word, of which some low bits of the value are the detail, and
-// perhaps the value itself as a second word.
+// How to pack values of one kind: a tag word whose detail is the low `detail_bits` of the value, and with
+// `words` 2 the value itself as a second word.
 struct ShortForm {
   Tag tag = Tag::kNone;
   uint8_t detail_bits = 0;
-  uint8_t words = 0;  // 0: not this way
+  uint8_t words = 0;  // 0: this kind has no short form
   bool is_tensor = false;
 };
 
@@ -218,9 +220,9 @@ uint64_t* put_short(uint64_t* word, const c10::IValue& value, const ShortForm& f
 
 constexpr size_t kShortListElements = 16;
 
-// A short list of integers, which sizes and strides are. Any list of integers alone reads as one, so
-// that its declared type is of interest only where it is empty. Returns where it ends, or nullptr if it
-// is something else.
+// A short list of integers, such as sizes or strides. A list that holds nothing but integers is recorded as
+// one whatever type it was declared with, so only an empty list is asked for its type. Returns where it
+// ends, or nullptr if it is something else.
 uint64_t* put_short_list(uint64_t* word, const c10::IValue& value) {
   if (!value.isList()) return nullptr;
   const Values list = value.toListRef();
@@ -246,8 +248,8 @@ uint64_t* put_usual(uint64_t* word, const c10::IValue& value) {
   return put_short_list(word, value);
 }
 
-// The long way, which may lead into another block. Returns where to go on, with room for that many words;
-// nullptr if there is no memory, or if it is a tensor that refuses to say its shape.
+// Any other value; it may be continued in another block of the arena. Returns where to go on, with room for
+// `room` words; nullptr if there is no memory, or if it is a tensor whose shape cannot be read (it throws).
 [[gnu::noinline]] uint64_t* put_unusual(Arena& arena, uint64_t* word, const c10::IValue& value,
                                         size_t room) noexcept try {
   arena.advance_to(word);
@@ -258,8 +260,7 @@ uint64_t* put_usual(uint64_t* word, const c10::IValue& value) {
 
 // ---- Payloads ------------------------------------------------------------------------------
 
-// Without memory for them, or with a tensor that refuses to say its shape, arguments are left out
-// and counted.
+// Without memory for them, or with a tensor whose shape cannot be read, arguments are left out and counted.
 [[gnu::cold, gnu::noinline]] uint32_t cut_payload(Arena& arena) {
   arena.cancel();
   return kCutArena;

@@ -1,7 +1,11 @@
-// The only file that includes torch's headers. It is compiled on the user's machine against the
-// torch that is installed there, loaded next to the core, and does two things: it registers
-// callbacks with at::RecordFunction that append records, and it stands in the thread-local slot
-// where torch looks for somebody to report memory to.
+// The bridge to torch: the one source file that, with the torch_*.h beside it, includes torch's headers.
+// It is compiled on the user's machine against the torch that is installed there, loaded next to the core,
+// and does two things: it registers callbacks with at::RecordFunction that append records, and it puts an
+// object into the thread-local slot through which torch reports memory.
+//
+// Callbacks run on every thread of the program at any time, also while `configure` changes what is wanted.
+// What they share is in `hot` (torch_state.h) and atomic; everything else they touch is the thread's own log.
+// The bridge is never unloaded: torch may call back until the process has ended.
 #include <ATen/record_function.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
@@ -55,13 +59,14 @@ uint32_t wanted() { return hot.wanted.load(std::memory_order_relaxed); }
 
 uint64_t key_of(const at::RecordFunction& fn) { return reinterpret_cast<uintptr_t>(&fn); }
 
-// Asked of the slot itself, since ProfilerStateBase's own accessor has another name from 2.14 on.
+// Read through ThreadLocalDebugInfo: ProfilerStateBase's own accessor was renamed in torch 2.14.
 c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE); }
 
 void enter(ThreadLog& log, uint32_t wants);
 
-// Does what is allocated on this thread reach us? A thread that did not start the profile is met at its
-// first span, and one that swapped its thread-local state (an autograd worker) at its next operator.
+// Whether allocations of this thread are reported to us. Our object is put into the thread's slot at the
+// thread's first span, and again at the next operator after the thread's local state was replaced, as
+// autograd does on its workers for every backward pass.
 bool is_entered(const ThreadLog& log, uint32_t wants) {
   return log.source_state != 0 && ((wants & kWantMemory) == 0 || in_slot() == hot.reporter);
 }
@@ -195,7 +200,8 @@ const std::shared_ptr<Reporter>& reporter() {
   return *instance;
 }
 
-// Where torch's own profiler was there first, memory is reported to it alone.
+// Puts our object into this thread's slot. Where torch's own profiler has the slot, memory is reported to
+// it alone, and what we miss is counted.
 [[gnu::noinline]] void enter(ThreadLog& log, uint32_t wants) {
   if (in_slot() == nullptr) c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
   const bool heard = in_slot() == hot.reporter;
@@ -225,9 +231,9 @@ void forget_thread() {
 
 // ---- What the core calls -------------------------------------------------------------------
 
-// torch.profiler asks for every scope there is. Those left out here are for builds of torch that leave
-// out operators: no other has them, but each is gone through whenever a thread takes over the state of
-// another, as it is for every backward pass.
+// The scopes to ask torch for: those that torch.profiler asks for but the ones that only builds of torch with
+// selected operators emit. Every scope asked for costs time whenever a thread takes over the thread-local
+// state of another, as autograd's workers do for every backward pass.
 std::unordered_set<at::RecordScope> scopes_of(uint32_t wants) {
   using Scope = at::RecordScope;
   if ((wants & kWantOperators) == 0) return {Scope::USER_SCOPE};
@@ -264,9 +270,10 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
   }
 }
 
-// Where torch's lock on its list of callbacks could not be found, the moment is avoided in which threads
-// take it: each does at its next operator after the list changed. They get the time to have done it,
-// whoever was interrupted meanwhile is waited for, and the forking thread has done it too.
+// For a torch whose lock on its list of callbacks was not found, so that it cannot be held across the fork.
+// A thread takes that lock once after the list has changed, at its next operator. So the fork waits a
+// millisecond after the last change, then takes the lock once itself (which waits for a thread that holds
+// it), and brings the forking thread's own copy of the list up to date, so that the child need not.
 void wait_for_callbacks() {
   std::this_thread::sleep_until(callbacks_changed + std::chrono::milliseconds(1));
   at::hasGlobalCallbacks();

@@ -54,7 +54,7 @@ class HeldTensors {
 
   static void release_all() {
     std::lock_guard lock(mutex());
-    epoch_.fetch_add(1);  // what threads believe to be held no longer is
+    epoch_.fetch_add(1);  // tells threads to drop their caches of what is held
     std::erase_if(lists(), [](HeldTensors* list) {
       list->release();
       if (!list->finished_) return false;

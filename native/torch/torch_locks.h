@@ -56,9 +56,10 @@ std::mutex* allocation_table_lock() { return nullptr; }
 uint64_t unknown_frees() { return 0; }
 #endif
 
-// The list of global callbacks is a static object of torch's that no symbol leads to, so it is looked for by
-// what it must contain: a vector with a callback that was just registered, and the mutex behind it. That it
-// is the mutex is not assumed but tried: whoever asks for the callbacks has to wait while we hold it.
+// torch's list of global callbacks is a static object without an exported symbol. It is found by searching
+// the writable data of torch's library for its layout: a vector that contains a callback which was just
+// registered, followed by the mutex. A test proves the find: while this thread holds the mutex, another one
+// that asks torch for the callbacks must wait for it.
 class CallbackLockSearch {
  public:
   // nullptr: this torch keeps its callbacks in another way. `handle` is registered and stays so meanwhile.
@@ -129,7 +130,7 @@ class CallbackLockSearch {
                        [this](const Entry& entry) { return entry.handle_ == handle_; });
   }
 
-  // What looks like an address may be none: the system reads there for us, and refuses where it cannot.
+  // Copies memory that may not be mapped: write() to a pipe fails there, where reading it would crash.
   bool read_safely(const void* address, size_t bytes, char* copy) const {
     const ssize_t written = write(pipe_[1], address, bytes);
     return written == static_cast<ssize_t>(bytes) && read(pipe_[0], copy, bytes) == written;
@@ -192,7 +193,7 @@ class ForkLocks {
       callback_lock_ = CallbackLockSearch::find(handle);
     }
   }
-  // Is none of them out of reach in this torch?
+  // Whether both locks could be found in this torch.
   static bool has_all() { return callback_lock_ != nullptr && allocation_table_lock() != nullptr; }
 
   static void lock() {
@@ -205,7 +206,7 @@ class ForkLocks {
   }
 
  private:
-  static constexpr int kMostAttempts = 3;  // it may have been held by others, or no thread have been had
+  static constexpr int kMostAttempts = 3;  // one fails where others hold the lock or no thread can start
   static inline int attempts_ = 0;
   static inline std::mutex* callback_lock_ = nullptr;
 };

@@ -17,8 +17,9 @@
 namespace opscope {
 namespace {
 
-// at::RecordFunction has the operator's schema, or the text of a name, and tells others the text only.
-// Finding the text again costs more than everything else recorded of an operator.
+// at::RecordFunction holds either the operator's schema or the text of a name, and hands out the text only.
+// Looking a text up costs more than everything else recorded of an operator, so the schema, whose address
+// identifies the operator, is read from the private member.
 #if OPSCOPE_READS_PRIVATE
 using NameMember = std::variant<std::string, at::RecordFunction::schema_ref_t> at::RecordFunction::*;
 NameMember name_member();
@@ -37,14 +38,15 @@ const c10::FunctionSchema* schema_of(const at::RecordFunction& fn) {
 const c10::FunctionSchema* schema_of(const at::RecordFunction&) { return nullptr; }
 #endif
 
-// Only operators have a schema, and its name a "::"; only what was called by name from Python or stands
-// for a collective has keyword arguments.
+// Operators (spans with a schema) never have keyword arguments; spans named from Python and those of
+// collectives may. Where the schema cannot be read, operators are told by their name.
 bool may_have_keywords(const at::RecordFunction& fn, const c10::FunctionSchema* schema) {
   if (schema != nullptr || fn.scope() == at::RecordScope::BACKWARD_FUNCTION) return false;
   return OPSCOPE_READS_PRIVATE != 0 || std::strncmp(fn.name(), "aten::", 6) != 0;
 }
 
-// Counts how often operators went away, because another may take the place of a schema that is gone.
+// Counts how often operators were unregistered: a schema made later may have the address of one that is
+// gone, so threads forget which names they knew by address.
 class OperatorGenerations final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle&) override {}
@@ -58,7 +60,7 @@ class OperatorGenerations final : public c10::OpRegistrationListener {
   }
 };
 
-// Asked for once per operator, so the copies that older versions of torch make do not matter.
+// Called once per operator and thread, so the copies that older versions of torch make do not matter.
 template <typename Function>
 std::string overload_of(const Function& fn) {
   if constexpr (requires { fn.overload_name(); }) {

@@ -9,8 +9,9 @@
 namespace opscope {
 namespace {
 
-// Which span made a tensor, and as which of its results: what lets a reader of the ranges tell how
-// data flowed. By address alone, as in torch: a tensor that is gone may be taken for a new one.
+// Which span made a tensor, and as which of its results, so that a reader of the ranges can follow data from
+// span to span. Tensors are known by address alone, as in torch's emit_nvtx: a new tensor at the address of
+// one that is gone is taken for it. [MT] under mutex().
 class Producers {
  public:
   using Producer = std::pair<at::RecordFunctionHandle, int>;
@@ -84,7 +85,7 @@ std::string range_text(const at::RecordFunction& fn) {
   return text;
 }
 
-// A tensor that refuses to say its shape must not cost the program its run, nor a pop its push.
+// May not throw: a tensor whose shape cannot be read must not end the program, and every push needs its pop.
 template <bool kIds, bool kShapes>
 std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& fn) {
   std::string text;

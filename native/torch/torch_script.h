@@ -28,7 +28,7 @@ uint32_t intern_parts(ThreadLog& log, const std::vector<std::string>& parts, cha
   return core->intern(&log, text.c_str(), "");
 }
 
-// Nothing is known outside TorchScript's interpreter, which costs a look at a thread-local.
+// Outside TorchScript's interpreter there is no place, which one read of a thread-local variable tells.
 [[gnu::noinline]] ScriptPlace script_place(ThreadLog& log, at::RecordScope scope, uint32_t wants) noexcept
     try {
   ScriptPlace place;

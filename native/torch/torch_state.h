@@ -8,8 +8,9 @@
 
 #include "log/core_api.h"
 
-// Some of what is asked for at every event, torch answers from another library. An explicit instantiation
-// may name a private member, so it is read where it stands, in versions of torch that are known to have it.
+// Some accessors that every event needs are calls into another of torch's libraries. The private members
+// behind them are read directly instead, in versions of torch that are known to have them: C++ allows an
+// explicit template instantiation to name private members.
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 13
 #define OPSCOPE_READS_PRIVATE 1
 #else
@@ -27,12 +28,14 @@ namespace {
 
 const CoreApi* core = nullptr;
 
-// In one cache line, because a program with work of its own to do leaves none of it in the cache.
+// What every event reads, in one cache line: in a program with work of its own that line is usually not in
+// the cache, and one miss costs less than several. `reporter`, which is not atomic, is set before the first
+// callback is registered.
 struct alignas(64) HotState {
   std::atomic<uint32_t> wanted{0};               // see BridgeApi
   std::atomic<uint32_t> operator_generation{0};  // how often operators have gone
   std::atomic<bool> holding{false};              // tensors: both inputs and memory are wanted
-  const void* reporter = nullptr;                // what threads have to have for torch to report memory to
+  const void* reporter = nullptr;                // our object, as threads have it in the PROFILER_STATE slot
 };
 HotState hot;
 

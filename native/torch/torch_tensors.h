@@ -18,7 +18,8 @@
 namespace opscope {
 namespace {
 
-// Is a gradient wanted for it? TensorImpl answers from another library, where most tensors need no call.
+// TensorImpl::requires_grad() is a call into another library. Reading the member it looks at saves that call
+// for most tensors, which have no autograd metadata.
 #if OPSCOPE_READS_PRIVATE
 using AutogradMember = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
 AutogradMember autograd_member();
@@ -49,7 +50,7 @@ struct PlainImpl : c10::TensorImpl {
       return impl.layout();
     return impl.is_sparse() ? c10::kSparse : impl.is_mkldnn() ? c10::kMkldnn : c10::kStrided;
   }
-  // Is it strided, of a class that keeps its sizes where any TensorImpl does, and are they few?
+  // Strided, with sizes and strides in TensorImpl's own members, and at most kOrdinaryDims of them.
   static constexpr size_t kOrdinaryDims = 4;
   static bool is_ordinary(const c10::TensorImpl& impl) {
     constexpr auto kNotOrdinary = c10::python_ks | c10::DispatchKeySet(c10::DispatchKey::NestedTensor);
@@ -167,9 +168,11 @@ constexpr size_t kOrdinaryDims = PlainImpl::kOrdinaryDims;
 constexpr size_t kOrdinaryTensorWords = 1 + kTensorAddresses + 1 + kOrdinaryDims;
 
 // An ordinary tensor, for which there must be kOrdinaryTensorWords. Returns where it ends, or nullptr if
-// it has a number of more than 32 bits. In a program that does work of its own the processor forgets
-// which way branches go, so that loops over a few dimensions cost more than copying all the places
-// there are: those not in use hold anything, and are written over by what follows.
+// it has a number of more than 32 bits.
+//
+// All kOrdinaryDims sizes and strides are copied, without a loop over those in use: a mispredicted branch
+// costs more than the copy. The places not in use hold arbitrary numbers, and what is written next
+// overwrites them.
 [[gnu::always_inline]] inline uint64_t* put_ordinary_tensor(uint64_t* word, const c10::TensorImpl& impl) {
   const c10::impl::SizesAndStrides& shape = PlainImpl::shape(impl);
   const size_t dim = shape.size();
