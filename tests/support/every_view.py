@@ -18,7 +18,7 @@ from opscope.analysis.torch_listing.averages import key_averages
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cli.application import main
 from opscope.errors import OpscopeError
-from opscope.export.formats import WRITERS
+from opscope.export.formats import FORMATS
 from opscope.export.stacks import METRICS, write_stacks
 from opscope.report.page import report_html
 from opscope.trace.schema import TABLES
@@ -98,7 +98,7 @@ def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
         lambda: [trace.to_arrow(table) for table in (*TABLES, "names")],
         lambda: trace.sql("select * from named_events").fetchall(),
     ]
-    views += [lambda name=name: _export(trace, name, folder) for name in WRITERS]
+    views += [lambda f=f: _export(trace, f.name, folder) for f in FORMATS]
     views += [lambda m=m: write_stacks(trace, folder / "stacks.txt", m) for m in METRICS]
     return views
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import OpscopeError, UsageError
+from opscope.export.chrome.writer import FORMAT as CHROME
 from opscope.unfinished import remove_unfinished
 
 _PART_OF_A_TRACE = re.compile(r"(\..*|rank=\d+|cycle-\d+)")
@@ -66,8 +67,9 @@ def choose(
     Processes of a distributed job share the trace folder, where each has a place of its own; into
     the names of the other files goes the rank.
     """
-    if chrome is not None and not chrome.name.endswith((".json", ".json.gz")):
-        raise UsageError(f"--chrome {str(chrome)!r} should end in .json or .json.gz.")
+    if chrome is not None and not CHROME.suffix_of(chrome):
+        suffixes = " or ".join(CHROME.suffixes)
+        raise UsageError(f"--chrome {str(chrome)!r} should end in {suffixes}.")
     if report is not None and not report.name.endswith(".html"):
         raise UsageError(f"--report {str(report)!r} should end in .html.")
     files, rank = [chrome, report], rank_in_job()
@@ -88,7 +90,7 @@ def rank_in_job() -> int | None:
 
 def with_part(path: Path, part: str) -> Path:
     """``trace.json.gz`` with ``part`` becomes ``trace-part.json.gz``."""
-    suffix = next((s for s in (".json", ".json.gz", ".html") if path.name.endswith(s)), "")
+    suffix = CHROME.suffix_of(path) or (".html" if path.name.endswith(".html") else "")
     return path.with_name(f"{path.name.removesuffix(suffix)}-{part}{suffix}")
 
 

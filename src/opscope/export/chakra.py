@@ -23,6 +23,7 @@ from opscope.export.chrome.header import process_id_of, window_of
 from opscope.export.collectives import Collective, find_collectives
 from opscope.export.execution_trace import SCHEMA, check_has_arguments, local_time
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, base_ns_of, node_columns
+from opscope.export.format import Format
 from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
 from opscope.export.protobuf import message, varint
@@ -293,3 +294,11 @@ def _int32(name: str, value: int) -> bytes:
 
 def _unsigned(name: str, value: int) -> bytes:
     return message((1, name), (13, value))
+
+
+FORMAT = Format(
+    name="chakra",
+    suffixes=(".et",),
+    help="mlcommons/chakra's graph of operators and what they wait for, for simulators",
+    write=write_chakra,
+)

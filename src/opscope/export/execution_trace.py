@@ -18,6 +18,7 @@ import numpy as np
 from opscope.errors import UsageError
 from opscope.export.chrome.header import process_id_of, window_of
 from opscope.export.execution_trace_nodes import NodeWriter, base_ns_of
+from opscope.export.format import Format
 from opscope.export.json_text import to_json
 from opscope.export.output_file import Block, write_file
 from opscope.trace.schema import EventKind
@@ -113,3 +114,11 @@ def _process_node() -> str:
         "attrs": [{"name": n, "type": t, "value": v} for n, t, v in attributes],
     }
     return to_json(node)
+
+
+FORMAT = Format(
+    name="execution-trace",
+    suffixes=(".et.json", ".et.json.gz"),
+    help="operators with arguments and results, as torch's ExecutionTraceObserver",
+    write=write_execution_trace,
+)

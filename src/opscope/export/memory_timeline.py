@@ -23,6 +23,7 @@ from opscope.analysis.memory.timeline import (
     sizes_by_category,
 )
 from opscope.errors import MissingDependencyError, UsageError
+from opscope.export.format import Format
 from opscope.export.memory_picture import COLORS, draw_html, label
 from opscope.export.output_file import write_file
 from opscope.trace.trace import Trace
@@ -139,3 +140,14 @@ def _unit(most: int) -> tuple[int, str]:
         if most >= unit:
             return unit, name
     return 1, "bytes"
+
+
+FORMAT = Format(
+    name="memory-timeline",
+    suffixes=(".memory.json", ".memory.json.gz", ".memory.html", ".raw.json.gz"),
+    help=(
+        "memory by category over time, in the files of torch's "
+        "export_memory_timeline; .html is a page and .png a picture"
+    ),
+    write=write_memory_timeline,
+)

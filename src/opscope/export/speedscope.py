@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from opscope.export.format import Format
 from opscope.export.json_text import to_json
 from opscope.export.output_file import write_file
 from opscope.export.timeline import Line, Placement, place_events, place_gpu
@@ -102,3 +103,11 @@ def _line_name(line: Line) -> str:
     name = line.name or f"thread {line.number}"
     device = f"GPU {line.device} " if line.device >= 0 else ""
     return f"{device}{name}" + (f" (overlap {line.lane})" if line.lane else "")
+
+
+FORMAT = Format(
+    name="speedscope",
+    suffixes=(".speedscope.json", ".speedscope.json.gz"),
+    help="for speedscope.app, a flame chart per thread",
+    write=write_speedscope,
+)

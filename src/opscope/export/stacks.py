@@ -14,6 +14,7 @@ from opscope.analysis.device_time import measure_device_time
 from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
+from opscope.export.format import Format
 from opscope.export.output_file import write_file
 from opscope.trace.trace import Trace
 
@@ -78,3 +79,11 @@ def write_collapsed(stacks: Iterable[tuple[Sequence[str], int]], path: str | Pat
 
 def _line(frames: Sequence[str], value: int) -> str:
     return f"{';'.join(frame.translate(_FORBIDDEN) for frame in reversed(frames))} {value}\n"
+
+
+FORMAT = Format(
+    name="stacks",
+    suffixes=(".txt", ".stacks", ".folded"),
+    help="collapsed stacks, for flame graphs",
+    write=write_stacks,
+)

@@ -1,10 +1,13 @@
-"""``Trace.export``: every format by its name."""
+"""Formats of files by their names, as ``Trace.export`` and the command line take them."""
 
 import pytest
 
 from opscope import UsageError
-from opscope.export.formats import WRITERS
+from opscope.cli.export import ALL_FORMATS
+from opscope.export.format import find_format, format_of_file
+from opscope.export.formats import FORMATS
 from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
 from support.build_trace import allocation, build_trace, span, tensor
 
 TRACE = build_trace(
@@ -16,7 +19,7 @@ TRACE = build_trace(
 )
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", [format.name for format in FORMATS])
 def test_a_trace_exports_itself(format, tmp_path):
     TRACE.export(format, tmp_path / "file")
 
@@ -31,3 +34,36 @@ def test_an_unknown_format_names_the_known_ones(tmp_path):
 def test_a_path_that_cannot_be_written_is_refused(tmp_path):
     with pytest.raises(UsageError, match="annot"):
         TRACE.export("execution-trace", tmp_path / "missing" / "file")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("out.json", "chrome"),
+        ("out.json.gz", "chrome"),
+        ("out.et.json", "execution-trace"),
+        ("out.speedscope.json.gz", "speedscope"),
+        ("out.memory.json.gz", "memory-timeline"),
+        ("out.raw.json.gz", "memory-timeline"),
+        ("out.0.et", "chakra"),
+        ("out.csv", "csv"),
+        ("folder.opscope", "trace"),
+    ],
+)
+def test_the_longest_end_of_a_file_name_says_the_format(file, name):
+    for formats in (ALL_FORMATS, ALL_FORMATS[::-1]):
+        assert format_of_file(file, formats) is find_format(name, formats)
+
+
+@pytest.mark.parametrize("file", ["out", "out.xyz", "json", "out.json.xz"])
+def test_other_file_names_say_no_format(file):
+    assert format_of_file(file, ALL_FORMATS) is None
+
+
+def test_no_two_formats_are_asked_for_by_the_same():
+    for named in ([f.name for f in ALL_FORMATS], [s for f in ALL_FORMATS for s in f.suffixes]):
+        assert len(named) == len(set(named))
+
+
+def test_the_documentation_names_every_format():
+    assert [f.name for f in FORMATS if f"``{f.name}``" not in Trace.export.__doc__] == []

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from opscope.export.formats import WRITERS
+from opscope.export.formats import FORMATS
 from opscope.report.page import report_html
 from opscope.trace.load import load
 from opscope.trace.schema import TABLES, UNKNOWN_KIND, RecordScope
@@ -53,7 +53,7 @@ def test_they_are_unknown_in_every_view(saved, tmp_path):
     assert dict(zip(labels["text"], labels["kind"], strict=True))["aten::mm"] == -1
 
 
-@pytest.mark.parametrize("format", WRITERS)
+@pytest.mark.parametrize("format", [format.name for format in FORMATS])
 @pytest.mark.parametrize("kind", [8, 64, 255])
 def test_every_format_is_written_whatever_the_kinds(saved, tmp_path, format, kind):
     trace = newer_events(saved, *[kind] * 4)

@@ -20,6 +20,7 @@ from opscope.export.chrome.header import (
 )
 from opscope.export.chrome.overheads import overhead_rows
 from opscope.export.chrome.tracks import place_on_tracks
+from opscope.export.format import Format
 from opscope.export.native_blocks import blocks_of
 from opscope.export.output_file import Block, write_file
 from opscope.trace.dtypes import CPP_NAMES
@@ -81,3 +82,11 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
     )
     rows = len(order) + len(trace.table("allocations")) + len(trace.table("gpu"))
     yield from blocks_of(writer, BLOCK_BYTES, rows)
+
+
+FORMAT = Format(
+    name="chrome",
+    suffixes=(".json", ".json.gz"),
+    help="for chrome://tracing, Perfetto and the tools that read torch.profiler's files",
+    write=write_chrome_trace,
+)
