@@ -18,15 +18,15 @@ import numpy as np
 
 from opscope import _native
 from opscope.export import chakra_dependencies as dependencies
-from opscope.export.chrome.columns import Columns, row_ranges
-from opscope.export.chrome.header import process_id_of, window_of
 from opscope.export.collectives import Collective, find_collectives
 from opscope.export.execution_trace import SCHEMA, check_has_arguments, local_time
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, base_ns_of, node_columns
 from opscope.export.format import Format
 from opscope.export.native_blocks import blocks_of
+from opscope.export.native_columns import Columns, row_ranges
 from opscope.export.output_file import Block, write_file
 from opscope.export.protobuf import message, varint
+from opscope.export.window import process_id_of, window_of
 from opscope.trace.dtypes import ITEM_SIZES, TORCH_NAMES
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.export.chrome.columns import row_ranges
+from opscope.export.native_columns import row_ranges
 from opscope.trace.schema import EventKind, Role
 from opscope.trace.trace import Trace
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from opscope.errors import UsageError
-from opscope.export.chrome.header import process_id_of, window_of
 from opscope.export.execution_trace_nodes import NodeWriter, base_ns_of
 from opscope.export.format import Format
 from opscope.export.json_text import to_json
 from opscope.export.output_file import Block, write_file
+from opscope.export.window import process_id_of, window_of
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 

@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.analysis.memory.counters import MemoryCounter, memory_counters
-from opscope.export.chrome import columns as chrome_columns
-from opscope.export.chrome.header import process_id_of, process_name_of, window_of
 from opscope.export.format import Format
 from opscope.export.gpu_numbers import gpu_numbers
 from opscope.export.native_blocks import blocks_of
+from opscope.export.native_columns import argument_columns, list_columns, row_ranges
 from opscope.export.output_file import Block, write_file
 from opscope.export.perfetto_tracks import (
     HEADER_SEQUENCE,
@@ -28,6 +27,7 @@ from opscope.export.perfetto_tracks import (
     instant_packet,
 )
 from opscope.export.timeline import Placement, place_events, place_gpu
+from opscope.export.window import process_id_of, process_name_of, window_of
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.names import Names
 from opscope.trace.schema import AllocationAction, EventKind
@@ -79,7 +79,7 @@ def perfetto_blocks(trace: Trace) -> Iterator[Block]:
         {
             **_name_columns(trace),
             **_event_columns(trace, events),
-            **chrome_columns.argument_columns(trace),
+            **argument_columns(trace),
             **_gpu_columns(trace, gpu),
             **{f"gpu.{name}": values for name, values in numbers.items()},
             **_flow_columns(trace),
@@ -215,8 +215,8 @@ def _gpu_columns(trace: Trace, placement: Placement) -> Columns:
         "gpu.category": (kind + len(EventKind)).astype(np.uint8),
         "gpu.start_ns": gpu["start_ns"],
         "gpu.duration_ns": placement.duration_ns,
-        **chrome_columns.list_columns("gpu.grid", gpu.lists("grid")),
-        **chrome_columns.list_columns("gpu.block", gpu.lists("block")),
+        **list_columns("gpu.grid", gpu.lists("grid")),
+        **list_columns("gpu.block", gpu.lists("block")),
     }
 
 
@@ -239,7 +239,7 @@ def _flow_columns(trace: Trace) -> Columns:
         order = np.argsort(event, kind="stable")
         ends = np.zeros(len(event), dtype=np.bool_)
         ends[len(links) : 2 * len(links)] = True
-        columns["events.flow_rows"] = chrome_columns.row_ranges(event, len(trace.events))
+        columns["events.flow_rows"] = row_ranges(event, len(trace.events))
         columns["events.flow_id"] = np.concatenate([numbers, numbers, launches])[order]
         columns["events.flow_ends"] = ends[order]
     return columns

@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.export.chrome.tracks import Yields, yields
+from opscope.export.native_columns import is_python
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 
 Indices = npt.NDArray[np.int32]
 Values = npt.NDArray[np.int64]
+Yields = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,15 @@ def place_gpu(trace: Trace) -> Placement:
     ]
     never = np.broadcast_to(np.uint8(0), len(gpu))
     return _place(home, row.reshape(-1).astype(np.int32), gpu, gpu["duration_ns"], never)
+
+
+def yields(events: Table) -> Yields:
+    """How readily an event leaves its line: Python frames first, then asynchronous spans.
+
+    A step begins inside one call of ``step()`` and ends inside the next. It is the frames of those
+    calls that have to go, not the step that everything else is looked up in.
+    """
+    return np.where(is_python(events), 2, events["is_async"]).astype(np.uint8)
 
 
 def _thread_lines(trace: Trace) -> tuple[list[Line], Indices]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.export.chrome.columns import Columns, list_columns, row_ranges
+from opscope.export.native_columns import Columns, list_columns, row_ranges
 from opscope.export.nested_text import Pieces, nested_pieces
 from opscope.trace.schema import Role, ScalarType
 from opscope.trace.table import Table

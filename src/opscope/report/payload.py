@@ -9,7 +9,7 @@ from typing import Any
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.export.chrome.header import window_of
+from opscope.export.window import window_of
 from opscope.progress import tell
 from opscope.report.findings import finding_section
 from opscope.report.memory_section import memory_section

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.export.chrome.header import Window
+from opscope.export.window import Window
 from opscope.report.shown_text import shown
 from opscope.trace.job import missing_ranks
 from opscope.trace.trace import Trace

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.export.chrome.backward import backward_numbers
 from opscope.export.chrome.keywords import keyword_fragment
-from opscope.trace.schema import EventKind, Role, ScalarType
-from opscope.trace.table import ListColumn, Table
+from opscope.export.native_columns import Columns, Rows, flat, is_python, row_ranges, within
+from opscope.trace.schema import Role
 from opscope.trace.trace import Trace
 from opscope.tree.links import forward_backward_links
-
-Columns = dict[str, npt.NDArray[Any]]
-Rows = npt.NDArray[np.int64]
 
 _FORWARD, _BACKWARD, _LAUNCH = 0, 1, 2  # FlowEnd in chrome_json.h
 
@@ -63,15 +59,6 @@ def event_order(trace: Trace, with_python: bool) -> npt.NDArray[np.int32]:
     return rows[np.lexsort((-events["duration_ns"][rows], starts))]
 
 
-def is_python(events: Table) -> npt.NDArray[np.bool_]:
-    """Which events are calls in Python or from it, shape (events,)."""
-    kind = events["kind"]
-    calls: npt.NDArray[np.bool_] = (kind >= EventKind.PYTHON_CALL) & (
-        kind <= EventKind.OPTIMIZER_CALL
-    )
-    return calls
-
-
 def event_columns(trace: Trace) -> Columns:
     """``events.*`` except ``order`` and ``track``."""
     names = (
@@ -81,39 +68,6 @@ def event_columns(trace: Trace) -> Columns:
     number, thread = backward_numbers(trace)
     columns = flat("events", trace.events, names)
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}
-
-
-def argument_columns(trace: Trace) -> Columns:
-    """``tensors.*`` and ``scalars.*``: inputs only, grouped by event."""
-    count = len(trace.events)
-    columns: Columns = {}
-    for name, flat, lists in (
-        ("tensors", ("argument", "element", "role", "dtype"), ("sizes", "strides")),
-        ("scalars", ("argument", "role", "type", "value"), ()),
-    ):
-        table = trace.table(name)
-        rows = _inputs(table, count)
-        if not len(rows):
-            continue
-        whole = len(rows) == len(table) and bool(np.all(rows[1:] > rows[:-1]))
-        columns[f"{name}.rows"] = row_ranges(table["event"][rows], count)
-        for column in flat:
-            values = table[column]
-            if column == "value" and "concrete_inputs" in trace.metadata.get("left_out", ()):
-                values = np.where(table["type"] >= ScalarType.INT_LIST, np.int32(-1), values)
-            columns[f"{name}.{column}"] = values if whole else values[rows]
-        for column in lists:
-            ragged = table.lists(column)
-            columns |= list_columns(f"{name}.{column}", ragged if whole else ragged.take(rows))
-    return columns
-
-
-def _inputs(table: Table, event_count: int) -> Rows:
-    """Rows with an input of an event, grouped by event and otherwise in order."""
-    event = table["event"]
-    rows = np.flatnonzero((table["role"] == Role.INPUT) & within(event, event_count))
-    event = event[rows]
-    return rows if np.all(event[1:] >= event[:-1]) else rows[np.argsort(event, kind="stable")]
 
 
 def extra_columns(trace: Trace) -> tuple[Columns, list[str]]:
@@ -212,34 +166,3 @@ def allocation_columns(trace: Trace) -> Columns:
         "device_index",
     )
     return flat("allocations", trace.table("allocations"), names)
-
-
-def name_columns(trace: Trace) -> Columns:
-    """``names.*``: the string table as it is."""
-    return {
-        "names.offsets": np.asarray(trace.names.offsets, dtype=np.int64),
-        "names.bytes": np.frombuffer(trace.names.blob, dtype=np.uint8),
-    }
-
-
-def within(rows: npt.NDArray[Any], count: int) -> npt.NDArray[np.bool_]:
-    """Which of ``rows`` are rows of a table of ``count``."""
-    sound: npt.NDArray[np.bool_] = (rows >= 0) & (rows < count)
-    return sound
-
-
-def flat(prefix: str, table: Table, names: tuple[str, ...]) -> Columns:
-    """Columns of ``table`` under the writer's names."""
-    return {f"{prefix}.{name}": table[name] for name in names}
-
-
-def list_columns(name: str, column: ListColumn) -> Columns:
-    """A ragged column as two."""
-    return {f"{name}.offsets": column.offsets, f"{name}.values": column.values}
-
-
-def row_ranges(parents: npt.NDArray[Any], count: int) -> Rows:
-    """``ranges`` such that the rows of parent i, once sorted, are ranges[i]:ranges[i + 1]."""
-    ranges = np.zeros(count + 1, dtype=np.int64)
-    np.cumsum(np.bincount(parents, minlength=count), out=ranges[1:])
-    return ranges

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.kernel_occupancy import kernel_occupancy
-from opscope.export.chrome.columns import Columns, flat, list_columns, within
+from opscope.export.native_columns import Columns, flat, list_columns, within
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree

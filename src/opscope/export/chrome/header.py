@@ -9,59 +9,21 @@ top. All may be missing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from opscope.export.chrome.tracks import Track
 from opscope.export.json_text import to_json
-from opscope.trace.trace import Trace
+from opscope.export.window import Window, process_name_of
 
 _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
     "baseTimeNanoseconds", "traceEvents", "traceName",
 })  # fmt: skip
 _FLAGS = ("with_stack", "profile_memory", "record_shapes", "with_modules", "with_flops")
-_PERIOD_NS = 7_889_238 * 10**9
-"""A quarter of a year: times relative to a multiple of it are exact as JSON numbers."""
-
 _SPANS_SORT_INDEX = 0x20000000  # below every process
 _GPU_SORT_INDEX = 5_000_000  # below every host process
 _AFTER_LAST_NS = 1000
 """A reader adds ts and dur as floats; the end of the file must not come out before that."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """When a trace begins and ends, Unix nanoseconds.
-
-    Attributes:
-        start_ns: no row is earlier.
-        end_ns: no row ends later.
-    """
-
-    start_ns: int
-    end_ns: int
-
-    @property
-    def base_ns(self) -> int:
-        """Time 0 of the file."""
-        return self.start_ns // _PERIOD_NS * _PERIOD_NS
-
-    def microseconds(self, time_ns: int) -> str:
-        """A time as the file has it: exact, with three decimals."""
-        whole, rest = divmod(time_ns - self.base_ns, 1000)
-        return f"{whole}.{rest:03d}"
-
-
-def window_of(trace: Trace, metadata: Mapping[str, Any]) -> Window:
-    """From the recording's own bounds and those of everything in it."""
-    events, gpu = trace.events, trace.table("gpu")
-    allocated = trace.table("allocations")["time_ns"]
-    starts = [int(c.min()) for c in (events["start_ns"], allocated, gpu["start_ns"]) if len(c)]
-    gpu_end = gpu["start_ns"] + gpu["duration_ns"]
-    ends = [int(c.max()) for c in (trace.end_ns, allocated, gpu_end) if len(c)]
-    start = min([*_integers(metadata.get("start_ns")), *starts], default=0)
-    return Window(start, max([*_integers(metadata.get("end_ns")), *ends], default=start))
 
 
 def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track]) -> str:
@@ -128,20 +90,3 @@ def _name_rows(metadata: Mapping[str, Any], window: Window, tracks: list[Track])
     for track in tracks:
         yield row("thread_name", track.pid, track.tid, "name", track.name)
         yield row("thread_sort_index", track.pid, track.tid, "sort_index", track.sort_index)
-
-
-def process_id_of(trace: Trace, metadata: Mapping[str, Any]) -> int:
-    """The host process; if the trace does not say, its lowest thread, which Linux numbers alike."""
-    threads = trace.table("threads")["system_thread_id"]
-    lowest = int(threads.min()) if len(threads) else 0
-    return next(_integers(metadata.get("process_id")), lowest)
-
-
-def process_name_of(metadata: Mapping[str, Any]) -> str:
-    """What to call it."""
-    return str(metadata.get("process_name") or "python")
-
-
-def _integers(value: Any) -> Iterator[int]:
-    if isinstance(value, int) and not isinstance(value, bool):
-        yield value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opscope.export.chrome.header import Window
+from opscope.export.window import Window
 from opscope.trace.trace import Trace
 
 OVERHEAD_NAMES = {

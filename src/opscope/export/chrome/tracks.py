@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.export.chrome.columns import is_python
+from opscope.export.timeline import Yields, yields
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
 Indices = npt.NDArray[np.int32]
-Yields = npt.NDArray[np.uint8]
 
 _FIRST_FREE_TID = 1 << 22
 """Linux gives threads smaller numbers, so lanes that are no thread can have these."""
@@ -79,15 +78,6 @@ def place_on_tracks(
         row_of_thread[trace.table("allocations")["thread"]],
         (gpu_track + len(tracks)).astype(np.int32),
     )
-
-
-def yields(events: Table) -> Yields:
-    """How readily an event leaves its line: Python frames first, then asynchronous spans.
-
-    A step begins inside one call of ``step()`` and ends inside the next. It is the frames of those
-    calls that have to go, not the step that everything else is looked up in.
-    """
-    return np.where(is_python(events), 2, events["is_async"]).astype(np.uint8)
 
 
 def _thread_tracks(trace: Trace, process_id: int, name: str) -> tuple[list[Track], Indices]:

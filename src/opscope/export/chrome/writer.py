@@ -11,18 +11,14 @@ from collections.abc import Iterator
 
 from opscope import _native
 from opscope.export.chrome import columns, device_work
-from opscope.export.chrome.header import (
-    footer,
-    header,
-    process_id_of,
-    process_name_of,
-    window_of,
-)
+from opscope.export.chrome.header import footer, header
 from opscope.export.chrome.overheads import overhead_rows
 from opscope.export.chrome.tracks import place_on_tracks
 from opscope.export.format import Format
 from opscope.export.native_blocks import blocks_of
+from opscope.export.native_columns import argument_columns, name_columns
 from opscope.export.output_file import Block, write_file
+from opscope.export.window import process_id_of, process_name_of, window_of
 from opscope.trace.dtypes import CPP_NAMES
 from opscope.trace.trace import Trace
 
@@ -64,9 +60,9 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
             "events.track": places.events,
             "allocations.track": places.allocations,
             "gpu.track": places.gpu,
-            **columns.name_columns(trace),
+            **name_columns(trace),
             **columns.event_columns(trace),
-            **columns.argument_columns(trace),
+            **argument_columns(trace),
             **columns.flow_columns(trace),
             **columns.allocation_columns(trace),
             **device_work.gpu_columns(trace),

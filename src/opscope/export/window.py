@@ -1,0 +1,63 @@
+"""When a trace begins and ends and which process it is of, from its metadata and its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.trace.trace import Trace
+
+_PERIOD_NS = 7_889_238 * 10**9
+"""A quarter of a year: times relative to a multiple of it are exact as JSON numbers."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """When a trace begins and ends, Unix nanoseconds.
+
+    Attributes:
+        start_ns: no row is earlier.
+        end_ns: no row ends later.
+    """
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def base_ns(self) -> int:
+        """Time 0 of the file."""
+        return self.start_ns // _PERIOD_NS * _PERIOD_NS
+
+    def microseconds(self, time_ns: int) -> str:
+        """A time as the file has it: exact, with three decimals."""
+        whole, rest = divmod(time_ns - self.base_ns, 1000)
+        return f"{whole}.{rest:03d}"
+
+
+def window_of(trace: Trace, metadata: Mapping[str, Any]) -> Window:
+    """From the recording's own bounds and those of everything in it."""
+    events, gpu = trace.events, trace.table("gpu")
+    allocated = trace.table("allocations")["time_ns"]
+    starts = [int(c.min()) for c in (events["start_ns"], allocated, gpu["start_ns"]) if len(c)]
+    gpu_end = gpu["start_ns"] + gpu["duration_ns"]
+    ends = [int(c.max()) for c in (trace.end_ns, allocated, gpu_end) if len(c)]
+    start = min([*_integers(metadata.get("start_ns")), *starts], default=0)
+    return Window(start, max([*_integers(metadata.get("end_ns")), *ends], default=start))
+
+
+def process_id_of(trace: Trace, metadata: Mapping[str, Any]) -> int:
+    """The host process; if the trace does not say, its lowest thread, which Linux numbers alike."""
+    threads = trace.table("threads")["system_thread_id"]
+    lowest = int(threads.min()) if len(threads) else 0
+    return next(_integers(metadata.get("process_id")), lowest)
+
+
+def process_name_of(metadata: Mapping[str, Any]) -> str:
+    """What to call it."""
+    return str(metadata.get("process_name") or "python")
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield value
