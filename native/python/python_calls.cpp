@@ -82,8 +82,10 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
 void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
   PyObject* self = frame.first_argument();
   if (self == nullptr) return;
-  const uint32_t row = row_of_instance(PythonCalls::instance().modules, self, /*is_module=*/true);
-  publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, offset));
+  if (cache.module_call != PythonThreadCache::ModuleCall{self, frame.caller().address()}) [[likely]] {
+    const uint32_t row = row_of_instance(PythonCalls::instance().modules, self, /*is_module=*/true);
+    publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, offset));
+  }
   Py_DECREF(self);
 }
 
@@ -96,6 +98,7 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
       open_call(cache.log, RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), offset);
   if (record != nullptr) record->detail = row;
   publish_call(cache.log, record);
+  if ((Recorder::instance().wanted() & kWantModules) != 0) cache.stepped = self;  // its hook comes next
   Py_DECREF(self);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <new>
 #include <unordered_set>
+#include <utility>
 
 #include "interpreter/without_gil.h"
 #include "log/clock.h"
@@ -245,9 +246,10 @@ void PythonCalls::resume_window(const Window& window) {
 
 void PythonCalls::optimizer_step(PyObject* optimizer) {
   PythonThreadCache* cache = PythonThreadCache::get();
-  const uint32_t wanted = Recorder::instance().wanted();
-  if (cache == nullptr || cache->busy || (wanted & kWantModules) == 0) return;
-  if ((wanted & kWantPython) != 0 && reports_calls(PyThreadState_Get())) return;  // its code is seen
+  if (cache == nullptr || cache->busy) return;
+  // Were calls reported when its code ran? Another thread may have changed that since.
+  if (std::exchange(cache->stepped, nullptr) == optimizer) return;
+  if ((Recorder::instance().wanted() & kWantModules) == 0) return;
   const uint32_t row = row_of_instance(optimizers, optimizer, /*is_module=*/false);
   const uint64_t key = reinterpret_cast<uintptr_t>(optimizer);
   Record* record = open_call(cache->log, RecordKind::kOptimizerCall, key, frames.optimizer_row(), -1);

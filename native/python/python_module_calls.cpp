@@ -34,7 +34,11 @@ PyObject* record_call(PythonThreadCache& cache, PyObject* module, PyObject* func
     publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, -1));
     is_open = true;
   });
+  // Another thread may have this one's calls reported before the frame begins.
+  const PythonThreadCache::ModuleCall outer = cache.module_call;
+  if (is_open) cache.module_call = {module, RunningFrame::current(PyThreadState_Get()).address()};
   PyObject* result = original_call(function, args, flags, names);
+  cache.module_call = outer;
   if (is_open) without_exceptions([&] { cache.log.close_span(key, now_ticks()); });
   return result;
 }

@@ -22,6 +22,13 @@ struct PythonThreadCache {
     unsigned version = 0;  // of the type: differs between types, also between two at one address
     uint32_t name = 0;
   };
+  // A module call that C code makes, and the frame it makes it in. No frame but the module's is called
+  // from there meanwhile.
+  struct ModuleCall {
+    const PyObject* module = nullptr;
+    const void* caller = nullptr;
+    bool operator==(const ModuleCall&) const = default;
+  };
   explicit PythonThreadCache(ThreadLog& log) : log(log) {}
 
   // [owner] This thread's, made on first use; nullptr while the thread is being torn down.
@@ -35,6 +42,8 @@ struct PythonThreadCache {
   uint64_t epoch = 0;         // of the frame table, for `codes` and `functions`
   uint64_t installation = 0;  // of the hooks that last reported something here
   uint64_t generation = 0;    // likewise; see PythonCalls
+  ModuleCall module_call;     // the innermost that is recorded already, whether or not its frame is reported
+  const PyObject* stepped = nullptr;  // the optimizer whose step was recorded by its frame last
   bool has_frames_that_may_begin = false;
   std::vector<uint64_t> may_begin;  // their keys; see InitialFrame
   uint64_t hidden = 0;  // key of the outermost running function of opscope's: it and what it calls are hidden

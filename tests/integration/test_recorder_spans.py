@@ -60,6 +60,26 @@ def test_optimizer_steps_show_as_users_know_them(make, shown, options):
     assert (trace.events["parent"] == step).any()
 
 
+@pytest.mark.parametrize("calls_are_reported", ["before it is over", "from its end on"])
+def test_a_step_during_which_calls_begin_or_end_to_be_reported_is_one(calls_are_reported):
+    """As by a window of another thread; torch calls hooks after what call events show of a step."""
+    parameter = torch.nn.Parameter(torch.ones(3))
+    parameter.grad = torch.ones(3)
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    other = opscope.profile(with_stack=True)
+    before, after = other.start, other.stop
+    if calls_are_reported == "from its end on":
+        before, after = (lambda: None), other.start
+    optimizer.register_step_post_hook(lambda *_: after())
+    with opscope.profile(with_modules=True) as prof:
+        before()
+        optimizer.step()
+    other.stop()
+    assert len(prof.trace.table("optimizers")) == 1
+    steps = [name for name in names(prof.trace) if name.endswith(": _optimizer_step_code")]
+    assert len(steps) == 1
+
+
 @pytest.mark.parametrize("options", [{}, {"with_stack": True}], ids=str)
 def test_data_loaders_show_every_batch_and_the_end(options):
     loader = torch.utils.data.DataLoader(torch.arange(12), batch_size=4)
