@@ -50,6 +50,25 @@ def memory_left() -> int | None:
     return max(min(limits), 0) if limits else None
 
 
+@contextmanager
+def no_more_than_is_free() -> Iterator[None]:
+    """Have allocations fail inside that the machine has no memory for, instead of being killed.
+
+    Addresses that are merely set aside, as drivers of GPUs do, do not count. For a process of our
+    own: others' threads would fail, too.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    left, used = memory_left(), _data_of_process()
+    if left is None or used is None or soft != resource.RLIM_INFINITY:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_DATA, (used + left, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
 def _insufficient(what: str, needs: str) -> InsufficientMemoryError:
     return InsufficientMemoryError(
         f"There is not enough memory for {what}{needs}. Close other programs, raise the memory "
@@ -82,8 +101,17 @@ def _of_process() -> int | None:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
         return None
+    used = _pages_of_process(0)
+    return None if used is None else limit - used
+
+
+def _data_of_process() -> int | None:
+    return _pages_of_process(5)
+
+
+def _pages_of_process(field: int) -> int | None:
+    """Bytes of what ``proc(5)`` describes as this field of ``statm``."""
     try:
-        used = int(_PROCESS.read_text().split()[0]) * resource.getpagesize()
+        return int(_PROCESS.read_text().split()[field]) * resource.getpagesize()
     except (OSError, ValueError, IndexError):
         return None
-    return limit - used

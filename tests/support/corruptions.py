@@ -27,6 +27,14 @@ TEXTS = (
     "cuda:0", "ProfilerStep#99999999999", "aten::mm", "aten::conv2d", "nn.Module: ", "a/b\\c",
     "</script>", "True", "(1+2j)", "Optimizer.step#SGD.step", "c10d::allreduce_",
 )  # fmt: skip
+OPERATORS = (
+    "aten::empty", "aten::zeros", "aten::arange", "aten::full", "aten::repeat", "aten::expand",
+    "aten::as_strided", "aten::set_", "aten::resize_", "aten::index_select", "aten::embedding",
+    "aten::_embedding_bag", "aten::linspace", "aten::bincount", "aten::one_hot", "aten::pad",
+    "aten::gather", "aten::max_pool2d", "aten::upsample_nearest2d", "aten::from_file", "aten::lstm",
+    "aten::randperm", "aten::eye", "aten::bernoulli", "aten::_convolution", "aten::unfold",
+    "aten::native_layer_norm", "aten::nonzero", "aten::sort", "aten::cumsum", "aten::kron",
+)  # fmt: skip
 METADATA = (
     "options", "gpu", "start_ns", "end_ns", "left_out", "deviceProperties", "device_properties",
     "operator_schemas", "process_groups", "user", "has_times", "distributedInfo", "process_id",
@@ -348,6 +356,21 @@ def corrupt_json(draw: random.Random, source: Path, target: Path, nodes: str) ->
         target.write_bytes(gzip.compress(target.read_bytes()))
         done += "; packed"
     return done
+
+
+def corrupt_calls(draw: random.Random, source: Path, target: Path) -> str:
+    """Write ``source``, an execution trace, with other operators and arguments; returns which."""
+    content = json.loads(source.read_bytes())
+    nodes = [node for node in content["nodes"] if node["inputs"]["values"]]
+    if not nodes or draw.random() < 0.2:
+        return corrupt_json(draw, source, target, "nodes")
+    done = []
+    for node in draw.choices(nodes, k=draw.choice((1, 5, 30))):
+        if draw.random() < 0.3:
+            node["name"] = draw.choice((*OPERATORS, draw.choice(nodes)["name"]))
+        done.append(f"{node['name']} {mutate(draw, node['inputs'])}")
+    target.write_text(json.dumps(content))
+    return "; ".join(done)
 
 
 def _noise(draw: random.Random, content: bytearray, target: Path) -> str:

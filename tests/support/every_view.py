@@ -61,6 +61,17 @@ def look_at_everything(path: Path, folder: Path) -> str:
     return f"shown in {shown} views"
 
 
+def replay_again(path: Path) -> str:
+    """Run the operators of ``path`` again; returns what became of it."""
+    said = _run("replay", str(path), "--repeat", "1", "--format", "json")
+    if not said:
+        return "refused"
+    _check_json("replay", said)
+    result = json.loads(said)
+    assert result["replayed"] and all(call["replayed_ns"] >= 0 for call in result["replayed"])
+    return f"replayed {len(result['replayed'])} of {len(result['refused'])} more"
+
+
 def _run_commands(path: Path, folder: Path) -> None:
     """The command line: whatever happens is an exit code and a sentence."""
     for arguments in _COMMANDS:

@@ -1,6 +1,7 @@
 """Thousands of damaged traces, each looked at in every way there is.
 
     .venv/bin/python tests/torture/corrupted_files.py --folders 1000 --chrome 300 --execution 300
+    .venv/bin/python tests/torture/corrupted_files.py --replay 300 --seconds 600 --seed 7
     .venv/bin/python tests/torture/corrupted_files.py --seconds 600 --seed 7
 
 Every case ends in an error of opscope's own or in answers. What does not is a finding: another
@@ -30,14 +31,14 @@ from typing import TypeAlias
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.corruptions import corrupt_folder, corrupt_json, numpy_of, seeded
-from support.every_view import look_at_everything
+from support.corruptions import corrupt_calls, corrupt_folder, corrupt_json, numpy_of, seeded
+from support.every_view import look_at_everything, replay_again
 from support.hostile_sources import write_sources
 
 MOST_BYTES = 3 << 30
 CASES_PER_PROCESS = 20
 FINDING = 7
-KINDS = ("folder", "chrome", "execution")
+KINDS = ("folder", "chrome", "execution", "replay")
 FAILURES: dict[str, Callable[[], object]] = {
     "raise": lambda: 1 // 0,
     "kill": lambda: os.kill(os.getpid(), signal.SIGSEGV),
@@ -76,19 +77,22 @@ def run_case(run: Run, kind: str, number: int) -> str:
     folder = run.work / f"{kind}-{number}"
     folder.mkdir()
     try:
-        source = draw.choice(sorted((run.sources / kind).iterdir()))
-        if kind == "folder":
-            path = folder / "t"
-            done = corrupt_folder(draw, source, path)
-        else:
-            path = folder / "t.json"
-            nodes = "traceEvents" if kind == "chrome" else "nodes"
-            done = corrupt_json(draw, source, path, nodes)
-        print(f"{source.name}: {done}", flush=True)
+        sources = run.sources / ("execution" if kind == "replay" else kind)
+        source = draw.choice(sorted(sources.iterdir()))
+        path = folder / ("t" if kind == "folder" else "t.json")
+        print(f"{source.name}: {_corrupt(kind, draw, source, path)}", flush=True)
         FAILURES.get(run.fail, bool)()
-        return look_at_everything(path, folder)
+        return replay_again(path) if kind == "replay" else look_at_everything(path, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _corrupt(kind: str, draw: random.Random, source: Path, path: Path) -> str:
+    if kind == "folder":
+        return corrupt_folder(draw, source, path)
+    if kind == "replay":
+        return corrupt_calls(draw, source, path)
+    return corrupt_json(draw, source, path, "traceEvents" if kind == "chrome" else "nodes")
 
 
 def run_cases(run: Run, cases: list[Case]) -> Iterator[tuple[Case, str, str]]:
@@ -138,7 +142,12 @@ def _rounds(options: argparse.Namespace) -> Iterator[list[Case]]:
         kind, number = options.only.split(":")
         yield [(kind, int(number))]
         return
-    counts = {"folder": options.folders, "chrome": options.chrome, "execution": options.execution}
+    counts = {
+        "folder": options.folders,
+        "chrome": options.chrome,
+        "execution": options.execution,
+        "replay": options.replay,
+    }
     end = time.monotonic() + options.seconds
     start = 0
     while not start or time.monotonic() < end:
@@ -172,6 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--folders", type=int, default=200, help="trace folders (each round)")
     parser.add_argument("--chrome", type=int, default=60, help="Chrome JSON files")
     parser.add_argument("--execution", type=int, default=60, help="execution traces")
+    parser.add_argument("--replay", type=int, default=60, help="execution traces to run again")
     parser.add_argument("--count", type=int, help="so many of each")
     parser.add_argument("--seconds", type=float, default=0, help="round after round, for so long")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
@@ -181,7 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fail", choices=FAILURES, default="", help="go wrong, to try this out")
     options = parser.parse_args(arguments)
     if options.count is not None:
-        options.folders = options.chrome = options.execution = options.count
+        options.folders = options.chrome = options.execution = options.replay = options.count
     return 1 if look(options) else 0
 
 

@@ -63,3 +63,20 @@ def test_a_limit_of_the_process_counts():
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )  # fmt: skip
     assert 0 < int(done.stdout) < limit
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_the_machine_has_no_memory_for_fails_instead_of_being_killed():
+    program = """
+from opscope import memory_limit
+memory_limit._of_machine = lambda: 1 << 28
+with memory_limit.no_more_than_is_free():
+    few = bytearray(1 << 26)
+    try:
+        bytearray(1 << 30)
+    except MemoryError:
+        print("failed")
+print(len(bytearray(1 << 30)) == 1 << 30)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == ["failed", "True"], done.stderr

@@ -16,6 +16,7 @@ from rich.text import Text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import UsageError
+from opscope.memory_limit import no_more_than_is_free
 from opscope.printable import printable
 from opscope.replay import Replay, ReplayedCall
 from opscope.replay import replay as replay_trace
@@ -59,7 +60,7 @@ def replay(
         raise UsageError("--row-limit is a number of rows, or -1 for all.")
     messages = Messages()
     loaded = open_trace(trace, rank)
-    with messages.progress("replaying"):
+    with messages.progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
     if format is ReplayFormat.JSON:
         Output().write(json.dumps(asdict(result), indent=2) + "\n")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from opscope.memory_limit import memory_left
+from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.labels import DEVICES
 from opscope.trace.schema import Role, ScalarType
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Argument, Arguments, RowsOfEvent, Scalar, TensorRecord
 
 STRIDED = "strided"
+_ALWAYS_THERE_BYTES = 64 << 20
+"""For less, nobody asks how much there is."""
 
 
 class RefusedError(Exception):
@@ -73,9 +77,10 @@ class FreshArguments:
             if role == Role.INPUT and table["unsized_dtype"][row] >= 0:
                 raise RefusedError("it takes a tensor without plain sizes (nested or symbolic)")
             if role == Role.INPUT:
-                needed += 16 * int(np.prod(table.lists("sizes")[row], dtype=np.float64))
-        available = _available_bytes()
-        if needed > 64 << 20 and needed > available * 16:
+                sizes, strides = table.lists("sizes")[row], table.lists("strides")[row]
+                needed += _extent(sizes, strides) * _item_bytes(int(table["dtype"][row]))
+        left = memory_left() if needed > _ALWAYS_THERE_BYTES else None
+        if left is not None and needed > left:
             raise RefusedError("its tensors do not fit in the memory that is free here")
 
     def _value(self, recorded: Argument | None) -> Any:
@@ -119,9 +124,23 @@ class FreshArguments:
             strides = _contiguous(sizes)
         if not _overlaps(sizes, strides):
             return _filled(torch.empty_strided(sizes, strides, dtype=dtype, device=device))
-        extent = sum((n - 1) * step for n, step in zip(sizes, strides, strict=True)) + 1
-        storage = torch.empty(0 if 0 in sizes else extent, dtype=dtype, device=device)
+        storage = torch.empty(_extent(sizes, strides), dtype=dtype, device=device)
         return _filled(storage).as_strided(sizes, strides)
+
+
+def _extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """So many elements lie from the first to the last, those between them included."""
+    if 0 in sizes:
+        return 0
+    if len(strides) != len(sizes):
+        return math.prod(sizes)
+    return 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))
+
+
+def _item_bytes(dtype: int) -> int:
+    import torch
+
+    return int(getattr(getattr(torch, TORCH_NAMES.get(dtype, ""), None), "itemsize", 1))
 
 
 def _overlaps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -170,14 +189,3 @@ def _shape(argument: Argument | None) -> list[Any]:
     if isinstance(argument, list):
         return [list(record.sizes) for record in argument]
     return []
-
-
-def _available_bytes() -> int:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return 1 << 62

@@ -17,6 +17,9 @@ TIME_LIMIT_S = 1.0
 """A slow call is repeated less often than asked for."""
 
 FEWEST = 3
+LONGEST_S = 5.0
+"""After that even fewer: one is enough to tell what is slow."""
+
 _OPTIONS = RecordingOptions(gc_pauses=False, annotations=False)
 
 
@@ -26,16 +29,20 @@ def measure(name: str, call: Callable[[], Any], repeat: int) -> int:
     Calls are timed by recording them, like those they are compared with: what Python takes to make
     them does not count.
     """
+    deadline = time.perf_counter() + TIME_LIMIT_S
     for _ in range(WARMUPS):
         call()
+        if time.perf_counter() > deadline:
+            break
     recording = Recording(_OPTIONS)
     recording.start()
     try:
-        deadline = time.perf_counter() + TIME_LIMIT_S
-        for done in range(repeat):
-            if done >= FEWEST and time.perf_counter() > deadline:
-                break
+        began = time.perf_counter()
+        for done in range(1, repeat + 1):
             call()
+            taken_s = time.perf_counter() - began
+            if taken_s > (TIME_LIMIT_S if done >= FEWEST else LONGEST_S):
+                break
     finally:
         recording.stop()
     trace = recording.trace

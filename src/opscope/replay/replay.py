@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opscope.errors import UsageError
+from opscope.errors import OpscopeError, UsageError
 from opscope.export.schema_text import registered_overloads
 from opscope.replay.arguments import FreshArguments, RefusedError
 from opscope.replay.calls import Calls, RecordedCall
@@ -14,12 +15,23 @@ from opscope.replay.measure import measure
 from opscope.trace.trace import Trace
 
 _REFUSED_NAMESPACES = {
-    "c10d": "it communicates with other processes",
-    "_c10d_functional": "it communicates with other processes",
-    "symm_mem": "it communicates with other processes",
-    "rpc": "it communicates with other processes",
+    **dict.fromkeys(
+        (
+            "c10d",
+            "_c10d_functional",
+            "_c10d_functional_autograd",
+            "c10d_functional",
+            "_dtensor",
+            "symm_mem",
+            "rpc",
+        ),
+        "it communicates with other processes",
+    ),
     "profiler": "it belongs to a profiler",
+    "debugprims": "it reads or writes files",
 }
+_FILES = ("filename", "file_name", "path")
+"""What operators call an argument that names a file: a trace must not choose one."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,8 @@ def _replay(call: RecordedCall, arguments: FreshArguments, repeat: int) -> Repla
         raise RefusedError(_REFUSED_NAMESPACES[namespace])
     event = int(call.events[0])
     overload, function = _callable(call, event, arguments)
-    replayed_ns = measure(call.name, function, repeat)
+    with _failures_refused():  # memory may suffice once and not again
+        replayed_ns = measure(call.name, function, repeat)
     full_name = f"{call.name}.{overload}" if overload else call.name
     return ReplayedCall(full_name, arguments.shapes(event), 0, None, replayed_ns)
 
@@ -162,16 +175,28 @@ def _tried(name: str, overload: str, event: int, arguments: FreshArguments) -> C
     import torch
 
     schema = torch._C._get_schema(name, overload)
-    positional, keywords = arguments.of(event, schema)
+    if any(argument.name in _FILES for argument in schema.arguments):
+        raise RefusedError("it reads or writes files")
+    with _failures_refused("its arguments cannot be made"):
+        positional, keywords = arguments.of(event, schema)
     namespace, _, operator = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), operator)
     function = getattr(packet, overload or "default")
-    try:
+    with _failures_refused():
         function(*positional, **keywords)
+    return lambda: function(*positional, **keywords)
+
+
+@contextmanager
+def _failures_refused(what: str = "it fails") -> Iterator[None]:
+    """Whatever torch says of a call is a reason not to make it; a trace may ask for anything."""
+    try:
+        yield
+    except (RefusedError, OpscopeError):
+        raise
     except Exception as error:
         message = str(error).strip().partition("\n")[0].partition(". ")[0][:120]
-        raise RefusedError(f"it fails: {message or type(error).__name__}") from error
-    return lambda: function(*positional, **keywords)
+        raise RefusedError(f"{what}: {message or type(error).__name__}") from error
 
 
 def _why_nothing(trace: Trace, refused: list[RefusedCall]) -> str:

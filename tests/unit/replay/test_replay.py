@@ -1,10 +1,12 @@
 """Operators of a trace, run again."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from opscope import UsageError
-from opscope.replay import replay
+from opscope.replay import measure, replay
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from support.build_trace import build_trace, span, tensor
@@ -118,6 +120,10 @@ def test_what_communicates_is_refused_and_what_it_called_is_replayed():
         ([tensor(2, device="cuda:3"), tensor(2), 1], "it ran on cuda:3, which is not here"),
         ([tensor(2), tensor(2), 1, 1, 1], "takes fewer arguments"),
         ([tensor(1 << 45), tensor(1 << 45), 1], "do not fit in the memory"),
+        ([tensor(1 << 62, 1 << 62), tensor(2), 1], "do not fit in the memory"),
+        ([tensor(2, strides=[1 << 45]), tensor(2), 1], "do not fit in the memory"),
+        ([tensor(-3), tensor(2), 1], "cannot be made: Trying to create tensor with negative"),
+        ([tensor(2, strides=[-1]), tensor(2), 1], "cannot be made: as_strided: Negative strides"),
     ],
 )
 def test_what_cannot_be_made_again_says_why(inputs, reason):
@@ -131,6 +137,54 @@ def test_what_cannot_be_made_again_says_why(inputs, reason):
     [refused] = found.refused
     assert refused.name == "aten::add"
     assert reason in refused.reason
+
+
+def test_a_trace_names_no_file(tmp_path):
+    file = str(tmp_path / "made")
+    inputs = [file, True, 100, None, None, None, None]
+    found = result(
+        span("aten::from_file", 0, 1, inputs=inputs), span("aten::relu", 2, 3, inputs=[tensor(2)])
+    )
+
+    assert [call.reason for call in found.refused] == ["it reads or writes files"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_call_that_works_but_once_is_refused():
+    library = torch.library.Library("opscope_once", "FRAGMENT")
+    library.define("once(Tensor a) -> Tensor")
+    calls = []
+
+    def once(a):
+        calls.append(a)
+        if len(calls) > 1:
+            raise RuntimeError("not again")
+        return a.clone()
+
+    library.impl("once", once, "CompositeExplicitAutograd")
+    found = result(
+        span("opscope_once::once", 0, 1, inputs=[tensor(2)]),
+        span("aten::relu", 2, 3, inputs=[tensor(2)]),
+    )
+
+    assert [call.reason for call in found.refused] == ["it fails: not again"]
+
+
+def test_a_slow_call_is_made_less_often(monkeypatch):
+    library = torch.library.Library("opscope_slow", "FRAGMENT")
+    library.define("slow(Tensor a) -> Tensor")
+    calls = []
+
+    def slow(a):
+        calls.append(a)
+        clock.now += 60
+        return a.clone()
+
+    clock = SimpleNamespace(now=0, perf_counter=lambda: clock.now)
+    monkeypatch.setattr(measure, "time", clock)
+    library.impl("slow", slow, "CompositeExplicitAutograd")
+    result(span("opscope_slow::slow", 0, 1, inputs=[tensor(2)]))
+    assert len(calls) == 3  # to see whether it can be made, to warm up, and to time
 
 
 def test_another_device_takes_the_place_of_the_recorded_one():
