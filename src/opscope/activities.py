@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from opscope.errors import UsageError
+from opscope.recording.sources import switches
 from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
-CPU_KINDS = {
-    "CPU_OP": "operators",
-    "USER_ANNOTATION": "annotations",
-    "PYTHON_FUNCTION": "stack",
-    "CPU_INSTANT_EVENT": "memory",
-}
+CPU_KINDS = {switch.filter_kind: switch.option for switch in switches() if switch.filter_kind}
 """Kinds of CPU event an activity filter may name, and the option each is."""
 
 

@@ -20,8 +20,8 @@ from opscope import _native
 from opscope.annotate import record_function
 from opscope.errors import UsageError
 from opscope.observer import ExecutionTraceObserver
-from opscope.options import RecordingOptions
 from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from opscope.schedule import ProfilerAction, Schedule
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)

@@ -17,8 +17,8 @@ from opscope import _native
 from opscope.export.execution_trace import local_time, whole_file
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, NodeWriter, base_ns_of
 from opscope.export.output_file import Block, check_writable, write_file
-from opscope.options import RecordingOptions
 from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from opscope.trace.trace import Trace
 
 NEEDED = RecordingOptions(shapes=True, outputs=True, overloads=True, gc_pauses=False)

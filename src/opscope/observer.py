@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope.observed_file import ObservedFile
-from opscope.options import RecordingOptions
 from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 
 
 class ExecutionTraceObserver:

@@ -96,14 +96,16 @@ class profile(Cycles):
         cuda_events: bool = False,
     ) -> None:
         self.activities, self.activity_filters = parse_activities(activities, use_cuda)
-        self._settings = ProfileSettings(
-            record_shapes=record_shapes or record_outputs,
-            profile_memory=profile_memory,
-            with_stack=with_stack,
-            with_flops=with_flops,
-            with_modules=with_modules,
-            record_outputs=record_outputs,
-            cuda_events=cuda_events,
+        self._settings = ProfileSettings.of(
+            {
+                "record_shapes": record_shapes or record_outputs,
+                "record_outputs": record_outputs,
+                "profile_memory": profile_memory,
+                "with_stack": with_stack,
+                "with_flops": with_flops,
+                "with_modules": with_modules,
+                "cuda_events": cuda_events,
+            },
             all_threads=all_threads,
             switches=experimental_switches(experimental_config),
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope.activities import CPU_KINDS, ChosenActivities
-from opscope.options import RecordingOptions
+from opscope.recording.sources import RecordingOptions, switches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,7 @@ class ProfileSettings:
         with_stack: Python and C calls.
         with_flops: floating point operations are counted, which needs the arguments.
         with_modules: nn.Module and optimizer calls.
-        record_outputs: results of operators, and overload names.
-        cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
+        more: options of the recorder that torch has no setting for.
         all_threads: every thread of the process; otherwise only the one that starts.
         as_torch: garbage collections, and Python calls of threads that begin meanwhile, only where
             a switch asks for them.
@@ -37,11 +36,24 @@ class ProfileSettings:
     with_stack: bool = False
     with_flops: bool = False
     with_modules: bool = False
-    record_outputs: bool = False
-    cuda_events: bool = False
+    more: frozenset[str] = frozenset()
     all_threads: bool = True
     as_torch: bool = False
     switches: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, bool], **rest: Any) -> ProfileSettings:
+        """The settings for arguments of a profile, torch's or our own; ``rest`` as they are."""
+        flags: dict[str, Any] = {name: arguments[name] for name in FLAGS if name in arguments}
+        options = {s.parameter: s.option for s in switches()}
+        own = (options[name] for name, is_set in arguments.items() if is_set and name not in FLAGS)
+        return cls(**flags, more=frozenset(own), **rest)
+
+    @property
+    def arguments(self) -> dict[str, bool]:
+        """What :class:`opscope.profile` is given for these."""
+        more = {s.parameter: True for s in switches() if s.option in self.more}
+        return {**self.flags, **more}
 
     @property
     def flags(self) -> dict[str, bool]:
@@ -59,27 +71,21 @@ class ProfileSettings:
 
     def recording_options(self, activities: ChosenActivities) -> RecordingOptions:
         """What the recorder is asked for."""
-        asked = {
-            "operators": activities.cpu,
-            "annotations": activities.cpu,
-            "stack": self.with_stack,
-            "memory": self.profile_memory,
-        }
+        asked = {s.option: self.flags[s.parameter] for s in switches() if s.parameter in FLAGS}
+        asked |= {"operators": activities.cpu, "annotations": activities.cpu}
+        asked |= dict.fromkeys(self.more, True)
         kinds = activities.cpu_kinds
         for kind, option in CPU_KINDS.items():
             asked[option] &= kinds is None or kind in kinds
+        asked["shapes"] |= self.with_flops
         return RecordingOptions(
             **asked,
-            shapes=self.record_shapes or self.with_flops,
-            outputs=self.record_outputs,
-            modules=self.with_modules,
-            overloads=self.record_outputs or self._is_on("capture_overload_names"),
+            overloads="outputs" in self.more or self._is_on("capture_overload_names"),
             gc_pauses=not self.as_torch or self._is_on("record_python_gc_info"),
             all_threads=self.all_threads,
             new_threads=not self.as_torch or self._is_on("profile_all_threads"),
             gpu=activities.cuda and activities.device_kinds != frozenset(),
             gpu_sync=self._is_on("enable_cuda_sync_events"),
-            cuda_events=self.cuda_events,
         )
 
     def _is_on(self, switch: str) -> bool:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import opscope
-from opscope.options import RecordingOptions
 from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from opscope.tree.node import build_tree
 from support.recorded import names, parents
 

@@ -1,13 +1,15 @@
 """One object says what to record, whoever asks: ``profile``, torch.profiler or the command line."""
 
+import inspect
 from enum import Enum
 
 import pytest
 
+import opscope
 from opscope.activities import ChosenActivities, chosen_activities
 from opscope.drop_in.backend.config import ProfilerConfig
 from opscope.errors import UsageError
-from opscope.options import RecordingOptions
+from opscope.recording.sources import RecordingOptions
 from opscope.settings import FLAGS, ProfileSettings
 
 
@@ -38,7 +40,7 @@ def test_without_arguments_operators_and_annotations_are_recorded():
     ],
 )
 def test_a_setting_asks_the_recorder_for(setting, options):
-    asked = ProfileSettings(**{setting: True}).recording_options(ChosenActivities())
+    asked = ProfileSettings.of({setting: True}).recording_options(ChosenActivities())
     assert asked == RecordingOptions(**options)
 
 
@@ -80,6 +82,16 @@ def test_switches_ask_for_what_torch_leaves_out():
     switches = {"record_python_gc_info": True, "profile_all_threads": True}
     settings = ProfileSettings(as_torch=True, switches=switches)
     assert settings.recording_options(ChosenActivities()) == RecordingOptions()
+
+
+def test_settings_are_made_of_a_profiles_arguments_and_become_them_again():
+    settings = ProfileSettings.of(
+        {"with_stack": True, "cuda_events": True, "record_outputs": False}
+    )
+    assert settings.with_stack and settings.more == {"cuda_events"}
+    on = {name for name, is_set in settings.arguments.items() if is_set}
+    assert on == {"with_stack", "cuda_events"}
+    assert settings.arguments.keys() <= inspect.signature(opscope.profile).parameters.keys()
 
 
 def test_files_say_which_flags_were_set():

@@ -76,7 +76,7 @@ class RecordingSession:
 
     def _profile_arguments(self) -> dict[str, Any]:
         schedule = self._options.schedule
-        arguments: dict[str, Any] = dict(self._options.settings.flags)
+        arguments: dict[str, Any] = dict(self._options.settings.arguments)
         if schedule is not None:
             arguments["schedule"] = opscope.schedule(
                 wait=schedule.wait,

@@ -11,6 +11,7 @@ import typer
 from opscope.cli import destination, readiness
 from opscope.cli.console import Messages
 from opscope.cli.recording_session import RecordingSession
+from opscope.cli.recording_switches import with_recording_switches
 from opscope.cli.run_options import RunOptions, ScheduleOption
 from opscope.cli.termination import LastAction
 from opscope.cli.top_operators import (
@@ -22,12 +23,14 @@ from opscope.cli.top_operators import (
 from opscope.errors import UsageError
 from opscope.launch import program
 from opscope.launch.torch_import import when_torch_is_imported
+from opscope.recording.sources import switches
 from opscope.settings import ProfileSettings
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"
 
 
+@with_recording_switches("recorded", panel=_WHAT)
 def run(
     target: Annotated[
         str,
@@ -43,22 +46,7 @@ def run(
     is_module: Annotated[
         bool, typer.Option("-m", help="Run a module by its name, as python -m does.")
     ] = False,
-    shapes: Annotated[
-        bool,
-        typer.Option("--shapes", help="Arguments of operators.", rich_help_panel=_WHAT),
-    ] = False,
-    memory: Annotated[
-        bool,
-        typer.Option("--memory", help="Allocations and frees.", rich_help_panel=_WHAT),
-    ] = False,
-    stack: Annotated[
-        bool,
-        typer.Option("--stack", help="Python and C function calls.", rich_help_panel=_WHAT),
-    ] = False,
-    modules: Annotated[
-        bool,
-        typer.Option("--modules", help="nn.Module calls.", rich_help_panel=_WHAT),
-    ] = False,
+    recorded: frozenset[str] = frozenset(),
     flops: Annotated[
         bool,
         typer.Option("--flops", help="Estimated floating-point operations.", rich_help_panel=_WHAT),
@@ -145,17 +133,16 @@ def run(
             "--sort-by and --row-limit shape the table that --no-table leaves out. Drop one or "
             "the other."
         )
-    if "memory" in (sort_by or "") and not memory:
+    if "memory" in (sort_by or "") and "memory" not in recorded:
         raise UsageError(f"--sort-by {sort_by} needs memory to be recorded. Add --memory.")
     if sort_by == "flops" and not flops:
         raise UsageError("--sort-by flops needs operations to be counted. Add --flops.")
     options = RunOptions(
-        settings=ProfileSettings(
-            record_shapes=shapes,
-            profile_memory=memory,
-            with_stack=stack,
-            with_modules=modules,
-            with_flops=flops,
+        settings=ProfileSettings.of(
+            {
+                **{s.parameter: True for s in switches() if s.option in recorded},
+                "with_flops": flops,
+            }
         ),
         schedule=None if schedule is None else ScheduleOption.parse(schedule),
         sort_by=check_sort_key(sort_by or DEFAULT_SORT),

@@ -23,8 +23,8 @@ network(torch.ones(3, 4, device=device)).sum().backward()
 
 
 @dataclass(frozen=True)
-class Source:
-    """One kind of thing that can be recorded.
+class Found:
+    """What the trial found of one kind of thing that can be recorded.
 
     Attributes:
         name: for people.
@@ -56,19 +56,19 @@ def record_a_little() -> Trace:
     return everything.trace
 
 
-def sources_seen(trace: Trace) -> Iterator[Source]:
+def sources_seen(trace: Trace) -> Iterator[Found]:
     """What a trace of :func:`record_a_little` shows about each source."""
     kinds = set(np.unique(trace.events["kind"]).tolist())
-    yield Source("operators", EventKind.OPERATOR in kinds, "always", "torch ran none")
-    yield Source("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET)
-    yield Source("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET)
-    yield Source("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET)
+    yield Found("operators", EventKind.OPERATOR in kinds, "always", "torch ran none")
+    yield Found("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET)
+    yield Found("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET)
+    yield Found("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET)
     # Any trace has the functions that were running when it began; these ran because of the trial.
     called = any(name.endswith(": forward") for name in trace.names)
-    yield Source("Python calls", called, "--stack", _NOT_YET)
-    yield Source("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET)
+    yield Found("Python calls", called, "--stack", _NOT_YET)
+    yield Found("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET)
     has_gpu_rows = len(trace.table("gpu")) > 0
-    yield Source("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace))
+    yield Found("GPU activity", has_gpu_rows, "where torch sees a GPU", _why_no_gpu(trace))
 
 
 def _why_no_gpu(trace: Trace) -> str:

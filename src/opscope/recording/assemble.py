@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from opscope.options import RecordingOptions
+from opscope.recording import ledger
 from opscope.recording.distributed_job import describe_job
-from opscope.recording.gpu_account import gpu_ledger, gpu_metadata
+from opscope.recording.gpu_account import gpu_metadata
+from opscope.recording.sources import SOURCES, RecordingOptions
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind
@@ -58,7 +59,14 @@ def assemble_trace(
     }
     tables["events"]["step"] = step_of_events(tables["events"], names)
     _link_engine_spans(tables["events"], names)
-    tables["ledger"] = _ledger(decoded, tables, options, cost_ns)
+    recorded = ledger.Recorded(decoded, tables, asdict(options))
+    rows = [
+        row
+        for source in SOURCES
+        if source.ledger is not None and source.is_wanted(options)
+        for row in source.ledger(recorded)
+    ]
+    tables["ledger"] = ledger.as_columns([*rows, *ledger.recorder(recorded, cost_ns)])
     trace = Trace(tables, names, _metadata(decoded, options))
     if not len(trace.table("gpu")):
         return trace
@@ -108,91 +116,6 @@ def _link_engine_spans(events: dict[str, Any], names: Names) -> None:
 def _step_number(name: str) -> int | None:
     number = name[len(STEP_PREFIX) :]
     return int(number) if name.startswith(STEP_PREFIX) and number.isdigit() else None
-
-
-def _ledger(
-    decoded: dict[str, Any],
-    tables: dict[str, Any],
-    options: RecordingOptions,
-    cost_ns: dict[str, float],
-) -> dict[str, list[Any]]:
-    spans = len(tables["events"]["start_ns"])
-    dropped = decoded["dropped_spans"]
-    rows: list[tuple[str, str, float]] = [
-        ("events", "requested", spans + dropped + decoded["lost_spans"]),
-        ("events", "recorded", spans),
-        ("events", "dropped: memory budget", dropped),
-        ("events", "dropped: their thread was ending", decoded["lost_spans"]),
-        ("events", "unfinished", int(np.count_nonzero(tables["events"]["unfinished"]))),
-        ("events", "ends without a start", decoded["unmatched_ends"]),
-        ("late ends and results", "dropped: memory budget", decoded["dropped_others"]),
-    ]
-    if options.shapes:
-        rows.append(("arguments", "dropped: unreadable", decoded["cut_payloads"]))
-    if options.shapes and options.memory:
-        # Their addresses may have been used again, and with them their ids.
-        rows.append(("tensor ids", "dropped: memory budget", decoded["tensors_not_held"]))
-    if options.memory:
-        allocations = len(tables["allocations"]["time_ns"])
-        dropped = decoded["dropped_allocations"]
-        lost = decoded["lost_allocations"]
-        rows += [
-            ("allocations", "requested", allocations + dropped + lost),
-            ("allocations", "recorded", allocations),
-            ("allocations", "dropped: memory budget", dropped),
-            ("allocations", "dropped: their thread was ending", lost),
-            # Told by an address that was allocated again, so there may have been more.
-            ("frees", "dropped: their thread was not heard", decoded["unheard_frees"]),
-            # torch reports a free only of what it heard being allocated.
-            ("allocations", "freed unreported: from before", decoded["unknown_frees"]),
-        ]
-    rows += _threads(decoded, options) + gpu_ledger(decoded, tables) + _clocks(decoded)
-    if decoded["fault"]:
-        rows.append(("recorder", "stopped early by a fault", 1))
-    rows += [("recorder", f"cost_ns: {level}", value) for level, value in cost_ns.items()]
-    return {
-        "source": [row[0] for row in rows],
-        "what": [row[1] for row in rows],
-        "value": [float(row[2]) for row in rows],
-    }
-
-
-def _threads(decoded: dict[str, Any], options: RecordingOptions) -> list[tuple[str, str, float]]:
-    """Which threads there were, which were seen, and who of those could not be heard in full."""
-    recorded = decoded["recorded_threads"]
-    rows: list[tuple[str, str, float]] = [("threads", "recorded", recorded)]
-    if decoded["process_threads"]:
-        # Some never run an operator (those of a pool inside one, say), and some have ended since.
-        rows.append(("threads", "of the process when it stopped", decoded["process_threads"]))
-    if options.memory:
-        unheard = decoded["unheard_threads"]
-        rows += [
-            ("threads", "heard of memory", recorded - unheard),
-            ("threads", "dropped: memory goes to another profiler", unheard),
-            ("events", "without their memory", decoded["unheard_spans"]),
-        ]
-    # From Python 3.12 on tools are for all threads, so that it is one or none.
-    occupied = decoded.get("occupied_threads", 0)
-    if occupied:
-        rows.append(("threads", "dropped: Python calls go to another tool", occupied))
-    if options.stack:
-        # They began past the threading module: by _thread, or in C.
-        unhooked = decoded["unhooked_threads"]
-        rows.append(("threads", "dropped: Python calls were not heard", unhooked))
-    return rows
-
-
-def _clocks(decoded: dict[str, Any]) -> list[tuple[str, str, float]]:
-    """What the clocks did while this was recorded that clocks should not do."""
-    jumped, set_by = decoded["clock_jumped_ns"], decoded["clock_set_by_ns"]
-    rows = []
-    if jumped:  # the machine slept, or a virtual one was moved: times on both sides do not fit
-        rows.append(
-            ("clock", "jumped while recording, so that times are not right; by ns", float(jumped))
-        )
-    if set_by:  # durations are right; times of day are those after it was set
-        rows.append(("clock", "was set while recording; forward by ns", float(set_by)))
-    return rows
 
 
 def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, Any]:

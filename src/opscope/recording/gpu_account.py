@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-Row = tuple[str, str, float]
+from opscope.recording.ledger import Recorded, Row
 
 
-def gpu_ledger(decoded: dict[str, Any], tables: dict[str, Any]) -> list[Row]:
+def gpu_ledger(recorded: Recorded) -> list[Row]:
     """Rows of the ledger: delivered, shown, and lost for which reason."""
+    decoded = recorded.decoded
     if decoded.get("gpu_refused"):
         timed = decoded.get("gpu_timed", {})
         return [
@@ -20,7 +21,7 @@ def gpu_ledger(decoded: dict[str, Any], tables: dict[str, Any]) -> list[Row]:
         ]
     if "gpu_counts" not in decoded:
         return []
-    counts, gpu = decoded["gpu_counts"], tables["gpu"]
+    counts, gpu = decoded["gpu_counts"], recorded.tables["gpu"]
     lost = counts["dropped"] + counts["over_budget"]
     rows: list[Row] = [
         ("gpu", "requested", counts["recorded"] + lost),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opscope.options import RecordingOptions
+from opscope.recording.sources import RecordingOptions
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES, Role
 from opscope.trace.table import Table

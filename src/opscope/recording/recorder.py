@@ -18,23 +18,20 @@ from opscope import _native
 from opscope.errors import LifecycleError
 from opscope.memory_limit import memory_for
 from opscope.notice import notice
-from opscope.options import RecordingOptions
-from opscope.recording import bridge
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.distributed_job import note_job
-from opscope.recording.event_timing import EventTiming
-from opscope.recording.gpu_collecting import begin_gpu, end_gpu, wait_for_devices
+from opscope.recording.gpu_collecting import wait_for_devices
 from opscope.recording.gpu_events import merge_gpu
 from opscope.recording.narrow import narrowed
 from opscope.recording.neighbours import (
     is_recording,
     leave_place,
-    set_up_neighbours,
     take_place,
 )
 from opscope.recording.process_groups import read_process_groups
-from opscope.recording.python_source import path_prefixes, set_up_python_source
+from opscope.recording.python_source import path_prefixes
+from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 from opscope.trace.trace import Trace
 
 _reported_fault = False
@@ -79,9 +76,9 @@ class Recording:
         Raises:
             BridgeError: it cannot be built or loaded.
         """
-        bridge.load()
-        set_up_python_source()
-        set_up_neighbours()
+        for source in SOURCES:
+            if source.prepare is not None:
+                source.prepare()
 
     def start(self) -> None:
         """Open the window.
@@ -190,12 +187,10 @@ class Recording:
         self._made.setdefault("everything", everything)
 
     def _assembled(self, decoded: dict[str, Any]) -> Trace:
-        decoded["gpu_refused"] = self._window.gpu_refused
-        decoded["occupied_threads"] = self._window.occupied_threads
         if "gpu" in decoded:
             merge_gpu(decoded)
-        if self._window.timing is not None:
-            self._window.timing.add_to(decoded)
+        for listener in self._window.listeners:
+            listener.add_to(decoded)
         events = decoded["events"]
         if self._first_id != 1 and "record_function_id" not in events:
             first, count = self._first_id, len(events["start_ns"])
@@ -213,9 +208,11 @@ class _Window:
 
     def __init__(self, options: RecordingOptions) -> None:
         self.id = _native.reserve_window()
-        self.occupied_threads = 0
-        self.gpu_refused = ""
-        self.timing: EventTiming | None = None
+        self.listeners = [
+            source.listener(options)
+            for source in SOURCES
+            if source.listener is not None and source.is_wanted(options)
+        ]
         self._options = options
 
     def open(self) -> None:
@@ -224,39 +221,24 @@ class _Window:
         Raises:
             LifecycleError: torch refused the callbacks.
         """
-        options = self._options
-        wants = options.native_wants(_native.WANTS)
         try:
-            _native.open_window(wants, options.all_threads, self.id)
+            _native.open_window(native_wants(self._options), self._options.all_threads, self.id)
         except RuntimeError as error:
             raise LifecycleError(
                 f"Recording could not start: {error}. Stop what else profiles this process, then "
                 "try again."
             ) from error
-        if options.stack:
-            self.occupied_threads = _native.statistics()["occupied_threads"]
-        if options.gpu:
-            self._collect_from_devices()
+        for listener in self.listeners:
+            listener.begin()
         take_place()
-
-    def _collect_from_devices(self) -> None:
-        times = self._options.cuda_events or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
-        self.gpu_refused = begin_gpu(times)
-        if self.gpu_refused and times:
-            self.timing = EventTiming()
-            if not self.timing.begin():
-                self.timing = None
 
     def close(self) -> None:
         """Close it, whatever was opened of it."""
-        if self._options.stack:  # a tool that came meanwhile may have left again
-            unheard = _native.statistics()["occupied_threads"]
-            self.occupied_threads = max(self.occupied_threads, unheard)
+        for listener in reversed(self.listeners):
+            listener.before_end()
         _native.close_window(self.id)
-        if self.timing is not None:
-            self.timing.end()
-        if self._options.gpu:
-            end_gpu()
+        for listener in reversed(self.listeners):
+            listener.end()
         if not is_recording():
             leave_place()
 

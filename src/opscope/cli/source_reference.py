@@ -1,0 +1,32 @@
+"""The documentation's page about what can be recorded, made of the sources' declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opscope.recording.sources import SOURCES, Source, switches
+
+_HEAD = """# What is recorded
+
+Each part of a trace, how to have it recorded, the kinds its spans have in `events`, and the
+[tables](../file-format.md) it fills. Parts that no option is named for are always there, GPU
+activity where torch sees a GPU.
+
+| part | what a trace has of it | `opscope.profile` | `opscope run` | kinds | tables |
+|---|---|---|---|---|---|
+"""
+
+
+def what_is_recorded() -> str:
+    """The page, as Markdown."""
+    return _HEAD + "".join(f"| {' | '.join(_cells(source))} |\n" for source in SOURCES)
+
+
+def _cells(source: Source) -> Iterator[str]:
+    yield source.name
+    yield source.records
+    asking = [s for s in switches() if s in source.switches or s.option in source.wanted_with]
+    yield ", ".join(f"`{switch.parameter}=True`" for switch in asking if switch.parameter)
+    yield ", ".join(f"`--{switch.option}`" for switch in asking if switch.flag)
+    yield ", ".join(f"`{kind.name.lower()}`" for kind in source.kinds)
+    yield ", ".join(f"`{table}`" for table in source.tables)

@@ -1,0 +1,78 @@
+"""What is set up around one window beyond the native window itself, source by source."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from opscope import _native
+from opscope.recording.event_timing import EventTiming
+from opscope.recording.gpu_collecting import begin_gpu, end_gpu
+
+
+class Listener:
+    """Of one source and one window; the base class sets up nothing.
+
+    Every method may be interrupted anywhere and called again, and those that end may be called
+    without what begins having been: what is there is taken down.
+    """
+
+    def begin(self) -> None:
+        """The window has opened."""
+
+    def before_end(self) -> None:
+        """The window is about to close."""
+
+    def end(self) -> None:
+        """The window has closed."""
+
+    def add_to(self, decoded: dict[str, Any]) -> None:
+        """Put what this knows beside what the recorder did, once that is decoded."""
+
+
+class OtherTools(Listener):
+    """How many threads tell another tool of their Python calls, where only one can be told."""
+
+    def __init__(self) -> None:
+        self._threads = 0
+
+    def begin(self) -> None:
+        """Count them."""
+        self._threads = _native.statistics()["occupied_threads"]
+
+    def before_end(self) -> None:
+        """Count once more: a tool that came meanwhile may have left again."""
+        self._threads = max(self._threads, _native.statistics()["occupied_threads"])
+
+    def add_to(self, decoded: dict[str, Any]) -> None:
+        """As ``occupied_threads``."""
+        decoded["occupied_threads"] = self._threads
+
+
+class DeviceActivity(Listener):
+    """CUPTI, or CUDA events around annotations where that cannot be used and they are asked for."""
+
+    def __init__(self, times_annotations: bool) -> None:
+        self._times = times_annotations or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
+        self._refused = ""
+        self._timing: EventTiming | None = None
+
+    def begin(self) -> None:
+        """Have devices report."""
+        self._refused = begin_gpu(self._times)
+        if self._refused and self._times:
+            self._timing = EventTiming()
+            if not self._timing.begin():
+                self._timing = None
+
+    def end(self) -> None:
+        """Have them report no more, unless another window wants it."""
+        if self._timing is not None:
+            self._timing.end()
+        end_gpu()
+
+    def add_to(self, decoded: dict[str, Any]) -> None:
+        """Why CUPTI was refused, and what was timed instead."""
+        decoded["gpu_refused"] = self._refused
+        if self._timing is not None:
+            self._timing.add_to(decoded)

@@ -1,0 +1,265 @@
+"""What can be recorded: one row of ``SOURCES`` for each thing, and the options that ask for it.
+
+Whoever deals with all sources reads these rows and names none: the bits that the native recorder
+is asked with, what is set up before a window and around it, the rows of the ledger, the options of
+``opscope.profile``, the kinds of an activity filter and the switches of ``opscope run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+
+from opscope import _native
+from opscope.recording import bridge, ledger
+from opscope.recording.gpu_account import gpu_ledger
+from opscope.recording.listeners import DeviceActivity, Listener, OtherTools
+from opscope.recording.neighbours import set_up_neighbours
+from opscope.recording.python_source import set_up_python_source
+from opscope.trace.schema import EventKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingOptions:
+    """What to collect. Each step up costs more per span; ``docs/measurements.md`` has the figures.
+
+    Attributes:
+        operators: torch operators, autograd nodes, TorchScript calls.
+        annotations: spans named with record_function.
+        shapes: arguments of operators: shapes, strides, dtypes, scalars.
+        outputs: the same of results (needed by execution traces).
+        memory: allocations and frees.
+        stack: Python and C calls.
+        modules: nn.Module and optimizer calls only.
+        overloads: operator overload names.
+        gc_pauses: garbage collections, as spans.
+        all_threads: every thread of the process; otherwise only the one that starts.
+        new_threads: Python calls also of threads that begin during the recording.
+        process_ids: give spans the ids that they have in every other recording that is under way.
+        gpu: what CUDA devices do, and the calls of their runtime.
+        gpu_sync: with it, which call recorded the CUDA event that a wait is for.
+        cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
+    """
+
+    operators: bool = True
+    annotations: bool = True
+    shapes: bool = False
+    outputs: bool = False
+    memory: bool = False
+    stack: bool = False
+    modules: bool = False
+    overloads: bool = False
+    gc_pauses: bool = True
+    all_threads: bool = True
+    new_threads: bool = True
+    process_ids: bool = False
+    gpu: bool = False
+    gpu_sync: bool = False
+    cuda_events: bool = False
+
+    def union(self, other: RecordingOptions) -> RecordingOptions:
+        """What either asks for."""
+        return RecordingOptions(
+            **{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """One thing that a recording may ask of a source.
+
+    Attributes:
+        option: the field of RecordingOptions.
+        want: what the native recorder calls it; empty: it is not told.
+        parameter: of ``opscope.profile``, where that says it with a bool; else empty.
+        flag: what the help of ``opscope run`` says of ``--<option>``; empty: it has none.
+        filter_kind: what an activity filter for the CPU calls it; empty: it cannot be named.
+    """
+
+    option: str
+    want: str = ""
+    parameter: str = ""
+    flag: str = ""
+    filter_kind: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One thing that can be recorded.
+
+    Attributes:
+        name: what the documentation calls it.
+        records: in a few words, what a trace has of it.
+        wanted_with: options any of which records it; empty: every recording does.
+        switches: what may be asked of it.
+        kinds: of spans in ``events``.
+        tables: that it fills, but for ``events``, ``threads`` and ``names``.
+        prepare: does what is slow, before a window is opened; may be called again at any time.
+        listener: what is set up around each window that wants the source.
+        ledger: rows about it, of a trace whose recording wanted it.
+    """
+
+    name: str
+    records: str
+    wanted_with: tuple[str, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    kinds: tuple[EventKind, ...] = ()
+    tables: tuple[str, ...] = ()
+    prepare: Callable[[], object] | None = None
+    listener: Callable[[RecordingOptions], Listener] | None = None
+    ledger: Callable[[ledger.Recorded], Iterable[ledger.Row]] | None = None
+
+    def is_wanted(self, options: RecordingOptions) -> bool:
+        """Whether a recording with these options has it."""
+        asked = (getattr(options, option) for option in self.wanted_with)
+        return not self.wanted_with or any(asked)
+
+
+SOURCES = (
+    Source(
+        name="events",
+        records="every span, with its thread, its parent and its times",
+        switches=(Switch(option="process_ids", want="PROCESS_IDS"),),
+        ledger=ledger.events,
+    ),
+    Source(
+        name="operators",
+        records="torch operators, autograd nodes, TorchScript calls",
+        wanted_with=("operators",),
+        switches=(
+            Switch(option="operators", want="OPERATORS", filter_kind="CPU_OP"),
+            Switch(option="overloads", want="OVERLOADS"),
+        ),
+        kinds=(EventKind.OPERATOR,),
+        prepare=bridge.load,
+    ),
+    Source(
+        name="annotations",
+        records="spans named with record_function, by the program or a library",
+        wanted_with=("annotations",),
+        switches=(Switch(option="annotations", want="ANNOTATIONS", filter_kind="USER_ANNOTATION"),),
+        kinds=(EventKind.ANNOTATION,),
+    ),
+    Source(
+        name="arguments",
+        records="arguments and results of operators: shapes, strides, dtypes, scalars",
+        wanted_with=("shapes", "outputs"),
+        switches=(
+            Switch(
+                option="shapes",
+                want="INPUTS",
+                parameter="record_shapes",
+                flag="Arguments of operators.",
+            ),
+            Switch(option="outputs", want="OUTPUTS", parameter="record_outputs"),
+        ),
+        tables=("tensors", "scalars"),
+        ledger=ledger.arguments,
+    ),
+    Source(
+        name="allocations",
+        records="allocations and frees of memory, on the CPU and on devices",
+        wanted_with=("memory",),
+        switches=(
+            Switch(
+                option="memory",
+                want="MEMORY",
+                parameter="profile_memory",
+                flag="Allocations and frees.",
+                filter_kind="CPU_INSTANT_EVENT",
+            ),
+        ),
+        tables=("allocations",),
+        ledger=ledger.allocations,
+    ),
+    Source(
+        name="Python calls",
+        records="Python functions, and C functions called from Python",
+        wanted_with=("stack",),
+        switches=(
+            Switch(
+                option="stack",
+                want="PYTHON",
+                parameter="with_stack",
+                flag="Python and C function calls.",
+                filter_kind="PYTHON_FUNCTION",
+            ),
+            Switch(option="new_threads", want="NEW_THREADS"),
+        ),
+        kinds=(EventKind.PYTHON_CALL, EventKind.C_CALL),
+        tables=("python_calls", "frames"),
+        prepare=set_up_python_source,
+        listener=lambda _: OtherTools(),
+    ),
+    Source(
+        name="modules and optimizers",
+        records="calls of nn.Module instances and steps of optimizers; what they hold",
+        wanted_with=("modules", "stack"),  # among all Python functions there are these too
+        switches=(
+            Switch(
+                option="modules",
+                want="MODULES",
+                parameter="with_modules",
+                flag="nn.Module calls.",
+            ),
+        ),
+        kinds=(EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL),
+        tables=("modules", "optimizers", "parameters"),
+        prepare=set_up_python_source,
+    ),
+    Source(
+        name="TorchScript calls",
+        records="where in TorchScript an operator was called",
+        wanted_with=("modules", "stack"),
+        tables=("script_calls",),
+    ),
+    Source(
+        name="garbage collections",
+        records="pauses of Python's collector",
+        wanted_with=("gc_pauses",),
+        switches=(Switch(option="gc_pauses", want="GC"),),
+        kinds=(EventKind.GC_PAUSE,),
+    ),
+    Source(
+        name="threads",
+        records="which threads there were, and which of them could not be heard in full",
+        switches=(Switch(option="all_threads"),),
+        prepare=set_up_neighbours,
+        ledger=ledger.threads,
+    ),
+    Source(
+        name="GPU activity",
+        records="kernels, copies, memory sets and waits of CUDA devices; calls of their runtime",
+        wanted_with=("gpu",),
+        switches=(
+            Switch(option="gpu", want="GPU"),
+            Switch(option="gpu_sync", want="GPU_SYNC"),
+            Switch(option="cuda_events", parameter="cuda_events"),
+        ),
+        kinds=(EventKind.RUNTIME_CALL,),
+        tables=("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads"),
+        listener=lambda options: DeviceActivity(options.cuda_events),
+        ledger=gpu_ledger,
+    ),
+    Source(
+        name="clock",
+        records="whether the clocks did what clocks should not do",
+        ledger=ledger.clocks,
+    ),
+)
+"""In the order in which they are set up around a window, and taken down the other way round."""
+
+
+def switches() -> Iterator[Switch]:
+    """Of all sources, in their order: one for each option."""
+    for source in SOURCES:
+        yield from source.switches
+
+
+def native_wants(options: RecordingOptions) -> int:
+    """``options`` as the native recorder's bit mask."""
+    return sum(
+        _native.WANTS[switch.want]
+        for switch in switches()
+        if switch.want and getattr(options, switch.option)
+    )
