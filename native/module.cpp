@@ -16,10 +16,12 @@
 #include "interpreter/lifecycle.h"
 #include "interpreter/without_gil.h"
 #include "log/recorder.h"
+#include "log/source.h"
 #include "memory/bindings.h"
 #include "numpy/to_numpy.h"
 #include "python/annotation.h"
 #include "python/python_calls.h"
+#include "python/python_collections.h"
 #include "python/python_fast_annotation.h"
 #include "ranges/nvtx_ranges.h"
 #include "writers/bindings.h"
@@ -201,41 +203,6 @@ class RecordedPython final : public PythonNames {
   PythonCalls& calls_ = PythonCalls::instance();
 };
 
-constexpr uint64_t kGcKey = 1;  // no object has this address
-
-// An entry of gc.callbacks.
-void gc_callback(const nb::str& phase, const nb::dict& info) {
-  thread_local bool is_open = false;  // a window may open or close in the middle of a collection
-  Recorder& recorder = Recorder::instance();
-  ThreadLog* log = Recorder::this_thread();
-  if (log == nullptr) return;
-  if (std::strcmp(phase.c_str(), "stop") == 0) {
-    if (is_open) log->close_span(kGcKey, now_ticks());
-    is_open = false;
-    return;
-  }
-  if ((recorder.wanted() & kWantGc) == 0) return;
-  static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
-  const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
-  recorder.hear_memory(*log);  // a collection frees tensors
-  Record* record = log->open_span(kGcKey);
-  is_open = true;
-  if (record == nullptr) return;
-  fill_annotation(*record, RecordKind::kGcPause, name_id(recorder, *log, names[generation]));
-  record->ticks = now_ticks();
-  log->publish_span();
-}
-
-PyObject* gc_callbacks = nullptr;  // gc.callbacks, which stays the same list; owned, for ever
-PyObject* gc_hook = nullptr;       // gc_callback; likewise
-
-void hook_gc(bool on) {
-  Py_ssize_t at = PyList_GET_SIZE(gc_callbacks);
-  while (--at >= 0 && PyList_GET_ITEM(gc_callbacks, at) != gc_hook) continue;
-  if (on && at < 0 && PyList_Append(gc_callbacks, gc_hook) != 0) PyErr_Clear();
-  if (!on && at >= 0 && PyList_SetSlice(gc_callbacks, at, at + 1, nullptr) != 0) PyErr_Clear();
-}
-
 // While one exists no collection begins, so no code of the program runs in the middle of a change.
 class NoCollection {
  public:
@@ -250,10 +217,9 @@ class NoCollection {
   bool was_on_;
 };
 
-// Hooks of Python's that open windows need, and `also` one that is about to open, and no others.
-void configure_hooks(uint32_t also = 0) {
-  hook_gc(((Recorder::instance().wanted() | also) & kWantGc) != 0);
-  PythonCalls::instance().configure(also);
+// Hooks that open windows need, and `also` one that is about to open, and no others.
+void configure_sources(uint32_t also = 0) {
+  ListedSource::for_each([also](Source& source) { source.configure(also); });
 }
 
 uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
@@ -268,17 +234,18 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
   Recorder& recorder = Recorder::instance();
   // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
   // would be in it twice, as a call and as something that was running already.
-  configure_hooks(wants);
+  configure_sources(wants);
   uint32_t id = 0;
   try {
     id = recorder.open_window(wants, all_threads, reserved);
   } catch (...) {
-    configure_hooks();
+    configure_sources();
     throw;
   }
-  configure_hooks();  // a window that closed meanwhile may have taken it away
-  std::vector<InitialStack> stacks = PythonCalls::instance().begin_window(wants);
-  recorder.set_initial_stacks(id, std::move(stacks), PythonCalls::generation());
+  configure_sources();  // a window that closed meanwhile may have taken it away
+  std::vector<InitialStack> running;
+  ListedSource::for_each([&](Source& source) { source.begin_window(wants, running); });
+  recorder.set_initial_stacks(id, std::move(running), PythonCalls::generation());
   return id;
 }
 
@@ -287,31 +254,30 @@ void close_window(uint32_t id) {
   const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
   recorder.close_window(id);
-  if (const auto window = recorder.window(id); window != nullptr && window->unhooked_threads == 0) {
-    window->unhooked_threads = PythonCalls::instance().unhooked_threads(*window);
+  if (const auto window = recorder.window(id); window != nullptr) {
+    ListedSource::for_each([&](Source& source) { source.end_window(*window); });
   }
-  configure_hooks();
+  configure_sources();
 }
 
 void pause_window(uint32_t id, bool paused) {
   const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
   recorder.pause_window(id, paused);
-  PythonCalls& python = PythonCalls::instance();
-  configure_hooks();
+  configure_sources();
   const auto window = recorder.window(id);
-  if (!paused && window != nullptr && window->open) python.resume_window(*window);
+  if (paused || window == nullptr || !window->open) return;
+  ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
 }
 
 void discard_window(uint32_t id) {
   const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
   recorder.discard_window(id);
-  PythonCalls& python = PythonCalls::instance();
-  configure_hooks();
+  configure_sources();
   if ((recorder.wanted() & kWantGpu) == 0) GpuActivity::instance().configure(0);
   if (recorder.statistics().windows == 0) {
-    python.forget();
+    ListedSource::for_each([](Source& source) { source.forget(); });
     GpuActivity::instance().forget();
   }
 }
@@ -452,10 +418,7 @@ NB_MODULE(_native, m) {
   m.def("set_tensor_budget", [](uint64_t bytes) { bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
   m.def("statistics", &statistics);
-  m.def("gc_callback", &gc_callback, "phase"_a, "info"_a);
-  gc_hook = nb::object(m.attr("gc_callback")).release().ptr();
-  gc_callbacks = nb::object(nb::module_::import_("gc").attr("callbacks")).release().ptr();
-  m.def("refresh_hooks", [] { configure_hooks(); });
+  m.def("refresh_hooks", [] { configure_sources(); });
   m.attr("WANTS") = nb::dict();
   nb::dict wants = nb::cast<nb::dict>(m.attr("WANTS"));
   wants["OPERATORS"] = static_cast<uint32_t>(kWantOperators);
@@ -473,6 +436,7 @@ NB_MODULE(_native, m) {
   wants["GPU_SYNC"] = static_cast<uint32_t>(kWantGpuSync);
   bind_annotation(m);
   bind_child_process(m);
+  bind_collections(m);
   bind_lifecycle(m);
   GpuActivity::instance().set_source(&cupti::make_cupti_source);
   bind_gpu(m);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "log/recorder.h"
+#include "log/source.h"
 #include "python/python_frames.h"
 #include "python/python_hooks.h"
 #include "python/python_modules.h"
@@ -34,21 +35,20 @@ struct PythonSetup {
   PyObject* optimizer_hook;    // what to put there, under itself as key, once steps are wanted
 };
 
-class PythonCalls {
+class PythonCalls final : public Source {
  public:
   static PythonCalls& instance();
 
   void set_up(const PythonSetup& setup);
 
-  // Installs or removes hooks so that what open windows want is seen, and `also` what one wants that is
-  // about to open.
-  void configure(uint32_t also = 0);
-  // What every thread is running, for a window that opens now.
-  std::vector<InitialStack> begin_window(uint32_t wants);
+  // Installs or removes hooks.
+  void configure(uint32_t also) override;
+  // Adds what every thread is running.
+  void begin_window(uint32_t wants, std::vector<InitialStack>& running) override;
+  void end_window(Window& window) override;
   // Of functions that were running when the window opened, ends those that ended while it paused.
-  void resume_window(const Window& window);
-  // No window can refer to frames and instances any more.
-  void forget();
+  void resume_window(const Window& window) override;
+  void forget() override;
   // In a child that was just forked: nothing is being recorded.
   void forked();
 
@@ -61,9 +61,6 @@ class PythonCalls {
 
   // Threads that are not heard because another profiler has, or had, its hook there.
   uint64_t unheard_threads() const { return hooked_calls_ ? occupied_threads() : 0; }
-  // How many threads recorded something in a window that wants calls and never reported a call: threads that
-  // were started by _thread or in C are not hooked. Must be asked for before the hooks are removed.
-  uint64_t unhooked_threads(const Window& window) const;
   // Rises whenever hooks are installed: ends of calls since they were removed were not heard.
   static uint64_t installation() { return installation_; }
   // Rises with every installation, and whenever a window has noted what is running.
@@ -72,6 +69,10 @@ class PythonCalls {
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
  private:
+  // How many threads recorded something in a window that wants calls and never reported a call: threads that
+  // were started by _thread or in C are not hooked. Must be asked for before the hooks are removed.
+  uint64_t unhooked_threads(const Window& window) const;
+
   // Static, because they are read at every call, where finding the instance would cost as much again.
   static inline uint64_t installation_ = 0;
   static inline uint64_t generation_ = 0;

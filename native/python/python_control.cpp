@@ -71,6 +71,7 @@ PyObject* on_forked(PyObject*, PyObject*) {
   PythonCalls::instance().forked();
   Py_RETURN_NONE;
 }
+const ListedSource listed(1, []() -> Source& { return PythonCalls::instance(); });
 PyMethodDef forked_def = {"opscope_forked", &on_forked, METH_NOARGS, nullptr};
 
 }  // namespace
@@ -215,22 +216,24 @@ bool PythonCalls::is_any_step_running() const {
   return false;
 }
 
-std::vector<InitialStack> PythonCalls::begin_window(uint32_t wants) {
-  std::vector<InitialStack> stacks;
+void PythonCalls::begin_window(uint32_t wants, std::vector<InitialStack>& running) {
   if ((wants & (kWantPython | kWantModules)) != 0) {
     modules.begin_window();
     optimizers.begin_window();
   }
   PythonThreadCache* cache = PythonThreadCache::get();
-  if ((wants & kWantPython) == 0 || cache == nullptr) return stacks;
+  if ((wants & kWantPython) == 0 || cache == nullptr) return;
   const OwnCode own;
   const RunningThreads threads;
   overlap_ticks_ = now_ticks();
   PyThreadState* const current = PyThreadState_Get();
   if (reports_calls(current)) cache->hidden = hidden_since(*cache, RunningFrame::current(current));
-  for (const SeenThread& thread : threads.seen()) stacks.push_back(stack_of(thread, *cache, frames));
+  for (const SeenThread& thread : threads.seen()) running.push_back(stack_of(thread, *cache, frames));
   ++generation_;
-  return stacks;
+}
+
+void PythonCalls::end_window(Window& window) {
+  if (window.unhooked_threads == 0) window.unhooked_threads = unhooked_threads(window);
 }
 
 void PythonCalls::resume_window(const Window& window) {
@@ -262,7 +265,7 @@ void PythonCalls::optimizer_step(PyObject* optimizer) {
 void PythonCalls::forked() {
   new (&configuring_) std::recursive_mutex;
   asked_ = 0;
-  configure();
+  configure(0);
 }
 
 void PythonCalls::forget() {

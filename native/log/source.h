@@ -1,0 +1,56 @@
+// What listens to the program while windows want it: the native side of a row of recording/sources.py.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "log/recorder.h"
+
+namespace opscope {
+
+// [GIL] Everything here. While a window opens, closes, pauses or goes, no garbage is collected.
+class Source {
+ public:
+  // Has what open windows want be heard, and `also` what one wants that is about to open, and no more.
+  virtual void configure(uint32_t also) = 0;
+  // A window has opened that wants this. `running`: what was running then, by thread, to be added to.
+  virtual void begin_window(uint32_t /*wants*/, std::vector<InitialStack>& /*running*/) {}
+  // A window has closed; what it wanted may still be heard.
+  virtual void end_window(Window& /*window*/) {}
+  // A window goes on after a pause.
+  virtual void resume_window(const Window& /*window*/) {}
+  // No window can refer any more to what this knows.
+  virtual void forget() {}
+
+ protected:
+  ~Source() = default;
+};
+
+// A variable of this type puts a source on the list of all when the library is loaded.
+class ListedSource {
+ public:
+  // In order of `place`: what one notes of a window may build on what those before it did.
+  ListedSource(int place, Source& (*source)()) : source_(source), place_(place) {
+    ListedSource** at = &first_;
+    while (*at != nullptr && (*at)->place_ <= place) at = &(*at)->next_;
+    next_ = *at;
+    *at = this;
+  }
+  ListedSource(const ListedSource&) = delete;
+  ListedSource& operator=(const ListedSource&) = delete;
+
+  // Calls function(source) for each.
+  template <typename Function>
+  static void for_each(Function&& function) {
+    for (const ListedSource* listed = first_; listed != nullptr; listed = listed->next_)
+      function(listed->source_());
+  }
+
+ private:
+  static inline ListedSource* first_ = nullptr;
+  Source& (*source_)();
+  int place_;
+  ListedSource* next_ = nullptr;
+};
+
+}  // namespace opscope
