@@ -9,10 +9,13 @@ STAMPS := $(VENV)/stamps
 ASAN := build/torture-asan
 
 # A change to one of these means that the compiled core has to be built again. Python files are used
-# from src/ as they are (an editable install), so editing them needs nothing.
+# from src/ as they are (an editable install), so editing them needs nothing, but for the schema: C++ is
+# made from it.
 NATIVE := $(shell find native -name '*.cpp' -o -name '*.c' -o -name '*.h' | sort)
-COMPILED_FROM := pyproject.toml CMakeLists.txt $(NATIVE)
-PYTHON_CODE := $(wildcard src tests examples benchmarks)
+SCHEMA := native/schema/generate_schema.py native/schema/schema.cmake $(addprefix src/opscope/trace/,codes.py column.py \
+  device_schema.py schema.py)
+COMPILED_FROM := pyproject.toml CMakeLists.txt $(NATIVE) $(SCHEMA)
+PYTHON_CODE := $(wildcard src tests examples benchmarks) native/schema
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -32,157 +32,6 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-nb::object bools(std::vector<uint8_t>&& column) { return to_array(std::move(column)).attr("view")("bool"); }
-
-nb::tuple lists(ListColumn&& column) {
-  return nb::make_tuple(to_array(std::move(column.offsets)), to_array(std::move(column.values)));
-}
-
-nb::dict events(EventColumns&& e) {
-  nb::dict table;
-  table["thread"] = to_array(std::move(e.thread));
-  table["parent"] = to_array(std::move(e.parent));
-  table["name"] = to_array(std::move(e.name));
-  table["overload"] = to_array(std::move(e.overload));
-  table["kind"] = to_array(std::move(e.kind));
-  table["scope"] = to_array(std::move(e.scope));
-  table["start_ns"] = to_array(std::move(e.start_ns));
-  table["duration_ns"] = to_array(std::move(e.duration_ns));
-  table["sequence_number"] = to_array(std::move(e.sequence_number));
-  if (!e.record_function_id.empty()) table["record_function_id"] = to_array(std::move(e.record_function_id));
-  table["forward_thread"] = to_array(std::move(e.forward_thread));
-  table["launch_thread"] = to_array(std::move(e.launch_thread));
-  table["unfinished"] = bools(std::move(e.unfinished));
-  table["is_async"] = bools(std::move(e.is_async));
-  return table;
-}
-
-nb::dict tensors(TensorColumns&& t) {
-  nb::dict table;
-  table["event"] = to_array(std::move(t.event));
-  table["argument"] = to_array(std::move(t.argument));
-  table["element"] = to_array(std::move(t.element));
-  table["role"] = to_array(std::move(t.role));
-  table["keyword"] = to_array(std::move(t.keyword));
-  table["impl"] = to_array(std::move(t.impl));
-  table["storage"] = to_array(std::move(t.storage));
-  table["storage_impl"] = to_array(std::move(t.storage_impl));
-  table["storage_offset"] = to_array(std::move(t.storage_offset));
-  table["version"] = to_array(std::move(t.version));
-  table["dtype"] = to_array(std::move(t.dtype));
-  table["unsized_dtype"] = to_array(std::move(t.unsized_dtype));
-  table["device_type"] = to_array(std::move(t.device_type));
-  table["device_index"] = to_array(std::move(t.device_index));
-  table["layout"] = to_array(std::move(t.layout));
-  table["tensor_id"] = to_array(std::move(t.tensor_id));
-  table["allocation_id"] = to_array(std::move(t.allocation_id));
-  table["requires_grad"] = bools(std::move(t.requires_grad));
-  table["is_wrapped_number"] = bools(std::move(t.is_wrapped_number));
-  table["sizes"] = lists(std::move(t.sizes));
-  table["strides"] = lists(std::move(t.strides));
-  return table;
-}
-
-nb::dict scalars(ScalarColumns&& s) {
-  nb::dict table;
-  table["event"] = to_array(std::move(s.event));
-  table["argument"] = to_array(std::move(s.argument));
-  table["role"] = to_array(std::move(s.role));
-  table["keyword"] = to_array(std::move(s.keyword));
-  table["type"] = to_array(std::move(s.type));
-  table["value"] = to_array(std::move(s.value));
-  return table;
-}
-
-nb::dict allocations(AllocationColumns&& a) {
-  nb::dict table;
-  table["event"] = to_array(std::move(a.event));
-  table["thread"] = to_array(std::move(a.thread));
-  table["action"] = to_array(std::move(a.action));
-  table["time_ns"] = to_array(std::move(a.time_ns));
-  table["address"] = to_array(std::move(a.address));
-  table["size_bytes"] = to_array(std::move(a.size_bytes));
-  table["total_allocated_bytes"] = to_array(std::move(a.total_allocated_bytes));
-  table["total_reserved_bytes"] = to_array(std::move(a.total_reserved_bytes));
-  table["device_type"] = to_array(std::move(a.device_type));
-  table["device_index"] = to_array(std::move(a.device_index));
-  table["tensor_id"] = to_array(std::move(a.tensor_id));
-  table["allocation_id"] = to_array(std::move(a.allocation_id));
-  return table;
-}
-
-nb::dict threads(ThreadColumns&& t) {
-  nb::dict table;
-  table["system_thread_id"] = to_array(std::move(t.system_thread_id));
-  table["torch_thread_id"] = to_array(std::move(t.torch_thread_id));
-  table["name"] = to_array(std::move(t.name));
-  return table;
-}
-
-nb::dict python_calls(PythonCallColumns&& p) {
-  nb::dict table;
-  table["event"] = to_array(std::move(p.event));
-  table["frame"] = to_array(std::move(p.frame));
-  table["caller"] = to_array(std::move(p.caller));
-  table["caller_line"] = to_array(std::move(p.caller_line));
-  table["module"] = to_array(std::move(p.module));
-  table["optimizer"] = to_array(std::move(p.optimizer));
-  return table;
-}
-
-nb::dict script_calls(ScriptCallColumns&& s) {
-  nb::dict table;
-  table["event"] = to_array(std::move(s.event));
-  table["modules"] = to_array(std::move(s.modules));
-  table["functions"] = to_array(std::move(s.functions));
-  return table;
-}
-
-nb::dict frames(FrameColumns&& f) {
-  nb::dict table;
-  table["file"] = to_array(std::move(f.file));
-  table["function"] = to_array(std::move(f.function));
-  table["line"] = to_array(std::move(f.line));
-  return table;
-}
-
-nb::dict modules(InstanceColumns&& m) {
-  nb::dict table;
-  table["address"] = to_array(std::move(m.address));
-  table["class_address"] = to_array(std::move(m.class_address));
-  table["class_name"] = to_array(std::move(m.class_name));
-  table["name"] = to_array(std::move(m.name));
-  return table;
-}
-
-nb::dict optimizers(InstanceColumns&& o) {
-  nb::dict table;
-  table["address"] = to_array(std::move(o.address));
-  table["class_name"] = to_array(std::move(o.class_name));
-  return table;
-}
-
-nb::dict parameters(ParameterColumns&& p, TensorColumns&& t) {
-  nb::dict table;
-  table["module"] = to_array(std::move(p.module));
-  table["optimizer"] = to_array(std::move(p.optimizer));
-  table["parameter"] = to_array(std::move(p.parameter));
-  table["name"] = to_array(std::move(p.name));
-  table["role"] = to_array(std::move(p.role));
-  table["time_ns"] = to_array(std::move(p.time_ns));
-  table["impl"] = to_array(std::move(t.impl));
-  table["storage"] = to_array(std::move(t.storage));
-  table["dtype"] = to_array(std::move(t.dtype));
-  table["device_type"] = to_array(std::move(t.device_type));
-  table["device_index"] = to_array(std::move(t.device_index));
-  table["layout"] = to_array(std::move(t.layout));
-  table["tensor_id"] = to_array(std::move(t.tensor_id));
-  table["allocation_id"] = to_array(std::move(t.allocation_id));
-  table["sizes"] = lists(std::move(t.sizes));
-  table["strides"] = lists(std::move(t.strides));
-  return table;
-}
-
 // The decoder's view of what the call recorder has interned.
 class RecordedPython final : public PythonNames {
  public:
@@ -290,6 +139,32 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
                                   optimizer_hook.ptr()});
 }
 
+// What is known of the window beside its tables.
+nb::dict account(const Columns& columns, const Window& window) {
+  nb::dict account;
+  account["start_ns"] = columns.start_ns;
+  account["end_ns"] = columns.end_ns;
+  account["clock_jumped_ns"] = columns.clock_jumped_ns;
+  account["clock_set_by_ns"] = columns.clock_set_by_ns;
+  account["dropped_spans"] = columns.dropped.spans;
+  account["dropped_allocations"] = columns.dropped.allocations;
+  account["dropped_others"] = columns.dropped.others;
+  account["unheard_spans"] = columns.dropped.unheard_spans;
+  account["recorded_threads"] = columns.recorded_threads;
+  account["unheard_threads"] = columns.unheard_threads;
+  account["unhooked_threads"] = window.unhooked_threads;
+  account["process_threads"] = window.process_threads;
+  account["unheard_frees"] = columns.unheard_frees;
+  account["unknown_frees"] = window.unknown_frees;
+  account["lost_spans"] = window.of_ending_threads.spans;
+  account["lost_allocations"] = window.of_ending_threads.allocations;
+  account["unmatched_ends"] = columns.unmatched_ends;
+  account["cut_payloads"] = columns.cut_payloads;
+  account["tensors_not_held"] = window.tensors_not_held;
+  account["fault"] = window.fault;
+  return account;
+}
+
 nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   Recorder& recorder = Recorder::instance();
   const ReadLock lock(recorder);
@@ -302,39 +177,10 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
     columns = decode_window(recorder, *window, &python, prefixes);
   }
   nb::dict result;
-  result["events"] = events(std::move(columns.events));
-  result["tensors"] = tensors(std::move(columns.tensors));
-  result["scalars"] = scalars(std::move(columns.scalars));
-  result["allocations"] = allocations(std::move(columns.allocations));
-  result["threads"] = threads(std::move(columns.threads));
-  result["python_calls"] = python_calls(std::move(columns.python_calls));
-  result["script_calls"] = script_calls(std::move(columns.script_calls));
-  result["frames"] = frames(std::move(columns.frames));
-  result["modules"] = modules(std::move(columns.modules));
-  result["optimizers"] = optimizers(std::move(columns.optimizers));
-  result["parameters"] = parameters(std::move(columns.parameters), std::move(columns.parameter_tensors));
+  result["account"] = account(columns, *window);
+  result["tables"] = to_tables(static_cast<RecordedTables&&>(columns));
   result["name_offsets"] = to_array(std::move(columns.names.offsets));
   result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
-  result["start_ns"] = columns.start_ns;
-  result["end_ns"] = columns.end_ns;
-  result["clock_jumped_ns"] = columns.clock_jumped_ns;
-  result["clock_set_by_ns"] = columns.clock_set_by_ns;
-  result["dropped_spans"] = columns.dropped.spans;
-  result["dropped_allocations"] = columns.dropped.allocations;
-  result["dropped_others"] = columns.dropped.others;
-  result["unheard_spans"] = columns.dropped.unheard_spans;
-  result["recorded_threads"] = columns.recorded_threads;
-  result["unheard_threads"] = columns.unheard_threads;
-  result["unhooked_threads"] = window->unhooked_threads;
-  result["process_threads"] = window->process_threads;
-  result["unheard_frees"] = columns.unheard_frees;
-  result["unknown_frees"] = window->unknown_frees;
-  result["lost_spans"] = window->of_ending_threads.spans;
-  result["lost_allocations"] = window->of_ending_threads.allocations;
-  result["unmatched_ends"] = columns.unmatched_ends;
-  result["cut_payloads"] = columns.cut_payloads;
-  result["tensors_not_held"] = window->tensors_not_held;
-  result["fault"] = window->fault;
   decode_gpu_into(result, *window);
   return result;
 }

@@ -11,7 +11,6 @@ namespace {
 
 using gpu::GpuLog;
 using gpu::Work;
-using gpu::WorkKind;
 
 static_assert(kStreamWaitEvent == gpu::kStreamWaitsForEvent, "the log has CUPTI's codes");
 
@@ -26,7 +25,7 @@ bool contains(const List& functions, uint32_t function) {
 }
 
 template <typename R>
-Work& add_work(GpuLog& log, const R& record, WorkKind kind) {
+Work& add_work(GpuLog& log, const R& record, GpuKind kind) {
   if (record.start == 0 || record.end == 0) ++log.counts.unfinished;  // decoding leaves it out
   log.device_of_context[record.context] = record.device;
   Work& row = log.add_work(kind, record.start, record.end);
@@ -40,7 +39,7 @@ Work& add_work(GpuLog& log, const R& record, WorkKind kind) {
 }
 
 void add_kernel(GpuLog& log, const KernelRecord& kernel) {
-  Work& row = add_work(log, kernel, WorkKind::kKernel);
+  Work& row = add_work(log, kernel, GpuKind::kKernel);
   row.name = log.kernel_name(kernel.name);
   row.queued = kernel.queued;
   row.submitted = kernel.submitted;
@@ -54,7 +53,7 @@ void add_kernel(GpuLog& log, const KernelRecord& kernel) {
 
 template <typename R>
 Work& add_copy(GpuLog& log, const R& record) {
-  Work& row = add_work(log, record, WorkKind::kCopy);
+  Work& row = add_work(log, record, GpuKind::kCopy);
   row.bytes = static_cast<int64_t>(record.bytes);
   row.copy_kind = record.copy_kind;
   row.source_memory = record.source_kind;
@@ -69,7 +68,7 @@ void add_peer_copy(GpuLog& log, const MemcpyPeerRecord& record) {
 }
 
 void add_set(GpuLog& log, const MemsetRecord& set) {
-  Work& row = add_work(log, set, WorkKind::kSet);
+  Work& row = add_work(log, set, GpuKind::kSet);
   row.bytes = static_cast<int64_t>(set.bytes);
   row.destination_memory = static_cast<uint8_t>(set.memory_kind);
 }
@@ -87,13 +86,13 @@ void add_call(GpuLog& log, const ApiRecord& call, bool is_runtime) {
     return;
   }
   const bool tells_by_itself = is_runtime || contains(kNotableDriverCalls, call.function);
-  const uint8_t api = is_runtime ? 0 : 1;
+  const RuntimeApi api = is_runtime ? RuntimeApi::kRuntime : RuntimeApi::kDriver;
   log.calls.append() = {call.start,    call.end,    call.thread, call.correlation,
                         call.function, call.result, api,         tells_by_itself};
 }
 
 void add_synchronization(GpuLog& log, const SynchronizationRecord& sync) {
-  Work& row = log.add_work(WorkKind::kSynchronization, sync.start, sync.end);
+  Work& row = log.add_work(GpuKind::kSynchronisation, sync.start, sync.end);
   row.correlation = sync.correlation;
   row.context = sync.context;
   row.device = gpu::kUnknownDevice;
@@ -111,7 +110,7 @@ void add_memory(GpuLog& log, const MemoryRecord& operation) {
                          operation.correlation,
                          operation.device,
                          operation.memory_kind,
-                         is_release,
+                         is_release ? AllocationAction::kFree : AllocationAction::kAllocate,
                          false};
 }
 
@@ -124,7 +123,7 @@ void add_memory_pool(GpuLog& log, const MemoryPoolRecord& operation) {
                          operation.correlation,
                          operation.device,
                          0,
-                         !is_created,
+                         is_created ? AllocationAction::kAllocate : AllocationAction::kFree,
                          true};
 }
 

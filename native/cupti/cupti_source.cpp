@@ -301,11 +301,11 @@ void CuptiSource::add_node(void* node, void* original) {
   nodes_.add(id, original_id);
 }
 
-std::string CuptiSource::call_name(uint8_t api, uint32_t function) const {
+std::string CuptiSource::call_name(RuntimeApi api, uint32_t function) const {
   const char* text = nullptr;
-  const int domain = api == 0 ? kRuntimeApi : kDriverApi;
+  const int domain = api == RuntimeApi::kRuntime ? kRuntimeApi : kDriverApi;
   if (library_.get_callback_name(domain, function, &text) != kSuccess || text == nullptr) {
-    return (api == 0 ? "runtime call " : "driver call ") + std::to_string(function);
+    return (api == RuntimeApi::kRuntime ? "runtime call " : "driver call ") + std::to_string(function);
   }
   std::string name = text;
   // cudaLaunchKernel_v7000: the version of the interface, not part of the name.

@@ -33,7 +33,7 @@ class CuptiSource final : public gpu::DeviceSource {
   void set_buffer_budget(size_t bytes) override { buffers_.set_budget(bytes); }
   gpu::DeviceClock clock() override;
   gpu::SourceState state() override;
-  std::string call_name(uint8_t api, uint32_t function) const override;
+  std::string call_name(RuntimeApi api, uint32_t function) const override;
 
  private:
   std::string attach(bool may_share);

@@ -10,24 +10,6 @@ namespace opscope {
 
 namespace {
 
-// ScalarType and Role of trace/schema.py.
-enum ScalarType : uint8_t {
-  kScalarNone,
-  kScalarBool,
-  kScalarInt,
-  kScalarFloat,
-  kScalarComplex,
-  kScalarString,
-  kScalarDevice,
-  kScalarIntList,
-  kScalarFloatList,
-  kScalarBoolList,
-  kScalarTensorList,
-  kScalarOtherList,
-  kScalarOther,
-};
-enum Role : uint8_t { kInput, kOutput, kKeyword, kInputPart, kOutputPart };
-
 void append_int(std::string& text, int64_t number) {
   char digits[24];
   const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
@@ -83,12 +65,9 @@ void append_json_double(std::string& text, double number) {
   if (text.back() == '.') text.push_back('0');
 }
 
-const char* device_name(uint8_t type) {
-  // c10::DeviceType in order; numbers are part of torch's serialisation format and do not change.
-  static const char* const names[] = {"cpu",  "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
-                                      "fpga", "maia", "xla",    "vulkan", "metal",  "xpu",   "mps",
-                                      "meta", "hpu",  "ve",     "lazy",   "ipu",    "mtia",  "privateuseone"};
-  return type < std::size(names) ? names[type] : "unknown";
+// Numbers of devices are part of torch's serialisation format and do not change.
+std::string_view device_name(uint8_t type) {
+  return type < std::size(kDeviceNames) ? kDeviceNames[type] : "unknown";
 }
 
 void append_device(std::string& text, uint64_t detail) {
@@ -118,13 +97,13 @@ size_t number_words(const uint64_t* word) {
 ScalarType type_of_number(const uint64_t* word) {
   switch (tag_of(*word)) {
     case Tag::kBool:
-      return kScalarBool;
+      return ScalarType::kBool;
     case Tag::kDouble:
-      return kScalarFloat;
+      return ScalarType::kFloat;
     case Tag::kComplex:
-      return kScalarComplex;
+      return ScalarType::kComplex;
     default:
-      return kScalarInt;
+      return ScalarType::kInt;
   }
 }
 
@@ -161,6 +140,47 @@ bool is_list_of_numbers(const uint64_t* word) {
   return true;
 }
 
+// A kTensor, kUndefined or kNone entry.
+struct PackedTensor {
+  explicit PackedTensor(const uint64_t* word)
+      : is_defined(tag_of(*word) == Tag::kTensor),
+        detail(is_defined ? unpack_tensor(detail_of(*word)) : undefined(tag_of(*word))),
+        has_sizes((detail.flags & kNoSizes) == 0),
+        addresses(word + 1) {}
+
+  static TensorDetail undefined(Tag tag) {
+    const int8_t layout = tag == Tag::kNone ? -1 : 0;
+    return {-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
+  }
+  int64_t number(size_t index) const { return read_number(numbers(), index, detail.flags); }
+  const uint64_t* numbers() const { return addresses + kTensorAddresses; }
+
+  bool is_defined;
+  TensorDetail detail;
+  bool has_sizes;
+  const uint64_t* addresses;
+};
+
+// What tensors and parameters both have. Returns the word after the entry.
+template <typename Table>
+const uint64_t* write_shape(Table& t, const PackedTensor& tensor) {
+  t.dtype.push_back(tensor.has_sizes ? tensor.detail.dtype : -1);
+  t.layout.push_back(static_cast<int8_t>(tensor.detail.layout));
+  t.device_type.push_back(static_cast<int8_t>(tensor.detail.device_type));
+  t.device_index.push_back(tensor.detail.device_index);
+  t.impl.push_back(tensor.is_defined ? tensor.addresses[0] : 0);
+  t.storage.push_back(tensor.is_defined ? tensor.addresses[2] : 0);
+  const size_t count = count_numbers(tensor.detail.dim, tensor.detail.flags);
+  for (size_t i = 2; i < count; ++i) {
+    ListColumn& list = i < 2u + tensor.detail.dim ? t.sizes : t.strides;
+    list.values.push_back(tensor.number(i));
+  }
+  t.sizes.end_row();
+  t.strides.end_row();
+  if (!tensor.is_defined) return tensor.addresses;
+  return tensor.numbers() + words_of_numbers(count, tensor.detail.flags);
+}
+
 }  // namespace
 
 void append_double(std::string& text, double number) {
@@ -193,12 +213,12 @@ void ArgumentWriter::write(const uint64_t* payload, int32_t event, bool output) 
   const uint64_t head = *payload++;
   event_ = event;
   keyword_ = -1;
-  role_ = output ? kOutput : kInput;
+  role_ = output ? Role::kOutput : Role::kInput;
   for (uint32_t i = 0; i < head_positional(head); ++i) {
     argument_ = static_cast<int16_t>(std::min<uint32_t>(i, INT16_MAX));
     payload = write_value(follow(payload));
   }
-  role_ = kKeyword;
+  role_ = Role::kKeyword;
   argument_ = -1;
   for (uint32_t i = 0; i < head_keywords(head); ++i) {
     payload = follow(payload);
@@ -213,9 +233,6 @@ void ArgumentWriter::write_parameters(const uint64_t* payload, int32_t module, i
     ++out_.cut_payloads;
     return;
   }
-  tensors_ = &out_.parameter_tensors;
-  event_ = argument_ = keyword_ = -1;
-  role_ = kInput;
   const uint32_t count = head_positional(*payload++);
   for (uint32_t i = 0; i < count; ++i) {
     payload = follow(payload);
@@ -226,9 +243,8 @@ void ArgumentWriter::write_parameters(const uint64_t* payload, int32_t module, i
     out_.parameters.module.push_back(module);
     out_.parameters.optimizer.push_back(optimizer);
     out_.parameters.time_ns.push_back(time_ns);
-    payload = write_tensor(payload + 2, -1);
+    payload = write_shape(out_.parameters, PackedTensor(payload + 2));
   }
-  tensors_ = &out_.tensors;
 }
 
 const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
@@ -253,27 +269,27 @@ const uint64_t* ArgumentWriter::write_value(const uint64_t* word) {
       write_scalar(type_of_number(word), text_);
       return word + number_words(word);
     case Tag::kString:
-      write_scalar(kScalarString, text_at(word));
+      write_scalar(ScalarType::kString, text_at(word));
       return word + text_words(word);
     case Tag::kOther:
-      write_scalar(kScalarOther, text_at(word));
+      write_scalar(ScalarType::kOther, text_at(word));
       return word + text_words(word);
     case Tag::kSequence:
       return write_sequence(word);
     case Tag::kDevice:
       append_device(text_, detail);
-      write_scalar(kScalarDevice, text_);
+      write_scalar(ScalarType::kDevice, text_);
       return word + 1;
     case Tag::kOtherList:
-      write_scalar(kScalarOtherList, detail == 0 ? "[]" : "");
+      write_scalar(ScalarType::kOtherList, detail == 0 ? "[]" : "");
       return word + 1;
     case Tag::kNone:
-      write_scalar(kScalarNone, "");
+      write_scalar(ScalarType::kNone, "");
       return word + 1;
     case Tag::kContinued:  // followed already
       break;
   }
-  write_scalar(kScalarOther, "");
+  write_scalar(ScalarType::kOther, "");
   return word + 1;
 }
 
@@ -291,16 +307,16 @@ const uint64_t* ArgumentWriter::write_list(const uint64_t* word) {
     if (tag == Tag::kBoolList) text_ += bits != 0 ? "True" : "False";
   }
   text_ += full > kept ? ", ...]" : "]";
-  write_scalar(tag == Tag::kIntList      ? kScalarIntList
-               : tag == Tag::kDoubleList ? kScalarFloatList
-                                         : kScalarBoolList,
+  write_scalar(tag == Tag::kIntList      ? ScalarType::kIntList
+               : tag == Tag::kDoubleList ? ScalarType::kFloatList
+                                         : ScalarType::kBoolList,
                text_);
   return word + 1 + kept;
 }
 
 const uint64_t* ArgumentWriter::write_tensor_list(const uint64_t* word) {
   const uint64_t count = detail_of(*word++);
-  if (count == 0) write_scalar(kScalarTensorList, "[]");
+  if (count == 0) write_scalar(ScalarType::kTensorList, "[]");
   for (uint64_t i = 0; i < count; ++i) word = write_tensor(follow(word), static_cast<int32_t>(i));
   return word;
 }
@@ -309,11 +325,11 @@ const uint64_t* ArgumentWriter::write_sequence(const uint64_t* word) {
   const bool is_tuple = (detail_of(*word) & 1) != 0;
   if (!is_tuple && is_list_of_numbers(word)) return write_list_of_numbers(word);
   const uint8_t role = role_;
-  role_ = role == kOutput ? kOutputPart : kInputPart;
+  role_ = role == Role::kOutput ? Role::kOutputPart : Role::kInputPart;
   part_ = 0;
   word = describe(word);
   role_ = role;
-  write_scalar(is_tuple ? kScalarOther : kScalarOtherList, text_);
+  write_scalar(is_tuple ? ScalarType::kOther : ScalarType::kOtherList, text_);
   return word;
 }
 
@@ -325,12 +341,12 @@ const uint64_t* ArgumentWriter::write_list_of_numbers(const uint64_t* word) {
   for (uint64_t i = 0; i < count; ++i) {
     word = follow(word);
     if (i != 0) text_ += ", ";
-    whole = whole && type_of_number(word) == kScalarInt;
+    whole = whole && type_of_number(word) == ScalarType::kInt;
     append_number(text_, word);
     word += number_words(word);
   }
   text_ += "]";
-  write_scalar(whole ? kScalarIntList : kScalarFloatList, text_);
+  write_scalar(whole ? ScalarType::kIntList : ScalarType::kFloatList, text_);
   return word;
 }
 
@@ -424,40 +440,21 @@ const uint64_t* ArgumentWriter::describe_list(const uint64_t* word) {
 }
 
 const uint64_t* ArgumentWriter::write_tensor(const uint64_t* word, int32_t element) {
-  TensorColumns& t = *tensors_;
-  const bool defined = tag_of(*word) == Tag::kTensor;
-  const int8_t layout = tag_of(*word) == Tag::kNone ? -1 : 0;
-  const TensorDetail detail =
-      defined ? unpack_tensor(detail_of(*word)) : TensorDetail{-1, static_cast<uint8_t>(layout), 0, -1, 0, 0};
-  const bool has_sizes = (detail.flags & kNoSizes) == 0;
-  ++word;
+  TensorColumns& t = out_.tensors;
+  const PackedTensor tensor(word);
+  const bool has_version = tensor.is_defined && (tensor.detail.flags & kNoVersion) == 0;
   t.event.push_back(event_);
   t.argument.push_back(argument_);
   t.element.push_back(element);
   t.role.push_back(role_);
   t.keyword.push_back(keyword_);
-  t.dtype.push_back(has_sizes ? detail.dtype : -1);
-  t.unsized_dtype.push_back(has_sizes ? -1 : detail.dtype);
-  t.layout.push_back(static_cast<int8_t>(detail.layout));
-  t.device_type.push_back(static_cast<int8_t>(detail.device_type));
-  t.device_index.push_back(detail.device_index);
-  t.requires_grad.push_back((detail.flags & kRequiresGrad) != 0);
-  t.is_wrapped_number.push_back((detail.flags & kWrappedNumber) != 0);
-  t.impl.push_back(defined ? word[0] : 0);
-  t.storage_impl.push_back(defined ? word[1] : 0);
-  t.storage.push_back(defined ? word[2] : 0);
-  const uint64_t* numbers = word + kTensorAddresses;
-  t.storage_offset.push_back(defined ? read_number(numbers, 0, detail.flags) : 0);
-  const bool has_version = defined && (detail.flags & kNoVersion) == 0;
-  t.version.push_back(has_version ? read_number(numbers, 1, detail.flags) : -1);
-  const size_t count = count_numbers(detail.dim, detail.flags);
-  for (size_t i = 2; i < count; ++i) {
-    ListColumn& list = i < 2u + detail.dim ? t.sizes : t.strides;
-    list.values.push_back(read_number(numbers, i, detail.flags));
-  }
-  t.sizes.end_row();
-  t.strides.end_row();
-  return defined ? numbers + words_of_numbers(count, detail.flags) : word;
+  t.unsized_dtype.push_back(tensor.has_sizes ? -1 : tensor.detail.dtype);
+  t.requires_grad.push_back((tensor.detail.flags & kRequiresGrad) != 0);
+  t.is_wrapped_number.push_back((tensor.detail.flags & kWrappedNumber) != 0);
+  t.storage_impl.push_back(tensor.is_defined ? tensor.addresses[1] : 0);
+  t.storage_offset.push_back(tensor.is_defined ? tensor.number(0) : 0);
+  t.version.push_back(has_version ? tensor.number(1) : -1);
+  return write_shape(t, tensor);
 }
 
 void ArgumentWriter::write_scalar(uint8_t type, std::string_view text) {

@@ -25,7 +25,7 @@ class ArenaCursor {
 
 class ArgumentWriter {
  public:
-  explicit ArgumentWriter(Columns& out) : out_(out), tensors_(&out.tensors) {}
+  explicit ArgumentWriter(Columns& out) : out_(out) {}
   // A payload that is no longer there (nullptr) is counted as cut.
   void write(const uint64_t* payload, int32_t event, bool output);
   // The parameters of one module or optimizer.
@@ -45,7 +45,6 @@ class ArgumentWriter {
   void write_scalar(uint8_t type, std::string_view text);
 
   Columns& out_;
-  TensorColumns* tensors_;  // where tensors go
   std::string text_;
   int32_t event_ = -1;
   int16_t argument_ = -1;

@@ -249,12 +249,10 @@ class WindowDecoder {
   }
 
   void reserve_events() {
-    EventColumns& e = out_.events;
     const size_t count = order_.size();
-    for (auto* column : {&e.thread, &e.parent, &e.name, &e.overload, &e.forward_thread, &e.launch_thread})
-      column->reserve(count);
-    for (auto* column : {&e.kind, &e.scope, &e.unfinished, &e.is_async}) column->reserve(count);
-    for (auto* column : {&e.start_ns, &e.duration_ns, &e.sequence_number}) column->reserve(count);
+    out_.events.for_each_column([&](const char*, auto& column, bool may_lack) {
+      if (!may_lack || window_.process_ids) column.reserve(count);
+    });
   }
 
   void write_events() {

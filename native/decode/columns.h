@@ -10,76 +10,9 @@
 #include <vector>
 
 #include "log/recorder.h"
+#include "schema/tables.h"
 
 namespace opscope {
-
-struct ListColumn {
-  std::vector<int64_t> offsets{0};
-  std::vector<int64_t> values;
-  void end_row() { offsets.push_back(static_cast<int64_t>(values.size())); }
-};
-
-struct EventColumns {
-  std::vector<int32_t> thread, parent, name, overload, forward_thread, launch_thread;
-  std::vector<uint8_t> kind, scope, unfinished, is_async;
-  std::vector<int64_t> start_ns, duration_ns, sequence_number;
-  std::vector<int64_t> record_function_id;  // empty: row number + 1
-};
-
-struct TensorColumns {
-  std::vector<int32_t> event, element, keyword;
-  std::vector<int16_t> argument;
-  std::vector<uint8_t> role, requires_grad, is_wrapped_number;
-  std::vector<uint64_t> impl, storage, storage_impl;
-  std::vector<int64_t> storage_offset, version;
-  std::vector<int8_t> dtype, unsized_dtype, device_type, device_index, layout;
-  std::vector<int64_t> tensor_id, allocation_id;  // see identity.h
-  ListColumn sizes, strides;
-};
-
-struct ScalarColumns {
-  std::vector<int32_t> event, keyword, value;
-  std::vector<int16_t> argument;
-  std::vector<uint8_t> role, type;
-};
-
-struct AllocationColumns {
-  std::vector<int32_t> event, thread;
-  std::vector<uint8_t> action;
-  std::vector<int64_t> time_ns, size_bytes, total_allocated_bytes, total_reserved_bytes;
-  std::vector<uint64_t> address;
-  std::vector<int8_t> device_type, device_index;
-  std::vector<int64_t> tensor_id, allocation_id;  // see identity.h
-};
-
-struct ThreadColumns {
-  std::vector<int64_t> system_thread_id, torch_thread_id;
-  std::vector<int32_t> name;
-};
-
-struct PythonCallColumns {
-  std::vector<int32_t> event, frame, caller, caller_line, module, optimizer;
-};
-
-struct FrameColumns {
-  std::vector<int32_t> file, function, line;
-};
-
-struct InstanceColumns {
-  std::vector<uint64_t> address, class_address;
-  std::vector<int32_t> class_name, name;
-};
-
-struct ScriptCallColumns {
-  std::vector<int32_t> event, modules, functions;
-};
-
-// `tensors` is filled like the tensors table, with no event; the other columns say whose they are.
-struct ParameterColumns {
-  std::vector<int32_t> module, optimizer, parameter, name;
-  std::vector<uint8_t> role;
-  std::vector<int64_t> time_ns;
-};
 
 // What the records of Python calls mean; the decoder itself knows no Python. [MT]
 class PythonNames {
@@ -126,19 +59,7 @@ class LocalNames {
   std::vector<Global> globals_;
 };
 
-struct Columns {
-  EventColumns events;
-  TensorColumns tensors;
-  ScalarColumns scalars;
-  AllocationColumns allocations;
-  ThreadColumns threads;
-  PythonCallColumns python_calls;
-  ScriptCallColumns script_calls;
-  FrameColumns frames;
-  InstanceColumns modules;
-  InstanceColumns optimizers;
-  ParameterColumns parameters;
-  TensorColumns parameter_tensors;  // row by row with `parameters`
+struct Columns : RecordedTables {
   LocalNames names;
   int64_t start_ns = 0;
   int64_t end_ns = 0;

@@ -24,7 +24,9 @@ uint16_t device_key(int8_t type, int8_t index) {
   return static_cast<uint16_t>(static_cast<uint8_t>(type) << 8 | static_cast<uint8_t>(index));
 }
 
-void add_tensors(std::vector<Sighting>& sightings, TensorColumns& t, const std::vector<int64_t>& times) {
+// Table: tensors or parameters.
+template <typename Table>
+void add_tensors(std::vector<Sighting>& sightings, Table& t, const std::vector<int64_t>& times) {
   t.allocation_id.assign(t.impl.size(), kNone);
   t.tensor_id.assign(t.impl.size(), kNone);
   for (size_t i = 0; i < t.impl.size(); ++i) {
@@ -40,9 +42,7 @@ std::vector<int64_t> tensor_times(const Columns& columns) {
   std::vector<int64_t> times(t.event.size());
   for (size_t i = 0; i < t.event.size(); ++i) {
     const int32_t event = t.event[i];
-    constexpr uint8_t kOutput = 1;
-    constexpr uint8_t kOutputPart = 4;
-    const bool is_output = t.role[i] == kOutput || t.role[i] == kOutputPart;
+    const bool is_output = t.role[i] == Role::kOutput || t.role[i] == Role::kOutputPart;
     times[i] = e.start_ns[event] + (is_output ? e.duration_ns[event] : 0);
   }
   return times;
@@ -51,14 +51,13 @@ std::vector<int64_t> tensor_times(const Columns& columns) {
 std::vector<Sighting> sightings_of(Columns& columns) {
   AllocationColumns& a = columns.allocations;
   std::vector<Sighting> sightings;
-  sightings.reserve(columns.tensors.impl.size() + columns.parameter_tensors.impl.size() + a.time_ns.size());
+  sightings.reserve(columns.tensors.impl.size() + columns.parameters.impl.size() + a.time_ns.size());
   add_tensors(sightings, columns.tensors, tensor_times(columns));
-  add_tensors(sightings, columns.parameter_tensors, columns.parameters.time_ns);
+  add_tensors(sightings, columns.parameters, columns.parameters.time_ns);
   a.allocation_id.assign(a.time_ns.size(), kNone);
   a.tensor_id.assign(a.time_ns.size(), kNone);
-  constexpr uint8_t kFailed = 2;
   for (size_t i = 0; i < a.time_ns.size(); ++i) {
-    if (a.action[i] == kFailed) continue;
+    if (a.action[i] == AllocationAction::kOutOfMemory) continue;
     sightings.push_back({a.time_ns[i], 0, a.address[i], device_key(a.device_type[i], a.device_index[i]),
                          a.size_bytes[i] < 0, &a.allocation_id[i], &a.tensor_id[i]});
   }

@@ -87,9 +87,7 @@ int32_t PythonColumnWriter::optimizer_row(uint32_t row) {
   if (!is_new) return known->second;
   const PythonNames::Instance instance = python_->optimizer(row);
   out_.optimizers.address.push_back(instance.address);
-  out_.optimizers.class_address.push_back(instance.class_address);
   out_.optimizers.class_name.push_back(out_.names.add(instance.class_name));
-  out_.optimizers.name.push_back(kNone);
   return known->second;
 }
 

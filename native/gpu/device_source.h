@@ -59,8 +59,8 @@ class DeviceSource {
   // The device's clock and the recorder's, for what was collected since forget().
   virtual DeviceClock clock() = 0;
   virtual SourceState state() = 0;
-  // Name of a function of the runtime (`api` 0) or of the driver (1).
-  virtual std::string call_name(uint8_t api, uint32_t function) const = 0;
+  // Name of a function of the runtime or of the driver.
+  virtual std::string call_name(RuntimeApi api, uint32_t function) const = 0;
 
  protected:
   ~DeviceSource() = default;

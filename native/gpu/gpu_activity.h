@@ -37,7 +37,7 @@ class GpuActivity {
   gpu::GpuLog& log() { return log_; }
   gpu::GraphNodes& nodes() { return nodes_; }
   int8_t device_type() const { return source_->device_type(); }
-  std::string call_name(uint8_t api, uint32_t function) const { return source_->call_name(api, function); }
+  std::string call_name(RuntimeApi api, uint32_t function) const { return source_->call_name(api, function); }
   // [MT]
   gpu::DeviceClock clock();
   // [MT]

@@ -16,7 +16,6 @@ namespace {
 
 using gpu::Call;
 using gpu::Work;
-using gpu::WorkKind;
 
 constexpr int32_t kNotSeen = -1;
 constexpr int32_t kOutside = -2;  // launched by a call outside the window
@@ -57,7 +56,7 @@ class Decoder {
         device_(activity.clock()),
         host_(Recorder::instance().origin(), window.started, window.stopped, recent_ns_per_tick()) {}
 
-  GpuColumns run() {
+  DeviceColumns run() {
     out_.source = activity_.state();
     std::lock_guard lock(log_.mutex());
     out_.counts = log_.counts;
@@ -67,8 +66,8 @@ class Decoder {
     decode_memory();
     decode_overheads();
     // The log may hold other windows' records as well.
-    out_.counts.recorded = out_.calls.start_ns.size() + out_.work.start_ns.size() +
-                           out_.memory.time_ns.size() + out_.overheads.start_ns.size();
+    out_.counts.recorded = out_.runtime_calls.start_ns.size() + out_.gpu.start_ns.size() +
+                           out_.gpu_memory.time_ns.size() + out_.gpu_overheads.start_ns.size();
     return std::move(out_);
   }
 
@@ -101,7 +100,7 @@ class Decoder {
   const Window& window_;
   const gpu::DeviceClock device_;
   const WindowClock host_;
-  GpuColumns out_;
+  DeviceColumns out_;
   std::unordered_map<uint32_t, int32_t> call_by_correlation_;
   std::unordered_set<uint32_t> with_work_;  // correlation ids, once a call of the driver asks
   std::unordered_map<uint32_t, int32_t> kernel_names_;
@@ -136,7 +135,7 @@ void Decoder::decode_calls() {
     return a.first != b.first ? a.first < b.first : a.second->end > b.second->end;
   });
   std::unordered_map<uint64_t, int32_t> names;
-  CallColumns& out = out_.calls;
+  RuntimeCallColumns& out = out_.runtime_calls;
   for (const auto& [start, call] : inside) {
     const auto row = static_cast<int32_t>(out.start_ns.size());
     const auto [entry, is_new] = call_by_correlation_.try_emplace(call->correlation, row);
@@ -181,7 +180,7 @@ void Decoder::decode_work() {
 }
 
 void Decoder::add_work(const Work& work, int32_t call) {
-  WorkColumns& out = out_.work;
+  GpuColumns& out = out_.gpu;
   uint32_t device = work.device;
   if (device == gpu::kUnknownDevice) {
     const auto known = log_.device_of_context.find(work.context);
@@ -213,7 +212,7 @@ void Decoder::add_work(const Work& work, int32_t call) {
   const gpu::EventRecord* recorded = recorded_by(work);
   out.wait_on_cuda_event_record_corr_id.push_back(recorded == nullptr ? -1 : int64_t{recorded->correlation});
   out.wait_on_stream.push_back(recorded == nullptr ? -1 : static_cast<int32_t>(recorded->stream));
-  if (work.kind == WorkKind::kKernel) {
+  if (work.kind == GpuKind::kKernel) {
     out.grid.values.insert(out.grid.values.end(), std::begin(work.grid), std::end(work.grid));
     out.block.values.insert(out.block.values.end(), std::begin(work.block), std::end(work.block));
   }
@@ -224,18 +223,18 @@ void Decoder::add_work(const Work& work, int32_t call) {
 // Copies and sets are named as torch's profiler names them: tools look for these texts.
 int32_t Decoder::name_of(const Work& work) {
   switch (work.kind) {
-    case WorkKind::kKernel: {
+    case GpuKind::kKernel: {
       const auto [entry, is_new] = kernel_names_.try_emplace(work.name, 0);
       if (is_new) entry->second = out_.names.add(demangled(log_.kernel_names[work.name]));
       return entry->second;
     }
-    case WorkKind::kCopy:
+    case GpuKind::kCopy:
       return out_.names.add(std::string("Memcpy ") + copy_name(work.copy_kind) + " (" +
                             memory_name(work.source_memory) + " -> " + memory_name(work.destination_memory) +
                             ")");
-    case WorkKind::kSet:
+    case GpuKind::kSet:
       return out_.names.add(std::string("Memset (") + memory_name(work.destination_memory) + ")");
-    case WorkKind::kSynchronization:
+    case GpuKind::kSynchronisation:
       break;
   }
   return out_.names.add(sync_name(work.sync_kind));
@@ -253,7 +252,7 @@ void Decoder::find_event_records() {
 
 // An event can be recorded many times; a wait refers to the last recording before it.
 const gpu::EventRecord* Decoder::recorded_by(const Work& work) const {
-  const bool waits = work.kind == WorkKind::kSynchronization && work.sync_kind <= gpu::kStreamWaitsForEvent;
+  const bool waits = work.kind == GpuKind::kSynchronisation && work.sync_kind <= gpu::kStreamWaitsForEvent;
   const auto found = waits ? records_of_event_.find(work.event) : records_of_event_.end();
   if (found == records_of_event_.end()) return nullptr;
   const auto& records = found->second;
@@ -267,7 +266,7 @@ const gpu::EventRecord* Decoder::recorded_by(const Work& work) const {
 void Decoder::decode_nodes() {
   std::unordered_map<int64_t, int64_t> captured_of;
   std::unordered_set<uint64_t> listed;
-  for (int64_t& node : out_.work.graph_node) {
+  for (int64_t& node : out_.gpu.graph_node) {
     if (node == 0) continue;
     const auto [entry, is_new] = captured_of.try_emplace(node, node);
     if (is_new) {
@@ -277,9 +276,9 @@ void Decoder::decode_nodes() {
         entry->second = static_cast<int64_t>(captured);
         if (listed.insert(captured).second) {
           const bool inside = in_window(capture.ticks);
-          out_.nodes.node.push_back(entry->second);
-          out_.nodes.time_ns.push_back(inside ? unix_ns(capture.ticks) : 0);
-          out_.nodes.system_thread_id.push_back(capture.thread);
+          out_.gpu_graph_nodes.node.push_back(entry->second);
+          out_.gpu_graph_nodes.time_ns.push_back(inside ? unix_ns(capture.ticks) : 0);
+          out_.gpu_graph_nodes.system_thread_id.push_back(capture.thread);
         }
       }
     }
@@ -287,14 +286,14 @@ void Decoder::decode_nodes() {
   }
   for (const auto& [node, capture] : activity_.nodes().captures()) {
     if (!in_window(capture.ticks) || !listed.insert(node).second) continue;
-    out_.nodes.node.push_back(static_cast<int64_t>(node));
-    out_.nodes.time_ns.push_back(unix_ns(capture.ticks));
-    out_.nodes.system_thread_id.push_back(capture.thread);
+    out_.gpu_graph_nodes.node.push_back(static_cast<int64_t>(node));
+    out_.gpu_graph_nodes.time_ns.push_back(unix_ns(capture.ticks));
+    out_.gpu_graph_nodes.system_thread_id.push_back(capture.thread);
   }
 }
 
 void Decoder::decode_memory() {
-  GpuMemoryColumns& out = out_.memory;
+  GpuMemoryColumns& out = out_.gpu_memory;
   for (size_t row = 0; row < log_.memory.size(); ++row) {
     const gpu::MemoryOperation& operation = log_.memory[row];
     if (operation.time == 0 || !in_window(ticks(operation.time))) continue;
@@ -310,7 +309,7 @@ void Decoder::decode_memory() {
 }
 
 void Decoder::decode_overheads() {
-  OverheadColumns& out = out_.overheads;
+  GpuOverheadColumns& out = out_.gpu_overheads;
   for (size_t row = 0; row < log_.overheads.size(); ++row) {
     const gpu::Overhead& overhead = log_.overheads[row];
     if (overhead.start == 0 || !in_window(ticks(overhead.start))) continue;
@@ -323,6 +322,8 @@ void Decoder::decode_overheads() {
 
 }  // namespace
 
-GpuColumns decode_gpu(GpuActivity& activity, const Window& window) { return Decoder(activity, window).run(); }
+DeviceColumns decode_gpu(GpuActivity& activity, const Window& window) {
+  return Decoder(activity, window).run();
+}
 
 }  // namespace opscope

@@ -12,43 +12,8 @@
 
 namespace opscope {
 
-struct CallColumns {  // in order of start
-  std::vector<int32_t> name, function, result;
-  std::vector<int64_t> start_ns, duration_ns, system_thread_id, correlation_id;
-  std::vector<uint8_t> api;
-};
-
-struct WorkColumns {  // in order of start
-  std::vector<uint8_t> kind, copy_kind, source_memory, destination_memory, sync_kind;
-  std::vector<int8_t> device_type, device_index, peer_device, target_device;
-  std::vector<int32_t> name, context, stream, call, registers_per_thread, shared_memory_bytes, wait_on_stream;
-  std::vector<int64_t> start_ns, duration_ns, correlation_id, size_bytes, queued_ns, submitted_ns;
-  std::vector<int64_t> graph, graph_node, wait_on_cuda_event_record_corr_id;
-  ListColumn grid, block;
-};
-
-struct NodeColumns {  // captured nodes that this window's work refers to, or that it captured
-  std::vector<int64_t> node, time_ns, system_thread_id;  // time 0: captured before the window
-};
-
-struct GpuMemoryColumns {
-  std::vector<int64_t> time_ns, size_bytes, correlation_id;
-  std::vector<uint8_t> action, memory, is_pool;
-  std::vector<int8_t> device_index;
-  std::vector<uint64_t> address;
-};
-
-struct OverheadColumns {
-  std::vector<int32_t> kind;
-  std::vector<int64_t> start_ns, duration_ns, system_thread_id;
-};
-
-struct GpuColumns {
-  CallColumns calls;
-  WorkColumns work;
-  NodeColumns nodes;
-  GpuMemoryColumns memory;
-  OverheadColumns overheads;
+// Calls and work are in order of start.
+struct DeviceColumns : DeviceTables {
   LocalNames names;
   gpu::Counts counts;
   gpu::SourceState source;
@@ -57,6 +22,6 @@ struct GpuColumns {
 };
 
 // What the window saw of the device. Call GpuActivity::collect() first.
-GpuColumns decode_gpu(GpuActivity& activity, const Window& window);
+DeviceColumns decode_gpu(GpuActivity& activity, const Window& window);
 
 }  // namespace opscope

@@ -2,7 +2,7 @@
 
 namespace opscope::gpu {
 
-Work& GpuLog::add_work(WorkKind kind, uint64_t start, uint64_t end) {
+Work& GpuLog::add_work(GpuKind kind, uint64_t start, uint64_t end) {
   Work& row = work.append();
   row = {};
   row.kind = kind;

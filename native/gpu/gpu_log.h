@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "schema/codes.h"
+
 namespace opscope::gpu {
 
 // Grows by blocks, so that nothing is ever moved and a million rows cost no pause.
@@ -38,8 +40,6 @@ class Blocks {
   size_t size_ = 0;
 };
 
-enum class WorkKind : uint8_t { kKernel = 0, kCopy = 1, kSet = 2, kSynchronization = 3 };
-
 constexpr uint32_t kUnknownDevice = UINT32_MAX;  // that of the context, once that is known
 
 // Synchronisations with a smaller code, or this one, wait for an event that was recorded.
@@ -53,7 +53,7 @@ struct Work {
   uint32_t grid[3], block[3];
   int32_t registers, shared_memory;
   uint32_t event;  // that is waited for
-  WorkKind kind;
+  GpuKind kind;
   uint8_t copy_kind, source_memory, destination_memory, sync_kind;
   int8_t peer_device, target_device;
 };
@@ -62,7 +62,7 @@ struct Work {
 struct Call {
   uint64_t start, end;
   uint32_t thread, correlation, function, result;
-  uint8_t api;           // 0 runtime, 1 driver
+  RuntimeApi api;
   bool tells_by_itself;  // is shown even if no work has its correlation id
 };
 
@@ -70,7 +70,7 @@ struct MemoryOperation {
   uint64_t time, address;
   int64_t bytes;
   uint32_t correlation, device, memory_kind;
-  uint8_t action;  // 0 allocation, 1 release
+  AllocationAction action;
   bool is_pool;
 };
 
@@ -107,7 +107,7 @@ class GpuLog {
     return has_room;
   }
   // A row of work with nothing but these filled in.
-  Work& add_work(WorkKind kind, uint64_t start, uint64_t end);
+  Work& add_work(GpuKind kind, uint64_t start, uint64_t end);
   // The id of a kernel's name; the same text has the same.
   uint32_t kernel_name(const char* name);
 

@@ -5,22 +5,24 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "schema/codes.h"
+
 namespace opscope {
 
-// The first values are EventKind of trace/schema.py; a test compares them.
+// Spans have the kind that their events will have, EventKind of trace/codes.py.
 enum class RecordKind : uint8_t {
-  kOperator = 0,
-  kAnnotation = 1,
-  kPythonCall = 2,
-  kCCall = 3,
-  kModuleCall = 4,
-  kOptimizerCall = 5,
-  kGcPause = 6,
+  kOperator = EventKind::kOperator,
+  kAnnotation = EventKind::kAnnotation,
+  kPythonCall = EventKind::kPythonCall,
+  kCCall = EventKind::kCCall,
+  kModuleCall = EventKind::kModuleCall,
+  kOptimizerCall = EventKind::kOptimizerCall,
+  kGcPause = EventKind::kGcPause,
   kLastSpan = kGcPause,
   kClose = 32,  // the end of a span that was no longer on its thread's stack
-  kAllocate = 33,
-  kFree = 34,
-  kOutOfMemory = 35,
+  kAllocate = 33 + AllocationAction::kAllocate,
+  kFree = 33 + AllocationAction::kFree,
+  kOutOfMemory = 33 + AllocationAction::kOutOfMemory,
   kOutputs = 36,     // what a span returned; the payload is in the arena
   kParameters = 37,  // tensors held by a module (scope 0) or optimizer (scope 1); likewise
   kScript = 38,      // where in TorchScript the operator around it was called

@@ -13,23 +13,23 @@ class Categorizer {
   Categorizer(const Tables& tables, const TreeOrder& tree, const TensorKeys& keys, const DataFlow& flow,
               const GradientNames& names)
       : tables_(tables), tree_(tree), keys_(keys), flow_(flow), names_(names) {
-    result_.of_tensor.assign(keys.tensor_count(), Category::kNone);
-    result_.of_key.assign(keys.size(), Category::kNone);
-    result_.of_version.assign(static_cast<size_t>(flow.version_offsets.back()), Category::kNone);
+    result_.of_tensor.assign(keys.tensor_count(), Category::kUnknown);
+    result_.of_key.assign(keys.size(), Category::kUnknown);
+    result_.of_version.assign(static_cast<size_t>(flow.version_offsets.back()), Category::kUnknown);
     result_.labelled.assign(keys.size(), 0);
   }
 
   // Each step relies on those before it.
   Categories run() {
     label_accumulated_gradients();
-    label_held(kGradient, Category::kGradient);
+    label_held(ParameterRole::kGradient, Category::kGradient);
     label_temporaries();
-    label_held(kParameter, Category::kParameter);
+    label_held(ParameterRole::kParameter, Category::kParameter);
     const Flags depends = find_dependent_on_gradients();
     label_inputs(depends);
     label_parameters(depends);
     label_activations();
-    label_held(kState, Category::kOptimizerState);
+    label_held(ParameterRole::kOptimizerState, Category::kOptimizerState);
     label_autograd_detail();
     return std::move(result_);
   }
@@ -99,7 +99,7 @@ class Categorizer {
       const int32_t child = events.name[static_cast<size_t>(first)];
       keeps_gradient[static_cast<size_t>(first)] =
           events.name[static_cast<size_t>(event)] == names_.accumulate && names_.accumulate >= 0 &&
-          events.scope[static_cast<size_t>(event)] == kBackwardFunction && child >= 0 &&
+          events.scope[static_cast<size_t>(event)] == RecordScope::kBackwardFunction && child >= 0 &&
           (child == names_.detach || child == names_.add);
     }
     const Tensors& tensors = tables_.tensors;
@@ -249,8 +249,8 @@ class Categorizer {
       if (flow_.in_backward[node] == 0) continue;
       for_outputs(node, [&](size_t edge) {
         const bool is_first = flow_.edges.output_version(edge) == 0;
-        const Category before = is_first ? Category::kNone : category(edge, output(edge) - 1);
-        if (before == Category::kNone || before == Category::kAutogradDetail) {
+        const Category before = is_first ? Category::kUnknown : category(edge, output(edge) - 1);
+        if (before == Category::kUnknown || before == Category::kAutogradDetail) {
           label_version(output(edge), Category::kAutogradDetail);
         }
       });
@@ -258,7 +258,7 @@ class Categorizer {
   }
 
   void label_version(size_t version, Category category) {
-    if (result_.of_version[version] == Category::kNone) result_.of_version[version] = category;
+    if (result_.of_version[version] == Category::kUnknown) result_.of_version[version] = category;
   }
 
   const Tables& tables_;

@@ -8,17 +8,7 @@
 
 namespace opscope::memory {
 
-// The numbers are those of torch.profiler._memory_profiler.Category.
-enum class Category : uint8_t {
-  kNone = 0,
-  kInput = 1,
-  kTemporary = 2,
-  kActivation = 3,
-  kGradient = 4,
-  kAutogradDetail = 5,
-  kParameter = 6,
-  kOptimizerState = 7,
-};
+using Category = MemoryCategory;
 
 // A tensor's category holds for all its blocks, a block's for all its versions.
 struct Categories {
@@ -29,9 +19,9 @@ struct Categories {
 
   Category get(const TensorKeys& keys, int32_t key, int64_t version) const {
     const Category tensor = of_tensor[static_cast<size_t>(keys.tensor[static_cast<size_t>(key)])];
-    if (tensor != Category::kNone) return tensor;
+    if (tensor != Category::kUnknown) return tensor;
     const Category whole = of_key[static_cast<size_t>(key)];
-    return whole != Category::kNone ? whole : of_version[static_cast<size_t>(version)];
+    return whole != Category::kUnknown ? whole : of_version[static_cast<size_t>(version)];
   }
 };
 

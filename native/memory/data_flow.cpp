@@ -101,14 +101,15 @@ class FlowBuilder {
  private:
   bool is_leaf(int32_t node) const {
     if (node >= events_)
-      return tables_.allocations.action[static_cast<size_t>(node - events_)] != kOutOfMemory;
+      return tables_.allocations.action[static_cast<size_t>(node - events_)] !=
+             AllocationAction::kOutOfMemory;
     if (!signatures_.is_operator(node)) return false;
     const auto signature = static_cast<size_t>(signatures_.of_event[static_cast<size_t>(node)]);
     return signatures_.has_schema[signature] != 0 || is_backward(node);
   }
   bool is_backward(int32_t event) const {
     return signatures_.is_operator(event) &&
-           tables_.events.scope[static_cast<size_t>(event)] == kBackwardFunction;
+           tables_.events.scope[static_cast<size_t>(event)] == RecordScope::kBackwardFunction;
   }
 
   // The outermost leaves of the tree, in order of time.
@@ -167,7 +168,9 @@ class FlowBuilder {
   void add_allocation(int32_t row) {
     const int32_t key = keys_.of_allocation[static_cast<size_t>(row)];
     const int64_t bytes = tables_.allocations.size_bytes[static_cast<size_t>(row)];
-    if (key == kUnknown || tables_.allocations.action[static_cast<size_t>(row)] == kOutOfMemory) return;
+    if (key == kUnknown ||
+        tables_.allocations.action[static_cast<size_t>(row)] == AllocationAction::kOutOfMemory)
+      return;
     if (bytes > 0) edges_.at(key).allocated = true;
     if (bytes < 0) edges_.at(key).deleted = true;
   }
@@ -199,7 +202,7 @@ std::vector<uint8_t> find_inputs(const Tables& tables, const SignatureAccess& si
   std::vector<uint8_t> is_input(tables.tensors.size(), 0);
   for (size_t row = 0; row < is_input.size(); ++row) {
     const Tensors& tensors = tables.tensors;
-    is_input[row] = tensors.role[row] == kInput && tensors.shapes.dtype[row] >= 0 &&
+    is_input[row] = tensors.role[row] == Role::kInput && tensors.shapes.dtype[row] >= 0 &&
                     signatures.of(tensors.event[row], tensors.argument[row]) != Access::kNoTensor;
   }
   return is_input;

@@ -11,13 +11,8 @@
 
 namespace opscope::memory {
 
-// What a schema says of an argument, decided in Python (analysis/memory/written_arguments.py).
-enum class Access : uint8_t {
-  kReads = 0,
-  kWrites = 1,
-  kUnclear = 2,   // no schema: a block that is only ever seen like this counts as written
-  kNoTensor = 3,  // holds no tensor that torch's profiler would record
-};
+// Decided in Python per signature (analysis/memory/written_arguments.py).
+using Access = ArgumentAccess;
 
 struct SignatureAccess {
   ColumnView<int32_t> of_event;  // -1 for what is neither operator nor annotation

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "numpy/column_view.h"
+#include "schema/codes.h"
 
 namespace opscope::memory {
 
@@ -57,7 +58,7 @@ struct Allocations {
 };
 
 struct Parameters {
-  ColumnView<uint8_t> role;  // 0 parameter, 1 gradient, 2 optimizer state
+  ColumnView<uint8_t> role;  // ParameterRole
   Identity identity;
   Shapes shapes;
 
@@ -77,12 +78,5 @@ inline int64_t magnitude(int64_t bytes) {
   if (bytes >= 0) return bytes;
   return bytes == INT64_MIN ? INT64_MAX : -bytes;
 }
-
-// Values of trace/schema.py.
-constexpr uint8_t kOperator = 0, kAnnotation = 1;  // EventKind
-constexpr uint8_t kBackwardFunction = 1;           // RecordScope
-constexpr uint8_t kInput = 0;                      // Role
-constexpr uint8_t kParameter = 0, kGradient = 1, kState = 2;
-constexpr uint8_t kOutOfMemory = 2;  // AllocationAction
 
 }  // namespace opscope::memory

@@ -29,7 +29,7 @@ class Kinds {
   void reserve(const ColumnView<int32_t>& event, const ColumnView<int16_t>& argument,
                const ColumnView<uint8_t>& role) {
     for (size_t row = 0; row < event.size; ++row) {
-      if (role[row] != kInput || argument[row] < 0) continue;
+      if (role[row] != Role::kInput || argument[row] < 0) continue;
       if (event[row] < 0 || static_cast<size_t>(event[row]) + 1 >= offsets_.size()) continue;
       size_t& count = offsets_[static_cast<size_t>(event[row]) + 1];
       count = std::max(count, static_cast<size_t>(argument[row]) + 1);
@@ -41,16 +41,16 @@ class Kinds {
 };
 
 ArgumentKind scalar_kind(uint8_t type) {
-  switch (type) {  // ScalarType of trace/schema.py
-    case 1:
+  switch (type) {
+    case ScalarType::kBool:
       return ArgumentKind::kBool;
-    case 2:
+    case ScalarType::kInt:
       return ArgumentKind::kInt;
-    case 3:
+    case ScalarType::kFloat:
       return ArgumentKind::kFloat;
-    case 4:
+    case ScalarType::kComplex:
       return ArgumentKind::kComplex;
-    case 10:
+    case ScalarType::kTensorList:
       return ArgumentKind::kTensorList;  // an empty one
     default:
       return ArgumentKind::kNothing;
@@ -59,7 +59,7 @@ ArgumentKind scalar_kind(uint8_t type) {
 
 void add_scalars(const Scalars& scalars, Kinds& kinds) {
   for (size_t row = 0; row < scalars.size(); ++row) {
-    if (scalars.role[row] != kInput) continue;
+    if (scalars.role[row] != Role::kInput) continue;
     char* const kind = kinds.find(scalars.event[row], scalars.argument[row]);
     if (kind != nullptr) *kind = static_cast<char>(scalar_kind(scalars.type[row]));
   }
@@ -70,7 +70,7 @@ void add_tensors(const Tensors& tensors, Kinds& kinds) {
   constexpr char kBroken = '!';
   std::vector<char*> broken;
   for (size_t row = 0; row < tensors.size(); ++row) {
-    if (tensors.role[row] != kInput) continue;
+    if (tensors.role[row] != Role::kInput) continue;
     char* const kind = kinds.find(tensors.event[row], tensors.argument[row]);
     if (kind == nullptr || *kind == kBroken) continue;
     const bool known = tensors.identity.known(row) && tensors.shapes.dtype[row] >= 0;
@@ -98,7 +98,7 @@ Signatures read_signatures(const Tables& tables) {
   std::string key;
   for (size_t event = 0; event < tables.events.size(); ++event) {
     const uint8_t kind = tables.events.kind[event];
-    if (kind != kOperator && kind != kAnnotation) continue;
+    if (kind != EventKind::kOperator && kind != EventKind::kAnnotation) continue;
     const int32_t name = tables.events.name[event];
     key.assign(reinterpret_cast<const char*>(&name), sizeof(name));
     key += kinds.of(event);

@@ -10,21 +10,10 @@
 
 namespace opscope::memory {
 
-// What an argument was, as far as a schema can tell. The letters are what Python sees.
-enum class ArgumentKind : char {
-  kNothing = 'N',  // None, or of a kind that torch's profiler does not record
-  kTensor = 'T',
-  kTensorList = 'L',
-  kBool = 'b',
-  kInt = 'i',
-  kFloat = 'f',
-  kComplex = 'c',
-};
-
 struct Signatures {
   std::vector<int32_t> of_event;   // row below; -1 for what is neither operator nor annotation
   std::vector<int32_t> name;       // row in names
-  std::vector<std::string> kinds;  // ArgumentKinds, by position
+  std::vector<std::string> kinds;  // a letter of ArgumentKind per position
 };
 
 Signatures read_signatures(const Tables& tables);

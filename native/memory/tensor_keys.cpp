@@ -70,9 +70,9 @@ void renumber(const std::vector<int32_t>& ranks, std::vector<int32_t>& of_row) {
 
 // Bytes from a tensor's first element to its last, as torch's memory profiler counts them.
 int64_t extent(const Shapes& shapes, size_t row, const ColumnView<int64_t>& item_bytes) {
-  constexpr int8_t kStrided = 0;
   const int8_t dtype = shapes.dtype[row];
-  if (shapes.layout[row] != kStrided || dtype < 0 || static_cast<size_t>(dtype) >= item_bytes.size) return 0;
+  if (shapes.layout[row] != Layout::kStrided || dtype < 0 || static_cast<size_t>(dtype) >= item_bytes.size)
+    return 0;
   const auto sizes = shapes.sizes[row];
   const auto strides = shapes.strides[row];
   if (sizes.empty() || strides.size() != sizes.size()) return sizes.empty() ? item_bytes[dtype] : 0;
@@ -140,7 +140,7 @@ void measure_keys(const Tables& tables, const TreeOrder& tree, const ColumnView<
   };
   for (size_t row = 0; row < keys.of_allocation.size(); ++row) {
     const int32_t key = keys.of_allocation[row];
-    if (key == kUnknown || tables.allocations.action[row] == kOutOfMemory) continue;
+    if (key == kUnknown || tables.allocations.action[row] == AllocationAction::kOutOfMemory) continue;
     int32_t& earliest = first[static_cast<size_t>(key)];
     if (earliest == kUnknown || before(static_cast<int32_t>(row), earliest))
       earliest = static_cast<int32_t>(row);

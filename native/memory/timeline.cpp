@@ -49,7 +49,7 @@ class TimelineBuilder {
     for (const int32_t node : tree_.preorder) {
       if (node < events) continue;
       const auto row = static_cast<size_t>(node - events);
-      if (tables_.allocations.action[row] == kOutOfMemory) continue;
+      if (tables_.allocations.action[row] == AllocationAction::kOutOfMemory) continue;
       const int32_t key = keys_.of_allocation[row];
       if (key == kUnknown) {
         add_unknown(row);

@@ -8,7 +8,7 @@
 
 namespace opscope::memory {
 
-enum class Action : uint8_t { kPreexisting = 1, kCreate = 2, kIncrementVersion = 3, kDestroy = 4 };
+using Action = MemoryAction;
 
 constexpr int64_t kBeforeRecording = -1;
 

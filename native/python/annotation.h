@@ -7,11 +7,9 @@
 
 namespace opscope {
 
-constexpr uint8_t kUserScope = 7;  // at::RecordScope::USER_SCOPE
-
 inline void fill_annotation(Record& record, RecordKind kind, uint32_t name) {
   record.kind = kind;
-  record.scope = kUserScope;
+  record.scope = RecordScope::kUserScope;
   record.name = name;
   record.sequence_number = -1;
   record.forward_thread = 0;

@@ -58,8 +58,8 @@ class XpuSource final : public gpu::DeviceSource {
     return {{kDeviceEpoch_ns, 1, 0}, {2 * kDeviceEpoch_ns, 1 + kDeviceEpoch_ns, 0}};
   }
   gpu::SourceState state() override { return {"libxpu.so", 3, false, 20.0, 0, {"memory pools"}}; }
-  std::string call_name(uint8_t api, uint32_t function) const override {
-    return (api == 0 ? "xpuCall" : "xpuDriverCall") + std::to_string(function);
+  std::string call_name(RuntimeApi api, uint32_t function) const override {
+    return (api == RuntimeApi::kRuntime ? "xpuCall" : "xpuDriverCall") + std::to_string(function);
   }
 
   void launch(uint32_t correlation) {
@@ -72,9 +72,10 @@ class XpuSource final : public gpu::DeviceSource {
   // A call, and a kernel of 500 ns that begins 100 ns later.
   void append(uint32_t correlation) {
     const uint64_t now = kDeviceEpoch_ns + now_ticks() - 1;
-    if (log_.accept()) log_.calls.append() = {now, now + 50, 1234, correlation, 7, 0, 0, true};
+    if (log_.accept())
+      log_.calls.append() = {now, now + 50, 1234, correlation, 7, 0, RuntimeApi::kRuntime, true};
     if (!log_.accept()) return;
-    gpu::Work& kernel = log_.add_work(gpu::WorkKind::kKernel, now + 100, now + 600);
+    gpu::Work& kernel = log_.add_work(GpuKind::kKernel, now + 100, now + 600);
     kernel.name = log_.kernel_name("xpu_gemm");
     kernel.correlation = correlation;
     kernel.device = 2;
@@ -95,14 +96,14 @@ gpu::DeviceSource* make_source(gpu::GpuLog& log, gpu::GraphNodes&) {
 GpuActivity& devices() { return GpuActivity::instance(); }
 
 // What `program` has the device do, in a window that wants devices.
-GpuColumns record(const std::function<void()>& program) {
+DeviceColumns record(const std::function<void()>& program) {
   const uint32_t window = open_window(kWantAnnotations | kWantGpu);
   CHECK_SAME(devices().configure(recorder().wanted()), std::string());
   program();
   devices().collect();
   recorder().close_window(window);
   devices().configure(recorder().wanted());
-  GpuColumns columns = decode_gpu(devices(), *recorder().window(window));
+  DeviceColumns columns = decode_gpu(devices(), *recorder().window(window));
   recorder().discard_window(window);
   devices().forget();
   return columns;
@@ -111,28 +112,28 @@ GpuColumns record(const std::function<void()>& program) {
 }  // namespace
 
 TEST(work_has_the_device_type_of_its_source) {
-  const GpuColumns got = record([] {
+  const DeviceColumns got = record([] {
     source->launch(11);
     source->launch(12);
   });
-  CHECK_SAME(got.work.device_type, std::vector<int8_t>{kXpu, kXpu});
-  CHECK_SAME(got.work.device_index, std::vector<int8_t>{2, 2});
-  CHECK_SAME(got.names.text(got.work.name[0]), std::string("xpu_gemm"));
-  CHECK_SAME(got.work.correlation_id, std::vector<int64_t>{11, 12});
-  CHECK_SAME(got.work.call, std::vector<int32_t>{0, 1});
-  CHECK_SAME(got.names.text(got.calls.name[0]), std::string("xpuCall7"));
+  CHECK_SAME(got.gpu.device_type, std::vector<int8_t>{kXpu, kXpu});
+  CHECK_SAME(got.gpu.device_index, std::vector<int8_t>{2, 2});
+  CHECK_SAME(got.names.text(got.gpu.name[0]), std::string("xpu_gemm"));
+  CHECK_SAME(got.gpu.correlation_id, std::vector<int64_t>{11, 12});
+  CHECK_SAME(got.gpu.call, std::vector<int32_t>{0, 1});
+  CHECK_SAME(got.names.text(got.runtime_calls.name[0]), std::string("xpuCall7"));
   CHECK_SAME(got.source.library_path, std::string("libxpu.so"));
   CHECK_SAME(got.source.missing_kinds, std::vector<std::string>{"memory pools"});
 }
 
 TEST(times_are_converted_by_the_clock_of_the_source) {
   const uint32_t window = open_window();
-  const GpuColumns got = record([] { source->launch(1); });
+  const DeviceColumns got = record([] { source->launch(1); });
   recorder().close_window(window);
   const Columns around = decode(window);
   recorder().discard_window(window);
-  CHECK(got.calls.start_ns[0] >= around.start_ns && got.calls.start_ns[0] <= around.end_ns);
-  CHECK(got.work.start_ns[0] > got.calls.start_ns[0]);
+  CHECK(got.runtime_calls.start_ns[0] >= around.start_ns && got.runtime_calls.start_ns[0] <= around.end_ns);
+  CHECK(got.gpu.start_ns[0] > got.runtime_calls.start_ns[0]);
   CHECK_SAME(got.source.clock_is_ours, false);
 }
 
@@ -163,15 +164,15 @@ TEST(a_source_that_cannot_is_asked_again_and_leaves_nothing_on) {
   devices().configure(0);
   CHECK_SAME(asked, Names{});
   refuses_to_start.clear();
-  CHECK_SAME(record([] { source->launch(1); }).work.kind.size(), 1u);
+  CHECK_SAME(record([] { source->launch(1); }).gpu.kind.size(), 1u);
 }
 
 TEST(what_finds_no_room_is_counted) {
   devices().set_budget(4096, 0);
   CHECK_SAME(asked.back(), std::string("budget 4096"));
-  const GpuColumns got = record([] { source->launch(1); });
+  const DeviceColumns got = record([] { source->launch(1); });
   CHECK_SAME(got.counts.over_budget, 2u);
-  CHECK_SAME(got.work.kind.size(), 0u);
+  CHECK_SAME(got.gpu.kind.size(), 0u);
   devices().set_budget(4096, 1u << 30);
 }
 

@@ -40,7 +40,7 @@ GpuActivity& gpu_activity() { return GpuActivity::instance(); }
 
 struct Recorded {
   std::string refused;
-  GpuColumns columns;
+  DeviceColumns columns;
 };
 
 // Runs `program` in a window that wants device activity.
@@ -64,7 +64,7 @@ Recorded record(const std::function<void()>& program, const std::function<void()
   return result;
 }
 
-std::string name_of(const GpuColumns& columns, int32_t row) { return columns.names.text(row); }
+std::string name_of(const DeviceColumns& columns, int32_t row) { return columns.names.text(row); }
 
 }  // namespace
 
@@ -82,23 +82,23 @@ TEST(errors_leave_no_subscription_and_say_what_to_do) {
 }
 
 TEST(a_kernel_is_linked_to_its_call_and_has_its_launch) {
-  const GpuColumns got = record([] {
-                           set("driver_calls");
-                           launch("_Z4gemmPfi");
-                         }).columns;
-  CHECK_SAME(got.work.kind, std::vector<uint8_t>{0});
-  CHECK_SAME(name_of(got, got.work.name[0]), std::string("gemm(float*, int)"));
-  CHECK_SAME(got.work.grid.values, std::vector<int64_t>{128, 2, 1});
-  CHECK_SAME(got.work.block.values, std::vector<int64_t>{256, 1, 1});
-  CHECK_SAME(got.work.registers_per_thread[0], 32);
-  CHECK_SAME(got.work.shared_memory_bytes[0], 1536);
-  CHECK_SAME(got.work.stream[0], 7);
-  CHECK_SAME(got.work.device_index[0], 0);
-  CHECK_SAME(got.calls.api, std::vector<uint8_t>{0, 1});  // the runtime's, and the driver's inside it
-  CHECK_SAME(got.work.call[0], 0);
-  CHECK_SAME(name_of(got, got.calls.name[0]), std::string("cudaLaunchKernel"));
-  CHECK(got.work.start_ns[0] >= got.calls.start_ns[0]);
-  CHECK(got.work.duration_ns[0] >= 990 && got.work.duration_ns[0] <= 1010);
+  const DeviceColumns got = record([] {
+                              set("driver_calls");
+                              launch("_Z4gemmPfi");
+                            }).columns;
+  CHECK_SAME(got.gpu.kind, std::vector<uint8_t>{0});
+  CHECK_SAME(name_of(got, got.gpu.name[0]), std::string("gemm(float*, int)"));
+  CHECK_SAME(got.gpu.grid.values, std::vector<int64_t>{128, 2, 1});
+  CHECK_SAME(got.gpu.block.values, std::vector<int64_t>{256, 1, 1});
+  CHECK_SAME(got.gpu.registers_per_thread[0], 32);
+  CHECK_SAME(got.gpu.shared_memory_bytes[0], 1536);
+  CHECK_SAME(got.gpu.stream[0], 7);
+  CHECK_SAME(got.gpu.device_index[0], 0);
+  CHECK_SAME(got.runtime_calls.api, std::vector<uint8_t>{0, 1});  // the runtime's, and the driver's inside it
+  CHECK_SAME(got.gpu.call[0], 0);
+  CHECK_SAME(name_of(got, got.runtime_calls.name[0]), std::string("cudaLaunchKernel"));
+  CHECK(got.gpu.start_ns[0] >= got.runtime_calls.start_ns[0]);
+  CHECK(got.gpu.duration_ns[0] >= 990 && got.gpu.duration_ns[0] <= 1010);
   CHECK_SAME(got.source.clock_is_ours, !converted);
   CHECK_SAME(got.source.clock_error_ns > 0, converted);
 }
@@ -108,12 +108,12 @@ TEST(nothing_is_collected_outside_a_window) {
   CHECK_SAME(count("kinds"), 0u);
   CHECK_SAME(count("subscribed"), 0u);
   launch("outside");
-  const GpuColumns got = record([] { launch("inside"); }).columns;
-  CHECK_SAME(got.work.name.size(), 1u);
+  const DeviceColumns got = record([] { launch("inside"); }).columns;
+  CHECK_SAME(got.gpu.name.size(), 1u);
 }
 
 TEST(buffers_may_come_in_any_order_and_late) {
-  const GpuColumns got =
+  const DeviceColumns got =
       record(
           [] {
             set("out_of_order");
@@ -123,42 +123,42 @@ TEST(buffers_may_come_in_any_order_and_late) {
           },
           [] { function<void()>("fake_finish")(); })
           .columns;
-  CHECK_SAME(got.work.start_ns.size(), 100u);
-  CHECK_SAME(got.calls.start_ns.size(), 100u);
-  CHECK(std::is_sorted(got.work.start_ns.begin(), got.work.start_ns.end()));
-  CHECK(std::is_sorted(got.calls.start_ns.begin(), got.calls.start_ns.end()));
+  CHECK_SAME(got.gpu.start_ns.size(), 100u);
+  CHECK_SAME(got.runtime_calls.start_ns.size(), 100u);
+  CHECK(std::is_sorted(got.gpu.start_ns.begin(), got.gpu.start_ns.end()));
+  CHECK(std::is_sorted(got.runtime_calls.start_ns.begin(), got.runtime_calls.start_ns.end()));
   CHECK_SAME(got.counts.recorded, 200u);
   for (size_t row = 0; row < 100; ++row) {
-    CHECK_SAME(got.calls.correlation_id[static_cast<size_t>(got.work.call[row])],
-               got.work.correlation_id[row]);
+    CHECK_SAME(got.runtime_calls.correlation_id[static_cast<size_t>(got.gpu.call[row])],
+               got.gpu.correlation_id[row]);
   }
 }
 
 TEST(what_finds_no_buffer_or_no_room_is_counted) {
   gpu_activity().set_budget(4u << 20, 0);
-  const GpuColumns no_room = record([] { launch("k"); }).columns;
+  const DeviceColumns no_room = record([] { launch("k"); }).columns;
   CHECK_SAME(no_room.counts.over_budget, 2u);
   CHECK_SAME(no_room.counts.recorded, 0u);
-  CHECK_SAME(no_room.work.kind.size(), 0u);
+  CHECK_SAME(no_room.gpu.kind.size(), 0u);
   gpu_activity().set_budget(64u << 20, 1u << 30);
-  const GpuColumns again = record([] { launch("k"); }).columns;
+  const DeviceColumns again = record([] { launch("k"); }).columns;
   CHECK_SAME(again.counts.over_budget, 0u);
-  CHECK_SAME(again.work.kind.size(), 1u);
+  CHECK_SAME(again.gpu.kind.size(), 1u);
 }
 
 TEST(many_kernels_lose_nothing) {
   constexpr size_t kKernels = 50'000;
-  const GpuColumns got = record([] {
-                           for (size_t i = 0; i < kKernels; ++i) launch("k");
-                         }).columns;
-  CHECK_SAME(got.work.start_ns.size(), kKernels);
+  const DeviceColumns got = record([] {
+                              for (size_t i = 0; i < kKernels; ++i) launch("k");
+                            }).columns;
+  CHECK_SAME(got.gpu.start_ns.size(), kKernels);
   CHECK_SAME(got.counts.recorded, 2 * kKernels);
   CHECK_SAME(got.counts.dropped, 0u);
 }
 
 TEST(a_replayed_node_is_the_captured_one) {
   uint64_t captured = 0;
-  const GpuColumns got =
+  const DeviceColumns got =
       record([&] {
         captured = function<uint64_t()>("fake_capture_node")();
         const uint64_t node = function<uint64_t(uint64_t)>("fake_instantiate_node")(captured);
@@ -166,15 +166,15 @@ TEST(a_replayed_node_is_the_captured_one) {
         function<uint32_t(const uint64_t*, const char* const*, size_t, uint32_t, uint32_t, uint64_t)>(
             "fake_launch_graph")(&node, &name, 1, 0, 7, 500);
       }).columns;
-  CHECK_SAME(got.work.graph_node, std::vector<int64_t>{static_cast<int64_t>(captured)});
-  CHECK_SAME(got.nodes.node, std::vector<int64_t>{static_cast<int64_t>(captured)});
-  CHECK(got.nodes.time_ns[0] > 0);
-  CHECK_SAME(name_of(got, got.calls.name[0]), std::string("cudaGraphLaunch"));
+  CHECK_SAME(got.gpu.graph_node, std::vector<int64_t>{static_cast<int64_t>(captured)});
+  CHECK_SAME(got.gpu_graph_nodes.node, std::vector<int64_t>{static_cast<int64_t>(captured)});
+  CHECK(got.gpu_graph_nodes.time_ns[0] > 0);
+  CHECK_SAME(name_of(got, got.runtime_calls.name[0]), std::string("cudaGraphLaunch"));
 }
 
 TEST(a_wait_names_the_last_record_of_its_event) {
   uint32_t second = 0;
-  const GpuColumns got =
+  const DeviceColumns got =
       record([&] {
         const auto record_event = function<uint32_t(uint32_t, uint32_t, uint32_t)>("fake_record_event");
         const auto wait_event = function<uint32_t(uint32_t, uint32_t, uint32_t)>("fake_wait_event");
@@ -184,7 +184,7 @@ TEST(a_wait_names_the_last_record_of_its_event) {
         record_event(0, 7, 5);
         wait_event(0, 8, 99);
       }).columns;
-  CHECK_SAME(got.work.wait_on_cuda_event_record_corr_id, std::vector<int64_t>{second, -1});
+  CHECK_SAME(got.gpu.wait_on_cuda_event_record_corr_id, std::vector<int64_t>{second, -1});
 }
 
 TEST(a_device_clock_is_a_line_that_can_be_inverted) {
@@ -196,17 +196,17 @@ TEST(a_device_clock_is_a_line_that_can_be_inverted) {
 
 TEST(collecting_while_other_threads_launch) {
   std::vector<std::thread> threads;
-  const GpuColumns got = record([&] {
-                           set("records_per_buffer", 200);
-                           for (int t = 0; t < 3; ++t) {
-                             threads.emplace_back([t] {
-                               for (int i = 0; i < 300; ++i) launch("k", static_cast<uint32_t>(10 + t));
-                             });
-                           }
-                           gpu_activity().collect();
-                           for (std::thread& thread : threads) thread.join();
-                         }).columns;
-  CHECK_SAME(got.work.start_ns.size(), 900u);
+  const DeviceColumns got = record([&] {
+                              set("records_per_buffer", 200);
+                              for (int t = 0; t < 3; ++t) {
+                                threads.emplace_back([t] {
+                                  for (int i = 0; i < 300; ++i) launch("k", static_cast<uint32_t>(10 + t));
+                                });
+                              }
+                              gpu_activity().collect();
+                              for (std::thread& thread : threads) thread.join();
+                            }).columns;
+  CHECK_SAME(got.gpu.start_ns.size(), 900u);
   CHECK_SAME(got.counts.recorded, 1800u);
 }
 

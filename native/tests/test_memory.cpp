@@ -39,7 +39,7 @@ struct Recording {
     parent.push_back(its_parent);
     name.push_back(its_name);
     start_ns.push_back(static_cast<int64_t>(start_ns.size()) * 10);
-    kind.push_back(kOperator);
+    kind.push_back(opscope::EventKind::kOperator);
     scope.push_back(its_scope);
   }
   void add_tensor(int32_t event, int16_t position, int64_t tensor, int64_t allocation,
@@ -47,7 +47,7 @@ struct Recording {
     tensor_event.push_back(event);
     element.push_back(-1);
     argument.push_back(position);
-    role.push_back(kInput);
+    role.push_back(opscope::Role::kInput);
     tensor_id.push_back(tensor);
     allocation_id.push_back(allocation);
     device_type.push_back(0);

@@ -3,22 +3,9 @@
 #include <span>
 #include <string_view>
 
+#include "schema/codes.h"
+
 namespace opscope::writers {
-namespace {
-
-constexpr uint8_t kInput = 0;  // Role
-
-enum ScalarType : uint8_t {
-  kNone = 0,
-  kBool = 1,
-  kComplex = 4,
-  kIntList = 7,
-  kBoolList = 9,
-  kTensorList = 10,
-};
-
-}  // namespace
-
 void ArgumentWriter::write(TextBuffer& out, size_t event) {
   collect(event);
   if (arguments_.empty()) return;
@@ -43,7 +30,7 @@ void ArgumentWriter::collect(size_t event) {
   arguments_.clear();
   const auto scalars = scalars_.rows[event];
   for (size_t row = scalars.begin; row < scalars.end; ++row) {
-    if (scalars_.role[row] != kInput) continue;
+    if (scalars_.role[row] != Role::kInput) continue;
     place(scalars_.argument[row], {Argument::kScalar, row, row + 1});
   }
   const auto tensors = tensors_.rows[event];
@@ -55,7 +42,7 @@ void ArgumentWriter::collect(size_t event) {
     do {
       ++row;
     } while (row < tensors.end && tensors_.argument[row] == argument && tensors_.role[row] == role);
-    if (role != kInput) continue;
+    if (role != Role::kInput) continue;
     const bool list = tensors_.element[begin] >= 0;
     place(argument, {list ? Argument::kTensorList : Argument::kTensor, begin, row});
   }
@@ -73,7 +60,8 @@ void ArgumentWriter::write_value(TextBuffer& out, const Argument& argument) cons
   out.put('"');
   if (argument.kind == Argument::kScalar) {
     const uint8_t type = scalars_.type[argument.begin];
-    const bool shown = (type >= kBool && type <= kComplex) || (type >= kIntList && type <= kBoolList);
+    const bool shown = (type >= ScalarType::kBool && type <= ScalarType::kComplex) ||
+                       (type >= ScalarType::kIntList && type <= ScalarType::kBoolList);
     if (shown) out.put(names_[scalars_.value[argument.begin]]);
   }
   out.put('"');
@@ -88,10 +76,10 @@ void ArgumentWriter::write_type(TextBuffer& out, const Argument& argument) const
     if (dtype < dtype_names_.size()) out.put(dtype_names_[dtype]);  // -1: an undefined tensor
   } else if (argument.kind == Argument::kScalar) {
     const uint8_t type = scalars_.type[argument.begin];
-    if (type >= kBool && type <= kComplex) out.put("Scalar");
-    if (type == kTensorList) out.put("TensorList");
+    if (type >= ScalarType::kBool && type <= ScalarType::kComplex) out.put("Scalar");
+    if (type == ScalarType::kTensorList) out.put("TensorList");
     // A list too long to be kept has no text, and torch does not call it a list then.
-    const bool list = type >= kIntList && type <= kBoolList;
+    const bool list = type >= ScalarType::kIntList && type <= ScalarType::kBoolList;
     if (list && !names_[scalars_.value[argument.begin]].empty()) out.put("ScalarList");
   }
   out.put('"');

@@ -9,27 +9,7 @@
 namespace opscope::writers {
 namespace {
 
-enum EventKind : uint8_t {
-  kOperator = 0,
-  kAnnotation = 1,
-  kPythonCall = 2,
-  kOptimizerCall = 5,
-  kGcPause = 6,
-  kRuntimeCall = 7,
-};
-
-// The kind of a row of gpu.
-constexpr uint8_t kKernel = 0;
-constexpr uint8_t kCopy = 1;
-constexpr uint8_t kSet = 2;
-constexpr uint8_t kSync = 3;
-
-constexpr uint8_t kOutOfMemory = 2;  // AllocationAction
-
-constexpr std::array<std::string_view, 5> kGpuCategories = {"kernel", "gpu_memcpy", "gpu_memset", "cuda_sync",
-                                                            "gpu_user_annotation"};
-
-bool is_python(uint8_t kind) { return kind >= kPythonCall && kind <= kOptimizerCall; }
+bool is_python(uint8_t kind) { return kind >= EventKind::kPythonCall && kind <= EventKind::kOptimizerCall; }
 
 // cuLaunchKernel is of the driver, cudaLaunchKernel of the runtime.
 bool is_driver_call(std::string_view name) { return name.starts_with("cu") && !name.starts_with("cuda"); }
@@ -93,20 +73,20 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
   const ChromeEvents& events = trace_.events;
   const uint8_t kind = events.kind[row];
   switch (kind) {
-    case kOperator:
+    case EventKind::kOperator:
       out.put("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"");
       break;
-    case kAnnotation:
+    case EventKind::kAnnotation:
       out.put("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"");
       break;
-    case kRuntimeCall:
+    case EventKind::kRuntimeCall:
       out.put(is_driver_call(names_[events.name[row]])
                   ? "{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":\""
                   : "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
       break;
     default:
-      out.put(kind <= kGcPause ? "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\""
-                               : "{\"ph\":\"X\",\"cat\":\"unknown\",\"name\":\"");
+      out.put(kind <= EventKind::kGcPause ? "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\""
+                                          : "{\"ph\":\"X\",\"cat\":\"unknown\",\"name\":\"");
   }
   out.put(names_[events.name[row]]);
   const std::string_view overload = names_[events.overload[row]];
@@ -117,9 +97,9 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
   write_span(out, events.track[row], events.start_ns[row], events.duration_ns[row]);
   if (is_python(kind)) {
     write_python_args(out, row);
-  } else if (kind == kRuntimeCall) {
+  } else if (kind == EventKind::kRuntimeCall) {
     write_runtime_args(out, row);
-  } else if (kind != kGcPause) {
+  } else if (kind != EventKind::kGcPause) {
     write_operator_args(out, row);
   }
   if (events.unfinished[row]) out.put("\"finished\":false,");
@@ -203,7 +183,7 @@ void ChromeWriter::write_runtime_args(TextBuffer& out, size_t row) const {
 int64_t ChromeWriter::external_id(size_t row) const {
   for (int depth = 0; depth < 2; ++depth) {  // a driver's call may be inside one of the runtime
     const int32_t parent = trace_.events.parent[row];
-    if (trace_.events.kind[row] == kRuntimeCall && parent >= 0) row = static_cast<size_t>(parent);
+    if (trace_.events.kind[row] == EventKind::kRuntimeCall && parent >= 0) row = static_cast<size_t>(parent);
   }
   return record_function_id(row);
 }
@@ -251,7 +231,7 @@ void ChromeWriter::write_flow(TextBuffer& out, FlowEnd end, int64_t id, int32_t 
 
 void ChromeWriter::write_allocation(TextBuffer& out, size_t row) const {
   const ChromeAllocations& allocations = trace_.allocations;
-  const bool failed = allocations.action[row] == kOutOfMemory;
+  const bool failed = allocations.action[row] == AllocationAction::kOutOfMemory;
   out.put("{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"s\":\"t\",\"name\":\"");
   out.put(failed ? std::string_view("[OutOfMemory]") : std::string_view("[memory]"));
   out.put("\",");
@@ -281,7 +261,7 @@ void ChromeWriter::write_gpu(TextBuffer& out, size_t row) const {
   const ChromeGpu& gpu = trace_.gpu;
   const uint8_t kind = gpu.kind[row];
   out.put("{\"ph\":\"X\",\"cat\":\"");
-  out.put(kGpuCategories[kind < kGpuCategories.size() ? kind : kKernel]);
+  out.put(kGpuCategories[kind < std::size(kGpuCategories) ? kind : GpuKind::kKernel]);
   out.put("\",\"name\":\"");
   out.put(names_[gpu.name[row]]);
   write_span(out, gpu.track[row], gpu.start_ns[row], gpu.duration_ns[row]);
@@ -319,11 +299,11 @@ void ChromeWriter::write_gpu_args(TextBuffer& out, size_t row) const {
     out.put(",\"graph node id\":");
     out.number(gpu.graph_node[row]);
   }
-  if (kind == kKernel) {
+  if (kind == GpuKind::kKernel) {
     write_kernel_args(out, row);
-  } else if (kind == kCopy || kind == kSet) {
+  } else if (kind == GpuKind::kCopy || kind == GpuKind::kSet) {
     write_bytes(out, row);
-  } else if (kind == kSync) {
+  } else if (kind == GpuKind::kSynchronisation) {
     write_sync_args(out, row);
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "numpy/column_view.h"
+#include "schema/codes.h"
 #include "writers/chrome_arguments.h"
 #include "writers/json_escape.h"
 #include "writers/text_buffer.h"
@@ -42,8 +43,6 @@ struct ChromeExtras {
 };
 
 // Which end of which arrow starts at an event.
-enum class FlowEnd : uint8_t { kForward = 0, kBackward = 1, kLaunch = 2, kDevice = 3 };
-
 struct ChromeFlows {
   Rows rows;
   ColumnView<int64_t> id;

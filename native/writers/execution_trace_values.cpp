@@ -2,29 +2,12 @@
 
 #include <algorithm>
 
+#include "schema/codes.h"
 #include "writers/protobuf.h"
 #include "writers/wrapping_times.h"
 
 namespace opscope::writers {
 namespace {
-
-// ScalarType of trace/schema.py.
-enum ScalarType : uint8_t {
-  kNone,
-  kBool,
-  kInt,
-  kFloat,
-  kComplex,
-  kString,
-  kDevice,
-  kIntList,
-  kFloatList,
-  kBoolList,
-  kTensorList,
-  kOtherList,
-};
-constexpr uint8_t kInputPart = 3;  // Role
-constexpr uint8_t kOutputPart = 4;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -75,22 +58,22 @@ std::string_view trimmed(std::string_view text) {
 
 std::string_view kind_name(uint8_t type) {
   switch (type) {
-    case kNone:
+    case ScalarType::kNone:
       return "None";
-    case kBool:
-    case kBoolList:
+    case ScalarType::kBool:
+    case ScalarType::kBoolList:
       return "Bool";
-    case kInt:
-    case kIntList:
+    case ScalarType::kInt:
+    case ScalarType::kIntList:
       return "Int";
-    case kFloat:
-    case kFloatList:
+    case ScalarType::kFloat:
+    case ScalarType::kFloatList:
       return "Double";
-    case kComplex:
+    case ScalarType::kComplex:
       return "ComplexDouble";
-    case kString:
+    case ScalarType::kString:
       return "String";
-    case kDevice:
+    case ScalarType::kDevice:
       return "Device";
     default:
       return "Other";
@@ -99,10 +82,11 @@ std::string_view kind_name(uint8_t type) {
 
 // A list of Scalar says by its spelling what each element is: 2, 2., True.
 uint8_t type_of_element(uint8_t list, std::string_view text) {
-  if (list == kBoolList || text == "True" || text == "False") return kBool;
-  if (list == kIntList) return kInt;
+  if (list == ScalarType::kBoolList || text == "True" || text == "False") return ScalarType::kBool;
+  if (list == ScalarType::kIntList) return ScalarType::kInt;
   const size_t begin = text.front() == '-' ? 1 : 0;
-  return text.size() > begin && skip_digits(text, begin) == text.size() ? kInt : kFloat;
+  return text.size() > begin && skip_digits(text, begin) == text.size() ? ScalarType::kInt
+                                                                        : ScalarType::kFloat;
 }
 
 }  // namespace
@@ -157,9 +141,10 @@ void ValueWriter::collect(size_t event, size_t most, const RowsOfEvents& tensors
     const size_t row = scalars[i];
     if (scalars_.argument[row] < 0) continue;
     Argument& argument = place(scalars_.argument[row]);
-    argument.kind = names_.nested.contains(scalars_.value[row]) && scalars_.type[row] >= kOtherList
-                        ? Argument::kNested
-                        : Argument::kScalar;
+    argument.kind =
+        names_.nested.contains(scalars_.value[row]) && scalars_.type[row] >= ScalarType::kOtherList
+            ? Argument::kNested
+            : Argument::kScalar;
     argument.scalar = row;
   }
   const auto tensor_rows = tensors.rows[event];
@@ -173,7 +158,7 @@ void ValueWriter::collect(size_t event, size_t most, const RowsOfEvents& tensors
     argument.begin = begin;
     argument.end = i;
     const uint8_t role = tensors_.role[first];
-    if (role == kInputPart || role == kOutputPart) continue;  // of a nested value, placed above
+    if (role == Role::kInputPart || role == Role::kOutputPart) continue;  // of a nested value, placed above
     argument.kind = tensors_.element[first] >= 0 ? Argument::kTensorList : Argument::kTensor;
   }
   if (arguments_.size() > most)
@@ -365,25 +350,25 @@ const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t na
   const std::string_view kind = kind_name(type);
   result = {{}, std::string(kind), -1};
   switch (type) {
-    case kInt:
-    case kFloat:
+    case ScalarType::kInt:
+    case ScalarType::kFloat:
       result.value = number_json(text);
       return result;
-    case kBool:
+    case ScalarType::kBool:
       result.value = bool_json(text);
       return result;
-    case kString:
-    case kDevice:
+    case ScalarType::kString:
+    case ScalarType::kDevice:
       result.value = quoted(text);
       return result;
-    case kNone:
-    case kComplex:
+    case ScalarType::kNone:
+    case ScalarType::kComplex:
       result.value = quoted("<" + result.type + ">");
       return result;
     default:
       break;
   }
-  if (type > kOtherList) {  // an object without a text form; its text says what it is
+  if (type > ScalarType::kOtherList) {  // an object without a text form; its text says what it is
     if (!text.empty()) result.type = text.starts_with("ProcessGroup ") ? "Object" : text;
     result.value = quoted("<" + result.type + ">");
     return result;
@@ -393,7 +378,7 @@ const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t na
   result.type = "GenericList[";
   std::string_view rest = trimmed(text);
   if (rest.size() >= 2 && rest.front() == '[') rest = rest.substr(1, rest.size() - 2);
-  if (type == kTensorList || type == kOtherList) rest = {};
+  if (type == ScalarType::kTensorList || type == ScalarType::kOtherList) rest = {};
   while (!rest.empty()) {
     const size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view element = trimmed(rest.substr(0, comma));
@@ -404,7 +389,7 @@ const ValueWriter::ScalarText& ValueWriter::scalar_text(uint8_t type, int32_t na
       result.type.push_back(',');
     }
     const uint8_t element_type = type_of_element(type, element);
-    result.value += element_type == kBool ? bool_json(element) : number_json(element);
+    result.value += element_type == ScalarType::kBool ? bool_json(element) : number_json(element);
     result.type += kind_name(element_type);
   }
   result.value.push_back(']');

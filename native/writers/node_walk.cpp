@@ -1,12 +1,12 @@
+#include "schema/codes.h"
 #include "writers/execution_trace.h"
 #include "writers/wrapping_times.h"
 
 namespace opscope::writers {
 namespace {
 
-constexpr uint8_t kAnnotation = 1;  // EventKind: operators and annotations are nodes
-
-bool is_node(uint8_t kind) { return kind <= kAnnotation; }
+// Operators and annotations are.
+bool is_node(uint8_t kind) { return kind <= EventKind::kAnnotation; }
 
 }  // namespace
 

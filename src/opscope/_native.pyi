@@ -1,7 +1,7 @@
 """The recorder's native core, whole."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,68 @@ _T = TypeVar("_T")
 
 WANTS: dict[str, int]
 """Bits of ``wants``, by name."""
+
+NativeTable = dict[str, NDArray[Any] | tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""The columns that the schema promises; ragged ones are offsets and values."""
+
+class WindowAccount(TypedDict):
+    """What is known of a window beside its tables."""
+
+    start_ns: int
+    end_ns: int
+    clock_jumped_ns: int
+    clock_set_by_ns: int
+    dropped_spans: int
+    dropped_allocations: int
+    dropped_others: int
+    unheard_spans: int
+    recorded_threads: int
+    unheard_threads: int
+    unhooked_threads: int
+    process_threads: int
+    unheard_frees: int
+    unknown_frees: int
+    lost_spans: int
+    lost_allocations: int
+    unmatched_ends: int
+    cut_payloads: int
+    tensors_not_held: int
+    fault: str
+
+class DeviceAccount(TypedDict):
+    """The same of what was collected from devices, and by which library."""
+
+    recorded: int
+    over_budget: int
+    dropped: int
+    unfinished: int
+    unknown: int
+    noise: int
+    refused_buffers: int
+    launched_outside: int
+    without_launch: int
+    clock_error_ns: float
+    clock_is_ours: bool
+    library_path: str
+    library_version: int
+    missing_kinds: list[str]
+
+class DecodedDevices(TypedDict):
+    """Devices' tables, by name, with names of their own."""
+
+    account: DeviceAccount
+    tables: dict[str, NativeTable]
+    name_offsets: NDArray[np.int64]
+    name_text: bytes
+
+class DecodedWindow(TypedDict):
+    """The recorded tables, by name; ``devices`` where they were recorded."""
+
+    account: WindowAccount
+    tables: dict[str, NativeTable]
+    name_offsets: NDArray[np.int64]
+    name_text: bytes
+    devices: DecodedDevices | None
 
 class Annotation:
     """A span named by the user; re-entrant, never raises."""
@@ -72,7 +134,7 @@ def open_window(wants: int, all_threads: bool, reserved: int = 0) -> int: ...
 def close_window(window: int) -> None: ...
 def pause_window(window: int, paused: bool) -> None: ...
 def discard_window(window: int) -> None: ...
-def decode(window: int, prefixes: Sequence[str]) -> dict[str, Any]: ...
+def decode(window: int, prefixes: Sequence[str]) -> DecodedWindow: ...
 def set_up_python(
     hidden_folder: str,
     shown_file: str,

@@ -21,7 +21,12 @@ def test_clocks_that_do_as_they_should_are_not_mentioned():
 def test_clocks_that_jump_or_are_set_are_in_the_ledger(monkeypatch):
     decode = _native.decode
     clocks = {"clock_jumped_ns": -3_000_000_000, "clock_set_by_ns": 5_000_000}
-    monkeypatch.setattr(_native, "decode", lambda *arguments: {**decode(*arguments), **clocks})
+
+    def told(*arguments):
+        window = decode(*arguments)
+        return {**window, "account": {**window["account"], **clocks}}
+
+    monkeypatch.setattr(_native, "decode", told)
     trace = record(lambda: torch.ones(2))
     assert trace.ledger["clock"] == {
         "jumped while recording, so that times are not right; by ns": -3e9,

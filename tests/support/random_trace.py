@@ -63,7 +63,7 @@ def _column(random: np.random.Generator, column: Column, rows: int, sizes: dict[
         lowest = -1 if column.default == -1 or not rows_there else 0
         return random.integers(lowest, rows_there, rows)
     if column.codes is not None:
-        return random.integers(0, column.codes, rows)
+        return random.integers(0, len(column.codes), rows)
     dtype = np.dtype(column.dtype)
     if dtype == np.bool_:
         return random.random(rows) < 0.5

@@ -59,7 +59,7 @@ class PythonWindow:
 
 def calls_of(decoded: dict[str, Any]) -> list[Call]:
     """The recorded spans as trees."""
-    events, python = decoded["events"], decoded["python_calls"]
+    events, python = decoded["tables"]["events"], decoded["tables"]["python_calls"]
     offsets, text = decoded["name_offsets"], decoded["name_text"]
     lines = dict(zip(python["event"].tolist(), python["caller_line"].tolist(), strict=True))
     calls: list[Call] = []

@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.trace.schema import EventKind
+from opscope.trace.codes import EventKind, GpuKind
 from opscope.tree.ancestry import subtree_sums
 
 Values = npt.NDArray[np.int64]
 
-KERNEL, COPY, SET, SYNCHRONISATION, ANNOTATION = range(5)
-"""Values of ``gpu.kind``."""
+KERNEL, COPY, SET, SYNCHRONISATION, ANNOTATION = GpuKind
 
 WORK_KINDS = (KERNEL, COPY, SET)
 """Kinds during which the device computes or moves data."""

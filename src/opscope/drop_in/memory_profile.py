@@ -15,7 +15,7 @@ import numpy as np
 from opscope.analysis.memory.categories import MemoryAccounts, memory_accounts
 from opscope.analysis.memory.data_flow import MemoryBlocks
 from opscope.drop_in.backend.result import ProfilerResult
-from opscope.recording.torch_codes import DEVICE_TYPES
+from opscope.trace.codes import DEVICE_NAMES
 from opscope.trace.trace import Trace
 
 
@@ -133,5 +133,5 @@ def _timeline(accounts: MemoryAccounts, keys: list[Any]) -> tuple[Any, ...]:
 def _device(kind: int, index: int) -> Any:
     import torch
 
-    name = DEVICE_TYPES[kind]
+    name = DEVICE_NAMES[kind]
     return torch.device(name) if index < 0 else torch.device(name, index)

@@ -27,6 +27,7 @@ from opscope.export.native_columns import Columns, row_ranges
 from opscope.export.output_file import Block, write_file
 from opscope.export.protobuf import message, varint
 from opscope.export.window import process_id_of, window_of
+from opscope.trace.codes import GpuKind
 from opscope.trace.dtypes import ITEM_SIZES, TORCH_NAMES
 from opscope.trace.names import Names
 from opscope.trace.trace import Trace
@@ -50,7 +51,7 @@ _COLLECTIVES = {
 """By part of the name, longer ones first."""
 
 _GROUPS = "## process_group:init ##"
-_KERNELS, _COPIES, _SETS = 0, 1, 2
+_WORK = (GpuKind.KERNEL, GpuKind.COPY, GpuKind.SET)
 
 
 def write_chakra(trace: Trace, path: str | os.PathLike[str]) -> None:
@@ -68,7 +69,7 @@ def chakra_blocks(trace: Trace) -> Iterator[Block]:
     metadata = _metadata(trace)
     yield varint(len(metadata)) + metadata
     gpu = trace.table("gpu")
-    gpu_rows = np.flatnonzero(np.isin(gpu["kind"], (_KERNELS, _COPIES, _SETS)))
+    gpu_rows = np.flatnonzero(np.isin(gpu["kind"], _WORK))
     columns, settings = node_columns(trace, escape=_encodable)
     collectives = find_collectives(trace)
     transfers = _transfers_of(trace, collectives)

@@ -28,6 +28,7 @@ from opscope.export.perfetto_tracks import (
 )
 from opscope.export.timeline import Placement, place_events, place_gpu
 from opscope.export.window import process_id_of, process_name_of, window_of
+from opscope.trace.codes import GpuKind
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.names import Names
 from opscope.trace.schema import AllocationAction, EventKind
@@ -49,7 +50,7 @@ _CATEGORIES = {
     EventKind.GC_PAUSE: "gc",
     EventKind.RUNTIME_CALL: "runtime",
 }
-_GPU_CATEGORIES = ["kernel", "copy", "set", "synchronisation", "annotation"]
+_GPU_CATEGORIES = [kind.name.lower() for kind in GpuKind]
 _UNKNOWN = "unknown"  # kinds of events that only a newer opscope knows
 _PROCESS_RANK = 1000  # devices come after processes
 

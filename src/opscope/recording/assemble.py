@@ -12,75 +12,56 @@ from typing import Any
 import numpy as np
 
 from opscope.recording import ledger
+from opscope.recording.decoded import Decoded
 from opscope.recording.distributed_job import describe_job
 from opscope.recording.gpu_account import gpu_metadata
 from opscope.recording.sources import SOURCES, RecordingOptions
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind
-from opscope.trace.table import ListColumn
+from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
-_DECODED = (
-    "events",
-    "tensors",
-    "scalars",
-    "allocations",
-    "python_calls",
-    "script_calls",
-    "frames",
-    "modules",
-    "optimizers",
-    "parameters",
-    "threads",
-)
-_OF_DEVICES = ("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads")
 STEP_PREFIX = "ProfilerStep#"
 
 
-def assemble_trace(
-    decoded: dict[str, Any], options: RecordingOptions, cost_ns: dict[str, float]
-) -> Trace:
+def with_ids_from(decoded: Decoded, first: int) -> Decoded:
+    """With ids for other tools that count from ``first``, unless they have ids already."""
+    events = decoded.events
+    if first == 1 or events.has("record_function_id"):
+        return decoded
+    ids = np.arange(first, first + len(events), dtype=np.int64)
+    return decoded.with_tables(events=events.replaced({"record_function_id": ids}))
+
+
+def assemble_trace(decoded: Decoded, options: RecordingOptions, cost_ns: dict[str, float]) -> Trace:
     """Build the trace of one window.
 
     Args:
-        decoded: what ``_native.decode`` returned.
+        decoded: with devices and everything else that was recorded.
         options: what the window asked for.
         cost_ns: measured cost of recording one span, by level.
     """
-    names = Names(decoded["name_offsets"], decoded["name_text"])
-    tables: dict[str, Any] = {
-        name: {
-            column: ListColumn(*data) if isinstance(data, tuple) else data
-            for column, data in decoded[name].items()
-        }
-        for name in (*_DECODED, *_OF_DEVICES)
-        if name in decoded
-    }
-    tables["events"]["step"] = step_of_events(tables["events"], names)
-    _link_engine_spans(tables["events"], names)
-    recorded = ledger.Recorded(decoded, tables, asdict(options))
+    events = decoded.events.replaced({"step": step_of_events(decoded.events, decoded.names)})
+    decoded = decoded.with_tables(events=_with_engine_links(events, decoded.names))
+    metadata = _metadata(decoded, options)
+    recorded = ledger.Recorded(decoded, asdict(options))
     rows = [
         row
         for source in SOURCES
         if source.ledger is not None and source.is_wanted(options)
         for row in source.ledger(recorded)
     ]
-    tables["ledger"] = ledger.as_columns([*rows, *ledger.recorder(recorded, cost_ns)])
-    trace = Trace(tables, names, _metadata(decoded, options))
+    rows += ledger.recorder(recorded, cost_ns)
+    trace = _trace(decoded, rows, metadata)
     if not len(trace.table("gpu")):
         return trace
     rules = check_device_rules(trace).ledger
-    for column, values in (
-        ("source", ["device rules"] * len(rules)),
-        ("what", list(rules)),
-        ("value", [float(value) for value in rules.values()]),
-    ):
-        tables["ledger"][column] += values
-    return Trace(tables, names, trace.metadata)
+    rows += [("device rules", what, float(value)) for what, value in rules.items()]
+    return _trace(decoded, rows, metadata)
 
 
-def step_of_events(events: dict[str, Any], names: Names) -> np.ndarray[Any, np.dtype[np.int32]]:
+def step_of_events(events: Table, names: Names) -> np.ndarray[Any, np.dtype[np.int32]]:
     """N of the ``ProfilerStep#N`` each event started in, on any thread; -1 outside steps."""
     start_ns = events["start_ns"]
     step = np.full(len(start_ns), -1, dtype=np.int32)
@@ -98,8 +79,8 @@ def step_of_events(events: dict[str, Any], names: Names) -> np.ndarray[Any, np.d
 _ENGINE_PREFIX = "autograd::engine::evaluate_function: "
 
 
-def _link_engine_spans(events: dict[str, Any], names: Names) -> None:
-    """Give the autograd engine's own spans the forward link of the node they evaluate.
+def _with_engine_links(events: Table, names: Names) -> Table:
+    """With the forward link of the node that each of the autograd engine's own spans evaluates.
 
     The engine emits its span before it knows the node's; the node is the first thing inside it.
     torch fills these in likewise (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp).
@@ -107,10 +88,11 @@ def _link_engine_spans(events: dict[str, Any], names: Names) -> None:
     engine_names = [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
     engine = np.flatnonzero(np.isin(events["name"][:-1], engine_names))
     engine = engine[events["parent"][engine + 1] == engine]
+    linked = {}
     for column in ("sequence_number", "forward_thread"):
-        values = events[column].copy()
-        values[engine] = values[engine + 1]
-        events[column] = values
+        linked[column] = events[column].copy()
+        linked[column][engine] = linked[column][engine + 1]
+    return events.replaced(linked)
 
 
 def _step_number(name: str) -> int | None:
@@ -118,18 +100,24 @@ def _step_number(name: str) -> int | None:
     return int(number) if name.startswith(STEP_PREFIX) and number.isdigit() else None
 
 
-def _metadata(decoded: dict[str, Any], options: RecordingOptions) -> dict[str, Any]:
+def _trace(decoded: Decoded, rows: list[ledger.Row], metadata: dict[str, Any]) -> Trace:
+    tables: dict[str, Any] = {**decoded.tables, "ledger": ledger.as_columns(rows)}
+    return Trace(tables, decoded.names, metadata)
+
+
+def _metadata(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
+    account = decoded.account
     torch, job = sys.modules.get("torch"), describe_job()
     return {
-        "start_ns": decoded["start_ns"],
-        "end_ns": decoded["end_ns"],
+        "start_ns": account["start_ns"],
+        "end_ns": account["end_ns"],
         "options": asdict(options),
         "process_id": os.getpid(),
         "host_name": socket.gethostname(),
         "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
-        **({"fault": decoded["fault"]} if decoded["fault"] else {}),
+        **({"fault": account["fault"]} if account["fault"] else {}),
         **gpu_metadata(decoded),
         **({"distributedInfo": job} if job else {}),  # under the key torch uses
     }

@@ -13,20 +13,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from opscope import _native
+from opscope.recording.decoded import Decoded
 from opscope.recording.gpu_collecting import wait_for_devices
+from opscope.trace.codes import DeviceType, GpuKind
+from opscope.trace.names import Names
 from opscope.trace.nesting import enclosing
 from opscope.trace.schema import TABLES, EventKind
-from opscope.trace.table import ListColumn
+from opscope.trace.table import Table
 
 LABEL = " (timed by CUDA events)"
 MOST_SPANS = 200_000
-_ANNOTATION = 4  # gpu.kind
 
 
 class EventSource(Protocol):
@@ -160,27 +162,26 @@ class EventTiming:
         self._anchors[event[1]] = (event[0], time.time_ns())
         return self._source.record()
 
-    def add_to(self, decoded: dict[str, Any]) -> None:
-        """Put the spans into ``decoded``'s ``gpu`` table, names included."""
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """With the spans as the ``gpu`` table, names included."""
         rows = [row for row in map(self._row, self._spans) if row is not None]
         left_out = self._left_out + len(self._spans) - len(rows)
         rows.sort(key=lambda row: row["start_ns"])
-        _append_names(decoded, rows)
-        launches = _annotations_of(decoded, rows)
-        table: dict[str, Any] = {}
-        for column in TABLES["gpu"].columns:
-            if column.dtype.startswith("list"):
-                empty = np.zeros(0, dtype=np.int64)
-                table[column.name] = ListColumn(np.zeros(len(rows) + 1, dtype=np.int64), empty)
-                continue
-            values = [row.get(column.name, column.default) for row in rows]
-            table[column.name] = np.array(values, dtype=np.dtype(column.dtype))
-        table["launch"] = launches
-        decoded["gpu"] = table
-        decoded["gpu_timed"] = {
+        texts = list(dict.fromkeys(row["text"] for row in rows))
+        number = {text: len(decoded.names) + i for i, text in enumerate(texts)}
+        columns: dict[str, Any] = {
+            name: [row[name] for row in rows]
+            for name in ("kind", "start_ns", "duration_ns", "device_type", "device_index", "stream")
+        }
+        columns["name"] = [number[row["text"]] for row in rows]
+        columns["launch"] = _annotations_of(decoded, rows)
+        timed = {
             "annotations timed by CUDA events": len(rows),
             "annotations not timed": left_out,
         }
+        names = decoded.names.followed_by(Names.from_strings(texts))
+        decoded = replace(decoded, names=names, gpu_timed=timed)
+        return decoded.with_tables(gpu=Table(TABLES["gpu"], columns))
 
     def _row(self, span: _Span) -> dict[str, Any] | None:
         anchor = self._anchors.get(span.begin[1])
@@ -189,32 +190,20 @@ class EventTiming:
         event, host_ns = anchor
         start_ns = host_ns + self._source.elapsed_ns(event, span.begin[0])
         return {
-            "kind": _ANNOTATION,
+            "kind": GpuKind.ANNOTATION,
             "text": span.name + LABEL,
             "start_ns": start_ns,
             "duration_ns": self._source.elapsed_ns(span.begin[0], span.end[0]),
-            "device_type": 1,
+            "device_type": DeviceType.CUDA,
             "device_index": span.begin[1],
             "stream": span.begin[2],
             "span": span,
         }
 
 
-def _append_names(decoded: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    first = len(decoded["name_offsets"]) - 1
-    texts = list(dict.fromkeys(row["text"] for row in rows))
-    encoded = [text.encode() for text in texts]
-    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
-    last = decoded["name_offsets"][-1]
-    decoded["name_offsets"] = np.concatenate([decoded["name_offsets"], last + ends])
-    decoded["name_text"] = decoded["name_text"] + b"".join(encoded)
-    for row in rows:
-        row["name"] = first + texts.index(row["text"])
-
-
-def _annotations_of(decoded: dict[str, Any], rows: list[dict[str, Any]]) -> Any:
+def _annotations_of(decoded: Decoded, rows: list[dict[str, Any]]) -> Any:
     """The annotation that each row is of."""
-    events, threads = decoded["events"], decoded["threads"]["system_thread_id"].tolist()
+    events, threads = decoded.events, decoded.tables["threads"]["system_thread_id"].tolist()
     thread = [
         threads.index(row["span"].thread) if row["span"].thread in threads else -1 for row in rows
     ]
@@ -231,5 +220,5 @@ def _annotations_of(decoded: dict[str, Any], rows: list[dict[str, Any]]) -> Any:
     return found
 
 
-def _not_annotations(events: dict[str, Any], found: Any) -> Any:
+def _not_annotations(events: Table, found: Any) -> Any:
     return (found >= 0) & (events["kind"][found] != EventKind.ANNOTATION)

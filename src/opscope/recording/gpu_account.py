@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from opscope.recording.decoded import Decoded
 from opscope.recording.ledger import Recorded, Row
+from opscope.trace.codes import GpuKind
 
 
 def gpu_ledger(recorded: Recorded) -> list[Row]:
     """Rows of the ledger: delivered, shown, and lost for which reason."""
     decoded = recorded.decoded
-    if decoded.get("gpu_refused"):
-        timed = decoded.get("gpu_timed", {})
+    if decoded.gpu_refused:
         return [
             ("gpu", "not recorded: CUPTI cannot be used", 1.0),
-            *(("gpu", what, value) for what, value in timed.items()),
+            *(("gpu", what, value) for what, value in decoded.gpu_timed.items()),
         ]
-    if "gpu_counts" not in decoded:
+    if decoded.devices is None:
         return []
-    counts, gpu = decoded["gpu_counts"], recorded.tables["gpu"]
+    counts, gpu = decoded.devices.account, decoded.tables["gpu"]
     lost = counts["dropped"] + counts["over_budget"]
     rows: list[Row] = [
         ("gpu", "requested", counts["recorded"] + lost),
@@ -33,23 +34,21 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "of an unknown kind", counts["unknown"]),
         ("gpu", "left out: calls that tell nothing (cudaGetDevice)", counts["noise"]),
         ("gpu", "left out: launched outside the recording", counts["launched_outside"]),
-        ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= 2))),
+        ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= GpuKind.SET))),
         ("gpu", "work without its launch", counts["without_launch"]),
         ("gpu", "clock error_ns", counts["clock_error_ns"]),
     ]
-    return rows + [
-        ("gpu", f"not available: {k}", 1) for k in decoded["gpu_source"]["missing_kinds"]
-    ]
+    return rows + [("gpu", f"not available: {k}", 1) for k in counts["missing_kinds"]]
 
 
-def gpu_metadata(decoded: dict[str, Any]) -> dict[str, Any]:
+def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
     """What was used to collect, or why nothing was, and the devices."""
-    if decoded.get("gpu_refused"):
-        timing = {"timing": "CUDA events around annotations"} if "gpu_timed" in decoded else {}
-        return {"gpu": {"unavailable": decoded["gpu_refused"], **timing}}
-    if "gpu_source" not in decoded:
+    if decoded.gpu_refused:
+        timing = {"timing": "CUDA events around annotations"} if decoded.gpu_timed else {}
+        return {"gpu": {"unavailable": decoded.gpu_refused, **timing}}
+    if decoded.devices is None:
         return {}
-    source = decoded["gpu_source"]
+    source = decoded.devices.account
     about = {
         "library": source["library_path"],
         "cupti_version": source["library_version"],

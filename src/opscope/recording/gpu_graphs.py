@@ -7,14 +7,13 @@ kept by the process: a graph captured in one recording is replayed in many.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
+from opscope.recording.decoded import Decoded
 from opscope.trace.names import Names
-from opscope.trace.schema import EventKind, Role
-from opscope.trace.table import ListColumn
+from opscope.trace.schema import TABLES, EventKind, Role
+from opscope.trace.table import Table
 
 _FIELDS = ("operator", "module", "shapes", "stack")
 _captured: dict[int, tuple[str, ...]] = {}
@@ -24,35 +23,28 @@ _KEPT = 1_000_000
 
 
 def graph_nodes(
-    decoded: dict[str, Any], nodes: dict[str, Any], at: npt.NDArray[np.int32]
-) -> tuple[dict[str, Any], list[str]]:
-    """The ``gpu_graph_nodes`` table.
+    decoded: Decoded, node: npt.NDArray[np.int64], event: npt.NDArray[np.int32]
+) -> tuple[Table, Names]:
+    """The ``gpu_graph_nodes`` table, and the names with those that it needs besides.
 
     Args:
         decoded: the recording's tables, with their final numbering of events.
-        nodes: ``node`` and ``time_ns`` of its capture, 0 if that was in an earlier recording.
-        at: the innermost event at the capture, -1 if none.
-
-    Returns:
-        The table, and texts to be added to the names; the table counts them as added already.
+        node: as CUPTI numbers them.
+        event: the innermost event at the capture, -1 if that was in an earlier recording.
     """
-    first_name = len(decoded["name_offsets"]) - 1
-    event = np.where(nodes["time_ns"] > 0, at, -1).astype(np.int32)
-    _remember(decoded, nodes["node"], event)
+    first_name = len(decoded.names)
+    _remember(decoded, node, event)
     rows: dict[str, int] = {}
     columns: dict[str, list[int]] = {name: [] for name in _FIELDS}
-    for node in nodes["node"].tolist():
-        for field, text in zip(_FIELDS, _captured.get(node, ("",) * len(_FIELDS)), strict=True):
+    for number in node.tolist():
+        for field, text in zip(_FIELDS, _captured.get(number, ("",) * len(_FIELDS)), strict=True):
             row = first_name + rows.setdefault(text, len(rows)) if text else -1
             columns[field].append(row)
-    table: dict[str, Any] = {"node": nodes["node"], "event": event}
-    table |= {name: np.array(rows_, dtype=np.int32) for name, rows_ in columns.items()}
-    return table, list(rows)
+    table = Table(TABLES["gpu_graph_nodes"], {"node": node, "event": event, **columns})
+    return table, decoded.names.followed_by(Names.from_strings(rows))
 
 
-def _remember(
-    decoded: dict[str, Any], node: npt.NDArray[np.int64], event: npt.NDArray[np.int32]
-) -> None:
+def _remember(decoded: Decoded, node: npt.NDArray[np.int64], event: npt.NDArray[np.int32]) -> None:
     captured = np.flatnonzero(event >= 0)
     if not len(captured):
         return
@@ -69,15 +61,13 @@ def _remember(
 class _Describer:
     """An event and what is around it, as the four texts."""
 
-    def __init__(self, decoded: dict[str, Any]) -> None:
-        self._names = Names(decoded["name_offsets"], decoded["name_text"])
-        self._events = decoded["events"]
-        tensors = decoded["tensors"]
-        is_input = (tensors["role"] == Role.INPUT) if len(tensors["event"]) else np.zeros(0, bool)
-        self._rows = np.flatnonzero(is_input)
+    def __init__(self, decoded: Decoded) -> None:
+        self._names = decoded.names
+        self._events = decoded.events
+        tensors = decoded.tables["tensors"]
+        self._rows = np.flatnonzero(tensors["role"] == Role.INPUT)
         self._of_event = tensors["event"][self._rows]
-        sizes = tensors["sizes"]
-        self._sizes = ListColumn(*sizes) if isinstance(sizes, tuple) else sizes
+        self._sizes = tensors.lists("sizes")
 
     def __call__(self, event: int) -> tuple[str, ...]:
         events, names = self._events, self._names

@@ -7,37 +7,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import TABLES, EventKind
-from opscope.trace.table import ListColumn
-
-ANNOTATION = 4
-"""``gpu.kind`` of these spans."""
+from opscope.trace.codes import GpuKind
+from opscope.trace.schema import EventKind
+from opscope.trace.table import ListColumn, Table
 
 _KEYS = ("annotation", "device_type", "device_index", "context", "stream")
 
 
-def annotation_spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, Any]:
+def annotation_spans(events: Table, gpu: Table) -> Table:
     """``gpu`` with a row per annotation and stream added, in order of start."""
     spans = _spans(events, gpu)
-    if not len(spans["start_ns"]):
-        return gpu
     added = len(spans["start_ns"])
+    if not added:
+        return gpu
     start = np.concatenate([gpu["start_ns"], spans["start_ns"]])
     # An annotation begins with its first work and stands before it.
-    is_work = np.arange(len(start)) < len(gpu["start_ns"])
+    is_work = np.arange(len(start)) < len(gpu)
     order = np.lexsort((is_work, start))
     merged: dict[str, Any] = {}
-    for name, values in gpu.items():
+    for name, values in gpu.given.items():
         if isinstance(values, ListColumn):
             merged[name] = _spread(values, order)
             continue
-        fill = spans.get(name, TABLES["gpu"].column(name).default)
+        fill = spans.get(name, gpu.schema.column(name).default)
         new = np.broadcast_to(np.asarray(fill, dtype=values.dtype), added)
         merged[name] = np.concatenate([values, new])[order]
-    return merged
+    return Table(gpu.schema, merged)
 
 
-def _spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
+def _spans(events: Table, gpu: Table) -> dict[str, npt.NDArray[Any]]:
     columns = _inside_annotations(events, gpu)
     keys = np.stack([columns[name] for name in _KEYS], axis=1)
     distinct, group = np.unique(keys, axis=0, return_inverse=True)
@@ -46,7 +44,7 @@ def _spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, npt.NDArray
     np.minimum.at(start, group.reshape(-1), columns["start_ns"])
     np.maximum.at(end, group.reshape(-1), columns["end_ns"])
     return {
-        "kind": np.full(len(distinct), ANNOTATION, dtype=np.uint8),
+        "kind": np.full(len(distinct), GpuKind.ANNOTATION, dtype=np.uint8),
         "name": events["name"][distinct[:, 0]],
         "start_ns": start,
         "duration_ns": end - start,
@@ -54,11 +52,9 @@ def _spans(events: dict[str, Any], gpu: dict[str, Any]) -> dict[str, npt.NDArray
     }
 
 
-def _inside_annotations(
-    events: dict[str, Any], gpu: dict[str, Any]
-) -> dict[str, npt.NDArray[np.int64]]:
+def _inside_annotations(events: Table, gpu: Table) -> dict[str, npt.NDArray[np.int64]]:
     """One row per piece of work and annotation around its launch."""
-    rows = np.flatnonzero((gpu["launch"] >= 0) & (gpu["kind"] <= 2))
+    rows = np.flatnonzero((gpu["launch"] >= 0) & (gpu["kind"] <= GpuKind.SET))
     parent, kind = events["parent"], events["kind"]
     event = gpu["launch"][rows]
     parts: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import replace
 
 from opscope import _native
+from opscope.recording.decoded import Decoded
 from opscope.recording.event_timing import EventTiming
 from opscope.recording.gpu_collecting import begin_gpu, end_gpu
 
@@ -26,8 +27,9 @@ class Listener:
     def end(self) -> None:
         """The window has closed."""
 
-    def add_to(self, decoded: dict[str, Any]) -> None:
-        """Put what this knows beside what the recorder did, once that is decoded."""
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """With what this knows, once the window is decoded."""
+        return decoded
 
 
 class OtherTools(Listener):
@@ -44,9 +46,9 @@ class OtherTools(Listener):
         """Count once more: a tool that came meanwhile may have left again."""
         self._threads = max(self._threads, _native.statistics()["occupied_threads"])
 
-    def add_to(self, decoded: dict[str, Any]) -> None:
+    def added_to(self, decoded: Decoded) -> Decoded:
         """As ``occupied_threads``."""
-        decoded["occupied_threads"] = self._threads
+        return replace(decoded, occupied_threads=self._threads)
 
 
 class DeviceActivity(Listener):
@@ -71,8 +73,7 @@ class DeviceActivity(Listener):
             self._timing.end()
         end_gpu()
 
-    def add_to(self, decoded: dict[str, Any]) -> None:
+    def added_to(self, decoded: Decoded) -> Decoded:
         """Why CUPTI was refused, and what was timed instead."""
-        decoded["gpu_refused"] = self._refused
-        if self._timing is not None:
-            self._timing.add_to(decoded)
+        decoded = replace(decoded, gpu_refused=self._refused)
+        return decoded if self._timing is None else self._timing.added_to(decoded)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from opscope.recording.interruptions import raised_by_handler
 from opscope.recording.torch_codes import device_type_code, dtype_code, layout_code
+from opscope.trace.codes import ParameterRole
 
 
 class Row(NamedTuple):
@@ -33,7 +34,6 @@ class Row(NamedTuple):
     strides: tuple[int, ...]
 
 
-PARAMETER, GRADIENT, STATE = 0, 1, 2
 _NO_VERSION = (1 << 64) - 1
 
 
@@ -64,18 +64,18 @@ def _rows_of(owner: Any) -> Iterator[Row]:
 def _module_rows(module: Any) -> Iterator[Row]:
     parameters = vars(module).get("_parameters") or {}
     for number, (name, parameter) in enumerate(parameters.items()):
-        yield from _rows(name, PARAMETER, number, parameter)
-        yield from _rows(name, GRADIENT, number, _grad_of(parameter))
+        yield from _rows(name, ParameterRole.PARAMETER, number, parameter)
+        yield from _rows(name, ParameterRole.GRADIENT, number, _grad_of(parameter))
 
 
 def _optimizer_rows(optimizer: Any) -> Iterator[Row]:
     parameters = [p for group in optimizer.param_groups for p in group.get("params", ())]
     for number, parameter in enumerate(parameters):
-        yield from _rows("", PARAMETER, number, parameter)
-        yield from _rows("", GRADIENT, number, _grad_of(parameter))
+        yield from _rows("", ParameterRole.PARAMETER, number, parameter)
+        yield from _rows("", ParameterRole.GRADIENT, number, _grad_of(parameter))
         state = optimizer.state.get(parameter) or {}
         for name, value in state.items():
-            yield from _rows(str(name), STATE, number, value)
+            yield from _rows(str(name), ParameterRole.OPTIMIZER_STATE, number, value)
 
 
 def _grad_of(parameter: Any) -> Any:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from opscope import _native
+from opscope.recording.decoded import Decoded, read_decoded
 
 
 def read_process_groups() -> dict[str, dict[str, Any]]:
@@ -36,17 +37,16 @@ def _addresses(groups: list[Any]) -> list[str]:
     wants = _native.WANTS["ANNOTATIONS"] | _native.WANTS["INPUTS"]
     window = _native.reserve_window()
 
-    def record() -> dict[str, Any]:
+    def record() -> Decoded:
         for group in groups:
             if hasattr(group, "boxed"):
                 torch.autograd._record_function_with_args_enter("process group", group.boxed())
         _native.close_window(window)
-        return _native.decode(window, [])
+        return read_decoded(_native.decode(window, []))
 
     decoded = _native.Held(
         functools.partial(_native.open_window, wants, False, window),
         functools.partial(_native.discard_window, window),
     ).run(record)
-    text, offsets = decoded["name_text"], decoded["name_offsets"]
-    values = [text[offsets[v] : offsets[v + 1]].decode() for v in decoded["scalars"]["value"]]
+    values = [decoded.names[value] for value in decoded.tables["scalars"]["value"]]
     return [value.partition(" ")[2] for value in values]

@@ -6,23 +6,20 @@ import functools
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 # np.unique would import it when a trace is first looked at. A child that is forked in the middle of
 # an import waits for ever when it looks at a trace of its own.
-import numpy.ma
-
 from opscope import _native
 from opscope.errors import LifecycleError
 from opscope.memory_limit import memory_for
 from opscope.notice import notice
-from opscope.recording.assemble import assemble_trace
+from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.decoded import read_decoded
 from opscope.recording.distributed_job import note_job
 from opscope.recording.gpu_collecting import wait_for_devices
-from opscope.recording.gpu_events import merge_gpu
+from opscope.recording.gpu_events import with_devices
 from opscope.recording.narrow import narrowed
 from opscope.recording.neighbours import (
     is_recording,
@@ -33,6 +30,9 @@ from opscope.recording.process_groups import read_process_groups
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 from opscope.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from opscope._native import DecodedWindow
 
 _reported_fault = False
 
@@ -186,15 +186,11 @@ class Recording:
         # The first is everybody's, if a signal handler or a finalizer decoded in the middle.
         self._made.setdefault("everything", everything)
 
-    def _assembled(self, decoded: dict[str, Any]) -> Trace:
-        if "gpu" in decoded:
-            merge_gpu(decoded)
+    def _assembled(self, window: DecodedWindow) -> Trace:
+        decoded = with_devices(read_decoded(window))
         for listener in self._window.listeners:
-            listener.add_to(decoded)
-        events = decoded["events"]
-        if self._first_id != 1 and "record_function_id" not in events:
-            first, count = self._first_id, len(events["start_ns"])
-            events["record_function_id"] = np.arange(first, first + count, dtype=np.int64)
+            decoded = listener.added_to(decoded)
+        decoded = with_ids_from(decoded, self._first_id)
         trace = assemble_trace(decoded, self._recorded, recording_cost_ns())
         return trace.with_metadata({"process_groups": self._groups}) if self._groups else trace
 

@@ -5,44 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from opscope.trace.codes import DEVICE_NAMES, LAYOUT_NAMES
 from opscope.trace.dtypes import TORCH_NAMES
-
-DEVICE_TYPES = (
-    "cpu",
-    "cuda",
-    "mkldnn",
-    "opengl",
-    "opencl",
-    "ideep",
-    "hip",
-    "fpga",
-    "maia",
-    "xla",
-    "vulkan",
-    "metal",
-    "xpu",
-    "mps",
-    "meta",
-    "hpu",
-    "ve",
-    "lazy",
-    "ipu",
-    "mtia",
-    "privateuseone",
-)
-"""``c10::DeviceType`` in order (c10/core/DeviceType.h)."""
-
-LAYOUTS = (
-    "strided",
-    "sparse_coo",
-    "sparse_csr",
-    "_mkldnn",
-    "sparse_csc",
-    "sparse_bsr",
-    "sparse_bsc",
-    "jagged",
-)
-"""``c10::Layout`` in order (c10/core/Layout.h), as torch's attributes."""
 
 
 @lru_cache(maxsize=256)
@@ -55,12 +19,12 @@ def dtype_code(dtype: Any) -> int:
 @lru_cache(maxsize=64)
 def device_type_code(device_type: str) -> int:
     """``c10::DeviceType`` of a device's ``type``; a renamed PrivateUse1 backend counts as that."""
-    known = device_type if device_type in DEVICE_TYPES else "privateuseone"
-    return DEVICE_TYPES.index(known)
+    known = device_type if device_type in DEVICE_NAMES else "privateuseone"
+    return DEVICE_NAMES.index(known)
 
 
 @lru_cache(maxsize=64)
 def layout_code(layout: Any) -> int:
     """``c10::Layout`` of a ``torch.layout``."""
     name = str(layout).removeprefix("torch.")
-    return LAYOUTS.index(name) if name in LAYOUTS else -1
+    return LAYOUT_NAMES.index(name) if name in LAYOUT_NAMES else -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, IntEnum
 from typing import Any
 
 TIME: dict[str, Any] = {"least": -(1 << 61) + 1, "most": (1 << 62) - 1, "essential": True}
@@ -33,6 +34,14 @@ NO_EVENT: dict[str, Any] = {"default": -1, "refers": "events"}
 NAME: dict[str, Any] = {"default": -1, "refers": "names"}
 
 
+class Delivered(Enum):
+    """Whether the native decoder fills in a column of the tables that it makes."""
+
+    ALWAYS = 1
+    SOMETIMES = 2  # where something asks for it; else every row has its default
+    NEVER = 3  # Python does, or nobody
+
+
 @dataclass(frozen=True)
 class Column:
     """One column.
@@ -47,7 +56,7 @@ class Column:
         meaning: one line, shown in the file format documentation.
         default: what a reader fills in when a file lacks the column.
         refers: the table a value is a row of, if it is one; -1 is none where it is the default.
-        codes: how many codes of opscope's own there are, from 0. A newer version may have more.
+        codes: the codes of opscope's own that it holds, from 0. A newer version may have more.
         unknown: what a reader makes of other codes; None: it leaves the row out.
         least: the smallest value there is, also in a ragged column.
         most: the largest.
@@ -55,6 +64,7 @@ class Column:
         most_product: the largest product of a ragged column's row.
         as_long_as: the ragged column whose rows have as many values; or this one has none.
         essential: without this column a row says nothing, so a file that lacks it is damaged.
+        delivered: whether the native decoder fills it in, if it makes the table.
     """
 
     name: str
@@ -62,7 +72,7 @@ class Column:
     meaning: str
     default: int = 0
     refers: str = ""
-    codes: int | None = None
+    codes: type[IntEnum] | None = None
     unknown: int | None = None
     least: int | None = None
     most: int | None = None
@@ -70,6 +80,7 @@ class Column:
     most_product: int | None = None
     as_long_as: str = ""
     essential: bool = False
+    delivered: Delivered = Delivered.ALWAYS
 
     @property
     def is_list(self) -> bool:
@@ -85,11 +96,26 @@ class Column:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """One table: its name, what a row is, and its columns in order."""
+    """One table.
+
+    Attributes:
+        name: as in files.
+        row: what a row is.
+        columns: in order.
+        passing: what the native decoder delivers beside them, for those who fill in the rest; no
+            trace has it.
+    """
 
     name: str
     row: str
     columns: tuple[Column, ...]
+    passing: tuple[Column, ...] = ()
+
+    @property
+    def delivered(self) -> tuple[Column, ...]:
+        """What the native decoder fills in, if it makes this table."""
+        own = (column for column in self.columns if column.delivered is not Delivered.NEVER)
+        return (*own, *self.passing)
 
     def column(self, name: str) -> Column:
         """The column called ``name``.

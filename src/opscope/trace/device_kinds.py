@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from opscope.trace.codes import GpuKind
 from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace
 
 DEVICE_KINDS = {
-    "CONCURRENT_KERNEL": 0,
-    "GPU_MEMCPY": 1,
-    "GPU_MEMSET": 2,
-    "CUDA_SYNC": 3,
-    "GPU_USER_ANNOTATION": 4,
+    "CONCURRENT_KERNEL": GpuKind.KERNEL,
+    "GPU_MEMCPY": GpuKind.COPY,
+    "GPU_MEMSET": GpuKind.SET,
+    "CUDA_SYNC": GpuKind.SYNCHRONISATION,
+    "GPU_USER_ANNOTATION": GpuKind.ANNOTATION,
 }
 """Kinds of device activity that a filter may name, and the ``gpu.kind`` each is."""
 

@@ -16,12 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.trace.codes import GpuKind
 from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
-
-_WORK = 2
-"""The last kind that is work: kernel, copy, set."""
 
 _MAY_OVERLAP = ("cudaLaunchKernelExC", "cuLaunchKernelEx")
 """Calls that launch a kernel with attributes; one of those lets it begin before the last ends."""
@@ -95,7 +93,7 @@ class DeviceRules:
 def check_device_rules(trace: Trace) -> DeviceRules:
     """Check every row of ``gpu`` that is work."""
     gpu = trace.table("gpu")
-    rows = np.flatnonzero(gpu["kind"] <= _WORK)
+    rows = np.flatnonzero(gpu["kind"] <= GpuKind.SET)
     start = gpu["start_ns"][rows]
     end = start + gpu["duration_ns"][rows]
     device = gpu["device_index"][rows].astype(np.int64)

@@ -1,7 +1,12 @@
-"""The tables of what devices did; ``trace.schema`` has the others, and the conventions of all."""
+"""The tables of what devices did; ``trace.schema`` has the others, and the conventions of all.
+
+The native decoder delivers them before it is known which events there are: what a row refers to is
+filled in afterwards (``recording/gpu_events.py``), from columns that are there for that alone.
+"""
 
 from __future__ import annotations
 
+from opscope.trace.codes import AllocationAction, GpuKind, RuntimeApi
 from opscope.trace.column import (
     DURATION,
     EVENT,
@@ -10,15 +15,22 @@ from opscope.trace.column import (
     SIZE,
     TIME,
     Column,
+    Delivered,
     TableSchema,
 )
+
+_TEXT = {**NAME, "delivered": Delivered.NEVER}
+_SYSTEM_THREAD = Column("system_thread_id", "int64", "as in threads")
 
 GPU = TableSchema(
     "gpu",
     "one activity of a device: kernel, copy, set or synchronisation",
     (
         Column(
-            "kind", "uint8", "0 kernel, 1 copy, 2 set, 3 synchronisation, 4 annotation", codes=5
+            "kind",
+            "uint8",
+            "0 kernel, 1 copy, 2 set, 3 synchronisation, 4 annotation",
+            codes=GpuKind,
         ),
         Column("name", "int32", "row in names", **NAME),
         Column("start_ns", "int64", "Unix time", **TIME),
@@ -28,7 +40,7 @@ GPU = TableSchema(
         Column("context", "int32", "device context"),
         Column("stream", "int32", "device stream; -1 where it concerns none or all"),
         Column("correlation_id", "int64", "of the runtime call that launched it"),
-        Column("launch", "int32", "event that launched it", **NO_EVENT),
+        Column("launch", "int32", "event that launched it", **NO_EVENT, delivered=Delivered.NEVER),
         Column("size_bytes", "int64", "copied or set", **SIZE),
         Column("grid", "list[int64]", "launch grid: x, y, z", least=0),
         Column("block", "list[int64]", "thread block: x, y, z", least=0),
@@ -43,6 +55,7 @@ GPU = TableSchema(
             "int32",
             "event during which the graph's node was captured; see gpu_graph_nodes otherwise",
             **NO_EVENT,
+            delivered=Delivered.NEVER,
         ),
         Column("copy_kind", "uint8", "of a copy: CUpti_ActivityMemcpyKind"),
         Column("source_memory", "uint8", "of a copy: CUpti_ActivityMemoryKind"),
@@ -62,17 +75,24 @@ GPU = TableSchema(
         ),
         Column("wait_on_stream", "int32", "likewise: the stream it was recorded on", -1),
     ),
+    passing=(Column("call", "int32", "row in runtime_calls that launched it; negative: none", -1),),
 )
 
 RUNTIME_CALLS = TableSchema(
     "runtime_calls",
     "what is known of a RUNTIME_CALL beyond its span",
     (
-        Column("event", "int32", "row in events", **EVENT),
+        Column("event", "int32", "row in events", **EVENT, delivered=Delivered.NEVER),
         Column("correlation_id", "int64", "what the work it launched has as well"),
-        Column("api", "uint8", "0 runtime, 1 driver", codes=2),
+        Column("api", "uint8", "0 runtime, 1 driver", codes=RuntimeApi),
         Column("function", "int32", "number of the function in that API (CUPTI's cbid)"),
         Column("result", "int32", "what it returned; 0 is success"),
+    ),
+    passing=(
+        Column("name", "int32", "row in names", **NAME),
+        Column("start_ns", "int64", "Unix time", **TIME),
+        Column("duration_ns", "int64", "until it returned", **DURATION),
+        _SYSTEM_THREAD,
     ),
 )
 
@@ -86,11 +106,16 @@ GPU_GRAPH_NODES = TableSchema(
             "int32",
             "innermost event at the capture; -1 if that was in an earlier recording",
             **NO_EVENT,
+            delivered=Delivered.NEVER,
         ),
-        Column("operator", "int32", "else the annotation around it", **NAME),
-        Column("module", "int32", "modules around it, outermost first", **NAME),
-        Column("shapes", "int32", "of the operator's inputs, as text", **NAME),
-        Column("stack", "int32", "Python calls, innermost first", **NAME),
+        Column("operator", "int32", "else the annotation around it", **_TEXT),
+        Column("module", "int32", "modules around it, outermost first", **_TEXT),
+        Column("shapes", "int32", "of the operator's inputs, as text", **_TEXT),
+        Column("stack", "int32", "Python calls, innermost first", **_TEXT),
+    ),
+    passing=(
+        Column("time_ns", "int64", "Unix time of the capture; 0: before this recording"),
+        _SYSTEM_THREAD,
     ),
 )
 
@@ -99,8 +124,8 @@ GPU_MEMORY = TableSchema(
     "one allocation or release that the device's driver made (not torch's caching allocator)",
     (
         Column("time_ns", "int64", "Unix time", **TIME),
-        Column("action", "uint8", "AllocationAction", codes=3),
-        Column("event", "int32", "event it happened in", **NO_EVENT),
+        Column("action", "uint8", "AllocationAction", codes=AllocationAction),
+        Column("event", "int32", "event it happened in", **NO_EVENT, delivered=Delivered.NEVER),
         Column("device_index", "int8", "device"),
         Column("memory", "uint8", "CUpti_ActivityMemoryKind"),
         Column("address", "uint64", "of the block"),
@@ -115,11 +140,19 @@ GPU_OVERHEADS = TableSchema(
     "time that collecting device activity took from the program",
     (
         Column("kind", "int32", "CUpti_ActivityOverheadKind"),
-        Column("name", "int32", "row in names", **NAME),
+        Column("name", "int32", "row in names", **_TEXT),
         Column("start_ns", "int64", "Unix time", **TIME),
         Column("duration_ns", "int64", "taken", **DURATION),
-        Column("thread", "int32", "row in threads", -1, refers="threads"),
+        Column(
+            "thread",
+            "int32",
+            "row in threads",
+            -1,
+            refers="threads",
+            delivered=Delivered.NEVER,
+        ),
     ),
+    passing=(_SYSTEM_THREAD,),
 )
 
 DEVICE_TABLES = (GPU, RUNTIME_CALLS, GPU_GRAPH_NODES, GPU_MEMORY, GPU_OVERHEADS)

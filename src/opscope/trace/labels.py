@@ -4,51 +4,31 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from opscope.trace.dtypes import TORCH_NAMES
-from opscope.trace.schema import (
-    UNKNOWN_KIND,
+from opscope.trace.codes import (
+    DEVICE_NAMES,
     AllocationAction,
     EventKind,
+    GpuKind,
+    Layout,
+    LinkKind,
+    ParameterRole,
     RecordScope,
     Role,
+    RuntimeApi,
     ScalarType,
 )
+from opscope.trace.dtypes import TORCH_NAMES
+from opscope.trace.schema import UNKNOWN_KIND
 
 
 def _of(enum: type[IntEnum]) -> dict[int, str]:
     return {member.value: member.name.lower() for member in enum}
 
 
-DEVICES: dict[int, str] = {
-    0: "cpu",
-    1: "cuda",
-    2: "mkldnn",
-    6: "hip",
-    8: "msnpu",
-    9: "xla",
-    10: "vulkan",
-    11: "metal",
-    12: "xpu",
-    13: "mps",
-    14: "meta",
-    15: "hpu",
-    17: "lazy",
-    18: "ipu",
-    19: "mtia",
-    20: "privateuseone",
-}
+DEVICES: dict[int, str] = dict(enumerate(DEVICE_NAMES))
 """c10::DeviceType."""
 
-LAYOUTS: dict[int, str] = {
-    0: "strided",
-    1: "sparse_coo",
-    2: "sparse_csr",
-    3: "mkldnn",
-    4: "sparse_csc",
-    5: "sparse_bsr",
-    6: "sparse_bsc",
-    7: "jagged",
-}
+LAYOUTS: dict[int, str] = _of(Layout)
 """c10::Layout."""
 
 LABELS: dict[tuple[str, str], dict[int, str]] = {
@@ -62,14 +42,16 @@ LABELS: dict[tuple[str, str], dict[int, str]] = {
     ("scalars", "type"): _of(ScalarType),
     ("allocations", "action"): _of(AllocationAction),
     ("allocations", "device_type"): DEVICES,
-    ("parameters", "role"): {0: "parameter", 1: "gradient", 2: "optimizer state"},
+    ("parameters", "role"): {
+        role.value: role.name.lower().replace("_", " ") for role in ParameterRole
+    },
     ("parameters", "dtype"): TORCH_NAMES,
     ("parameters", "device_type"): DEVICES,
     ("parameters", "layout"): LAYOUTS,
-    ("gpu", "kind"): {0: "kernel", 1: "copy", 2: "set", 3: "synchronisation", 4: "annotation"},
+    ("gpu", "kind"): _of(GpuKind),
     ("gpu", "device_type"): DEVICES,
-    ("runtime_calls", "api"): {0: "runtime", 1: "driver"},
+    ("runtime_calls", "api"): _of(RuntimeApi),
     ("gpu_memory", "action"): _of(AllocationAction),
-    ("links", "kind"): {0: "forward to backward"},
+    ("links", "kind"): {LinkKind.FORWARD_BACKWARD.value: "forward to backward"},
 }
 """(table, column) to the text of each code. A code without a text is shown as its number."""

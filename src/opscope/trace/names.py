@@ -31,6 +31,11 @@ class Names:
         np.cumsum([len(e) for e in encoded], out=offsets[1:])
         return cls(offsets, b"".join(encoded))
 
+    def followed_by(self, more: Names) -> Names:
+        """These names and then others, whose rows begin at ``len(self)``."""
+        offsets = np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]])
+        return Names(offsets, self.blob + more.blob)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

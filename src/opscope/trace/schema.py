@@ -1,7 +1,9 @@
 """Every table and column of a trace: dtype, unit and meaning, in one place.
 
 The native decoder, the in-memory tables, the Parquet files and ``docs/file-format.md`` all follow
-this module; a test holds them together. Units are part of the name (``_ns``, ``_bytes``).
+this module: the decoder's C++ columns are generated from it, and what the decoder returns is
+compared with it (``recording/decoded.py``). Units are part of the name (``_ns``, ``_bytes``). What
+codes mean is in ``trace.codes``.
 
 Conventions: ``-1`` in an index column means "none"; strings are indices into ``names``; times are
 nanoseconds since the Unix epoch; row number is identity (``events.id`` is the row number, in start
@@ -10,8 +12,12 @@ order over all threads), so no id column is kept in memory.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
+from opscope.trace.codes import AllocationAction as AllocationAction
+from opscope.trace.codes import EventKind as EventKind
+from opscope.trace.codes import LinkKind, ParameterRole
+from opscope.trace.codes import RecordScope as RecordScope
+from opscope.trace.codes import Role as Role
+from opscope.trace.codes import ScalarType as ScalarType
 from opscope.trace.column import (
     BYTES,
     DURATION,
@@ -23,6 +29,7 @@ from opscope.trace.column import (
     SIZE,
     TIME,
     Column,
+    Delivered,
     TableSchema,
 )
 from opscope.trace.device_schema import DEVICE_TABLES
@@ -31,83 +38,8 @@ SCHEMA_VERSION = 1
 """Raised when a column is removed or changes meaning. Added columns do not raise it."""
 
 
-class EventKind(IntEnum):
-    """What kind of span a row of ``events`` is."""
-
-    OPERATOR = 0  # an operator, autograd node, TorchScript call: anything torch dispatched
-    ANNOTATION = 1  # record_function and friends: a span the user (or a library) named
-    PYTHON_CALL = 2  # a Python function
-    C_CALL = 3  # a C function called from Python
-    MODULE_CALL = 4  # nn.Module.__call__, named after the instance
-    OPTIMIZER_CALL = 5  # Optimizer.step of one instance
-    GC_PAUSE = 6  # a garbage collection
-    RUNTIME_CALL = 7  # a call into a device's runtime or driver, such as cudaLaunchKernel
-
-
 UNKNOWN_KIND = 255
 """``events.kind`` of a span of a kind that only a newer opscope knows, once it has been read."""
-
-
-class RecordScope(IntEnum):
-    """``at::RecordScope``: where in torch a span was emitted (ATen/record_function.h)."""
-
-    FUNCTION = 0
-    BACKWARD_FUNCTION = 1
-    TORCHSCRIPT_FUNCTION = 2
-    KERNEL_FUNCTION_DTYPE = 3
-    CUSTOM_CLASS = 4
-    BUILD_FEATURE = 5
-    LITE_INTERPRETER = 6
-    USER_SCOPE = 7
-    STATIC_RUNTIME_OP = 8
-    STATIC_RUNTIME_MODEL = 9
-
-    @classmethod
-    def _missing_(cls, value: object) -> RecordScope | None:
-        """A scope that a newer torch has: ``SCOPE_12``."""
-        if not isinstance(value, int) or not 0 <= value <= 255:
-            return None
-        scope = int.__new__(cls, value)
-        scope._name_, scope._value_ = f"SCOPE_{value}", value
-        return scope
-
-
-class ScalarType(IntEnum):
-    """What a row of ``scalars`` holds; its ``value`` is always text in torch's own spelling."""
-
-    NONE = 0  # None; text is ""
-    BOOL = 1
-    INT = 2
-    FLOAT = 3
-    COMPLEX = 4
-    STRING = 5
-    DEVICE = 6
-    INT_LIST = 7
-    FLOAT_LIST = 8
-    BOOL_LIST = 9
-    TENSOR_LIST = 10  # only for an empty list of tensors, which has no row in ``tensors``
-    OTHER_LIST = 11  # of strings, of lists, of mixed kinds; text as for OTHER, or "[]"
-    OTHER = 12  # a tuple: text is JSON, see SCALARS. Else without a text form (an object, a
-    # generator): text is torch's name for its kind
-
-
-class Role(IntEnum):
-    """On which side of a call a tensor or scalar was seen."""
-
-    INPUT = 0
-    OUTPUT = 1
-    KEYWORD = 2
-    INPUT_PART = 3  # a tensor inside an argument that is a tuple or a list of lists
-    OUTPUT_PART = 4
-
-
-class AllocationAction(IntEnum):
-    """What a row of ``allocations`` records."""
-
-    ALLOCATE = 0
-    FREE = 1
-    OUT_OF_MEMORY = 2
-
 
 EVENTS = TableSchema(
     "events",
@@ -122,7 +54,7 @@ EVENTS = TableSchema(
         ),
         Column("name", "int32", "row in names", **NAME),
         Column("overload", "int32", "operator overload name, row in names", **NAME),
-        Column("kind", "uint8", "EventKind", codes=len(EventKind), unknown=UNKNOWN_KIND),
+        Column("kind", "uint8", "EventKind", codes=EventKind, unknown=UNKNOWN_KIND),
         Column("scope", "uint8", "RecordScope; USER_SCOPE for annotations"),
         Column("start_ns", "int64", "Unix time", **TIME),
         Column("duration_ns", "int64", "until its end; see unfinished", **DURATION),
@@ -147,8 +79,15 @@ EVENTS = TableSchema(
             "int64",
             "what files for other tools call this event; -1: its row number + 1",
             -1,
+            delivered=Delivered.SOMETIMES,
         ),
-        Column("step", "int32", "N of the ProfilerStep#N this started in", -1),
+        Column(
+            "step",
+            "int32",
+            "N of the ProfilerStep#N this started in",
+            -1,
+            delivered=Delivered.NEVER,
+        ),
         Column(
             "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"
         ),
@@ -170,7 +109,7 @@ TENSORS = TableSchema(
             -1,
             least=-1,
         ),
-        Column("role", "uint8", "Role", codes=len(Role)),
+        Column("role", "uint8", "Role", codes=Role),
         Column("keyword", "int32", "keyword argument's name, row in names", **NAME),
         Column("tensor_id", "int64", "follows a tensor across views, set_ and resize_", -1),
         Column("allocation_id", "int64", "the allocation its storage came from", -1),
@@ -209,9 +148,9 @@ SCALARS = TableSchema(
     (
         Column("event", "int32", "row in events", **EVENT),
         Column("argument", "int16", "position in the call; -1 for keyword arguments", **POSITION),
-        Column("role", "uint8", "Role", codes=len(Role)),
+        Column("role", "uint8", "Role", codes=Role),
         Column("keyword", "int32", "keyword argument's name, row in names", **NAME),
-        Column("type", "uint8", "ScalarType", codes=len(ScalarType)),
+        Column("type", "uint8", "ScalarType", codes=ScalarType),
         Column("value", "int32", "its text as torch prints it, row in names", **NAME),
     ),
 )
@@ -222,7 +161,7 @@ ALLOCATIONS = TableSchema(
     (
         Column("event", "int32", "span it happened in", **NO_EVENT),
         Column("thread", "int32", "row in threads", refers="threads"),
-        Column("action", "uint8", "AllocationAction", codes=len(AllocationAction)),
+        Column("action", "uint8", "AllocationAction", codes=AllocationAction),
         Column("time_ns", "int64", "Unix time", **TIME),
         Column("address", "uint64", "of the block"),
         Column("size_bytes", "int64", "negative for a free", **SIZE),
@@ -316,7 +255,7 @@ PARAMETERS = TableSchema(
         Column("optimizer", "int32", "row in optimizers", -1, refers="optimizers"),
         Column("parameter", "int32", "number of the parameter within its owner"),
         Column("name", "int32", "parameter or state name, row in names", **NAME),
-        Column("role", "uint8", "0 parameter, 1 gradient, 2 optimizer state", codes=3),
+        Column("role", "uint8", "0 parameter, 1 gradient, 2 optimizer state", codes=ParameterRole),
         Column("time_ns", "int64", "when it was read: at the first call in the recording", **TIME),
         Column("tensor_id", "int64", "as in tensors", -1),
         Column("allocation_id", "int64", "as in tensors", -1),
@@ -335,7 +274,7 @@ LINKS = TableSchema(
     "links",
     "an arrow between two events",
     (
-        Column("kind", "uint8", "0 forward to backward", codes=1),
+        Column("kind", "uint8", "0 forward to backward", codes=LinkKind),
         Column("source", "int32", "row in events", **EVENT),
         Column("target", "int32", "row in events", **EVENT),
     ),
@@ -371,6 +310,25 @@ METADATA = TableSchema(
         Column("value", "string", "JSON text"),
     ),
 )
+
+RECORDED_TABLES = (
+    EVENTS,
+    TENSORS,
+    SCALARS,
+    ALLOCATIONS,
+    PYTHON_CALLS,
+    SCRIPT_CALLS,
+    FRAMES,
+    MODULES,
+    OPTIMIZERS,
+    PARAMETERS,
+    THREADS,
+)
+"""What the native decoder makes of a recording; where devices are recorded, ``DEVICE_TABLES`` too.
+
+Its columns are C++ that ``native/schema/generate_schema.py`` writes from here. ``links``,
+``ledger`` and ``metadata`` are Python's alone.
+"""
 
 TABLES: dict[str, TableSchema] = {
     table.name: table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,11 @@ class Table:
     def has(self, name: str) -> bool:
         """Whether a column was given, or else is filled with its default."""
         return name in self._columns
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The columns that were given: arrays and :class:`ListColumn`, by name."""
+        return MappingProxyType(self._columns)
 
     def take(self, rows: npt.NDArray[np.integer[Any]]) -> Table:
         """A table of the given rows in the given order."""

@@ -34,7 +34,7 @@ def without_unknown_codes(tables: Mapping[str, Table]) -> tuple[dict[str, Table]
     for name, table in tables.items():
         for column in table.schema.columns:
             if column.codes is not None and table.has(column.name):
-                table = _without(table, column, column.codes, found)
+                table = _without(table, column, len(column.codes), found)
         known[name] = table
     return known, found
 

@@ -11,16 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.cached_property import cached_property
+from opscope.trace.codes import LAYOUT_NAMES
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.schema import Role, ScalarType
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-
-LAYOUT_NAMES = (
-    "strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr", "sparse_bsc",
-    "jagged",
-)  # fmt: skip
-"""torch's names of ``c10::Layout``, by value."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.trace.codes import LinkKind
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
-
-FORWARD_BACKWARD = 0
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def forward_backward_links(trace: Trace) -> Links:
     if "forward_backward" in trace.metadata.get("left_out", ()):
         return Links(np.zeros(0, np.int64), np.zeros(0, np.int64))
     table = trace.table("links")
-    given = np.flatnonzero(table["kind"] == FORWARD_BACKWARD)
+    given = np.flatnonzero(table["kind"] == LinkKind.FORWARD_BACKWARD)
     if given.size:
         order = given[np.argsort(table["target"][given], kind="stable")]
         return Links(_rows(table["source"][order]), _rows(table["target"][order]))

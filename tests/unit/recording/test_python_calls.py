@@ -170,9 +170,9 @@ def test_recursion_a_hundred_thousand_deep():
         threading.stack_size(previous[1])
         sys.setrecursionlimit(previous[0])
     (decoded,) = calls
-    parent = decoded["events"]["parent"]
+    parent = decoded["tables"]["events"]["parent"]
     assert len(parent) > depth
-    assert not decoded["events"]["unfinished"][1:].all()
+    assert not decoded["tables"]["events"]["unfinished"][1:].all()
     assert int((parent >= 0).sum()) >= depth
 
 

@@ -66,9 +66,10 @@ def counted() -> None:
 
 
 def calls_of_this_thread(decoded) -> int:
-    (thread,) = (decoded["threads"]["system_thread_id"] == threading.get_native_id()).nonzero()
+    threads = decoded["tables"]["threads"]["system_thread_id"]
+    (thread,) = (threads == threading.get_native_id()).nonzero()
     offsets, text = decoded["name_offsets"], decoded["name_text"]
-    events = decoded["events"]
+    events = decoded["tables"]["events"]
     mine = events["name"][events["thread"] == thread[0]] if thread.size else []
     names = [text[offsets[name] : offsets[name + 1]] for name in mine]
     return sum(name.endswith(b": counted") for name in names)
@@ -134,7 +135,7 @@ for _ in range(2):
     _native.close_window(window)
     decoded = _native.decode(window, [])
     _native.discard_window(window)
-    print(unheard, len(decoded["modules"]["name"]))
+    print(unheard, len(decoded["tables"]["modules"]["name"]))
     refusing = False
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -52,8 +52,8 @@ def recorded(program, wants) -> Counter[str]:
         decoded = _native.decode(window.id, [])
     finally:
         _native.discard_window(window.id)
-    assert decoded["unmatched_ends"] == 0
-    events, offsets = decoded["events"], decoded["name_offsets"]
+    assert decoded["account"]["unmatched_ends"] == 0
+    events, offsets = decoded["tables"]["events"], decoded["name_offsets"]
     texts = [
         decoded["name_text"][offsets[name] : offsets[name + 1]].decode() for name in events["name"]
     ]

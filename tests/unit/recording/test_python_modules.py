@@ -93,7 +93,7 @@ def test_a_window_opened_inside_a_module(fake_modules):
     (found,) = [call for root in windows[0].read() for call in root.find("leaf")]
     roots = windows[0].decoded
     assert not found.unfinished
-    assert roots["unmatched_ends"] == 0
+    assert roots["account"]["unmatched_ends"] == 0
 
 
 def test_an_address_used_again_is_another_module(fake_modules):
@@ -102,7 +102,7 @@ def test_an_address_used_again_is_another_module(fake_modules):
         FakeModule()()
     window.close()
     window.read()
-    assert len(window.decoded["modules"]["address"]) == 5
+    assert len(window.decoded["tables"]["modules"]["address"]) == 5
 
 
 def test_each_window_reads_a_module_s_parameters(fake_modules):

@@ -95,7 +95,7 @@ def test_a_window_without_calls_beside_one_with_them():
     quiet.close()
     assert call.name == "leaf"
     assert quiet.read() == []
-    assert quiet.decoded["unmatched_ends"] == 0
+    assert quiet.decoded["account"]["unmatched_ends"] == 0
 
 
 def test_pausing_leaves_out_and_goes_on():

@@ -107,4 +107,4 @@ def test_every_code_that_is_declared_has_its_label():
     for name, schema in TABLES.items():
         for column in schema.columns:
             if column.codes is not None:
-                assert set(range(column.codes)) == set(LABELS[name, column.name]) - {UNKNOWN_KIND}
+                assert set(column.codes) == set(LABELS[name, column.name]) - {UNKNOWN_KIND}

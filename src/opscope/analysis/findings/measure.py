@@ -15,6 +15,7 @@ from opscope.analysis.findings.pattern import Evidence, Measured
 from opscope.analysis.findings.subject import CUDA, Subject
 from opscope.analysis.signatures import first_of_each, shape_signatures
 from opscope.errors import MissingDependencyError
+from opscope.trace.codes import ParameterRole
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.tree.arguments import Arguments, TensorRecord
 
@@ -181,9 +182,9 @@ def measure_single_tensor(subject: Subject, evidence: Evidence) -> Measured | No
 
 def _optimizer_shapes(subject: Subject) -> list[tuple[int, ...]]:
     table = subject.trace.table("parameters")
-    held = (table["optimizer"] >= 0) & (table["role"] == 0)
+    held = (table["optimizer"] >= 0) & (table["role"] == ParameterRole.PARAMETER)
     if not held.any():
-        held = (table["module"] >= 0) & (table["role"] == 0)
+        held = (table["module"] >= 0) & (table["role"] == ParameterRole.PARAMETER)
     rows = np.flatnonzero(held & (table["device_type"] != CUDA))
     return [tuple(table.lists("sizes")[int(row)]) for row in rows]
 

@@ -9,6 +9,7 @@ from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
+from opscope.trace.codes import DeviceType
 from opscope.trace.schema import EventKind, Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -20,7 +21,7 @@ Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _FIXED_COST_PERCENTILE = 5
-CUDA = 1
+CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
 

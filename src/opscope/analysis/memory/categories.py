@@ -25,6 +25,7 @@ from opscope.analysis.memory.data_flow import DataFlow, MemoryBlocks, data_flow_
 from opscope.analysis.memory.timeline import Action, Category, MemoryTimeline
 from opscope.analysis.memory.written_arguments import match_signature
 from opscope.errors import UsageError
+from opscope.trace.codes import ParameterRole
 from opscope.trace.dtypes import ITEM_SIZES
 from opscope.trace.schema import EventKind
 from opscope.trace.table import ListColumn
@@ -43,7 +44,6 @@ _COLUMNS = {
     "scalars": ("event", "argument", "role", "type"),
     "allocations": ("event", "time_ns", "size_bytes", "address", "action", *_IDENTITY),
 }
-_PARAMETER = 0
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
     for owner in ("module", "optimizer"):
         owned = (table[owner] >= 0) & np.isin(table[owner], calls[owner][called])
         number = table[owner].astype(np.int64) << 32 | table["parameter"]
-        held |= owned & np.isin(number, number[owned & (table["role"] == _PARAMETER)])
+        held |= owned & np.isin(number, number[owned & (table["role"] == ParameterRole.PARAMETER)])
     return np.flatnonzero(held)
 
 

@@ -9,6 +9,7 @@ from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.signatures import mix
 from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.trace.codes import ParameterRole
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -23,7 +24,6 @@ OUTSIDE_OPERATORS = "outside operators"
 NO_STACK: tuple[str, ...] = ()
 
 _MOST_FRAMES = 64
-_PARAMETER = 0
 
 
 def modules_of_events(trace: Trace, events: Values) -> list[str]:
@@ -48,7 +48,7 @@ def modules_of_tensors(trace: Trace) -> dict[int, str]:
     held = np.flatnonzero((table["optimizer"] >= 0) & (table["tensor_id"] >= 0)).tolist()
     number = (table["optimizer"].astype(np.int64) << 32 | table["parameter"]).tolist()
     role = table["role"].tolist()
-    parameter = {number[row]: tensor[row] for row in held if role[row] == _PARAMETER}
+    parameter = {number[row]: tensor[row] for row in held if role[row] == ParameterRole.PARAMETER}
     for row in held:
         of_parameter = owner.get(parameter.get(number[row], -1))
         if of_parameter is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.devices import device_names, rows_on_device
 from opscope.errors import UsageError
+from opscope.trace.codes import MemoryAction, MemoryCategory
 
 Values = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
@@ -17,19 +17,8 @@ Flags = npt.NDArray[np.bool_]
 
 BEFORE_RECORDING = -1
 
-
-class Category(IntEnum):
-    """What memory was for; the numbers are torch's."""
-
-    UNKNOWN = 0
-    INPUT = 1
-    TEMPORARY = 2
-    ACTIVATION = 3
-    GRADIENT = 4
-    AUTOGRAD_DETAIL = 5
-    PARAMETER = 6
-    OPTIMIZER_STATE = 7
-
+Category = MemoryCategory
+Action = MemoryAction
 
 SHOWN_CATEGORIES = (
     Category.PARAMETER,
@@ -44,15 +33,6 @@ SHOWN_CATEGORIES = (
 """In the order in which torch's memory timelines list them."""
 
 _COLUMN = np.argsort(np.array(SHOWN_CATEGORIES))
-
-
-class Action(IntEnum):
-    """What happened to a block; the numbers are torch's."""
-
-    PREEXISTING = 1  # it was there when the recording started
-    CREATE = 2
-    INCREMENT_VERSION = 3  # its contents changed
-    DESTROY = 4
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cache
 from typing import Any
 
 from opscope.errors import MissingDependencyError
+from opscope.trace.codes import ArgumentAccess, ArgumentKind
 
-TENSOR, TENSOR_LIST, NOTHING = "T", "L", "N"
-_BOOL, _INT, _FLOAT, _COMPLEX = "b", "i", "f", "c"
-_ANYTHING = frozenset("TLNbifc")
+Access = ArgumentAccess
 
-
-class Access(IntEnum):
-    """What is known of one argument."""
-
-    READS = 0
-    WRITES = 1
-    UNCLEAR = 2  # no schema fits
-    NO_TENSOR = 3  # not a tensor, or in a list of optional ones, which torch's profiler leaves out
+TENSOR, TENSOR_LIST = ArgumentKind.TENSOR.value, ArgumentKind.TENSOR_LIST.value
+NOTHING = ArgumentKind.NOTHING.value
+_BOOL, _INT = ArgumentKind.BOOL.value, ArgumentKind.INT.value
+_FLOAT, _COMPLEX = ArgumentKind.FLOAT.value, ArgumentKind.COMPLEX.value
+_ANYTHING = frozenset(kind.value for kind in ArgumentKind)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.trace.codes import DeviceType
 from opscope.trace.schema import AllocationAction
 from opscope.tree.ancestry import subtree_sums
 
 Values = npt.NDArray[np.int64]
 
-CPU_TYPES = (0, 2, 5)
-"""c10::DeviceType of host memory: CPU, MKLDNN, IDEEP."""
+CPU_TYPES = (DeviceType.CPU, DeviceType.MKLDNN, DeviceType.IDEEP)
+"""Of host memory."""
 
-DEVICE_TYPES = (1, 6, 12, 20)
-"""c10::DeviceType of accelerators that torch counts: CUDA, HIP, XPU, PrivateUse1."""
+DEVICE_TYPES = (DeviceType.CUDA, DeviceType.HIP, DeviceType.XPU, DeviceType.PrivateUse1)
+"""Of accelerators that torch counts."""
 
 
 @dataclass(frozen=True)

@@ -23,18 +23,13 @@ from opscope.drop_in.event.device_type import device_type
 from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event.metadata import EventMetadata
 from opscope.drop_in.event.parts import Interval
+from opscope.trace.codes import GPU_CATEGORIES
 from opscope.trace.schema import EventKind
 from opscope.tree.frame_text import PYTHON_KINDS
 
 Reader = Callable[[ListedTrace, int], Any]
 
 _FORWARD_BACKWARD_FLOW = 1
-_GPU_ACTIVITIES = {
-    KERNEL: "kernel",
-    COPY: "gpu_memcpy",
-    SET: "gpu_memset",
-    ANNOTATION: "gpu_user_annotation",
-}
 
 
 def _time_range(table: str, time: str) -> Reader:
@@ -198,7 +193,7 @@ _GPU: dict[str, Reader] = {
     "device_type": _column("gpu", "device_type", lambda code: device_type(int(code))),
     "device_index": _column("gpu", "device_index"),
     "device_resource_id": _column("gpu", "stream"),
-    "activity_type": _column("gpu", "kind", lambda kind: _GPU_ACTIVITIES[int(kind)]),
+    "activity_type": _column("gpu", "kind", lambda kind: GPU_CATEGORIES[int(kind)]),
     "is_user_annotation": _column("gpu", "kind", lambda kind: kind == ANNOTATION),
     "linked_correlation_id": lambda source, row: int(source.trace.table("gpu")["launch"][row]) + 1,
     "event_metadata": _gpu_metadata,

@@ -3,35 +3,10 @@
 from __future__ import annotations
 
 import sys
-from enum import IntEnum
 from functools import cache
 from typing import Any
 
-
-class DeviceType(IntEnum):
-    """``c10::DeviceType``, for reading traces without torch."""
-
-    CPU = 0
-    CUDA = 1
-    MKLDNN = 2
-    OPENGL = 3
-    OPENCL = 4
-    IDEEP = 5
-    HIP = 6
-    FPGA = 7
-    MAIA = 8
-    XLA = 9
-    Vulkan = 10
-    Metal = 11
-    XPU = 12
-    MPS = 13
-    Meta = 14
-    HPU = 15
-    VE = 16
-    Lazy = 17
-    IPU = 18
-    MTIA = 19
-    PrivateUse1 = 20
+from opscope.trace.codes import DeviceType as DeviceType
 
 
 def device_type(code: int) -> Any:

@@ -21,12 +21,12 @@ from opscope.drop_in.event_tree.extra_fields import (
     TensorMetadata,
 )
 from opscope.recording.python_source import path_prefixes
-from opscope.recording.torch_codes import DEVICE_TYPES
+from opscope.trace.codes import DEVICE_NAMES, LAYOUT_NAMES
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.schema import ScalarType
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.tree.arguments import LAYOUT_NAMES, Argument, Scalar, TensorRecord
+from opscope.tree.arguments import Argument, Scalar, TensorRecord
 from opscope.tree.detail import Frame, MemoryDetail, NodeKind, OperatorDetail, PythonDetail
 from opscope.tree.node import Node, build_tree
 
@@ -303,7 +303,7 @@ def _metadata(record: TensorRecord) -> TensorMetadata | None:
 def _device(device_type: int, index: int) -> Any:
     import torch
 
-    name = DEVICE_TYPES[device_type]
+    name = DEVICE_NAMES[device_type]
     return torch.device(name) if index < 0 else torch.device(name, index)
 
 

@@ -12,11 +12,10 @@ import numpy.typing as npt
 from opscope.export.chrome.backward import backward_numbers
 from opscope.export.chrome.keywords import keyword_fragment
 from opscope.export.native_columns import Columns, Rows, flat, is_python, row_ranges, within
+from opscope.trace.codes import FlowEnd
 from opscope.trace.schema import Role
 from opscope.trace.trace import Trace
 from opscope.tree.links import forward_backward_links
-
-_FORWARD, _BACKWARD, _LAUNCH = 0, 1, 2  # FlowEnd in chrome_json.h
 
 
 @dataclass
@@ -143,7 +142,8 @@ def flow_columns(trace: Trace) -> Columns:
     if not len(event):
         return {}
     counts = [len(source), len(target), len(launched)]
-    ends = np.repeat(np.array([_FORWARD, _BACKWARD, _LAUNCH], dtype=np.uint8), counts)
+    kinds = (FlowEnd.FORWARD, FlowEnd.BACKWARD, FlowEnd.LAUNCH)
+    ends = np.repeat(np.array(kinds, dtype=np.uint8), counts)
     ids = np.concatenate([numbers, numbers, gpu["correlation_id"][launched]])
     order = np.argsort(event, kind="stable")
     return {

@@ -6,6 +6,7 @@ import numpy as np
 
 from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.export.native_columns import Columns, flat, list_columns, within
+from opscope.trace.codes import GpuKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
@@ -56,7 +57,7 @@ def _collectives(trace: Trace) -> Columns:
     if name < 0 or not len(gpu):
         return {}
     around = nearest_ancestor(event_tree(trace).parent, events["name"] == name)
-    known = within(gpu["launch"], len(events)) & (gpu["kind"] == 0)
+    known = within(gpu["launch"], len(events)) & (gpu["kind"] == GpuKind.KERNEL)
     collective = np.full(len(gpu), -1, dtype=np.int32)
     collective[known] = around[gpu["launch"][known]]
     return {"gpu.collective": collective}

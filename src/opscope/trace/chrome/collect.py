@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope.trace.chrome.arguments import KNOWN_KEYS, ArgumentColumns
 from opscope.trace.chrome.numbers import integer, nanoseconds
+from opscope.trace.codes import GpuKind
 from opscope.trace.column import BYTES, DURATION
 from opscope.trace.schema import AllocationAction, EventKind
 
@@ -29,11 +30,11 @@ SPAN_KINDS: dict[str, EventKind] = {
 """By category in lower case; a span of any other category is somebody's annotation."""
 
 GPU_KINDS: dict[str, int] = {
-    **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), 0),
-    **dict.fromkeys(("gpu_memcpy", "memcpy"), 1),
-    **dict.fromkeys(("gpu_memset", "memset"), 2),
-    "cuda_sync": 3,
-    "gpu_user_annotation": 4,
+    **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), GpuKind.KERNEL),
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), GpuKind.COPY),
+    **dict.fromkeys(("gpu_memset", "memset"), GpuKind.SET),
+    "cuda_sync": GpuKind.SYNCHRONISATION,
+    "gpu_user_annotation": GpuKind.ANNOTATION,
 }
 """``gpu.kind`` by category in lower case."""
 
