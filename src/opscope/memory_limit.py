@@ -12,6 +12,11 @@ from opscope.errors import InsufficientMemoryError
 _PROCESS = Path("/proc/self/statm")
 _MACHINE = Path("/proc/meminfo")
 _CONTAINER = Path("/sys/fs/cgroup")
+_SIZE, _DATA = 0, 5
+"""Fields of ``statm`` that limits are about."""
+
+_LIBRARY_DOES_NOT_FIT = ("failed to map segment", "cannot map zero-fill pages", "cannot allocate")
+"""What the system's loader says where a module finds no memory."""
 
 
 @contextmanager
@@ -30,6 +35,10 @@ def memory_for(what: str) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise _insufficient(what, "") from error
+    except ImportError as error:
+        if not any(said in str(error) for said in _LIBRARY_DOES_NOT_FIT):
+            raise
+        raise _insufficient(what, "") from error
 
 
 def require_memory(needed_bytes: int, what: str) -> None:
@@ -46,8 +55,17 @@ def require_memory(needed_bytes: int, what: str) -> None:
 
 def memory_left() -> int | None:
     """Bytes this process can still have: of the machine, its container, its own limit."""
-    limits = [left for left in (_of_machine(), _of_container(), _of_process()) if left is not None]
-    return max(min(limits), 0) if limits else None
+    return _least(_of_machine(), _of_container(), process_memory_left())
+
+
+def process_memory_left() -> int | None:
+    """Bytes this process can still have by its own limits; None if it has none."""
+    return _least(_of_process("RLIMIT_AS", _SIZE), _of_process("RLIMIT_DATA", _DATA))
+
+
+def _least(*limits: int | None) -> int | None:
+    known = [left for left in limits if left is not None]
+    return max(min(known), 0) if known else None
 
 
 @contextmanager
@@ -58,7 +76,7 @@ def no_more_than_is_free() -> Iterator[None]:
     own: others' threads would fail, too.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    left, used = memory_left(), _data_of_process()
+    left, used = memory_left(), _pages_of_process(_DATA)
     if left is None or used is None or soft != resource.RLIM_INFINITY:
         yield
         return
@@ -97,16 +115,12 @@ def _of_container() -> int | None:
         return None
 
 
-def _of_process() -> int | None:
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+def _of_process(name: str, field: int) -> int | None:
+    limit = resource.getrlimit(getattr(resource, name))[0]
     if limit == resource.RLIM_INFINITY:
         return None
-    used = _pages_of_process(0)
+    used = _pages_of_process(field)
     return None if used is None else limit - used
-
-
-def _data_of_process() -> int | None:
-    return _pages_of_process(5)
 
 
 def _pages_of_process(field: int) -> int | None:

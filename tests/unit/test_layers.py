@@ -22,6 +22,7 @@ LEAVES = [
     "unfinished",
     "errors",
     "memory_limit",
+    "child_process",
     "schedule",
     "progress",
     "thread_pool",
@@ -52,7 +53,7 @@ RECORDER = [
 BENEATH_TORCH = {"recording", "annotate", "activities", "settings", "observed_file", "observer"}
 
 MAY_IMPORT = {
-    **{leaf: {"errors", "printable"} for leaf in LEAVES},
+    **{leaf: {"errors", "printable", "_native"} for leaf in LEAVES},
     **{part: {*LEAVES, *PIPELINE[:place]} for place, part in enumerate(PIPELINE)},
     "recording": {*LEAVES, "trace"},
     "drop_in.event_tree": {*LEAVES, *ANALYSES, "recording"},
@@ -74,7 +75,7 @@ MAY_IMPORT = {
 METHODS_OF_TRACE = {
     ("trace.trace", stage)
     for stage in (
-        "trace.store",
+        "trace.save_apart",
         "trace.sql",
         "trace.interop",
         "trace.summary_html",

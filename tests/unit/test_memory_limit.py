@@ -40,7 +40,7 @@ def test_other_errors_pass():
 def test_what_is_left_is_the_least_of_all_limits(monkeypatch):
     monkeypatch.setattr(memory_limit, "_of_machine", lambda: 3000)
     monkeypatch.setattr(memory_limit, "_of_container", lambda: None)
-    monkeypatch.setattr(memory_limit, "_of_process", lambda: 2000)
+    monkeypatch.setattr(memory_limit, "process_memory_left", lambda: 2000)
     assert memory_left() == 2000
     require_memory(2000, "it")
     with pytest.raises(InsufficientMemoryError, match="needs about"):
@@ -48,7 +48,7 @@ def test_what_is_left_is_the_least_of_all_limits(monkeypatch):
 
 
 def test_where_nobody_knows_nothing_is_refused(monkeypatch):
-    for name in ("_of_machine", "_of_container", "_of_process"):
+    for name in ("_of_machine", "_of_container", "process_memory_left"):
         monkeypatch.setattr(memory_limit, name, lambda: None)
     assert memory_left() is None
     require_memory(1 << 60, "it")

@@ -13,7 +13,7 @@ from typing import Any
 
 import opscope
 from opscope.analysis.device_account import describe_devices
-from opscope.cli.child_process import ChildProcess, is_limited
+from opscope.child_process import ChildProcess, is_limited
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
 from opscope.cli.destination import Destination, rank_in_job, write_or_rescue

@@ -169,10 +169,11 @@ class Trace:
 
         Raises:
             UsageError: ``path`` is a file, holds something else, or cannot be written.
+            InsufficientMemoryError: it takes more memory than there is, or the process may have.
         """
-        from opscope.trace.store import save
+        from opscope.trace.save_apart import save_trace
 
-        return save(self, path, rank)
+        return save_trace(self, path, rank)
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run a SELECT over the tables, where they lie; returns its rows as a DuckDB relation.

@@ -32,6 +32,7 @@ _FEWEST_FILES = 64
 """Open at once; some are the program's."""
 
 _LONGEST_S = 600.0
+_TOLD_BYTES = 16 << 10
 _POLL_S = (0.002, 0.05)
 
 
@@ -58,6 +59,17 @@ class ChildProcess:
     def __init__(self, longest_s: float = _LONGEST_S) -> None:
         self._longest_s = longest_s
         self._came_to_the_end = mmap.mmap(-1, 1)
+        self._told = mmap.mmap(-1, _TOLD_BYTES)
+
+    def tell(self, text: str) -> None:
+        """In the child: leave a text for its parent."""
+        encoded = os.fsencode(text)[: _TOLD_BYTES - 1]
+        self._told[: len(encoded) + 1] = encoded + b"\0"
+
+    @property
+    def told(self) -> str:
+        """What the last child told; empty if nothing."""
+        return os.fsdecode(self._told[:].partition(b"\0")[0])
 
     def run(self, action: Callable[[], None]) -> tuple[int, str]:
         """Call ``action`` in a child process and wait for it.
@@ -68,7 +80,7 @@ class ChildProcess:
         Raises:
             OSError: no process can be started.
         """
-        self._came_to_the_end[0] = 0
+        self._came_to_the_end[0] = self._told[0] = 0
         child = _native.fork_process()
         if child == 0:
             try:

@@ -10,8 +10,8 @@ import textwrap
 
 import pytest
 
-from opscope.cli import child_process
-from opscope.cli.child_process import ChildProcess
+from opscope import child_process
+from opscope.child_process import ChildProcess
 from opscope.unfinished import remove_unfinished, unfinished_name
 
 
@@ -76,7 +76,7 @@ def test_an_interrupt_ends_the_child(monkeypatch):
 
 
 def run(program):
-    start = "import atexit, os, resource, signal, sys\nfrom opscope.cli.child_process import *\n"
+    start = "import atexit, os, resource, signal, sys\nfrom opscope.child_process import *\n"
     done = subprocess.run(
         [sys.executable, "-c", start + textwrap.dedent(program)],
         capture_output=True,
