@@ -22,7 +22,7 @@ from opscope.errors import UsageError
 from opscope.observer import ExecutionTraceObserver
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
-from opscope.schedule import ProfilerAction, Schedule
+from opscope.schedule import STEP_PREFIX, ProfilerAction, Schedule
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
@@ -135,7 +135,7 @@ class Cycles:
         if self.current_action in _RECORDING and self._recording is None:
             self._start_recording()
         if self.record_steps and self._step_span is None:
-            self._step_span = record_function(f"ProfilerStep#{self.step_num}")
+            self._step_span = record_function(f"{STEP_PREFIX}{self.step_num}")
             self._step_span.__enter__()
 
     def _enter_not(self) -> None:

@@ -9,6 +9,9 @@ from enum import Enum
 
 from opscope.errors import UsageError
 
+STEP_PREFIX = "ProfilerStep#"
+"""What the span of a step is called, with its number after it."""
+
 
 class ProfilerAction(Enum):
     """What the profiler does during one step. Values as in torch.profiler."""

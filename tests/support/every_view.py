@@ -18,8 +18,8 @@ from opscope.analysis.torch_listing.averages import key_averages
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cli.application import main
 from opscope.errors import OpscopeError
+from opscope.export.collapsed_stacks import METRICS, write_stacks
 from opscope.export.formats import FORMATS
-from opscope.export.stacks import METRICS, write_stacks
 from opscope.report.page import report_html
 from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace

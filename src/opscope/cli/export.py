@@ -15,11 +15,11 @@ from opscope.cli.summary_formats import as_csv
 from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError, UsageError
+from opscope.export.collapsed_stacks import FORMAT as STACKS
+from opscope.export.collapsed_stacks import METRICS, check_metric, write_stacks
 from opscope.export.format import Format, find_format, format_of_file
 from opscope.export.formats import FORMATS
 from opscope.export.output_file import write_file
-from opscope.export.stacks import FORMAT as STACKS
-from opscope.export.stacks import METRICS, check_metric, write_stacks
 from opscope.trace.trace import Trace
 
 

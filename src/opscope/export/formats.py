@@ -6,11 +6,11 @@ import os
 
 from opscope.export import (
     chakra,
+    collapsed_stacks,
     execution_trace,
     memory_timeline,
     perfetto,
     speedscope,
-    stacks,
 )
 from opscope.export.chrome import writer as chrome
 from opscope.export.format import Format, find_format
@@ -22,7 +22,7 @@ FORMATS: tuple[Format, ...] = (
     speedscope.FORMAT,
     execution_trace.FORMAT,
     chakra.FORMAT,
-    stacks.FORMAT,
+    collapsed_stacks.FORMAT,
     memory_timeline.FORMAT,
 )
 

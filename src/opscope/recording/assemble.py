@@ -16,13 +16,12 @@ from opscope.recording.decoded import Decoded
 from opscope.recording.distributed_job import describe_job
 from opscope.recording.gpu_account import gpu_metadata
 from opscope.recording.sources import SOURCES, RecordingOptions
+from opscope.schedule import STEP_PREFIX
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-
-STEP_PREFIX = "ProfilerStep#"
 
 
 def with_ids_from(decoded: Decoded, first: int) -> Decoded:

@@ -9,9 +9,9 @@ from typing import Any
 
 from opscope.errors import OpscopeError, UsageError
 from opscope.export.schema_text import registered_overloads
-from opscope.replay.arguments import FreshArguments, RefusedError
 from opscope.replay.calls import Calls, RecordedCall
-from opscope.replay.measure import measure
+from opscope.replay.fresh_arguments import FreshArguments, RefusedError
+from opscope.replay.timing import measure
 from opscope.trace.trace import Trace
 
 _REFUSED_NAMESPACES = {

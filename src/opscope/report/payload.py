@@ -11,7 +11,7 @@ from opscope.analysis.findings.finding import Findings
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.export.window import window_of
 from opscope.progress import tell
-from opscope.report.findings import finding_section
+from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer
 from opscope.report.run_section import run_section

@@ -44,15 +44,10 @@ def depths(parent: Index) -> npt.NDArray[np.int32]:
     return depth
 
 
-def subtree_sums(
-    parent: Index, own: npt.NDArray[np.int64], depth: npt.NDArray[np.int32] | None = None
-) -> npt.NDArray[np.int64]:
-    """Every row's ``own`` value plus those of all its descendants. Shape (rows,).
-
-    ``depth`` saves computing it where it is known.
-    """
+def subtree_sums(parent: Index, own: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Every row's ``own`` value plus those of all its descendants. Shape (rows,)."""
     total = np.array(own, dtype=np.int64)
-    for level in reversed(levels(depths(parent) if depth is None else depth)[1:]):
+    for level in reversed(levels(depths(parent))[1:]):
         np.add.at(total, parent[level], total[level])
     return total
 

@@ -1,4 +1,4 @@
-"""The call tree of a trace as arrays: children, roots, depths, subtree ranges, true ends."""
+"""The call tree of a trace as arrays: children, roots, true ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from opscope.cached_property import cached_property
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import Index, depths, levels, subtree_sums
+from opscope.tree.ancestry import Index
 
 _TREES: WeakKeyDictionary[Trace, EventTree] = WeakKeyDictionary()
 
@@ -53,11 +53,6 @@ class EventTree:
         return np.flatnonzero(self.parent < 0)
 
     @cached_property
-    def depth(self) -> npt.NDArray[np.int32]:
-        """Number of ancestors; 0 for roots."""
-        return depths(self.parent)
-
-    @cached_property
     def children(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Children as (offsets, rows): those of e are ``rows[offsets[e]:offsets[e + 1]]``.
 
@@ -69,32 +64,6 @@ class EventTree:
         """Rows that ran directly inside ``event``, in order of start."""
         offsets, rows = self.children
         return rows[offsets[event] : offsets[event + 1]]
-
-    @cached_property
-    def subtree_size(self) -> npt.NDArray[np.int64]:
-        """Number of events in each subtree, the event itself included."""
-        return subtree_sums(self.parent, np.ones(len(self), dtype=np.int64), self.depth)
-
-    @cached_property
-    def preorder(self) -> npt.NDArray[np.int64]:
-        """Position of every event when each tree is listed parents first.
-
-        The subtree of e is the positions ``preorder[e]`` to ``preorder[e] + subtree_size[e]``.
-        """
-        size = self.subtree_size
-        position = np.zeros(len(self), dtype=np.int64)
-        by_level = levels(self.depth)
-        if by_level:
-            position[by_level[0]] = _before(size[by_level[0]])
-        for level in by_level[1:]:
-            parents = self.parent[level]
-            siblings = np.argsort(parents, kind="stable")
-            row, parents = level[siblings], parents[siblings]
-            before = _before(size[row])
-            first = np.flatnonzero(np.diff(parents, prepend=-1))
-            run = np.diff(first, append=len(row))
-            position[row] = position[parents] + 1 + before - np.repeat(before[first], run)
-        return position
 
 
 def event_tree(trace: Trace) -> EventTree:
@@ -112,9 +81,3 @@ def group_by_parent(
     order = np.argsort(parent, kind="stable")
     counts = np.bincount(parent + 1, minlength=len(parent) + 1)
     return np.cumsum(counts) - counts[0], order[counts[0] :]
-
-
-def _before(size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Sum of the values before each."""
-    total: npt.NDArray[np.int64] = np.cumsum(size) - size
-    return total

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.schedule import STEP_PREFIX
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
-
-STEP_PREFIX = "ProfilerStep#"
 
 
 @dataclass(frozen=True)

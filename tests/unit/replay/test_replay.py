@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from opscope import UsageError
-from opscope.replay import measure, replay
+from opscope.replay import replay, timing
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from support.build_trace import build_trace, span, tensor
@@ -181,7 +181,7 @@ def test_a_slow_call_is_made_less_often(monkeypatch):
         return a.clone()
 
     clock = SimpleNamespace(now=0, perf_counter=lambda: clock.now)
-    monkeypatch.setattr(measure, "time", clock)
+    monkeypatch.setattr(timing, "time", clock)
     library.impl("slow", slow, "CompositeExplicitAutograd")
     result(span("opscope_slow::slow", 0, 1, inputs=[tensor(2)]))
     assert len(calls) == 3  # to see whether it can be made, to warm up, and to time

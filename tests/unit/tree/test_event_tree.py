@@ -1,11 +1,7 @@
-"""Structure arrays: children, preorder ranges, and where events that never ended end."""
+"""Structure arrays: children, and where events that never ended end."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
-from opscope.trace.names import Names
-from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree, group_by_parent
 from support.build_trace import build_trace, span
 
@@ -33,38 +29,6 @@ def test_children_are_in_order_of_start():
         [6],
         [],
     ]
-    assert tree.depth.tolist() == [0, 1, 2, 2, 1, 0, 1]
-    assert tree.subtree_size.tolist() == [5, 3, 1, 1, 1, 2, 1]
-
-
-def test_a_subtree_is_a_range_of_preorder_although_threads_interleave():
-    # GIVEN two threads whose events alternate, so that ids of a subtree are not contiguous
-    trace = build_trace([
-        ("a", 0, 100), ("x", 1, 99, "other"), ("b", 2, 50), ("y", 3, 60, "other"), ("c", 4, 9),
-    ])  # fmt: skip
-    tree = event_tree(trace)
-
-    # THEN a, b, c are together, and x, y
-    assert tree.preorder.tolist() == [0, 3, 1, 4, 2]
-    assert tree.subtree_size.tolist() == [3, 2, 2, 1, 1]
-
-
-@given(st.lists(st.integers(0, 10**6), max_size=30))
-def test_preorder_lists_every_subtree_without_gaps(choices):
-    parent = np.array(
-        [choice % (row + 1) - 1 for row, choice in enumerate(choices)], dtype=np.int32
-    )
-    count = len(parent)
-    columns = {"parent": parent, "start_ns": np.arange(count)}
-    tree = event_tree(Trace({"events": columns} if count else {}, Names.from_strings([])))
-
-    for row in range(count):
-        inside = {row}
-        for other in range(row + 1, count):
-            if int(parent[other]) in inside:
-                inside.add(other)
-        first, size = int(tree.preorder[row]), int(tree.subtree_size[row])
-        assert {int(tree.preorder[r]) for r in inside} == set(range(first, first + size))
 
 
 def test_the_tree_of_a_trace_is_made_once_and_goes_with_it():

@@ -15,7 +15,6 @@ from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.self_time import minus_children
-from opscope.tree.steps import find_steps
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -44,11 +43,6 @@ class Subject:
         starts = [c.min() for c in (self.start_ns, gpu["start_ns"]) if len(c)]
         ends = [c.max() for c in (self.end_ns, gpu["start_ns"] + gpu["duration_ns"]) if len(c)]
         return max(int(max(ends, default=1)) - int(min(starts, default=0)), 1)
-
-    @cached_property
-    def step_count(self) -> int:
-        """Number of ``ProfilerStep#N`` spans."""
-        return len(find_steps(self.trace))
 
     @cached_property
     def sites(self) -> Sites:

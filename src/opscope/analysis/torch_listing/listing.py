@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.cached_property import cached_property
+from opscope.schedule import STEP_PREFIX
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
 from opscope.tree.event_tree import EventTree, event_tree
 from opscope.tree.frame_text import event_texts
 from opscope.tree.self_time import minus_children
-from opscope.tree.steps import STEP_PREFIX
 
 MEMORY_NAME = "[memory]"
 OUT_OF_MEMORY_NAME = "[OutOfMemory]"

@@ -16,13 +16,13 @@ from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event_list.lazy_list import LazyList
 from opscope.drop_in.event_list.nesting import give_backward_stacks, nest_events, without_duplicates
 from opscope.drop_in.event_list.notebook import event_list_html
-from opscope.drop_in.event_list.table import TableOptions, format_table
 from opscope.drop_in.event_list.table_footer import footer
 from opscope.drop_in.event_list.table_rows import rows_of_objects, rows_of_source
+from opscope.drop_in.event_list.text_table import TableOptions, format_table
 from opscope.drop_in.event_list.torch_terms import averages_python_functions
 from opscope.export.chrome.writer import write_chrome_trace
+from opscope.export.collapsed_stacks import METRICS, check_metric, write_collapsed, write_stacks
 from opscope.export.output_file import write_file
-from opscope.export.stacks import METRICS, check_metric, write_collapsed, write_stacks
 from opscope.trace.trace import Trace
 
 Event = Any  # a FunctionEvent in lists of events, a FunctionEventAvg in lists of averages

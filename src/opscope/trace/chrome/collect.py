@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from opscope.trace.chrome.arguments import KNOWN_KEYS, ArgumentColumns
+from opscope.trace.chrome.argument_columns import KNOWN_KEYS, ArgumentColumns
 from opscope.trace.chrome.numbers import integer, nanoseconds
 from opscope.trace.codes import GpuKind
 from opscope.trace.column import BYTES, DURATION

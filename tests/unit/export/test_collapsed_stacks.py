@@ -3,7 +3,7 @@
 import pytest
 
 from opscope.errors import UsageError
-from opscope.export.stacks import write_collapsed, write_stacks
+from opscope.export.collapsed_stacks import write_collapsed, write_stacks
 from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, kernel, span
 
