@@ -1,6 +1,7 @@
 """The shape of the package: imports only point forward, and the public names are what they say."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -90,6 +91,7 @@ METHODS_OF_TRACE = {
 
 MODULES = modules_in(SOURCE)
 IMPORTS = imports_in(SOURCE, compiled=["_native"])
+ARCHITECTURE = (Path(__file__).parents[2] / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
 def part_of(module):
@@ -129,6 +131,27 @@ def test_every_class_has_a_name_of_its_own():
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def folder_of(module):
+    """The first folder of a module's name; none for those beside the folders."""
+    return module.partition(".")[0] if "." in module or (SOURCE / module).is_dir() else ""
+
+
+def test_the_architecture_says_which_folder_imports_which():
+    rows = re.findall(r"^\| `(\w+)/` \| .* \| (.*) \|$", ARCHITECTURE, re.MULTILINE)
+    said = {folder: set(re.findall(r"`(\w+)`", others)) for folder, others in rows}
+    true = {folder_of(module): set() for module in MODULES}
+    for source, target, _ in IMPORTS:
+        if (source, target) not in METHODS_OF_TRACE:
+            true[folder_of(source)].add(folder_of(target))
+    true = {folder: others - {folder, ""} for folder, others in true.items() if folder}
+    assert {folder: said.get(folder) for folder in true} == true
+
+
+def test_the_architecture_shows_every_folder():
+    folders = {file.parent.name for file in MODULES.values()} - {SOURCE.name}
+    assert sorted(folder for folder in folders if f"`{folder}/`" not in ARCHITECTURE) == []
 
 
 def test_public_names_are_sorted_and_importable():
