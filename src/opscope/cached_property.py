@@ -1,9 +1,9 @@
 """Attributes that are computed when they are first looked at, and kept.
 
 Unlike :func:`functools.cached_property` below Python 3.12 this takes no lock, which all objects of
-a class would share: a signal handler may look at an attribute that is being computed, a child may
-be forked meanwhile, and neither may wait for who cannot go on. Two threads may then both compute
-it; what is kept is what the first of them came to.
+a class would share: a signal handler that reads an attribute while the interrupted code computes it
+would deadlock, and so would a forked child. Two threads may both compute the value; the first
+result is kept.
 """
 
 from __future__ import annotations

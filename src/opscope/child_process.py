@@ -91,18 +91,18 @@ class ChildProcess:
                 os._exit(0)
         try:
             status = _wait(child, self._longest_s)
-        except BaseException:  # an interrupt: what it asks to end is the child's work
+        except BaseException:  # an interrupt of the user's is meant for the child's work
             _kill(child)
             raise
         return child, "" if self._came_to_the_end[0] else _describe(status)
 
 
 def _prepare(longest_s: float) -> None:
-    """Have the child fail alone, quietly, and as late as possible."""
+    """Prepare the child: no signal, limit or core dump of the program's should end it early."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXFSZ", "SIGXCPU", "SIGPIPE"):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    # The parent ends a child that is stuck; this does if the parent has been killed meanwhile.
+    # The parent kills a child that hangs. This timer does if the parent was killed meanwhile.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.setitimer(signal.ITIMER_REAL, longest_s + 1)

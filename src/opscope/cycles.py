@@ -1,10 +1,11 @@
 """When a profile records: from start to stop, through the steps of a schedule.
 
-An exception may be raised at any instruction in here, by a signal handler. Afterwards the profile
-runs and can be stopped, or it does not run, and what was recorded is there. For that each fact has
-one place: whether something is being recorded is known to the last cycle's recording, which is in
-its place before it starts; and each change runs in a section that undoes or completes it when it is
-interrupted. What the user has called with a finished cycle runs outside, and may take its time.
+A signal handler may raise an exception at any instruction in here. Afterwards the profile either
+runs and can be stopped, or it does not run; what was recorded is kept in both cases. For that,
+every fact is stored once: whether a recording runs is known to the last cycle's Recording alone,
+which is listed before it starts. Each change runs in a native section that undoes or completes it
+when it is interrupted. The user's ``on_trace_ready`` is called outside of sections, because it may
+take long.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Cycles:
         self._cycles: tuple[Cycle, ...] = ()
         self._started = False
         self._before_start: tuple[Cycle, ...] | None = None  # the cycles, while it is being started
-        self._is_ending = False  # the recording is to end, whatever happens
-        self._ready: Iterator[bool] = iter(())  # True once for a cycle to hand over
+        self._is_ending = False  # the recording has to end, also after an interruption
+        self._ready: Iterator[bool] = iter(())  # yields True once if a cycle is to be handed over
         self._step_span: record_function | None = None
 
     @property
@@ -123,12 +124,13 @@ class Cycles:
         previous, action = self.current_action, self._scheduled(self.step_num + 1)
         if self._started:
             self._plan_end(previous, action)
-        vars(self).update(current_action=action, step_num=self.step_num + 1)  # both or none
+        # In one call, so that an interruption leaves both as they were or changes both.
+        vars(self).update(current_action=action, step_num=self.step_num + 1)
         self._end_recording()
         return previous if self._started else action
 
     def _enter_step(self) -> None:
-        if not self._started:  # stopped by who was handed the last cycle
+        if not self._started:  # on_trace_ready stopped it
             return
         if self.current_action is ProfilerAction.WARMUP:
             Recording(self._options).prepare()
@@ -139,7 +141,7 @@ class Cycles:
             self._step_span.__enter__()
 
     def _enter_not(self) -> None:
-        """An observer that was started runs only beside the recording it was started for."""
+        """Stop the observer if the recording that it was started with does not run."""
         if self._recording is None and self.execution_trace_observer is not None:
             self.execution_trace_observer.stop()
 
@@ -162,7 +164,8 @@ class Cycles:
 
     def _hand_over(self) -> None:
         if self.on_trace_ready is not None:
-            # Taken and called by one instruction: neither twice nor never.
+            # The flag is taken and the callback called in one native call, so that a signal handler
+            # can neither have the callback skipped nor have it called twice.
             next(
                 map(self.on_trace_ready, itertools.compress(itertools.repeat(self), self._ready)), 0
             )

@@ -1,4 +1,4 @@
-"""A line for whoever runs the program, from inside it."""
+"""Lines that opscope prints to standard error from inside a program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def notice(text: str) -> None:
 
 @contextmanager
 def broken_pipes_are_errors() -> Iterator[None]:
-    """Have writing to a pipe that nobody reads fail, whatever the program set SIGPIPE to do."""
+    """Have writing to a closed pipe raise an error, whatever the program set SIGPIPE to do."""
     if not hasattr(signal, "sigtimedwait"):
         yield
         return

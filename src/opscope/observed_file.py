@@ -1,4 +1,4 @@
-"""An execution trace file while it is being made: any number of recordings, one after another."""
+"""An execution trace file in the making: any number of recordings, one after another."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Segment:
     """One recording that the file shows, or parts of it.
 
     Attributes:
-        recording: the file's own, or a profile's that it shares.
-        shared: it is a profile's.
+        recording: one made for this file, or that of a profile.
+        shared: whether it is that of a profile.
         parts: Unix times from when to when; None for the recording's own bounds.
     """
 
@@ -56,7 +56,7 @@ class ObservedFile:
     """Recordings are written when the next one begins, so that at most two are in memory."""
 
     def __init__(self, path: str) -> None:
-        """Nothing is written before :meth:`close`, but that it can be is made sure of.
+        """Makes sure that the file can be written; it is written by :meth:`close`.
 
         Raises:
             UsageError: ``path`` cannot be written.
@@ -71,7 +71,7 @@ class ObservedFile:
         self._nodes = NodeWriter()
         self._segments: list[Segment] = []
         self._spool: IO[bytes] | None = None
-        self._spooled = 0  # bytes of whole segments
+        self._spooled = 0  # bytes of segments that were spooled completely
         self._next_id = 1
         self._section = _native.Section()
         self._is_writing = False
@@ -104,7 +104,7 @@ class ObservedFile:
             return
         self._write_finished()
         segment = Segment(Recording(_ALONE), shared=False, parts=[(None, None)])
-        self._segments.append(segment)  # before it starts: whoever stops finds it
+        self._segments.append(segment)  # before it starts, so that stop() finds it
         segment.recording.start()
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ class ObservedFile:
             last.recording.stop()
         try:
             self._section.run(self._write, self._write_not)
-        except Exception as error:  # the program must not end for it
+        except Exception as error:  # the program goes on without its file
             self._closed = True
             warnings.warn(f"The execution trace was not written: {error}", stacklevel=3)
 
@@ -147,7 +147,7 @@ class ObservedFile:
         self._is_writing = False
 
     def _write_not(self) -> None:
-        self._is_writing = False  # an interrupted one may be written again
+        self._is_writing = False  # it was interrupted; the next call writes the file again
 
     def _all_blocks(self) -> Iterator[Block]:
         if self._spool is not None:
@@ -168,11 +168,12 @@ class ObservedFile:
             folder = os.path.dirname(os.path.realpath(self.path))
             self._spool = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (kept until close)
         for segment in finished:
-            self._spool.seek(self._spooled)  # after an interrupted one, over its part
+            self._spool.seek(self._spooled)  # overwrites what an interrupted call left
             for block in self._blocks_of(segment):
                 self._spool.write(block if isinstance(block, bytes) else block.data)
             others = [other for other in self._segments if other is not segment]
-            vars(self).update(_segments=others, _spooled=self._spool.tell())  # both or none
+            # In one call, so that an interruption leaves both as they were or changes both.
+            vars(self).update(_segments=others, _spooled=self._spool.tell())
 
     def _blocks_of(self, segment: Segment) -> Iterator[Block]:
         trace = segment.recording.everything

@@ -1,8 +1,8 @@
-"""Text from programs and traces, as a terminal, a spreadsheet or a page may be given it.
+"""Text from programs and traces, made safe for terminals, spreadsheets and pages.
 
 A name may hold anything: sequences that clear a terminal or set its title, marks that turn the
-direction of writing, formulas. Data keeps the true name; wherever somebody reads it, what has no
-shape of its own shows as Python's ``repr`` would show it (``\\x1b``, ``\\u202e``).
+direction of writing, formulas. Data files keep the true name; what people read shows characters
+that have no glyph as Python's ``repr`` does (``\\x1b``, ``\\u202e``).
 """
 
 from __future__ import annotations

@@ -146,7 +146,8 @@ class profile(Cycles):
             if self.execution_trace_observer is not None:
                 self.execution_trace_observer.cleanup()
 
-    # Interrupted anywhere, a `with` block is not entered while recording, nor left.
+    # Native, so that a signal handler's exception leaves no recording running when the `with` block
+    # was not entered, or has been left.
     __enter__ = _native.method(_enter, Cycles._cancel)
     __exit__ = _native.method(_exit, Cycles._stop)
 

@@ -1,10 +1,10 @@
-"""How much of a long piece of work is done, told by whoever does it to whoever waits for it.
+"""How much of a long piece of work is done, from the code that does it to a listener.
 
     with listening(lambda share: print(f"{share:.0%}")):
         write_perfetto(trace, path)
 
-Work tells between its blocks, so nothing is locked and nothing runs beside it; where nobody
-listens, telling is one look-up.
+The work reports between its blocks, on its own thread and without a lock. Without a listener, a
+report is one look-up.
 """
 
 from __future__ import annotations

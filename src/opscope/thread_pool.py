@@ -1,8 +1,8 @@
 """Threads for work that may have to be done at any time: at exit, or in a signal handler.
 
-What a whole program did is written when it ends, from an exit function, and by then Python starts
-no threads any more. And a signal handler may write in the middle of writing: the pools of
-concurrent.futures share a lock that a thread would then wait for while it holds it; these do not.
+``opscope run`` writes a program's trace from an exit function, when Python starts no threads any
+more. And a signal handler may write a trace while the interrupted code is writing one: the pools of
+concurrent.futures share a lock, on which the handler would deadlock. These pools share nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _Task = tuple["Future[Any]", Callable[[], Any]]
 
 
 class ThreadPool:
-    """Does work on up to ``max_workers`` threads; itself and at once where none can be started.
+    """Does work on up to ``max_workers`` threads, or in the calling thread if none can be started.
 
-    That is at shutdown, and where the system allows no more of them. Nor are any started where a
-    process may not have all address space: one that finds no memory for its first steps leaves
-    whoever started it waiting for ever.
+    None can be started at shutdown and at the system's limit of threads. None are started either
+    in a process whose address space is limited: a thread that gets no memory at its start never
+    reports that it runs, and the thread that started it would wait for ever.
 
     For a ``with`` block, at whose end everything has been done.
     """
@@ -80,7 +80,7 @@ class ThreadPool:
         ended.acquire()
         try:
             _thread.start_new_thread(_work, (self._tasks, ended))
-        except RuntimeError:  # there are as many as this process may have
+        except RuntimeError:  # the process has as many threads as it may have
             return
         self._workers.append(ended)
 

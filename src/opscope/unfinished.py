@@ -13,7 +13,7 @@ _LONGEST = 100
 
 
 def unfinished_name(name: str, suffix: str = "") -> str:
-    """A hidden name for what will be called ``name``, of this process and nobody else's."""
+    """A hidden name for what will be called ``name``, which no other process uses."""
     return f".{name[:_LONGEST]}.{os.getpid()}-{uuid.uuid4().hex}{suffix}"
 
 

@@ -56,7 +56,7 @@ def _askers(listing: TorchListing) -> Values:
     events = listing.trace.events
     asker = np.arange(len(events), dtype=np.int64)
     is_call = events["kind"] == EventKind.RUNTIME_CALL
-    for _ in range(2):  # a driver's call is made by one of the runtime
+    for _ in range(2):  # a driver call may be inside a runtime call: two levels
         inside = np.flatnonzero(is_call[asker] & (events["parent"][asker] >= 0))
         asker[inside] = events["parent"][asker[inside]]
     return asker

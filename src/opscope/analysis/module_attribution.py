@@ -80,7 +80,7 @@ def _attribute(trace: Trace) -> ModuleAttribution:
     call = _follow(closest, own, maker)
     is_backward = (closest >= 0) & is_made[closest] & (call >= 0)
     around = nearest_ancestor(parent, is_module).astype(np.int64)
-    # Where the trail is lost, the module around is as good as any.
+    # Where no span tells the module, the module call around the event is taken.
     call = np.where(call >= 0, call, np.where(is_module, own, around))
     path_of_call, paths = _paths(trace, np.flatnonzero(is_module), around)
     path = np.where(call >= 0, path_of_call[call], NONE)
@@ -88,7 +88,7 @@ def _attribute(trace: Trace) -> ModuleAttribution:
 
 
 def _follow(closest: Values, call: Values, maker: Values) -> Values:
-    """From every event to a module call: up to what decides, across to its maker, up again.
+    """The module call of every event, from its deciding span and from span to maker to span.
 
     Gradients of gradients go across more than once; makers start before what they made, so this
     ends.

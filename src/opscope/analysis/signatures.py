@@ -70,7 +70,9 @@ def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     codes = pa.array(key).dictionary_encode().indices
     group = np.asarray(codes).astype(np.int64)
     first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
-    first[group[::-1]] = np.arange(len(group))[::-1]  # of repeated targets the last write stays
+    first[group[::-1]] = np.arange(len(group))[
+        ::-1
+    ]  # NumPy keeps the last of several writes: the first row
     return group, first
 
 

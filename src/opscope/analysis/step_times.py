@@ -58,11 +58,11 @@ def step_times(
     phases = find_phases(trace)
     entered = np.flatnonzero(phases.outermost & (row >= 0))
     start, step = tree.start_ns[entered], row[entered]
-    # What outlives its step counts up to the step's end.
+    # An event that ends after its step counts up to the end of the step.
     end = np.minimum(start + tree.duration_ns[entered], steps.end_ns[step])
     phase = phases.phase[entered].astype(np.int64)
     by_phase = covered(start, end, step * len(Phase) + phase, len(steps) * len(Phase))
-    # A pause of the garbage collector is not the work it interrupts.
+    # The time of a garbage collection does not count for the phase that it interrupts.
     pause = (phase == Phase.GARBAGE_COLLECTION) & (phases.around[entered] >= 0)
     interrupted = step[pause] * len(Phase) + phases.around[entered][pause]
     np.subtract.at(by_phase, interrupted, (end - start)[pause])

@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OpscopeError as error:
         Messages().fail(str(error))
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # whoever read it has read enough
+    except BrokenPipeError:  # the reader has closed the pipe
         _give_up_output()
         sys.exit(1)
     except OSError as error:
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _give_up_output() -> None:
-    """Have nothing tried again when the interpreter ends."""
+    """Keep the interpreter from flushing the closed pipe once more when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -32,7 +32,7 @@ _LAYOUT = "\n\t\r"
 
 
 class _SignsOnly(Console):
-    """A console that shows what a text consists of, instead of obeying it."""
+    """A console that spells out control characters in a text instead of sending them."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -78,10 +78,11 @@ class Output:
 
 
 def console_for(stream: TextIO) -> Console:
-    """A console that writes to ``stream`` and to no other, as wide as whatever reads it."""
+    """A console that writes to ``stream`` only, as wide as the terminal that shows it."""
     is_terminal = stream is not None and stream.isatty()
     width = None if is_terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
-    # Without ``stderr`` a stream of None, which Python has when there is none, would mean stdout.
+    # sys.stderr is None in a process without one. With ``stderr``, rich does not take that for
+    # standard output.
     return _SignsOnly(file=stream, stderr=stream is sys.stderr, highlight=False, width=width)
 
 
@@ -150,7 +151,8 @@ class Messages:
         self._print(Text(line, style="dim"), end="\r")
 
     def _print(self, text: Text, end: str = "\n") -> None:
-        # Nor is one that cannot be said for want of memory: how the program ends matters more.
+        # A message that cannot be printed, also for lack of memory, must not change how the
+        # program ends.
         with contextlib.suppress(Exception), broken_pipes_are_errors():
             self._console.print(text, end=end, soft_wrap=True)
 

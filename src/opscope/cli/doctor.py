@@ -122,7 +122,7 @@ def _recording() -> Iterator[Check]:
     works = len(trace.events) > 0
     detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"
     yield Check("recording", Verdict.GOOD if works else Verdict.FATAL, detail)
-    if len(trace.table("gpu")):  # else what is said of the source below is enough
+    if len(trace.table("gpu")):  # otherwise the line about the source below says it
         for line in describe_devices(trace):
             yield Check("devices", Verdict.FATAL if "BROKEN" in line else Verdict.GOOD, line)
     for source in sources_seen(trace):

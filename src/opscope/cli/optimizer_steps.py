@@ -36,8 +36,8 @@ def after_each_optimizer_step(step: Callable[[], None]) -> None:
                 step()
             return result
 
-        # The recorder hides opscope's own functions and all that they call: this one, which the
-        # whole step runs in, has to pass for torch's.
+        # The recorder leaves out opscope's own functions and all that they call. The whole step
+        # runs inside this function, so its code object is given the file name of torch's.
         counting: Any = step_then_count
         place = hook_step.__code__
         counting.__code__ = counting.__code__.replace(

@@ -29,7 +29,7 @@ def check() -> None:
         return
     built = subprocess.run([sys.executable, "-m", "opscope", "build"], stdin=subprocess.DEVNULL)
     if built.returncode != 0:
-        # It has said why on standard error, which is ours too.
+        # The child has printed the reason to standard error, which it shares with us.
         raise SystemExit(built.returncode)
 
 

@@ -113,7 +113,9 @@ class RecordingSession:
 
     def _place_of_cycle(self) -> Destination:
         schedule = self._options.schedule
-        if schedule is not None and schedule.repeat == 1:  # there will be no other to tell it from
+        if (
+            schedule is not None and schedule.repeat == 1
+        ):  # the only cycle needs no folder of its own
             return self._destination
         return self._destination.of_cycle(self._cycles)
 
@@ -140,7 +142,7 @@ class RecordingSession:
     def _write_all(self, trace: Trace, destination: Destination) -> None:
         with self._said_if_failing("table"):
             self._show(trace)
-        # Each rank says which it is: a program need not have formed a process group to be one.
+        # The rank is given, because a program may run as a rank without forming a process group.
         save = functools.partial(trace.save, rank=self._rank)
         saved = self._write("trace", save, destination.trace)
         if destination.chrome is not None:
@@ -156,7 +158,7 @@ class RecordingSession:
             self._messages.say(f"look closer with `opscope summary {saved}{rank}`")
 
     def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
-        """Write one file, say where it is, and return that; one that fails leaves the others be."""
+        """Write one file, say where it is, and return that; None, with a message, if it fails."""
         try:
             with self._messages.progress(f"writing the {what}"):
                 written, refused = write_or_rescue(write, path)
@@ -170,7 +172,7 @@ class RecordingSession:
 
     @contextlib.contextmanager
     def _said_if_failing(self, what: str) -> Iterator[None]:
-        """What was recorded matters more than how it looks."""
+        """Say that ``what`` failed instead of raising: the files are written all the same."""
         try:
             yield
         except Exception as error:
@@ -189,7 +191,7 @@ class RecordingSession:
 
 
 def _leave_programs_limits() -> None:
-    """The program has ended in time, and as deep as it wanted to: what follows is ours."""
+    """Undo the recursion limit and the timers that the program has set for itself."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000))
     for name in ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF"):
         if hasattr(signal, name):

@@ -17,7 +17,7 @@ _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _FLOPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
-_NOT_COUNTED = "--"  # no formula, or no shapes: not that there were none
+_NOT_COUNTED = "--"  # unknown (no formula, or shapes not recorded) rather than 0
 
 _GAP = 2
 _NARROWEST = 24

@@ -1,4 +1,4 @@
-"""Do one last thing before the process ends, however it ends (as far as a process can know)."""
+"""Do one last thing before the process ends, by whichever of the ends that it can notice."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class LastAction:
     """Calls ``action`` once: at exit, or before a fatal signal kills the process.
 
     At exit means after the program's non-daemon threads ended and after its own atexit functions,
-    for they are registered later and so run earlier. A signal the program handles or ignores, now
-    or later, is the program's own. After any other the process still dies of it, so its parent
-    sees the same status. The first Ctrl-C while the action goes on is answered only, for whoever
-    ends a program that way may press twice. Forked children have nothing to finish: there, signals
-    get their default back, because a child must die at once even while it is busy outside Python.
+    because those are registered later and so run earlier. Signals that the program handles or
+    ignores, now or later, are left to it. Any other signal still kills the process after the
+    action, so that its parent sees the same status. The first Ctrl-C during the action is answered
+    with a message only, because people press it twice. In forked children, which have no action to
+    do, signals get their default back: a child must die at once even while it is busy outside
+    Python.
     """
 
     def __init__(self, action: Callable[[], None]) -> None:
@@ -67,7 +68,7 @@ class LastAction:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._begun and not self._ended:
-            self._died_of = number  # once what is going on has ended
+            self._died_of = number  # acted upon when the action has ended
         else:
             self._run()
             self._die(number)

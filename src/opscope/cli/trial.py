@@ -63,7 +63,8 @@ def sources_seen(trace: Trace) -> Iterator[Found]:
     yield Found("annotations", EventKind.ANNOTATION in kinds, "always", _NOT_YET)
     yield Found("shapes", len(trace.table("tensors")) > 0, "--shapes", _NOT_YET)
     yield Found("memory", len(trace.table("allocations")) > 0, "--memory", _NOT_YET)
-    # Any trace has the functions that were running when it began; these ran because of the trial.
+    # Functions that were running when the recording began are in every trace; only these show
+    # that calls are recorded.
     called = any(name.endswith(": forward") for name in trace.names)
     yield Found("Python calls", called, "--stack", _NOT_YET)
     yield Found("nn.Module calls", EventKind.MODULE_CALL in kinds, "--modules", _NOT_YET)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _section = _native.Section()
 _saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
 _installed: Replacements | None = None
-_had_ours: set[tuple[str, str]] = set()  # globals that held what is opscope's before the switch
+_had_ours: set[tuple[str, str]] = set()  # globals that held one of ours before install()
 
 
 class Installed:

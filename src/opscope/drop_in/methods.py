@@ -55,7 +55,7 @@ def _accumulated(self: Any) -> ProfilerResult | None:
 
 
 def _microseconds(start_ns: int, end_ns: int) -> int:
-    """Rounded up: a step that ran took time, however little."""
+    """Rounded up, so that a step that ran never takes 0."""
     return -((start_ns - end_ns) // 1000)
 
 

@@ -113,7 +113,7 @@ def find_replacements() -> Replacements:
         exporter = importlib.import_module("torch.profiler._chrome_trace_export")
         pairs.append((exporter.export_chrome_trace, methods.export_result))
     news = {id(new): (new, original) for original, new in pairs}
-    # Part of opscope's own interface as well: who has it may have it from there.
+    # Not undone by uninstall(): a program may have imported it from opscope itself.
     pairs.append((torch.profiler.ExecutionTraceObserver, ExecutionTraceObserver))
     originals = {id(original): (original, new) for original, new in pairs}
     return Replacements(_methods(), originals, news)
@@ -135,7 +135,7 @@ def _methods() -> tuple[tuple[type, str, Any], ...]:
 
 
 def _profiler_type(original: Callable[[], Any]) -> Callable[[], Any]:
-    """``_profiler_type``, which cannot tell the kinds of session apart that are all opscope."""
+    """``_profiler_type`` that says which kind of session opscope runs; torch sees only one kind."""
     from torch._C._profiler import ActiveProfilerType
 
     def profiler_type() -> Any:

@@ -17,7 +17,7 @@ from opscope.trace.trace import Trace
 
 Rows = npt.NDArray[np.int64]
 Pairs = tuple[Rows, Rows]
-"""Who waits, and for what."""
+"""The row that waits, and the row it waits for."""
 
 
 def ragged(pairs: Pairs, count: int, prefix: str) -> dict[str, npt.NDArray[Any]]:
@@ -52,7 +52,7 @@ def data_of_other_threads(trace: Trace, transfers: Mapping[int, int]) -> Pairs:
         return _nothing()
     time_ns = events["start_ns"][event] + np.where(is_output, events["duration_ns"][event], 0)
     _, storage = np.unique(tensors["storage"][rows], return_inverse=True)
-    # Of a storage, in order of time; what is written at a time is there to be read at that time.
+    # Accesses in order of storage and time; of several at one time, writes before reads.
     order = np.lexsort((~is_output, time_ns, storage.reshape(-1)))
     storage, event, is_output = storage.reshape(-1)[order], event[order], is_output[order]
     place = np.where(is_output, np.arange(len(order)), -1)

@@ -1,4 +1,4 @@
-"""What a file format is to those who offer it: a name, file names, a line of help and a writer."""
+"""A file format: its name, the file names that mean it, a line of help and its writer."""
 
 from __future__ import annotations
 

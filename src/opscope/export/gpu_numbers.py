@@ -18,7 +18,7 @@ def gpu_numbers(trace: Trace) -> dict[str, Values]:
     """Columns by name, of shape (gpu rows,); -1 where a row has no such number."""
     gpu = trace.table("gpu")
     kind = gpu["kind"]
-    # No kernel has no registers: where there are none, they were not recorded.
+    # Every kernel uses registers, so 0 means that the number was not recorded.
     measured = (kind == KERNEL) & (gpu["registers_per_thread"] > 0)
     in_graph = gpu["graph_node"] != 0
     numbers = {

@@ -77,7 +77,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _check_name(name: str) -> None:
-    """No system takes a name with a NUL in it, or with half of a character."""
+    """Refuse names with a NUL or an unpaired surrogate, which no system accepts."""
     try:
         if b"\0" not in os.fsencode(name):
             return
@@ -91,7 +91,7 @@ def _replacing(name: str) -> Iterator[IO[bytes]]:
     """A new file that takes the place of ``name`` once it is complete."""
     target = os.path.realpath(name)  # replace what a link points to, not the link
     if os.path.exists(target) and not os.path.isfile(target):
-        # A pipe or /dev/stdout is written to; replacing it would help nobody. A folder fails here.
+        # A pipe or /dev/stdout is written to, not replaced. A folder raises an error here.
         with open(target, "wb") as file:
             yield file
         return

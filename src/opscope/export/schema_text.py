@@ -85,7 +85,7 @@ def _schema(name: str, overload: str, known: dict[str, Any], exact: bool) -> str
         return ""
     if overload or exact:
         return registered_schema(name, overload)
-    # Overload names were not recorded: certain only of operators that have one.
+    # Without overload names, the schema is certain only for operators with one overload.
     candidates = registered_overloads(name)
     return registered_schema(name, candidates[0]) if len(candidates) == 1 else ""
 

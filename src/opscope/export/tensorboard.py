@@ -40,7 +40,7 @@ def tensorboard_trace_handler(
 
     def handle(profiler: ExportsChromeTrace) -> None:
         folder = _made(os.fspath(dir_name))
-        # Asked for now and not above: a forked worker must not use its parent's name.
+        # Looked up at each call, because a forked worker must not use its parent's name.
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         path = _free_path(folder, worker, ".json.gz" if use_gzip else ".json")
         profiler.export_chrome_trace(str(path), use_python_export=use_python_export)
@@ -60,7 +60,7 @@ def _made(name: str) -> Path:
 
 
 def _free_path(folder: Path, worker: str, suffix: str) -> Path:
-    """A name nobody has; two cycles may end within one tick of a coarse clock."""
+    """A path that does not exist yet; two cycles may end within one tick of a coarse clock."""
     time_ns = time.time_ns()
     while (path := folder / f"{worker}.{time_ns}.pt.trace{suffix}").exists():
         time_ns += 1

@@ -35,7 +35,7 @@ def value_columns(trace: Trace) -> Columns:
     for name in ("sizes", "strides"):
         columns |= list_columns(f"tensors.{name}", trace.table("tensors").lists(name))
     if not len(trace.table("allocations")):
-        # Frees were not seen, so an address is all that tells objects apart, as for torch.
+        # Frees were not recorded, so objects are told apart by address alone, as torch does.
         unknown = np.broadcast_to(np.int64(-1), len(trace.table("tensors")))
         columns |= {"tensors.tensor_id": unknown, "tensors.allocation_id": unknown}
     return columns

@@ -1,4 +1,4 @@
-"""Run somebody else's program as ``python`` itself would.
+"""Run a program as ``python`` itself would.
 
 What the program can see of its surroundings is what it would see without opscope: ``sys.argv``,
 ``sys.path[0]``, ``__main__`` and its attributes (so classes pickle, and worker processes that are
@@ -77,7 +77,7 @@ def check(program: Program) -> None:
 
 
 def _package_exists(name: str) -> bool:
-    # The current folder is on the program's path, not on ours.
+    # The current folder will be on sys.path when the program runs; it is not yet.
     if importlib.machinery.PathFinder.find_spec(name, [os.getcwd()]) is not None:
         return True
     try:
@@ -135,7 +135,7 @@ def _prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
 
 
 def _set_first_import_folder(folder: str) -> None:
-    # Python puts nothing in front under -P and -I; neither may we.
+    # With -P and -I, Python does not put the folder of the program on sys.path.
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = folder
 
@@ -179,7 +179,12 @@ def _find_module(name: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
     _import_package(name.rpartition(".")[0], name)
     try:
         spec = importlib.util.find_spec(name)
-    except (ImportError, AttributeError, TypeError, ValueError):  # its package is no package, ...
+    except (
+        ImportError,
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # such as a package that is a plain module
         raise _module_not_found(name) from None
     if spec is not None and spec.submodule_search_locations is not None:
         return _find_module(f"{name}.__main__")
@@ -190,13 +195,13 @@ def _find_module(name: str) -> tuple[importlib.machinery.ModuleSpec, CodeType]:
 
 
 def _import_package(package: str, module: str) -> None:
-    """Import ``package`` (if any): this runs code of the program, so its errors are its own."""
+    """Import ``package`` (if any); errors of its code are raised as they are."""
     if not package:
         return
     try:
         importlib.import_module(package)
     except ImportError as error:
-        # Unless what cannot be imported is the package itself, or one around it.
+        # The package itself (or one around it) is missing, rather than something it imports.
         if error.name is not None and f"{package}.".startswith(f"{error.name}."):
             raise _module_not_found(module) from None
         raise

@@ -1,4 +1,4 @@
-"""Be told when a program imports torch, or a part of it, without importing it ourselves.
+"""Call a function when a program imports torch, or a part of it, without importing it ourselves.
 
 torch reads parts of its environment while it is imported (OMP_NUM_THREADS, TORCH_LOGS, ...), and a
 program may set them first. Importing torch before the program does would change what it does.
@@ -39,7 +39,7 @@ def when_imported(name: str, callback: Callable[[], None]) -> None:
 
 
 class _Watcher(MetaPathFinder):
-    """Finds nothing itself: lets the other finders find the module, and listens to its loader."""
+    """An import finder that lets the other finders find the module and wraps its loader."""
 
     def __init__(self, name: str, callback: Callable[[], None]) -> None:
         self._name = name

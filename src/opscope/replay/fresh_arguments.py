@@ -15,7 +15,7 @@ from opscope.tree.arguments import Argument, Arguments, RowsOfEvent, Scalar, Ten
 
 STRIDED = "strided"
 _ALWAYS_THERE_BYTES = 64 << 20
-"""For less, nobody asks how much there is."""
+"""Below this size it is not checked whether the memory is there."""
 
 
 class RefusedError(Exception):
@@ -46,7 +46,7 @@ class FreshArguments:
         if len(given) > len(schema.arguments):
             if not self._is_of_this_torch():
                 raise RefusedError("this torch's operator takes fewer arguments")
-            # Called with its arguments on a stack, of which all was recorded.
+            # A boxed call: the whole stack was recorded, and its top are the arguments.
             given = given[len(given) - len(schema.arguments) :]
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
@@ -129,7 +129,7 @@ class FreshArguments:
 
 
 def _extent(sizes: Sequence[int], strides: Sequence[int]) -> int:
-    """So many elements lie from the first to the last, those between them included."""
+    """Elements of storage from the first to the last of the tensor, gaps included."""
     if 0 in sizes:
         return 0
     if len(strides) != len(sizes):

@@ -108,7 +108,7 @@ def replay(trace: Trace, *, repeat: int = 10, device: str | None = None) -> Repl
     while found_new:
         found_new = False
         for call in list(calls.outermost()):
-            if call.signature in replayed:  # there are more of them, inside what was refused
+            if call.signature in replayed:  # found again inside a call that was refused
                 replayed[call.signature] = _counted(replayed[call.signature], call, has_times)
                 continue
             try:
@@ -189,7 +189,7 @@ def _tried(name: str, overload: str, event: int, arguments: FreshArguments) -> C
 
 @contextmanager
 def _failures_refused(what: str = "it fails") -> Iterator[None]:
-    """Whatever torch says of a call is a reason not to make it; a trace may ask for anything."""
+    """Turn any error of torch's into a reason to refuse the call: a trace may ask for anything."""
     try:
         yield
     except (RefusedError, OpscopeError):

@@ -28,7 +28,7 @@ def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[
     user = metadata.get("user")
     return {
         "program": shown(str(metadata.get("program") or "")),
-        "startedNs": str(window.start_ns),  # more digits than a JSON number can be trusted with
+        "startedNs": str(window.start_ns),  # as text: JavaScript would round it
         "duration": window.end_ns - window.start_ns,
         "machine": _machine(trace, metadata),
         "options": _options(metadata.get("options")),

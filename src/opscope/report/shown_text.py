@@ -8,7 +8,7 @@ LONGEST = 1000
 
 
 def shown(text: str) -> str:
-    """``text``, cut where nobody reads on; says how long it was.
+    """``text``, shortened to :data:`LONGEST` characters; then it says how long it was.
 
     What is no sign of its own, such as a mark that turns the direction of writing, is spelled out.
     """

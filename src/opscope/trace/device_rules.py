@@ -1,4 +1,4 @@
-"""Rules that device activity has to keep, whoever recorded it; a broken one casts doubt on times.
+"""Rules that device activity of any recorder has to keep; if one is broken, its times are doubtful.
 
 1. no work begins before the call that launched it
 2. on one stream, one piece of work ends before the next begins; branches of a CUDA graph may

@@ -16,12 +16,12 @@ def replace_rank(final: Path, unfinished: Path) -> None:
     aside = final.with_name(unfinished_name(final.name))
     aside.mkdir()
     try:
-        new = unfinished.rename(aside / "new")  # where the earlier one is once they are exchanged
+        new = unfinished.rename(aside / "new")  # holds the earlier rank after the exchange
         replace_folder(final, new, aside)
         for old in aside.iterdir():
             _delete(old, final, final.name)
     finally:
-        with contextlib.suppress(OSError):  # a file of others that could not be moved
+        with contextlib.suppress(OSError):  # a file that is not ours and could not be moved
             aside.rmdir()
 
 

@@ -56,7 +56,8 @@ def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
         "column_encoding": encodings,
         "use_dictionary": dictionary or False,
         "row_group_size": ROW_GROUP,
-        # A single group is read anyway, and in the trace of a few steps they are a sixth of it.
+        # Statistics let readers skip groups. With a single group there is nothing to skip, and in
+        # the trace of a few steps they would be a sixth of the file.
         "write_statistics": data.num_rows > ROW_GROUP,
         # Without this, a reader in Arrow would get our in-memory types; the Parquet ones are the
         # contract, and the copy of the schema is 1 to 3 kB per file.

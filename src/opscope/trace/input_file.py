@@ -37,7 +37,7 @@ def is_folder(path: Path) -> bool:
     """Whether a folder is there.
 
     Raises:
-        TraceFormatError: nobody can say, because of the path or of permissions.
+        TraceFormatError: it cannot be known, because of the path or of permissions.
     """
     found = status_of(path)
     return found is not None and stat.S_ISDIR(found.st_mode)

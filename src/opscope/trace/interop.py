@@ -140,7 +140,7 @@ def _compact(codes: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any
 
 def _dictionary(places: npt.NDArray[Any], texts: list[str | None]) -> pa.Array:
     """Text i of ``texts`` in every row whose place is i; null where that is None."""
-    # A name can be in the table twice (two addresses, one text); a dictionary must not.
+    # The table of names may hold one text twice; the values of an Arrow dictionary must differ.
     distinct = list(dict.fromkeys(text for text in texts if text is not None))
     number = {text: i for i, text in enumerate(distinct)}
     numbers = np.array([-1 if t is None else number[t] for t in texts], dtype=np.int32)

@@ -1,7 +1,7 @@
 """The job that a trace is one rank of, and which of its ranks are not beside it on disk.
 
 A rank that was killed, or whose files were not copied, leaves a folder that looks like that of a
-smaller job. The ranks there are know how many there were, so whoever reads one is told.
+smaller job. Every rank's metadata has the size of the job, so a reader can say what is missing.
 """
 
 from __future__ import annotations

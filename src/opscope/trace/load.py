@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
 
 def _load(path: Path, rank: int | None) -> Trace:
     if is_folder(path):
-        # Arrow takes longer to import than all of opscope: only who reads a folder pays for it.
+        # Importing Arrow takes longer than importing opscope, so only reading a folder does.
         from opscope.trace.store import load_folder
 
         return load_folder(path, rank)

@@ -103,7 +103,7 @@ def is_opscope_rank(folder: Path) -> bool:
 def own_files(folder: Path) -> list[str]:
     """Names of the files that opscope, of any version, wrote into a rank's folder: by its manifest.
 
-    A manifest may come from anybody, so it names nothing outside the folder.
+    A manifest may come from an untrusted source, so it must not name files outside the folder.
     """
     try:
         tables = list(_parse(folder)["tables"])

@@ -12,7 +12,7 @@ _DEEPEST = 100
 
 
 def metadata_problem(key: str, value: Any) -> str:
-    """What is wrong with a value; empty if nothing is, or if nobody looks at that key."""
+    """What is wrong with a value; empty if nothing is, or if no code reads that key."""
     if not _is_shallow(value):
         return "is nested too deeply"
     known = _KINDS.get(key)
@@ -28,7 +28,7 @@ def sound_metadata(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
 
 
 def _is_shallow(value: Any) -> bool:
-    """Whether it can be written and read wherever it goes, however deep the stack is there."""
+    """Whether it is nested so little that encoding it cannot exceed the recursion limit."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [

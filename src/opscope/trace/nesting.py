@@ -11,7 +11,7 @@ Int64 = npt.NDArray[np.int64]
 def parents_by_nesting(
     thread: Int64, start: Int64, end: Int64
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """The innermost earlier span of the same thread that contains each span, and who sticks out.
+    """The innermost earlier span of the same thread that contains each span, and which overlap.
 
     Args:
         thread: shape (spans,).
@@ -42,8 +42,8 @@ def _nest(starts: list[int], ends: list[int]) -> tuple[list[int], list[bool]]:
         while stack:
             top = stack[-1]
             top_end = ends[top]
-            # A span of no length at the very end of another one follows it; at the very start
-            # (then of no length as well) it is inside.
+            # A zero-length span at the end of another one comes after it. Where both are empty
+            # and at the same time, the second is inside the first.
             if top_end >= end and (top_end > start or starts[top] == start):
                 break
             sticks_out = sticks_out or top_end > start

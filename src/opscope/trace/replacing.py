@@ -1,7 +1,7 @@
-"""A folder that is replaced while others read and write it: the old one or the new one, whole.
+"""Replacing a folder that other processes may be reading: they get all of the old or of the new.
 
-Whoever replaces it exchanges the two folders in one step, so that there always is one. Whoever
-reads it looks afterwards whether it is still the same folder, and reads again if not.
+The writer exchanges the two folders in one step, so that there always is one. A reader checks
+afterwards whether the folder is still the same one, and reads again if not.
 """
 
 from __future__ import annotations

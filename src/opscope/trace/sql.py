@@ -91,7 +91,7 @@ def _with_plain_integers(result: pa.Table) -> pa.Table:
         if field.type == pa.decimal128(38, 0):
             try:
                 column = result.column(place).cast(pa.int64())
-            except pa.ArrowInvalid:  # one that does need them
+            except pa.ArrowInvalid:  # sums that need more than 64 bits stay decimals
                 continue
             result = result.set_column(place, field.name, column)
     return result

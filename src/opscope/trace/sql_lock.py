@@ -1,4 +1,4 @@
-"""SQL from somebody who is not trusted with this process: no files, no network, bounded in size.
+"""SQL statements of untrusted users: no files, no network, bounded in time, memory and size.
 
 DuckDB can read and write any file, attach databases, load extensions and look into Python's
 variables. All of that is switched off here, and the settings are locked, for as long as the
@@ -35,7 +35,7 @@ _SETTINGS = (
     f"set memory_limit = '{MEMORY_BYTES >> 20}MiB'",
     f"set threads = {THREADS}",
     "set enable_external_access = false",
-    "set lock_configuration = true",  # the last that can be set
+    "set lock_configuration = true",  # after this no setting can be changed
 )
 
 
@@ -80,7 +80,7 @@ def bounded_time(connection: Any, longest_s: float | None = None) -> Iterator[No
 
 
 def _interrupt(connection: Any) -> None:
-    with contextlib.suppress(duckdb.Error):  # it has come to its end meanwhile
+    with contextlib.suppress(duckdb.Error):  # the query has finished meanwhile
         connection.interrupt()
 
 

@@ -134,7 +134,9 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
         yield unfinished
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        with suppress(OSError):  # where no file can be opened, none was written
+        with suppress(
+            OSError
+        ):  # rmtree cannot list it when no file can be opened; it is empty then
             unfinished.rmdir()
 
 

@@ -74,7 +74,7 @@ def _reference(table: Table, column: Column, rows: Rows) -> str:
     if not column.refers:
         return ""
     values = table[column.name]
-    # A column left out is filled with 0, so 0 may point into an empty table of threads.
+    # A missing column reads as 0, so a thread may be 0 although there is no table of threads.
     count = rows.get(column.refers, 0) or int(column.refers == "threads")
     lowest = -1 if column.default == -1 else 0
     sound = values.min() >= lowest and values.max() < count
@@ -82,7 +82,7 @@ def _reference(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _range(table: Table, column: Column, rows: Rows) -> str:
-    """Between the least and the most there is; for a number with a fraction, a number at all."""
+    """Between the column's least and greatest value; a float must be a number, not NaN."""
     if column.least is None and column.most is None:
         return ""
     values = table.lists(column.name).values if column.is_list else table[column.name]
@@ -97,7 +97,7 @@ def _range(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _sum(table: Table, column: Column, rows: Rows) -> str:
-    """Together no more than views can add up."""
+    """A sum, of absolute values, of at most the column's ``most_sum``: views add them up."""
     if column.most_sum is None:
         return ""
     total = np.abs(table[column.name].astype(np.float64)).sum()
@@ -118,7 +118,7 @@ def _length(table: Table, column: Column, rows: Rows) -> str:
 
 
 def _product(table: Table, column: Column, rows: Rows) -> str:
-    """A number of elements that can be counted."""
+    """Sizes whose product, a number of elements, is at most the column's ``most_product``."""
     if column.most_product is None:
         return ""
     impossible = np.flatnonzero(too_large(table.lists(column.name), column.most_product))
@@ -147,7 +147,7 @@ def _order_of_events(tables: Mapping[str, Table]) -> str:
 
 
 def _positions(tables: Mapping[str, Table]) -> str:
-    """Views make room for every position up to an event's last, so one must not stand far out."""
+    """Positions close together: views allocate room for every position up to an event's last."""
     given = [tables[name] for name in ("tensors", "scalars") if name in tables]
     far = [np.flatnonzero(table["argument"] > _MOST_UNEXPLAINED) for table in given]
     if not any(map(len, far)):

@@ -219,5 +219,5 @@ def _number(kind: ScalarType, text: str) -> Any:
         if kind == ScalarType.FLOAT:
             return float(text)
         return complex(text) if kind == ScalarType.COMPLEX else None
-    except ValueError:  # a spelling of another torch: better shown than lost
+    except ValueError:  # written by a torch version with another format: keep the text
         return text

@@ -51,7 +51,7 @@ def thread_numbers(trace: Trace) -> npt.NDArray[np.int64]:
     """torch's thread id of every event, as ``forward_thread`` uses it. Shape (events,)."""
     known = trace.table("threads")["torch_thread_id"]
     thread = trace.events["thread"]
-    if not len(known):  # a foreign trace without a threads table: the row stands for itself
+    if not len(known):  # traces of other tools may have no threads table: take the row as the id
         return thread.astype(np.int64)
     numbers: npt.NDArray[np.int64] = known[thread]
     return numbers
@@ -64,7 +64,7 @@ def _by_sequence_number(trace: Trace) -> Links:
     number = trace.events["sequence_number"][rows]
     order = np.lexsort((rows, number, thread))
     same = (np.diff(thread[order]) == 0) & (np.diff(number[order]) == 0)
-    # A backward node directly after a forward operator, in time, among those of one number.
+    # Among events with one sequence number: a backward node that follows a forward operator.
     hit = np.flatnonzero(same & is_backward[order][1:] & ~is_backward[order][:-1])
     source, target = rows[order[hit]], rows[order[hit + 1]]
     by_target = np.argsort(target)

@@ -51,7 +51,7 @@ def _find_in_process(subject: Subject) -> Evidence | None:
 def _find_stalls(subject: Subject) -> Evidence | None:
     loads = _loads(subject, _BY_WORKERS)
     waited = subject.duration_ns[loads]
-    total = int(waited[1:].sum())  # the first batch has nothing to hide behind
+    total = int(waited[1:].sum())  # nothing could be computed while the first was loaded
     if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:
         return None
     return Evidence(

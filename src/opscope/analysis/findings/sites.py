@@ -100,8 +100,8 @@ class Sites:
         if self.known:
             site = self._site[events]
             calls, call = self._trace.table("python_calls"), self._call[site]
-            # A call made by a function of the program says where; of what the function does itself,
-            # such as an annotation, only the function is known.
+            # For a call that a function of the program makes the line is recorded; for what the
+            # function does itself, such as an annotation, only the function is.
             precise = (site == events) | ~self._defined_here[site]
             precise &= (site >= 0) & self._called_here[site]
             frame = np.where(precise, calls["caller"][call], calls["frame"][call])

@@ -175,7 +175,7 @@ def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
     table, calls = trace.table("parameters"), trace.table("python_calls")
     if not len(table):
         return np.zeros(0, dtype=np.int64)
-    # Padded: a call whose event is missing calls nothing.
+    # One more element, so that row -1 (a call without an event) is of a kind that is no call.
     kind = np.append(trace.events["kind"], EventKind.OPERATOR)[calls["event"]]
     called = np.isin(kind, (EventKind.PYTHON_CALL, EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL))
     held = np.zeros(len(table), dtype=np.bool_)
@@ -229,7 +229,7 @@ def _timeline(columns: dict[str, Any], categories: Categories) -> MemoryTimeline
     known = block >= 0
     changes = known & (columns["action"] == Action.INCREMENT_VERSION)
     number = np.where(known, categories.version_offsets[block] + columns["version"], 0)
-    # Padded, so that there is something to look up also where there are no versions at all.
+    # One more element, so that the lookup works where there are no versions at all.
     of_version = np.append(categories.of_version, np.uint8(Category.UNKNOWN))
     category = np.where(known, of_version[number], Category.UNKNOWN).astype(np.uint8)
     after = np.where(known, of_version[number + changes], Category.UNKNOWN).astype(np.uint8)

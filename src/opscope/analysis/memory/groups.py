@@ -44,7 +44,7 @@ def group_blocks(
         names: of the blocks.
         size_bytes: of each.
         is_before: whether each was allocated before the recording.
-        unseen_bytes: allocated before it too, in blocks that nobody saw.
+        unseen_bytes: allocated before it too, in blocks that no event tells of.
     """
     totals: dict[str, list[int]] = {}
     for name, bytes_, before in zip(names, size_bytes.tolist(), is_before.tolist(), strict=True):

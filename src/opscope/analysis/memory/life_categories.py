@@ -18,7 +18,7 @@ Values = npt.NDArray[np.int64]
 
 BEFORE = len(Category)
 UNRECORDED = BEFORE + 1
-"""Codes beside those of ``Category``: nothing is known but that nobody saw the allocation."""
+"""Codes beside those of ``Category``, for blocks of unknown use: see :func:`_or_unseen`."""
 
 NOTHING_KNOWN = (
     "No recorded operator used any of it as a tensor. Record operators with their shapes "
@@ -50,7 +50,7 @@ class LifeCategories:
         """Codes of all blocks at a moment, shape (blocks,)."""
         code = self.first.copy()
         over = self.time_ns <= time_ns
-        code[self.block[over]] = self.code[over]  # of several for one block the last holds
+        code[self.block[over]] = self.code[over]  # of several changes of a block the last counts
         return code
 
 
@@ -79,7 +79,10 @@ def category_text(code: int) -> str:
 
 
 def _or_unseen(code: Values, lives: AllocationLives, life: Values) -> Values:
-    """Where nothing else is known of a block: that nobody saw it being allocated, if so."""
+    """``code``, where blocks of unknown use whose allocation was not recorded say so.
+
+    BEFORE: allocated before the recording; UNRECORDED: during it.
+    """
     unseen = (code == Category.UNKNOWN) & (lives.allocation[life] < 0)
     return np.where(unseen, np.where(lives.start_ns[life] < 0, BEFORE, UNRECORDED), code)
 

@@ -81,7 +81,7 @@ def _changes(peak: PeakMoment, code: Values, changing: LifeCategories | None) ->
     if changing is not None and len(changing.block):
         block = changing.block
         before = _codes_before(code, changing)
-        # A change counts from the row on before which it happened, within the life of its block.
+        # A change of category takes effect at the next row, while its block is in use.
         row = np.searchsorted(peak.row_time_ns[1:], changing.time_ns, side="left") + 1
         row = np.clip(row, begin[block], np.maximum(begin, end)[block])
         parts += [(row, before, -size[block]), (row, changing.code, size[block])]

@@ -77,7 +77,7 @@ def _positions(rows: Values, time: Values, lives: AllocationLives) -> tuple[Valu
     """From where to where each block was in use. Shape (blocks,) each."""
     place = np.full(int(rows.max()) + 1 if len(rows) else 1, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    # One that was made unseen is taken to have been there since its address was last heard of.
+    # A block whose allocation was not recorded counts from the last event at its address on.
     unseen = np.where(lives.start_ns < 0, -1, np.searchsorted(time, lives.start_ns, side="right"))
     begin = np.where(lives.allocation >= 0, place[lives.allocation], unseen)
     gone = np.where(lives.end_ns < 0, len(rows), np.searchsorted(time, lives.end_ns, side="left"))

@@ -138,7 +138,9 @@ def _group_small(key: Values) -> tuple[Values, Values]:
     """As ``first_of_each`` for keys that are small numbers, without hashing."""
     size = int(key.max()) + 1 if len(key) else 0
     first = np.full(size, -1, dtype=np.int64)
-    first[key[::-1]] = np.arange(len(key))[::-1]  # of repeated targets the last write stays
+    first[key[::-1]] = np.arange(len(key))[
+        ::-1
+    ]  # NumPy keeps the last of several writes: the first row
     used = np.flatnonzero(first >= 0)
     used = used[np.argsort(first[used])]
     number = np.zeros(size, dtype=np.int64)

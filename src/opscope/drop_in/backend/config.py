@@ -13,13 +13,13 @@ from opscope.experimental_switches import experimental_switches
 from opscope.settings import ProfileSettings
 from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 
-# Kinds of event of other devices that a filter for the CPU may name: there are none on it.
+# Kinds of event that torch accepts in a filter for the CPU and never records there.
 _KINDS_ELSEWHERE = frozenset({
     "CUDA_RUNTIME", "CUDA_DRIVER", "XPU_RUNTIME", "XPU_DRIVER", "MTIA_RUNTIME",
     "PRIVATEUSE1_RUNTIME", "PRIVATEUSE1_DRIVER", "EXTERNAL_CORRELATION",
 })  # fmt: skip
 
-# What a filter for devices may name that opscope has no events of.
+# Kinds of event that torch accepts in a filter for devices and opscope does not record.
 _DEVICE_KINDS_ELSEWHERE = frozenset({"COLLECTIVE_COMM", "CUDA_PROFILER_RANGE", "GPU_PM_COUNTER"})
 
 _UNSUPPORTED = {

@@ -97,8 +97,8 @@ class LegacyRecord:
 
     def sequence_nr(self) -> int:
         """Shared by forward and backward; -1 none."""
-        # The engine's own spans have none in torch either, and get that of what they evaluate from
-        # the recorder; the legacy profiler never did that.
+        # torch records none for the autograd engine's own spans. Ours have that of the node they
+        # evaluate, which torch's legacy profiler does not show.
         if self.name().startswith(_ENGINE_PREFIX):
             return -1
         return self._column("sequence_number", -1)

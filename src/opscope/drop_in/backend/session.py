@@ -39,7 +39,7 @@ LEGACY = "LEGACY"
 
 @dataclass
 class _Session:
-    """What is under way.
+    """The session of a profile, a legacy profile or ranges.
 
     Attributes:
         config: as given by torch.
@@ -85,7 +85,7 @@ class _Session:
 
 _section = _native.Section()
 _current: _Session | None = None
-# Said when preparing: kinds of CPU events and of device activity.
+# Given to prepare_profiler(): kinds of CPU events and of device activity.
 _kinds: frozenset[str] | None = None
 _device_kinds: frozenset[str] | None = None
 
@@ -177,7 +177,7 @@ def _weakly(owner: Any) -> weakref.ref[Any] | None:
 
 
 def _owner_has_gone(owner: weakref.ref[Any]) -> None:
-    """An interrupted ``torch.profiler.profile`` is forgotten: nobody else could stop it."""
+    """Stop the session of a ``torch.profiler.profile`` that was interrupted and then deleted."""
     global _current
     if _current is not None and _current.owner is owner:
         _current.stop()
@@ -217,7 +217,7 @@ def _end(complaint: str) -> _Session:
         return taken[0]
 
     def give_back() -> None:
-        # Who asks again gets what was recorded; who begins anew is not kept from it.
+        # It was interrupted: calling disable again gives the recording, and starting anew works.
         global _current
         if taken:
             taken[0].stop()

@@ -146,7 +146,7 @@ class FunctionEvent(FormattedTimesMixin):
         return value
 
     def __getstate__(self) -> dict[str, Any]:
-        # A pickled or copied event is complete and leaves the trace behind.
+        # A pickled or copied event has all its attributes and no reference to the trace.
         state = {name: getattr(self, name) for name in READERS}
         return {**state, **{k: v for k, v in vars(self).items() if k not in _TRACE_LINK}}
 

@@ -64,7 +64,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         self._relatives: Callable[[], FunctionEvent] | None = None
 
     def __getattr__(self, name: str) -> Any:
-        # The relatives of the first event are only made if somebody looks at them.
+        # Parent and children of the first event are made only when they are looked at.
         if name not in ("cpu_parent", "cpu_children"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         first = vars(self).get("_relatives")

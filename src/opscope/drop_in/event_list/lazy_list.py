@@ -23,7 +23,7 @@ class LazyList(list[T]):
 
     def fill_lazily(self, length: int, make: Callable[[int], T]) -> None:
         """Become a list of ``length`` elements, element i being ``make(i)``."""
-        # Placeholders, so that C code that asks for the size directly is told the truth.
+        # Placeholders, because C code reads the length of a list directly.
         placeholders: list[Any] = [None] * length
         list.extend(self, placeholders)
         self._make = make
@@ -94,7 +94,7 @@ class LazyList(list[T]):
         return repr(list(self))
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> Any:
-        # What makes the elements stays behind: a copy is complete.
+        # A copy has all its elements, and not the function that makes them.
         state = {name: value for name, value in vars(self).items() if name not in _LAZY_STATE}
         return _restore, (type(self), list(self), state)
 

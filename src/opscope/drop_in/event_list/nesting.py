@@ -48,7 +48,7 @@ def without_duplicates(events: list[Event]) -> list[Event]:
         if not repeated:
             return kept
         for event in kept:
-            # Again, because what was just taken out may have been what made it one.
+            # Asked again, because taking out its parent may have changed the answer.
             if id(event) in repeated and _repeats_parent(event):
                 _replace_by_children(event)
             else:

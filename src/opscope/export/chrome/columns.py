@@ -137,7 +137,7 @@ def flow_columns(trace: Trace) -> Columns:
     numbers = np.arange(1, len(source) + 1)
     launched = np.flatnonzero(within(gpu["launch"], count))
     launches, first = np.unique(gpu["launch"][launched], return_index=True)
-    launched = launched[first]  # one arrow begins at a call, however much it launched
+    launched = launched[first]  # one arrow per call, also if it launched several kernels
     event = np.concatenate([source, target, launches])
     if not len(event):
         return {}

@@ -55,5 +55,5 @@ def _value(kind: int, text: str) -> Any:
         if kind == ScalarType.OTHER_LIST:
             return list_of_strings(text)
     except ValueError:
-        pass  # not what its type says: nothing torch would have written
+        pass  # the text does not fit its type, so torch did not write it
     return None

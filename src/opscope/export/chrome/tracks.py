@@ -83,11 +83,12 @@ def place_on_tracks(
 def _thread_tracks(trace: Trace, process_id: int, name: str) -> tuple[list[Track], Indices]:
     """One track per system thread, and the track of every row of ``threads``."""
     threads = trace.table("threads")
-    if not len(threads):  # a foreign trace: every row that names a thread means the first
+    if not len(threads):  # traces of other tools may have no threads: all rows are on one track
         return [Track(process_id, process_id, f"thread {process_id} ({name})", process_id)], (
             np.zeros(1, dtype=np.int32)
         )
-    # A system reuses the numbers of threads that ended; readers know a line by its number alone.
+    # The system reuses ids of threads that ended, and readers identify a track by its id alone:
+    # such threads share a track.
     numbers, first, row = np.unique(
         threads["system_thread_id"], return_index=True, return_inverse=True
     )

@@ -34,7 +34,7 @@ Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 _OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3])
-"""Of spans with the same times, who is around whom, by kind: Python, annotation, operator, ..."""
+"""Order of nesting among spans with equal times, by kind: Python outside, then annotations, ..."""
 
 _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
 

@@ -27,7 +27,7 @@ SPAN_KINDS: dict[str, EventKind] = {
     **dict.fromkeys(("xpu_runtime", "mtia_runtime", "privateuse1_runtime"), _RUNTIME),
     "privateuse1_driver": _RUNTIME,
 }
-"""By category in lower case; a span of any other category is somebody's annotation."""
+"""By category in lower case; a span of any other category counts as an annotation."""
 
 GPU_KINDS: dict[str, int] = {
     **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), GpuKind.KERNEL),

@@ -37,7 +37,7 @@ def is_execution_trace(path: Path) -> bool:
         with open_packed(path) as file:
             begin = file.read(1 << 16)
     except (OSError, *GZIP_ERRORS):
-        return False  # whoever reads it next says what is wrong
+        return False  # the reader that is tried next reports what is wrong
     found = _NODES.search(begin)
     return found is not None and b'"traceEvents"' not in begin[: found.start()]
 
@@ -72,7 +72,7 @@ class _Stream:
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
         self._path = path
-        # Of a gzip file what is on disk: how much text is in it, nobody knows beforehand.
+        # For a gzip file the size on disk: how much text it holds is not known beforehand.
         self._raw = file.fileobj if isinstance(file, gzip.GzipFile) else file
         self._size_bytes = os.fstat(file.fileno()).st_size
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -122,7 +122,7 @@ class _Stream:
                 if len(self._text) - self._at > MAX_VALUE_CHARACTERS or not self._read():
                     raise
                 continue
-            # A number at the very end may go on in what has not been read.
+            # A number at the end of the block may continue in the next one.
             if end < len(self._text) or not self._read():
                 self._at = end
                 return value
