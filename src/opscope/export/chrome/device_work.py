@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.export.native_columns import Columns, flat, list_columns, within
+from opscope.export.window import Window
 from opscope.trace.codes import GpuKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -13,6 +16,22 @@ from opscope.tree.event_tree import event_tree
 
 _COLLECTIVE = "record_param_comms"
 """The span in which torch's communication backends describe a collective."""
+
+_OVERHEAD_NAMES = {
+    0: "Unknown",
+    1: "Driver Compiler",
+    1 << 16: "Buffer Flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+    4 << 16: "Runtime Triggered Module Loading",
+    5 << 16: "Lazy Function Loading",
+    6 << 16: "Command Buffer Full",
+    7 << 16: "Activity Buffer Request",
+    8 << 16: "UVM Activity Init",
+}
+"""Names that tools look for, by CUpti_ActivityOverheadKind."""
+
+_OVERHEAD_PROCESS = -1
 
 
 def gpu_columns(trace: Trace) -> Columns:
@@ -85,3 +104,29 @@ def call_columns(trace: Trace) -> Columns:
     correlation, function = np.full(count, -1, np.int64), np.zeros(count, np.int32)
     correlation[event], function[event] = calls["correlation_id"][rows], calls["function"][rows]
     return {"events.correlation_id": correlation, "events.function": function}
+
+
+def overhead_rows(trace: Trace, window: Window) -> Iterator[str]:
+    """Rows for what collecting device activity cost, as Kineto has them; none where none is known.
+
+    Each ends in a comma and a newline.
+    """
+    table, threads = trace.table("gpu_overheads"), trace.table("threads")["system_thread_id"]
+    if not len(table):
+        return
+    time = window.microseconds(window.start_ns)
+    for key, value in (("name", '"CUPTI Overhead"'), ("sort_index", "8388608")):
+        name = "process_name" if key == "name" else "process_sort_index"
+        yield (
+            f'{{"ph":"M","name":"{name}","ts":{time},"pid":{_OVERHEAD_PROCESS},"tid":0,'
+            f'"args":{{"{key}":{value}}}}},\n'
+        )
+    columns = (table[name].tolist() for name in ("kind", "start_ns", "duration_ns", "thread"))
+    for kind, start_ns, duration_ns, thread in zip(*columns, strict=True):
+        whole, rest = divmod(duration_ns, 1000)
+        thread_id = int(threads[thread]) if 0 <= thread < len(threads) else 0
+        yield (
+            f'{{"ph":"X","cat":"overhead","name":"{_OVERHEAD_NAMES.get(kind, "Unrecognized")}",'
+            f'"pid":{_OVERHEAD_PROCESS},"tid":{thread_id},"ts":{window.microseconds(start_ns)},'
+            f'"dur":{whole}.{rest:03d},"args":{{}}}},\n'
+        )

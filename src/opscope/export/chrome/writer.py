@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from opscope import _native
 from opscope.export.chrome import columns, device_work
 from opscope.export.chrome.header import footer, header
-from opscope.export.chrome.overheads import overhead_rows
 from opscope.export.chrome.tracks import place_on_tracks
 from opscope.export.format import Format
 from opscope.export.native_blocks import blocks_of
@@ -72,7 +71,8 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
         tracks=[track.json for track in places.tracks],
         fragments=fragments,
         dtype_names=[CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],
-        header=header(metadata, window, places.tracks) + "".join(overhead_rows(trace, window)),
+        header=header(metadata, window, places.tracks)
+        + "".join(device_work.overhead_rows(trace, window)),
         footer=footer(window, name),
         base_ns=window.base_ns,
     )
