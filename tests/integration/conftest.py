@@ -9,7 +9,6 @@ import torch
 from tests.support.fake_cupti import FakeCupti, build_fake, header_folders
 
 from opscope.recording import gpu_collecting
-from opscope.recording.gpu_library import set_up_gpu
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +27,9 @@ def fake(cupti_library: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCu
     # A torch built for CUDA allows for a subscription of its own, which the fake does not play.
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr(gpu_collecting, "_reported", set())  # else only the first test is told
-    set_up_gpu.cache_clear()
+    gpu_collecting.set_up_gpu.cache_clear()
     fake = FakeCupti(cupti_library)
     fake.reset()
     yield fake
     fake.reset()
-    set_up_gpu.cache_clear()
+    gpu_collecting.set_up_gpu.cache_clear()
