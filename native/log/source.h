@@ -19,6 +19,8 @@ class Source {
   virtual void end_window(Window& /*window*/) {}
   // A window goes on after a pause.
   virtual void resume_window(const Window& /*window*/) {}
+  // A window was let go of; others may be open, or kept.
+  virtual void discard_window() {}
   // No window can refer any more to what this knows.
   virtual void forget() {}
 

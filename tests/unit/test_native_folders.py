@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "decode": {"schema", "log"},
     "torch": {"schema", "log"},
     "interpreter": set(),
-    "python": {"schema", "log", "interpreter"},
+    "python": {"schema", "log", "decode", "interpreter"},
     "ranges": {"log"},
     "numpy": {"schema"},
     "gpu": {"schema", "log", "decode", "interpreter", "numpy"},

@@ -1,0 +1,94 @@
+#include "python/python_windows.h"
+
+#include <Python.h>
+
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "log/recorder.h"
+#include "log/source.h"
+#include "python/python_calls.h"
+
+namespace opscope {
+
+namespace {
+
+// While one exists no collection begins, so no code of the program runs in the middle of a change.
+class NoCollection {
+ public:
+  NoCollection() : was_on_(PyGC_Disable() != 0) {}
+  NoCollection(const NoCollection&) = delete;
+  NoCollection& operator=(const NoCollection&) = delete;
+  ~NoCollection() {
+    if (was_on_) PyGC_Enable();
+  }
+
+ private:
+  bool was_on_;
+};
+
+}  // namespace
+
+void configure_sources(uint32_t also) {
+  ListedSource::for_each([also](Source& source) { source.configure(also); });
+}
+
+uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
+#ifdef Py_GIL_DISABLED
+  if ((wants & (kWantPython | kWantModules)) != 0) {
+    throw std::runtime_error(
+        "Python calls and modules cannot be recorded without the GIL; leave out "
+        "with_stack and with_modules, or set PYTHON_GIL=1");
+  }
+#endif
+  const NoCollection no_collection;
+  Recorder& recorder = Recorder::instance();
+  // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
+  // would be in it twice, as a call and as something that was running already.
+  configure_sources(wants);
+  uint32_t id = 0;
+  try {
+    id = recorder.open_window(wants, all_threads, reserved);
+  } catch (...) {
+    configure_sources();
+    throw;
+  }
+  configure_sources();  // a window that closed meanwhile may have taken it away
+  std::vector<InitialStack> running;
+  ListedSource::for_each([&](Source& source) { source.begin_window(wants, running); });
+  recorder.set_initial_stacks(id, std::move(running), PythonCalls::generation());
+  return id;
+}
+
+void close_window(uint32_t id) {
+  const NoCollection no_collection;
+  Recorder& recorder = Recorder::instance();
+  recorder.close_window(id);
+  if (const auto window = recorder.window(id); window != nullptr) {
+    ListedSource::for_each([&](Source& source) { source.end_window(*window); });
+  }
+  configure_sources();
+}
+
+void pause_window(uint32_t id, bool paused) {
+  const NoCollection no_collection;
+  Recorder& recorder = Recorder::instance();
+  recorder.pause_window(id, paused);
+  configure_sources();
+  const auto window = recorder.window(id);
+  if (paused || window == nullptr || !window->open) return;
+  ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
+}
+
+void discard_window(uint32_t id) {
+  const NoCollection no_collection;
+  Recorder& recorder = Recorder::instance();
+  recorder.discard_window(id);
+  configure_sources();
+  ListedSource::for_each([](Source& source) { source.discard_window(); });
+  if (recorder.statistics().windows != 0) return;
+  ListedSource::for_each([](Source& source) { source.forget(); });
+}
+
+}  // namespace opscope

@@ -1,0 +1,22 @@
+// Windows of a Python process: opening and closing one also tells the sources that listen to the interpreter.
+//
+// [GIL] Everything here. Setting up a source may run Python code and so other threads, which may open and
+// close windows meanwhile; every step asks the recorder anew what open windows want.
+#pragma once
+
+#include <cstdint>
+
+namespace opscope {
+
+// Returns its id: `reserved`, or a new one for 0. Raises std::runtime_error if it cannot be opened.
+uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved);
+// Idempotent. Devices go on being collected until configure_gpu(): what the window launched may still run.
+void close_window(uint32_t id);
+void pause_window(uint32_t id, bool paused);
+// Nothing that the window recorded is needed any more.
+void discard_window(uint32_t id);
+
+// Has sources listen to what open windows want, and `also` what one wants that is about to open, and no more.
+void configure_sources(uint32_t also = 0);
+
+}  // namespace opscope
