@@ -75,8 +75,8 @@ def test_how_it_ends(execute, program, code, written):
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [
-        ("limit('RLIMIT_AS', 1, 1)", 0, "The recording could not be written: "),
-        ("limit('RLIMIT_DATA', 1, 1); sys.exit(9)", 9, "The recording could not be written: "),
+        ("limit('RLIMIT_AS', 1, 1)", 0, "could not be written: "),
+        ("limit('RLIMIT_DATA', 1, 1); sys.exit(9)", 9, "could not be written: "),
         ("limit('RLIMIT_AS', 1, 1); os.kill(os.getpid(), signal.SIGTERM)", -15, "not be written"),
         ("limit('RLIMIT_FSIZE', 100, 100)", 0, "The trace cannot be written to"),
         ("limit('RLIMIT_NOFILE', 0, 0)", 0, "Too many open files"),
