@@ -5,6 +5,7 @@ Rows are (source, what, value). What begins with "dropped" is a loss, and every 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,10 @@ def threads(recorded: Recorded) -> Iterator[Row]:
         yield "threads", "heard of memory", count - unheard
         yield "threads", "dropped: memory goes to another profiler", unheard
         yield "events", "without their memory", account["unheard_spans"]
+        silent = max(account["process_threads"] - count, 0)
+        if sys.version_info >= (3, 12) and silent:
+            # No one can be asked to come by there (see visit_threads); most of them free nothing.
+            yield "threads", "recorded nothing, so that what they freed was not heard", silent
     # From Python 3.12 on tools are for all threads, so that it is one or none.
     if occupied := recorded.decoded.occupied_threads:
         yield "threads", "dropped: Python calls go to another tool", occupied
