@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from opscope.options import RecordingOptions
 from tests.support.fake_cupti import FakeCupti
 
 from opscope import _native
 from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
 from opscope.trace.column import TableSchema
 from opscope.trace.device_schema import DEVICE_TABLES
 from opscope.trace.schema import RECORDED_TABLES
