@@ -20,7 +20,7 @@ from torture.invariants import check_invariants
 from torture.program import Program, Settings
 from torture.windows import OPTIONS, Window, choose_options
 
-LONGEST_S = 40
+LONGEST_S = 240
 
 
 @act(2)
