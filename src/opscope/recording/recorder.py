@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 # np.unique would import it when a trace is first looked at. A child that is forked in the middle of
 # an import waits for ever when it looks at a trace of its own.
+import numpy.ma  # noqa: F401
+
 from opscope import _native
 from opscope.errors import LifecycleError
 from opscope.memory_limit import memory_for
