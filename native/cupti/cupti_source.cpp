@@ -9,12 +9,11 @@
 #include "cupti/cupti_layout.h"
 #include "cupti/cupti_records.h"
 #include "log/recorder.h"
+#include "schema/codes.h"
 
 namespace opscope::cupti {
 
 namespace {
-
-constexpr int8_t kCudaDevice = 1;  // c10::DeviceType::CUDA
 
 struct KindName {
   uint32_t kind;
@@ -63,7 +62,7 @@ CuptiSource::CuptiSource(gpu::GpuLog& log, gpu::GraphNodes& nodes)
   current = this;
 }
 
-int8_t CuptiSource::device_type() const { return kCudaDevice; }
+int8_t CuptiSource::device_type() const { return DeviceType::kCuda; }
 
 std::string CuptiSource::load(const std::vector<std::string>& candidates) {
   std::string error;

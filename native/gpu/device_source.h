@@ -36,7 +36,7 @@ class DeviceSource {
   DeviceSource(const DeviceSource&) = delete;
   DeviceSource& operator=(const DeviceSource&) = delete;
 
-  // c10::DeviceType of its devices, as torch has it for their tensors.
+  // DeviceType of its devices (schema/codes.h), which is torch's for their tensors.
   virtual int8_t device_type() const = 0;
   // Loads the library: the first of `candidates` (paths or names for dlopen) that fits. Returns why that
   // is impossible, or an empty string. Called until it has worked once.

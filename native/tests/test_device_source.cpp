@@ -11,13 +11,14 @@
 #include "check.h"
 #include "gpu/gpu_columns.h"
 #include "recording.h"
+#include "schema/codes.h"
 
 using namespace opscope;
 using namespace opscope::tests;
 
 namespace {
 
-constexpr int8_t kXpu = 12;  // c10::DeviceType::XPU
+constexpr int8_t kXpu = DeviceType::kXpu;
 constexpr uint64_t kDeviceEpoch_ns = 5'000'000'000;
 
 std::vector<std::string> asked;  // of all sources, in order
