@@ -36,7 +36,8 @@ struct ThreadExit {
 };
 thread_local ThreadExit thread_exit;
 
-// A folder that holds one folder per thread; 0 where there is none.
+// How many threads the process has: /proc/self/task holds a folder for each, which its count of links tells.
+// 0 where there is no such folder.
 uint64_t count_process_threads() {
   struct stat threads = {};
   const bool is_known = stat("/proc/self/task", &threads) == 0 && threads.st_nlink > 2;
@@ -86,7 +87,7 @@ ThreadLog* Recorder::make_log() {
     threads_.push_back(log);
     log->number = next_thread_++;
   }
-  (void)&thread_exit;  // odr-use: constructs it, so that its destructor runs
+  (void)&thread_exit;  // using it constructs it, so that its destructor runs when the thread ends
   return this_thread_log = log.get();
 }
 
@@ -271,7 +272,7 @@ void Recorder::remove_slices(Window& window) {
   for (const Slice& slice : window.slices) needed_.remove(slice.thread.get(), slice.begin);
 }
 
-// An open window lists the threads that began after it only when it closes.
+// Whether an open window will list this thread when it closes: threads that began after it are added then.
 bool Recorder::is_listed_on_closing(const ThreadLog& thread) const {
   return std::any_of(open_.begin(), open_.end(), [&](const auto& window) {
     return thread.number >= window->first_new_thread && covers(*window, thread);
@@ -349,7 +350,7 @@ void Recorder::after_fork_in_child() {
   self.set_wanted(0);
   self.readers_ = 0;
   for (const auto& window : std::exchange(self.open_, {})) {
-    // What it recorded is the parent's to tell.
+    // What it recorded belongs to the parent, which will decode it.
     window->open = false;
     window->stopped = window->started;
     self.remove_slices(*window);
@@ -368,7 +369,7 @@ ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {
 
 ReadLock::~ReadLock() {
   std::lock_guard lock(recorder_.mutex_);
-  // A child forked meanwhile has none.
+  // In a child that was forked meanwhile the count is 0 already.
   if (recorder_.readers_ != 0 && --recorder_.readers_ == 0) recorder_.release_memory();
 }
 

@@ -31,15 +31,15 @@ struct Slice {
   std::shared_ptr<ThreadLog> thread;
   uint64_t begin;
   uint64_t end;
-  Drops dropped;  // while the window is open, as it was before
+  Drops dropped;  // in the window; while it is open, what the thread's count was when it opened
 };
 
 // A Python function that was already running when a window opened.
 struct InitialFrame {
   uint32_t frame;          // row of the frame table
-  uint64_t key;            // as its end will carry
+  uint64_t key;            // of its span: what its end will be recorded with
   int32_t caller_offset;   // instruction in the function outside it, -1 for the outermost
-  bool may_begin = false;  // it was at its first instruction, so that its call may be yet to be reported
+  bool may_begin = false;  // it was at its first instruction: its call may not have been reported yet
 };
 
 // The frames of one thread when a window opened, outermost first.
@@ -49,31 +49,35 @@ struct InitialStack {
   std::vector<InitialFrame> frames;
 };
 
-// A thread that began in the window may have the handle of one that ended there.
+// Whether the frames are this thread's. The system's id is compared as well: a thread that began in the
+// window may have the pthread handle of one that ended there.
 inline bool is_of(const InitialStack& stack, const ThreadLog& thread) {
   return stack.native_thread == thread.native_thread &&
          (stack.system_thread_id == 0 || stack.system_thread_id == thread.system_thread_id);
 }
 
+// Written under the registry's mutex while it is open. After its closing nothing changes it, so a decoder
+// reads it without the mutex. Counts marked (difference) hold the process's count at the opening while it is
+// open, and from the closing on how much was added in between.
 struct Window {
   uint32_t id = 0;
   uint32_t wants = 0;
   int64_t only_thread = 0;  // system thread id to narrow to, 0 for all
   bool open = true;
-  bool process_ids = false;       // spans have the same ids as in the windows open meanwhile
+  bool process_ids = false;       // its spans have the same ids in all windows that were open together
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
-  uint64_t tensors_not_held = 0;  // for want of memory; while the window is open, as it was before
-  uint64_t unknown_frees = 0;     // of memory from before, which torch tells nobody of; likewise
-  Drops of_ending_threads;        // likewise: of threads that had no log any more
-  uint64_t unhooked_threads = 0;  // of Python's, whose calls nobody heard; set by whoever hooks calls
-  uint64_t process_threads = 0;   // that the process had when the window closed; 0 if not known
+  uint64_t tensors_not_held = 0;  // (difference) their addresses may have been reused
+  uint64_t unknown_frees = 0;     // (difference) of memory from before, whose frees torch does not report
+  Drops of_ending_threads;        // (difference) of threads whose log was gone already
+  uint64_t unhooked_threads = 0;  // Python threads whose calls were not heard; set by whoever hooks calls
+  uint64_t process_threads = 0;   // threads of the process when the window closed; 0 if not known
   std::string fault;              // why recording ended before the window did, or empty
   ClockAnchor started;
   ClockAnchor stopped;
   std::vector<Slice> slices;
   std::vector<Pause> pauses;
   std::vector<InitialStack> initial_stacks;
-  uint64_t generation = 0;  // when these were noted; see PythonCalls
+  uint64_t generation = 0;  // of PythonCalls, when the initial stacks were noted
 };
 
 struct RecorderStatistics {
@@ -88,10 +92,10 @@ class Recorder {
   // Never destroyed: threads may still be appending while the process exits.
   static Recorder& instance();
 
-  // [MT] An id for open_window(), for who must know it before the window is open.
+  // [MT] An id for open_window(), for a caller that must know it before the window is open.
   uint32_t reserve_window();
-  // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is
-  // forgotten once no window is open that it stopped.
+  // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is forgotten when
+  // a window opens while no other is open.
   uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved = 0);
   // [MT] Idempotent. Opening and closing take O(threads), however many windows are kept.
   void close_window(uint32_t id);
@@ -101,10 +105,11 @@ class Recorder {
   std::shared_ptr<Window> window(uint32_t id);
   // [MT] What Python was running when the window opened.
   void set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation = 0);
-  // [owner of `log`] Keys of what may begin of what windows found running on this thread since
-  // `last_generation`, when it was last heard of.
+  // [owner of `log`] Keys of the frames with `may_begin` that windows noted on this thread since generation
+  // `last_generation`.
   std::vector<uint64_t> frames_that_may_begin(const ThreadLog& log, uint64_t last_generation);
-  // [owner of `log`] One of them begins now: no window found it running.
+  // [owner of `log`] The call of one of them was reported: it was not running when windows opened, and they
+  // forget it.
   void forget_initial_frame(const ThreadLog& log, uint64_t key);
   // [MT] The window's memory is no longer needed.
   void discard_window(uint32_t id);
@@ -124,8 +129,8 @@ class Recorder {
   // [MT] Are the ends of Python calls reported from now on?
   void watch_calls(bool on) { calls_are_watched_.store(on, std::memory_order_relaxed); }
 
-  // [owner of `log`] Makes what this thread allocates be heard, if that is wanted and not so yet: called
-  // where a span begins that is none of torch's.
+  // [owner of `log`] Has torch report this thread's memory to us, if that is wanted and not done yet. Called
+  // where a span begins that torch does not know of; at torch's own spans the bridge does it.
   void hear_memory(ThreadLog& log) const {
     if ((wanted() & kWantMemory) != 0 && log.source_state == 0 && bridge_ != nullptr) [[unlikely]]
       bridge_->enter_thread();
@@ -138,7 +143,8 @@ class Recorder {
 
   void forget_thread(ThreadLog* log);
 
-  // Says what Python knows the calling thread by, 0 if it does not; without the GIL. Set once, at import.
+  // Returns Python's id of the calling thread's state, 0 if it has none. Called without the GIL. Set once, at
+  // import.
   uint64_t (*python_thread)() = [] { return uint64_t{0}; };
 
  private:
@@ -184,8 +190,8 @@ class Recorder {
   std::string fault_;
 };
 
-// While one exists no recorded memory is given back: a decoder walks logs without holding the
-// mutex, past records that other windows may let go of meanwhile.
+// While one exists no recorded memory is given back. A decoder needs it because it walks logs without holding
+// the mutex, and other windows may be discarded meanwhile.
 class ReadLock {
  public:
   explicit ReadLock(Recorder& recorder);

@@ -180,7 +180,7 @@ PythonThreadCache* PythonThreadCache::make() {
   ThreadLog* log = Recorder::this_thread();
   if (log == nullptr || torn_down_) return nullptr;
   thread_local PythonThreadCacheOwner owner;  // after the log's, so that it goes before the log does
-  (void)&owner;                               // odr-use: constructs it, so that its destructor runs
+  (void)&owner;  // using it constructs it, so that its destructor runs when the thread ends
   this_cache_ = new (std::nothrow) PythonThreadCache(*log);
   if (this_cache_ == nullptr) Recorder::instance().set_fault("out of memory");
   return this_cache_;
