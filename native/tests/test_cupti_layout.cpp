@@ -1,4 +1,4 @@
-// gpu/cupti_layout.h against NVIDIA's own headers, of every release that is installed.
+// cupti/cupti_layout.h against NVIDIA's own headers, of every release that is installed.
 #include <cupti.h>
 
 #include "cupti/cupti_layout.h"
