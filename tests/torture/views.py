@@ -51,13 +51,15 @@ def _key(name: str) -> str:
 def _averaged(trace: Any) -> Any:
     """Which events averages count: no collections; of a call in one of the same name only one."""
     events = trace.events
+    keys: dict[str, int] = {}
+    key = np.array([keys.setdefault(_key(name), len(keys)) for name in trace.names])[events["name"]]
     counted = events["kind"] != EventKind.GC_PAUSE
     parent = events["parent"]
     inside = counted & (parent >= 0) & ~events["is_async"]
     inside = np.flatnonzero(inside & ~events["is_async"][parent])
     children = np.bincount(parent[inside], minlength=len(parent))
     around = parent[inside]
-    repeated = (events["name"][inside] == events["name"][around]) & (children[around] == 1)
+    repeated = (key[inside] == key[around]) & (children[around] == 1)
     counted[inside[repeated]] = False
     return counted
 
