@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from opscope.trace.schema import RecordScope
+from opscope.trace.schema import EventKind, RecordScope
 from opscope.tree.arguments import Argument
 
 
 class NodeKind(Enum):
-    """What a node of the tree is: the kinds of ``events``, and memory."""
+    """What a node of the tree is: the kinds of ``events``, and memory.
+
+    Kinds of events that nothing here asks for by name are members all the same, once asked for by
+    value.
+    """
 
     OPERATOR = "operator"
     ANNOTATION = "annotation"
@@ -23,6 +27,15 @@ class NodeKind(Enum):
     UNKNOWN = "unknown"
     ALLOCATION = "allocation"
     OUT_OF_MEMORY = "out_of_memory"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NodeKind | None:
+        if value not in {kind.name.lower() for kind in EventKind}:
+            return None
+        kind = object.__new__(cls)
+        kind._name_, kind._value_ = str(value).upper(), str(value)
+        cls._value2member_map_[value] = kind  # so that it is the same the next time
+        return kind
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from opscope.tree.detail import Detail, Frame, MemoryDetail, NodeKind, OperatorD
 from opscope.tree.event_tree import event_tree, group_by_parent
 from opscope.tree.frame_text import event_texts
 
-_KINDS = {int(kind): NodeKind[kind.name] for kind in EventKind}
+_KINDS = {int(kind): NodeKind(kind.name.lower()) for kind in EventKind}
 _MEMORY_NAMES = {False: "[memory]", True: "[OutOfMemory]"}
 
 

@@ -1,5 +1,7 @@
 """Tree nodes: made lazily, complete in detail, walked without recursion."""
 
+from enum import Enum
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,11 @@ def test_every_kind_of_event_is_a_kind_of_node():
     spans = [span(kind.name, i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
     nodes = build_tree(build_trace(spans)).roots
     assert [node.kind.name for node in nodes] == [kind.name for kind in EventKind]
+
+
+def test_a_kind_that_no_code_names_is_the_same_whenever_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr("opscope.tree.detail.EventKind", Enum("EventKind", ["WALTZ"]))
+    kind = NodeKind("waltz")
+    assert kind is NodeKind("waltz") and kind.name == "WALTZ" and kind != NodeKind.OPERATOR
+    with pytest.raises(ValueError, match="tango"):
+        NodeKind("tango")
