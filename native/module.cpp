@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -64,6 +65,10 @@ nb::dict account(const Columns& columns, const Window& window) {
   account["cut_payloads"] = columns.cut_payloads;
   account["tensors_not_held"] = window.tensors_not_held;
   account["fault"] = window.fault;
+  nb::list notes;
+  for (const LedgerNote& note : window.notes)
+    notes.append(nb::make_tuple(note.source, note.what, note.value));
+  account["notes"] = notes;
   return account;
 }
 
@@ -138,19 +143,7 @@ NB_MODULE(_native, m) {
   m.def("refresh_hooks", [] { configure_sources(); });
   m.attr("WANTS") = nb::dict();
   nb::dict wants = nb::cast<nb::dict>(m.attr("WANTS"));
-  wants["OPERATORS"] = static_cast<uint32_t>(kWantOperators);
-  wants["INPUTS"] = static_cast<uint32_t>(kWantInputs);
-  wants["OUTPUTS"] = static_cast<uint32_t>(kWantOutputs);
-  wants["MEMORY"] = static_cast<uint32_t>(kWantMemory);
-  wants["OVERLOADS"] = static_cast<uint32_t>(kWantOverloads);
-  wants["PYTHON"] = static_cast<uint32_t>(kWantPython);
-  wants["MODULES"] = static_cast<uint32_t>(kWantModules);
-  wants["GC"] = static_cast<uint32_t>(kWantGc);
-  wants["ANNOTATIONS"] = static_cast<uint32_t>(kWantAnnotations);
-  wants["NEW_THREADS"] = static_cast<uint32_t>(kWantNewThreads);
-  wants["PROCESS_IDS"] = static_cast<uint32_t>(kWantProcessIds);
-  wants["GPU"] = static_cast<uint32_t>(kWantGpu);
-  wants["GPU_SYNC"] = static_cast<uint32_t>(kWantGpuSync);
+  for (size_t i = 0; i < std::size(kWants); ++i) wants[nb::str(kWantNames[i].data())] = kWants[i];
   bind_annotation(m);
   bind_child_process(m);
   bind_collections(m);

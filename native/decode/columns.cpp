@@ -7,6 +7,7 @@
 #include "decode/arguments.h"
 #include "decode/identity.h"
 #include "decode/python_columns.h"
+#include "decode/source_columns.h"
 #include "decode/spans.h"
 #include "decode/window_clock.h"
 
@@ -17,22 +18,7 @@ namespace {
 constexpr int32_t kNone = -1;
 
 uint32_t want_of(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::kOperator:
-      return kWantOperators;
-    case RecordKind::kAnnotation:
-      return kWantAnnotations;
-    case RecordKind::kPythonCall:
-    case RecordKind::kCCall:
-      return kWantPython;
-    case RecordKind::kModuleCall:
-    case RecordKind::kOptimizerCall:
-      return kWantPython | kWantModules;
-    case RecordKind::kGcPause:
-      return kWantGc;
-    default:
-      return kWantMemory;
-  }
+  return is_span(kind) ? kWantedBy[static_cast<size_t>(kind)] : uint32_t{kWantMemory};
 }
 
 class WindowDecoder {
@@ -55,9 +41,17 @@ class WindowDecoder {
     for (const Slice& slice : window_.slices) collect(slice);
     collect_idle_threads();
     ends_.match();
-    for (ThreadSpans& thread : threads_) nest_by_time(thread, ends_);
+    for (ThreadSpans& thread : threads_) {
+      SourceColumns::for_each(window_.wants, [&](const SourceColumns& source) {
+        source.arrange(thread, ends_, recorder_.names());
+      });
+      nest_by_time(thread, ends_);
+    }
     merge();
     write_events();
+    SourceColumns::for_each(window_.wants, [&](const SourceColumns& source) {
+      source.write(spans_of(source.kind), recorder_.names(), python_, out_);
+    });
     write_outputs();
     write_script_calls();
     write_parameters();
@@ -95,7 +89,7 @@ class WindowDecoder {
     for_each_record(slice, [&](uint64_t, const Record& record) {
       if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
       const bool of_python = record.scope != static_cast<uint8_t>(EndOf::kSpan);
-      if (of_python && (window_.wants & kWantPython) == 0) return;
+      if (of_python && (window_.wants & kWantPython) == 0 && window_.initial_stacks.empty()) return;
       ends_.add(record, slice.thread.get());
     });
   }
@@ -146,7 +140,10 @@ class WindowDecoder {
       record.end = frame.key;
       record.name = frame.frame;
       record.forward_thread = static_cast<uint32_t>(frame.caller_offset);
-      record.kind = RecordKind::kPythonCall;
+      record.kind = frame.kind;
+      record.scope = frame.scope;
+      record.detail = frame.detail;
+      record.sequence_number = frame.sequence_number;
       thread.initial.push_back(record);
     }
     thread.initial_ends.assign(thread.initial.size(), UINT64_MAX);
@@ -218,6 +215,17 @@ class WindowDecoder {
     if (span.load_state() != SpanState::kClosed) return false;
     const bool is_over = parent != nullptr && parent->load_state() == SpanState::kClosed;
     return !is_over || parent->load_end() >= span.load_end();
+  }
+
+  std::vector<WrittenSpan> spans_of(RecordKind kind) const {
+    std::vector<WrittenSpan> found;
+    for (const ThreadSpans& thread : threads_) {
+      for (size_t i = 0; i < thread.spans.size(); ++i) {
+        if (thread.spans[i]->kind == kind) found.push_back({thread.spans[i], thread.ids[i]});
+      }
+    }
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.event < b.event; });
+    return found;
   }
 
   // Numbers the spans of all threads in start order.
@@ -301,9 +309,8 @@ class WindowDecoder {
     const bool is_torch = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
     e.thread.push_back(thread);
     e.parent.push_back(parent);
-    const bool has_name = is_torch || record.kind == RecordKind::kGcPause;
-    e.name.push_back(has_name ? out_.names.add_global(recorder_.names(), record.name)
-                              : python_.event_name(recorder_.names(), record));
+    e.name.push_back(is_python(record.kind) ? python_.event_name(recorder_.names(), record)
+                                            : out_.names.add_global(recorder_.names(), record.name));
     e.overload.push_back(is_torch && (window_.wants & kWantOverloads) != 0
                              ? out_.names.overload_of(recorder_.names(), record.name)
                              : kNone);
@@ -326,7 +333,7 @@ class WindowDecoder {
 
   // The same in every window: which thread, and the place in its log.
   static int64_t process_id(const ThreadSpans& thread, size_t i) {
-    if (thread.log == nullptr || i >= thread.indices.size()) return -1;
+    if (thread.log == nullptr || i >= thread.indices.size() || thread.indices[i] == kNoIndex) return -1;
     return static_cast<int64_t>(thread.log->number << 32) + thread.indices[i] + 1;
   }
 

@@ -22,6 +22,8 @@ class PythonColumnWriter {
   // Row in `modules` or `optimizers` of an instance, given its row in the process.
   int32_t module_row(uint32_t row);
   int32_t optimizer_row(uint32_t row);
+  // Row in `frames` of a function, given its row in the process; -1 for none.
+  int32_t frame_row(uint32_t id) { return id == kNoFrame ? -1 : frame(id).row; }
 
  private:
   struct Frame {

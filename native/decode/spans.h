@@ -12,6 +12,8 @@
 
 namespace opscope {
 
+constexpr uint32_t kNoIndex = UINT32_MAX;  // of a span that is not in the log
+
 // One thread's spans of the window, in start order.
 struct ThreadSpans {
   std::shared_ptr<ThreadLog> log;  // nullptr: a thread that only sat in Python all the while
@@ -22,6 +24,8 @@ struct ThreadSpans {
   // Functions that were running when the window opened, outermost first, and when each ended.
   std::deque<Record> initial;
   std::vector<uint64_t> initial_ends;
+
+  std::deque<Record> made;  // spans that were made of others when decoding
 
   std::vector<const Record*> spans;
   std::vector<uint32_t> indices;  // of spans in the log, where process-wide ids are made of them

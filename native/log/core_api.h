@@ -10,27 +10,11 @@
 #include <cstdint>
 
 #include "log/thread_log.h"
+#include "schema/codes.h"
 
 namespace opscope {
 
 constexpr uint32_t kCoreApiVersion = 8;
-
-// What open windows want; the bits of BridgeApi::wanted.
-enum Want : uint32_t {
-  kWantOperators = 1u << 0,
-  kWantInputs = 1u << 1,       // shapes, strides, scalars
-  kWantOutputs = 1u << 2,      // the same of results
-  kWantMemory = 1u << 3,       // allocations
-  kWantOverloads = 1u << 4,    // operator overload names
-  kWantPython = 1u << 5,       // Python and C calls
-  kWantModules = 1u << 6,      // nn.Module and optimizer calls only
-  kWantGc = 1u << 7,           // garbage collections
-  kWantAnnotations = 1u << 8,  // spans the user named
-  kWantNewThreads = 1u << 9,   // Python calls also of threads that begin later
-  kWantProcessIds = 1u << 10,  // ids of spans that are the same in every window open meanwhile
-  kWantGpu = 1u << 16,         // what devices do, and calls of their runtime
-  kWantGpuSync = 1u << 17,     // with it, which CUDA event a wait is for
-};
 
 struct CoreApi {
   uint32_t version;
@@ -49,8 +33,8 @@ struct RangeSink {
 struct BridgeApi {
   uint32_t version;
   const char* torch_version;
-  // Union of what open windows want; 0: nothing to do. Written by the core only. It is the bridge's variable
-  // so that it shares a cache line with what else the bridge reads at every event.
+  // Union of what open windows want, see Want; 0: nothing to do. Written by the core only. It is the bridge's
+  // variable so that it shares a cache line with what else the bridge reads at every event.
   std::atomic<uint32_t>* wanted;
   // Registers what `wanted` needs with torch, or removes everything for 0. Not [MT].
   // On failure returns false and writes a message.

@@ -18,7 +18,7 @@ enum class RecordKind : uint8_t {
   kModuleCall = EventKind::kModuleCall,
   kOptimizerCall = EventKind::kOptimizerCall,
   kGcPause = EventKind::kGcPause,
-  kLastSpan = kGcPause,
+  // Likewise those of other sources, which only these name.
   kClose = 32,  // the end of a span that was no longer on its thread's stack
   kAllocate = 33 + AllocationAction::kAllocate,
   kFree = 33 + AllocationAction::kFree,
@@ -28,13 +28,13 @@ enum class RecordKind : uint8_t {
   kScript = 38,      // where in TorchScript the operator around it was called
 };
 
-inline bool is_span(RecordKind kind) { return kind <= RecordKind::kLastSpan; }
+inline bool is_span(RecordKind kind) { return kind < RecordKind::kClose; }
 inline bool is_python(RecordKind kind) {
   return kind >= RecordKind::kPythonCall && kind <= RecordKind::kOptimizerCall;
 }
 // Calls, and the pauses of the collector, end in the order opposite to that in which they began.
 // Operators and annotations may end in any.
-inline bool is_call(RecordKind kind) { return is_python(kind) || kind == RecordKind::kGcPause; }
+inline bool is_call(RecordKind kind) { return is_span(kind) && kind > RecordKind::kAnnotation; }
 
 enum class SpanState : uint8_t {
   kOpen = 0,       // `end` holds the key that will close it

@@ -40,6 +40,12 @@ struct InitialFrame {
   uint64_t key;            // of its span: what its end will be recorded with
   int32_t caller_offset;   // instruction in the function outside it, -1 for the outermost
   bool may_begin = false;  // it was at its first instruction: its call may not have been reported yet
+
+  // As in a record; of a source's own spans.
+  RecordKind kind = RecordKind::kPythonCall;
+  uint8_t scope = 0;
+  uint32_t detail = 0;
+  int64_t sequence_number = -1;
 };
 
 // The frames of one thread when a window opened, outermost first.
@@ -55,6 +61,13 @@ inline bool is_of(const InitialStack& stack, const ThreadLog& thread) {
   return stack.native_thread == thread.native_thread &&
          (stack.system_thread_id == 0 || stack.system_thread_id == thread.system_thread_id);
 }
+
+// A row of a trace's ledger.
+struct LedgerNote {
+  const char* source;
+  const char* what;
+  double value;
+};
 
 // Written under the registry's mutex while it is open. After its closing nothing changes it, so a decoder
 // reads it without the mutex. Counts marked (difference) hold the process's count at the opening while it is
@@ -77,7 +90,8 @@ struct Window {
   std::vector<Slice> slices;
   std::vector<Pause> pauses;
   std::vector<InitialStack> initial_stacks;
-  uint64_t generation = 0;  // of PythonCalls, when the initial stacks were noted
+  std::vector<LedgerNote> notes;  // what sources say of it when it closes
+  uint64_t generation = 0;        // of PythonCalls, when the initial stacks were noted
 };
 
 struct RecorderStatistics {

@@ -1,12 +1,28 @@
 // What listens to the program while windows want it: the native side of a row of recording/sources.py.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "log/recorder.h"
 
 namespace opscope {
+
+// In `scope` of a span of a source whose spans have names of their own beside that of their event: `detail`
+// is not that name's id but the number at its end, as every name that nobody chose has one.
+constexpr uint8_t kNumberedName = 1;
+
+// Is `name` one that nobody chose, `prefix` and a number that says it in full?
+inline bool number_in_name(std::string_view name, std::string_view prefix, uint32_t* number) {
+  if (!name.starts_with(prefix)) return false;
+  const std::string_view digits = name.substr(prefix.size());
+  const char* const end = digits.data() + digits.size();
+  const auto [read_to, error] = std::from_chars(digits.data(), end, *number);
+  return error == std::errc() && read_to == end && (digits.size() == 1 || digits[0] != '0');
+}
 
 // [GIL] Everything here. While a window opens, closes, pauses or goes, no garbage is collected.
 class Source {

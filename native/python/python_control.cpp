@@ -242,7 +242,8 @@ void PythonCalls::resume_window(const Window& window) {
   const std::unordered_set<uint64_t> running = running_keys();
   for (const InitialStack& stack : window.initial_stacks) {
     for (const InitialFrame& frame : stack.frames) {
-      if (!running.contains(frame.key)) cache->log.note_end(frame.key, now_ticks());
+      if ((frame.key & kWatchedCall) != 0 && !running.contains(frame.key))
+        cache->log.note_end(frame.key, now_ticks());
     }
   }
 }

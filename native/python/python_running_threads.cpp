@@ -63,6 +63,36 @@ InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameT
   return stack;
 }
 
+std::vector<RunningCall> running_calls(PyCodeObject* code) {
+  std::vector<RunningCall> found;
+  PyThreadState* const current = PyThreadState_Get();
+  for_each_thread_state([&](PyThreadState* state) {
+    const size_t first = found.size();
+    for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
+      if (frame.code() != code) continue;
+      found.push_back({static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current),
+                       Owned(frame.first_argument())});
+    }
+    std::reverse(found.begin() + static_cast<ptrdiff_t>(first), found.end());
+  });
+  return found;
+}
+
+void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
+                 const InitialFrame& span, uint32_t function) {
+  auto stack = std::find_if(stacks.begin(), stacks.end(), [native_thread](const InitialStack& candidate) {
+    return candidate.native_thread == native_thread;
+  });
+  if (stack == stacks.end()) stack = stacks.insert(stacks.end(), {native_thread, system_thread_id, {}});
+  std::vector<InitialFrame>& frames = stack->frames;
+  const auto last = std::find_if(frames.rbegin(), frames.rend(), [](const InitialFrame& frame) {
+    return frame.kind != RecordKind::kPythonCall;
+  });
+  const auto place = std::find_if(last.base(), frames.end(),
+                                  [function](const InitialFrame& frame) { return frame.frame == function; });
+  frames.insert(place, span);
+}
+
 std::unordered_set<uint64_t> running_keys() {
   std::unordered_set<uint64_t> keys;
   for_each_thread_state([&](PyThreadState* state) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "log/recorder.h"
+#include "python/owned.h"
 #include "python/python_frames.h"
 #include "python/python_thread_cache.h"
 
@@ -45,6 +46,19 @@ class RunningThreads {
 
 // [GIL] Without our own functions and what they called: their returns are not recorded either.
 InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameTable& frames);
+// A call of one function that a thread is in the middle of.
+struct RunningCall {
+  uint64_t native_thread;
+  int64_t system_thread_id;
+  Owned first_argument;
+};
+
+// [GIL] Those of all threads, a thread's outermost first; without running Python.
+std::vector<RunningCall> running_calls(PyCodeObject* code);
+// [GIL] Notes a source's own span as running on a thread: around the first call of `function` there that is
+// inside all spans of sources noted before, innermost where there is none.
+void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
+                 const InitialFrame& span, uint32_t function);
 // [GIL] The keys of everything that runs on any thread.
 std::unordered_set<uint64_t> running_keys();
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
+from enum import Enum, IntFlag
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,12 @@ CPP_TYPES = {
 """What holds a column in C++, by its dtype; see table.h."""
 
 
-def codes_header(enums: Iterable[type[Enum]], names: Mapping[str, Sequence[str]]) -> str:
-    """Enumerations, and tables of names (by what to call each in C++)."""
+def codes_header(
+    enums: Iterable[type[Enum]],
+    names: Mapping[str, Sequence[str]],
+    numbers: Mapping[str, Sequence[int]],
+) -> str:
+    """Enumerations, and tables of names and numbers (by what to call each in C++)."""
     return _header(
         "trace/codes.py",
         ["<cstdint>", "<string_view>"],
@@ -34,6 +38,7 @@ def codes_header(enums: Iterable[type[Enum]], names: Mapping[str, Sequence[str]]
             "// Each is named EventKind::kOperator, and compares with the numbers in columns.",
             *(line for enum in enums for line in _enum(enum)),
             *(line for name, texts in names.items() for line in _names(name, texts)),
+            *(line for name, values in numbers.items() for line in _numbers(name, values)),
         ],
     )
 
@@ -74,6 +79,9 @@ def _header(source: str, includes: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _enum(enum: type[Enum]) -> Iterator[str]:
+    if issubclass(enum, IntFlag):
+        yield from _flags(enum)
+        return
     is_text = issubclass(enum, str)
     yield f"namespace codes_of_{enum.__name__} {{"
     yield f"enum {enum.__name__} : {'char' if is_text else 'uint8_t'} {{"
@@ -90,6 +98,20 @@ def _names(name: str, texts: Sequence[str]) -> Iterator[str]:
     yield f"inline constexpr std::string_view {name}[] = {{"
     yield from (f'  "{text}",' for text in texts)
     yield "};"
+    yield ""
+
+
+def _flags(enum: type[IntFlag]) -> Iterator[str]:
+    """Bits that are or-ed together, so plain numbers: ``kWantOperators``."""
+    yield f"enum {enum.__name__} : uint32_t {{"
+    for member in enum:
+        yield f"  k{enum.__name__}{_camel_case(str(member.name))} = {int(member)}u,"
+    yield "};"
+    yield ""
+
+
+def _numbers(name: str, values: Sequence[int]) -> Iterator[str]:
+    yield f"inline constexpr uint32_t {name}[] = {{{', '.join(map(str, values))}}};"
     yield ""
 
 
@@ -163,8 +185,17 @@ def main(source: Path, output: Path) -> None:
         "DeviceTables": device_schema.DEVICE_TABLES,
     }
     output.mkdir(parents=True, exist_ok=True)
-    names = {"kDeviceNames": codes.DEVICE_NAMES, "kGpuCategories": codes.GPU_CATEGORIES}
-    _write(output / "codes.h", codes_header(enums, names))
+    names = {
+        "kDeviceNames": codes.DEVICE_NAMES,
+        "kGpuCategories": codes.GPU_CATEGORIES,
+        "kEventCategories": [codes.CATEGORIES[kind] for kind in sorted(codes.EventKind)],
+        "kWantNames": [str(want.name) for want in codes.Want],
+    }
+    numbers = {
+        "kWants": [int(want) for want in codes.Want],
+        "kWantedBy": [int(codes.WANTED_BY[kind]) for kind in sorted(codes.EventKind)],
+    }
+    _write(output / "codes.h", codes_header(enums, names, numbers))
     _write(output / "tables.h", tables_header(groups))
 
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 
 #include "writers/wrapping_times.h"
@@ -72,6 +73,7 @@ void ChromeWriter::write_row(TextBuffer& out) {
 void ChromeWriter::write_event(TextBuffer& out, size_t row) {
   const ChromeEvents& events = trace_.events;
   const uint8_t kind = events.kind[row];
+  const bool is_known = kind < std::size(kEventCategories);
   switch (kind) {
     case EventKind::kOperator:
       out.put("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"");
@@ -85,8 +87,11 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
                   : "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
       break;
     default:
-      out.put(kind <= EventKind::kGcPause ? "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\""
-                                          : "{\"ph\":\"X\",\"cat\":\"unknown\",\"name\":\"");
+      out.put("{\"ph\":\"X\",\"cat\":\"");
+      out.put(kind <= EventKind::kGcPause ? "python_function"
+              : is_known                  ? kEventCategories[kind]
+                                          : std::string_view("unknown"));
+      out.put("\",\"name\":\"");
   }
   out.put(names_[events.name[row]]);
   const std::string_view overload = names_[events.overload[row]];
@@ -99,7 +104,7 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
     write_python_args(out, row);
   } else if (kind == EventKind::kRuntimeCall) {
     write_runtime_args(out, row);
-  } else if (kind != EventKind::kGcPause) {
+  } else if (kind <= EventKind::kAnnotation || !is_known) {
     write_operator_args(out, row);
   }
   if (events.unfinished[row]) out.put("\"finished\":false,");

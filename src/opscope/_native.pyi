@@ -38,6 +38,7 @@ class WindowAccount(TypedDict):
     cut_payloads: int
     tensors_not_held: int
     fault: str
+    notes: list[tuple[str, str, float]]
 
 class DeviceAccount(TypedDict):
     """The same of what was collected from devices, and by which library."""

@@ -28,7 +28,7 @@ from opscope.export.perfetto_tracks import (
 )
 from opscope.export.timeline import Placement, place_events, place_gpu
 from opscope.export.window import process_id_of, process_name_of, window_of
-from opscope.trace.codes import GpuKind
+from opscope.trace.codes import CATEGORIES, GpuKind
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.names import Names
 from opscope.trace.schema import AllocationAction, EventKind
@@ -40,16 +40,6 @@ Columns = dict[str, npt.NDArray[Any]]
 
 BLOCK_BYTES = 4 << 20
 
-_CATEGORIES = {
-    EventKind.OPERATOR: "operator",
-    EventKind.ANNOTATION: "annotation",
-    EventKind.PYTHON_CALL: "python",
-    EventKind.C_CALL: "python",
-    EventKind.MODULE_CALL: "module",
-    EventKind.OPTIMIZER_CALL: "optimizer",
-    EventKind.GC_PAUSE: "gc",
-    EventKind.RUNTIME_CALL: "runtime",
-}
 _GPU_CATEGORIES = [kind.name.lower() for kind in GpuKind]
 _UNKNOWN = "unknown"  # kinds of events that only a newer opscope knows
 _PROCESS_RANK = 1000  # devices come after processes
@@ -89,7 +79,7 @@ def perfetto_blocks(trace: Trace) -> Iterator[Block]:
         event_tracks=tracks.events,
         gpu_tracks=tracks.gpu,
         counter_tracks=tracks.counters,
-        categories=[*(_CATEGORIES[kind] for kind in EventKind), *_GPU_CATEGORIES, _UNKNOWN],
+        categories=[*(CATEGORIES[kind] for kind in sorted(EventKind)), *_GPU_CATEGORIES, _UNKNOWN],
         gpu_numbers=list(numbers),
         dtype_names=[TORCH_NAMES.get(code, "") for code in range(max(TORCH_NAMES) + 1)],
         header=clock_packet(base_ns) + b"".join(tracks.packets),

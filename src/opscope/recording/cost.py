@@ -6,6 +6,7 @@ import functools
 
 from opscope import _native
 from opscope.recording.neighbours import is_recording, is_torch_recording
+from opscope.trace.codes import Want
 
 _section = _native.Section()
 _measured: dict[str, float] = {}
@@ -30,7 +31,7 @@ def _measure() -> dict[str, float]:
 
 def _window() -> _native.Held:
     window = _native.reserve_window()
-    wants = _native.WANTS["OPERATORS"] | _native.WANTS["ANNOTATIONS"]
+    wants = int(Want.OPERATORS | Want.ANNOTATIONS)
 
     def close() -> None:
         _native.discard_window(window)

@@ -6,7 +6,7 @@ Rows are (source, what, value). What begins with "dropped" is a loss, and every 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,16 @@ def threads(recorded: Recorded) -> Iterator[Row]:
         yield "threads", "dropped: Python calls were not heard", account["unhooked_threads"]
 
 
+def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
+    """For a source that loses nothing by itself: how many rows it gave, each under a name."""
+
+    def rows(recorded: Recorded) -> Iterator[Row]:
+        for what, table in tables.items():
+            yield source, f"{what} recorded", len(recorded.decoded.tables[table])
+
+    return rows
+
+
 def clocks(recorded: Recorded) -> Iterator[Row]:
     """What the clocks did while this was recorded that clocks should not do."""
     account = recorded.decoded.account
@@ -104,7 +114,8 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
 
 
 def recorder(recorded: Recorded, cost_ns: Mapping[str, float]) -> Iterator[Row]:
-    """The recorder itself: whether it failed, and what a span cost."""
+    """The recorder itself: what its sources say of themselves, a fault, what a span cost."""
+    yield from recorded.decoded.account["notes"]
     if recorded.decoded.account["fault"]:
         yield "recorder", "stopped early by a fault", 1
     for level, value in cost_ns.items():

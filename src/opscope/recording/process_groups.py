@@ -8,6 +8,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.recording.decoded import Decoded, read_decoded
+from opscope.trace.codes import Want
 
 
 def read_process_groups() -> dict[str, dict[str, Any]]:
@@ -34,7 +35,7 @@ def _addresses(groups: list[Any]) -> list[str]:
     """Pass each group to a span as an argument, and see what is recorded of it."""
     import torch
 
-    wants = _native.WANTS["ANNOTATIONS"] | _native.WANTS["INPUTS"]
+    wants = int(Want.ANNOTATIONS | Want.INPUTS)
     window = _native.reserve_window()
 
     def record() -> Decoded:

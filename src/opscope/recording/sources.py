@@ -7,16 +7,17 @@ is asked with, what is set up before a window and around it, the rows of the led
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 
-from opscope import _native
 from opscope.recording import bridge, ledger
 from opscope.recording.gpu_account import gpu_ledger
 from opscope.recording.listeners import DeviceActivity, Listener, OtherTools
 from opscope.recording.neighbours import set_up_neighbours
 from opscope.recording.python_source import set_up_python_source
-from opscope.trace.schema import EventKind
+from opscope.trace.codes import EventKind, Want
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,20 +65,23 @@ class RecordingOptions:
         )
 
 
+NOTHING = Want(0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Switch:
     """One thing that a recording may ask of a source.
 
     Attributes:
         option: the field of RecordingOptions.
-        want: what the native recorder calls it; empty: it is not told.
+        want: what the native recorder is asked; 0: it is not told.
         parameter: of ``opscope.profile``, where that says it with a bool; else empty.
         flag: what the help of ``opscope run`` says of ``--<option>``; empty: it has none.
         filter_kind: what an activity filter for the CPU calls it; empty: it cannot be named.
     """
 
     option: str
-    want: str = ""
+    want: Want = NOTHING
     parameter: str = ""
     flag: str = ""
     filter_kind: str = ""
@@ -119,7 +123,7 @@ SOURCES = (
     Source(
         name="events",
         records="every span, with its thread, its parent and its times",
-        switches=(Switch(option="process_ids", want="PROCESS_IDS"),),
+        switches=(Switch(option="process_ids", want=Want.PROCESS_IDS),),
         ledger=ledger.events,
     ),
     Source(
@@ -127,8 +131,8 @@ SOURCES = (
         records="torch operators, autograd nodes, TorchScript calls",
         wanted_with=("operators",),
         switches=(
-            Switch(option="operators", want="OPERATORS", filter_kind="CPU_OP"),
-            Switch(option="overloads", want="OVERLOADS"),
+            Switch(option="operators", want=Want.OPERATORS, filter_kind="CPU_OP"),
+            Switch(option="overloads", want=Want.OVERLOADS),
         ),
         kinds=(EventKind.OPERATOR,),
         prepare=bridge.load,
@@ -137,7 +141,9 @@ SOURCES = (
         name="annotations",
         records="spans named with record_function, by the program or a library",
         wanted_with=("annotations",),
-        switches=(Switch(option="annotations", want="ANNOTATIONS", filter_kind="USER_ANNOTATION"),),
+        switches=(
+            Switch(option="annotations", want=Want.ANNOTATIONS, filter_kind="USER_ANNOTATION"),
+        ),
         kinds=(EventKind.ANNOTATION,),
     ),
     Source(
@@ -147,11 +153,11 @@ SOURCES = (
         switches=(
             Switch(
                 option="shapes",
-                want="INPUTS",
+                want=Want.INPUTS,
                 parameter="record_shapes",
                 flag="Arguments of operators.",
             ),
-            Switch(option="outputs", want="OUTPUTS", parameter="record_outputs"),
+            Switch(option="outputs", want=Want.OUTPUTS, parameter="record_outputs"),
         ),
         tables=("tensors", "scalars"),
         ledger=ledger.arguments,
@@ -163,7 +169,7 @@ SOURCES = (
         switches=(
             Switch(
                 option="memory",
-                want="MEMORY",
+                want=Want.MEMORY,
                 parameter="profile_memory",
                 flag="Allocations and frees.",
                 filter_kind="CPU_INSTANT_EVENT",
@@ -179,12 +185,12 @@ SOURCES = (
         switches=(
             Switch(
                 option="stack",
-                want="PYTHON",
+                want=Want.PYTHON,
                 parameter="with_stack",
                 flag="Python and C function calls.",
                 filter_kind="PYTHON_FUNCTION",
             ),
-            Switch(option="new_threads", want="NEW_THREADS"),
+            Switch(option="new_threads", want=Want.NEW_THREADS),
         ),
         kinds=(EventKind.PYTHON_CALL, EventKind.C_CALL),
         tables=("python_calls", "frames"),
@@ -198,7 +204,7 @@ SOURCES = (
         switches=(
             Switch(
                 option="modules",
-                want="MODULES",
+                want=Want.MODULES,
                 parameter="with_modules",
                 flag="nn.Module calls.",
             ),
@@ -217,7 +223,7 @@ SOURCES = (
         name="garbage collections",
         records="pauses of Python's collector",
         wanted_with=("gc_pauses",),
-        switches=(Switch(option="gc_pauses", want="GC"),),
+        switches=(Switch(option="gc_pauses", want=Want.GC),),
         kinds=(EventKind.GC_PAUSE,),
     ),
     Source(
@@ -232,8 +238,8 @@ SOURCES = (
         records="kernels, copies, memory sets and waits of CUDA devices; calls of their runtime",
         wanted_with=("gpu",),
         switches=(
-            Switch(option="gpu", want="GPU"),
-            Switch(option="gpu_sync", want="GPU_SYNC"),
+            Switch(option="gpu", want=Want.GPU),
+            Switch(option="gpu_sync", want=Want.GPU_SYNC),
             Switch(option="cuda_events", parameter="cuda_events"),
         ),
         kinds=(EventKind.RUNTIME_CALL,),
@@ -258,8 +264,5 @@ def switches() -> Iterator[Switch]:
 
 def native_wants(options: RecordingOptions) -> int:
     """``options`` as the native recorder's bit mask."""
-    return sum(
-        _native.WANTS[switch.want]
-        for switch in switches()
-        if switch.want and getattr(options, switch.option)
-    )
+    asked = (switch.want for switch in switches() if getattr(options, switch.option))
+    return int(functools.reduce(operator.or_, asked, NOTHING))

@@ -24,11 +24,12 @@ Values = npt.NDArray[np.int64]
 _MOST_SHAPES = 20_000
 """Distinct argument shapes that the page carries texts of; the most frequent ones."""
 
-GPU_KIND = len(EventKind)
-"""Labels of device activity have this kind plus that of the row of ``gpu``."""
+GPU_KIND = EventKind.RUNTIME_CALL + 1
+"""Labels of device activity have this kind plus that of the row of ``gpu``. The page tells kinds of
+events below it apart (``web/src/contract.ts``), and shows others as spans."""
 
 _UNKNOWN = GPU_KIND + 7
-"""While labels are numbered, the kind of what a newer opscope recorded; -1 on the page."""
+"""While labels are numbered, the kind of what the page does not tell apart; -1 on the page."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ def add_spans(
     return section, Spans(start_ns, position)
 
 
+def page_kinds(kinds: npt.NDArray[Any], other: int) -> Values:
+    """What the page calls these kinds of events; ``other``: those that it does not tell apart."""
+    return np.where(kinds < GPU_KIND, kinds, other).astype(np.int64)
+
+
 def _lines(placement: Placement) -> list[dict[str, Any]]:
     return [_line(line) for line in placement.lines]
 
@@ -89,7 +95,7 @@ def _labels(trace: Trace, listing: TorchListing) -> tuple[Values, dict[str, list
     used_names, gpu_label = np.unique(gpu["name"], return_inverse=True)
     texts = [*listing.texts, *(trace.names[name] for name in used_names)]
     text = np.concatenate([listing.label, gpu_label.reshape(-1) + len(listing.texts)])
-    of_events = np.minimum(trace.events["kind"], _UNKNOWN)
+    of_events = page_kinds(trace.events["kind"], _UNKNOWN)
     kind = np.concatenate([of_events, np.minimum(gpu["kind"], 6) + GPU_KIND])
     key = text * kinds + kind
     used = np.flatnonzero(np.bincount(key, minlength=1))

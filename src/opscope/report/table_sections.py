@@ -15,8 +15,8 @@ from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.report.shown_text import shown
-from opscope.report.span_section import GPU_KIND, shapes_text
-from opscope.trace.schema import UNKNOWN_KIND, EventKind
+from opscope.report.span_section import GPU_KIND, page_kinds, shapes_text
+from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 MOST_ROWS = 3000
@@ -68,8 +68,7 @@ def _kinds(trace: Trace, averages: Averages) -> npt.NDArray[np.int64]:
     source, row = averages.rows.source[averages.first], averages.rows.row[averages.first]
     kind = np.zeros(len(row), dtype=np.int64)
     is_event, is_gpu = source == RowSource.EVENT, source == RowSource.GPU
-    of_events = trace.events["kind"][row[is_event]]
-    kind[is_event] = np.where(of_events == UNKNOWN_KIND, -1, of_events.astype(np.int64))
+    kind[is_event] = page_kinds(trace.events["kind"][row[is_event]], other=-1)
     kind[is_gpu] = trace.table("gpu")["kind"][row[is_gpu]].astype(np.int64) + GPU_KIND
     return kind
 

@@ -7,7 +7,7 @@ members get new numbers.
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, IntFlag
 
 
 class EventKind(IntEnum):
@@ -21,6 +21,49 @@ class EventKind(IntEnum):
     OPTIMIZER_CALL = 5  # Optimizer.step of one instance
     GC_PAUSE = 6  # a garbage collection
     RUNTIME_CALL = 7  # a call into a device's runtime or driver, such as cudaLaunchKernel
+
+
+class Want(IntFlag):
+    """What a window may ask of the recorder; ``recording/sources.py`` says which option asks it."""
+
+    OPERATORS = 1 << 0
+    INPUTS = 1 << 1  # of operators: shapes, strides, scalars
+    OUTPUTS = 1 << 2  # the same of results
+    MEMORY = 1 << 3  # allocations and frees
+    OVERLOADS = 1 << 4  # operator overload names
+    PYTHON = 1 << 5  # Python and C calls
+    MODULES = 1 << 6  # nn.Module and optimizer calls only
+    GC = 1 << 7  # garbage collections
+    ANNOTATIONS = 1 << 8  # spans the user named
+    NEW_THREADS = 1 << 9  # Python calls also of threads that begin later
+    PROCESS_IDS = 1 << 10  # ids of spans that are the same in every window open meanwhile
+    GPU = 1 << 16  # what devices do, and calls of their runtime
+    GPU_SYNC = 1 << 17  # with it, which CUDA event a wait is for
+
+
+WANTED_BY = {
+    EventKind.OPERATOR: Want.OPERATORS,
+    EventKind.ANNOTATION: Want.ANNOTATIONS,
+    EventKind.PYTHON_CALL: Want.PYTHON,
+    EventKind.C_CALL: Want.PYTHON,
+    EventKind.MODULE_CALL: Want.PYTHON | Want.MODULES,
+    EventKind.OPTIMIZER_CALL: Want.PYTHON | Want.MODULES,
+    EventKind.GC_PAUSE: Want.GC,
+    EventKind.RUNTIME_CALL: Want.GPU,
+}
+"""Which windows have spans of each kind: those that want any of this."""
+
+CATEGORIES = {
+    EventKind.OPERATOR: "operator",
+    EventKind.ANNOTATION: "annotation",
+    EventKind.PYTHON_CALL: "python",
+    EventKind.C_CALL: "python",
+    EventKind.MODULE_CALL: "module",
+    EventKind.OPTIMIZER_CALL: "optimizer",
+    EventKind.GC_PAUSE: "gc",
+    EventKind.RUNTIME_CALL: "runtime",
+}
+"""What files that sort spans into categories call each kind."""
 
 
 class RecordScope(IntEnum):

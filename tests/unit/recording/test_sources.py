@@ -1,6 +1,8 @@
 """The declarations of what can be recorded: none is missing, and none is there twice."""
 
+import functools
 import inspect
+import operator
 from collections import Counter
 from dataclasses import asdict, fields
 
@@ -9,7 +11,8 @@ import pytest
 import opscope
 from opscope import _native
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants, switches
-from opscope.trace.schema import TABLES, EventKind
+from opscope.trace.codes import CATEGORIES, WANTED_BY, EventKind, Want
+from opscope.trace.schema import TABLES
 
 OF_ALL_SOURCES = {"events", "threads", "links", "ledger", "metadata"}
 NOTHING = RecordingOptions(**{field.name: False for field in fields(RecordingOptions)})
@@ -27,7 +30,7 @@ def test_every_option_is_declared_once():
 
 
 def test_every_bit_of_the_recorder_is_asked_for_by_one_option():
-    assert once(switch.want for switch in switches() if switch.want) == set(_native.WANTS)
+    assert once(switch.want for switch in switches() if switch.want) == set(Want)
 
 
 def test_every_kind_of_span_has_a_source():
@@ -49,7 +52,22 @@ def test_parameters_are_those_of_profile_and_off_unless_asked_for():
 @pytest.mark.parametrize("switch", list(switches()), ids=lambda switch: switch.option)
 def test_an_option_sets_its_own_bit_and_no_other(switch):
     wants = native_wants(RecordingOptions(**{**asdict(NOTHING), switch.option: True}))
-    assert wants == (_native.WANTS[switch.want] if switch.want else 0)
+    assert wants == switch.want
+
+
+def test_the_native_recorder_has_the_same_bits():
+    assert {want.name: want.value for want in Want} == _native.WANTS
+
+
+def test_kinds_are_wanted_by_what_switches_their_source_on():
+    for source in SOURCES:
+        on = [s.want for s in switches() if s.option in source.wanted_with]
+        for kind in source.kinds:
+            assert WANTED_BY[kind] == functools.reduce(operator.or_, on)
+
+
+def test_every_kind_has_a_category():
+    assert set(CATEGORIES) == set(EventKind)
 
 
 def test_sources_are_wanted_with_their_options_only():

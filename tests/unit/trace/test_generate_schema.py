@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, IntFlag
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -33,12 +33,19 @@ class Letter(str, Enum):
     FIRST = "a"
 
 
+class Wish(IntFlag):
+    """Bits."""
+
+    MUCH_MORE = 1 << 16
+
+
 def lines(text):
     return [line.strip() for line in text.splitlines()]
 
 
 def test_codes_are_named_as_cpp_names_constants():
-    header = lines(generator.codes_header([Colour, Letter], {"kNames": ("one", "two")}))
+    names, numbers = {"kNames": ("one", "two")}, {"kNumbers": (1, 65536)}
+    header = lines(generator.codes_header([Colour, Letter, Wish], names, numbers))
     assert "enum Colour : uint8_t {" in header
     assert "kDarkRed = 0," in header
     assert "kBlue = 7," in header
@@ -46,6 +53,9 @@ def test_codes_are_named_as_cpp_names_constants():
     assert "kFirst = 'a'," in header
     start = header.index("inline constexpr std::string_view kNames[] = {")
     assert header[start + 1 : start + 4] == ['"one",', '"two",', "};"]
+    assert "enum Wish : uint32_t {" in header
+    assert "kWishMuchMore = 65536u," in header
+    assert "inline constexpr uint32_t kNumbers[] = {1, 65536};" in header
 
 
 def test_a_table_has_what_the_decoder_delivers_and_nothing_else():

@@ -1,0 +1,52 @@
+// What a source makes of its own spans when a window is decoded: the decoder's side of log/source.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "decode/columns.h"
+#include "decode/python_columns.h"
+#include "decode/spans.h"
+
+namespace opscope {
+
+// A span that has been written to `events`.
+struct WrittenSpan {
+  const Record* record;
+  int32_t event;
+};
+
+class SourceColumns {
+ public:
+  // In windows that want any of `wants`, `kind` is what its spans are. Puts it on the list of all when the
+  // library is loaded.
+  SourceColumns(uint32_t wants, RecordKind kind) : wants(wants), kind(kind), next_(first_) { first_ = this; }
+  SourceColumns(const SourceColumns&) = delete;
+  SourceColumns& operator=(const SourceColumns&) = delete;
+
+  // The spans of one thread, before those that outlive what they began in are nested by time.
+  virtual void arrange(ThreadSpans& /*thread*/, const Ends& /*ends*/, NameTable& /*names*/) const {}
+  // Its spans of all threads, in order of their events, for the tables that tell more of them.
+  virtual void write(const std::vector<WrittenSpan>& spans, NameTable& names, PythonColumnWriter& python,
+                     Columns& out) const = 0;
+
+  // Calls function(columns) for each that this window wants.
+  template <typename Function>
+  static void for_each(uint32_t wants, Function&& function) {
+    for (const SourceColumns* columns = first_; columns != nullptr; columns = columns->next_) {
+      if ((columns->wants & wants) != 0) function(*columns);
+    }
+  }
+
+  const uint32_t wants;
+  const RecordKind kind;
+
+ protected:
+  ~SourceColumns() = default;
+
+ private:
+  static inline const SourceColumns* first_ = nullptr;
+  const SourceColumns* next_;
+};
+
+}  // namespace opscope

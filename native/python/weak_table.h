@@ -1,0 +1,69 @@
+// What is known of objects for as long as they live. [GIL]
+#pragma once
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_map>
+#include <utility>
+
+#include "python/owned.h"
+
+namespace opscope {
+
+// By address; a weak reference tells when an address has come to mean another object. Keeps none alive.
+template <typename Value>
+class WeakTable {
+ public:
+  // The value of this object; nullptr: it was not met yet.
+  Value* find(PyObject* object) {
+    const auto found = by_address_.find(object);
+    return found != by_address_.end() && is_alive(found->second, object) ? &found->second.value : nullptr;
+  }
+
+  // Good until the next is added. An object that cannot be referred to weakly is met again each time.
+  Value& add(PyObject* object, Value value) {
+    if (by_address_.size() >= sweep_at_) sweep();
+    PyObject* const reference = PyWeakref_NewRef(object, nullptr);
+    if (reference == nullptr) PyErr_Clear();
+    Entry entry{Owned(reference), std::move(value)};
+    return by_address_.insert_or_assign(object, std::move(entry)).first->second.value;
+  }
+
+  void clear() {
+    std::unordered_map<PyObject*, Entry> dropped;
+    dropped.swap(by_address_);
+    sweep_at_ = kFirstSweep;
+  }
+
+ private:
+  struct Entry {
+    Owned reference;
+    Value value;
+  };
+
+  static bool is_alive(const Entry& entry, PyObject* object) {
+    if (!entry.reference) return false;
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject* target = nullptr;
+    PyWeakref_GetRef(entry.reference.get(), &target);
+    Py_XDECREF(target);
+    return target == object;
+#else
+    return PyWeakref_GET_OBJECT(entry.reference.get()) == object;
+#endif
+  }
+
+  // Objects that are gone are forgotten now and then, so that it costs little for each that comes.
+  void sweep() {
+    std::erase_if(by_address_, [](const auto& entry) { return !is_alive(entry.second, entry.first); });
+    sweep_at_ = std::max(kFirstSweep, 2 * by_address_.size());
+  }
+
+  static constexpr size_t kFirstSweep = 1024;
+  std::unordered_map<PyObject*, Entry> by_address_;
+  size_t sweep_at_ = kFirstSweep;
+};
+
+}  // namespace opscope
