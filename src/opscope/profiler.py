@@ -50,6 +50,7 @@ class profile(Cycles):
         with_stack: Python and C calls.
         with_flops: estimate floating point operations; implies ``record_shapes``.
         with_modules: nn.Module and optimizer calls.
+        with_asyncio: runs of asyncio tasks: what each does between two awaits.
         experimental_config: torch's ``_ExperimentalConfig``; the switches that mean something here
             are honoured.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the
@@ -94,6 +95,7 @@ class profile(Cycles):
         all_threads: bool = True,
         record_outputs: bool = False,
         cuda_events: bool = False,
+        with_asyncio: bool = False,
     ) -> None:
         self.activities, self.activity_filters = parse_activities(activities, use_cuda)
         self._settings = ProfileSettings.of(
@@ -105,6 +107,7 @@ class profile(Cycles):
                 "with_flops": with_flops,
                 "with_modules": with_modules,
                 "cuda_events": cuda_events,
+                "with_asyncio": with_asyncio,
             },
             all_threads=all_threads,
             switches=experimental_switches(experimental_config),

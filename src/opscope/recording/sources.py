@@ -33,6 +33,7 @@ class RecordingOptions:
         stack: Python and C calls.
         modules: nn.Module and optimizer calls only.
         overloads: operator overload names.
+        asyncio: runs of asyncio's tasks, as spans.
         gc_pauses: garbage collections, as spans.
         all_threads: every thread of the process; otherwise only the one that starts.
         new_threads: Python calls also of threads that begin during the recording.
@@ -50,6 +51,7 @@ class RecordingOptions:
     stack: bool = False
     modules: bool = False
     overloads: bool = False
+    asyncio: bool = False
     gc_pauses: bool = True
     all_threads: bool = True
     new_threads: bool = True
@@ -225,6 +227,22 @@ SOURCES = (
         wanted_with=("gc_pauses",),
         switches=(Switch(option="gc_pauses", want=Want.GC),),
         kinds=(EventKind.GC_PAUSE,),
+    ),
+    Source(
+        name="asyncio tasks",
+        records="what each asyncio task did between two awaits, and how long it had waited",
+        wanted_with=("asyncio",),
+        switches=(
+            Switch(
+                option="asyncio",
+                want=Want.ASYNCIO,
+                parameter="with_asyncio",
+                flag="Runs of asyncio tasks.",
+            ),
+        ),
+        kinds=(EventKind.TASK_RUN,),
+        tables=("task_runs", "tasks"),
+        ledger=ledger.counted("asyncio tasks", runs="task_runs", tasks="tasks"),
     ),
     Source(
         name="threads",

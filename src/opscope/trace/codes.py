@@ -21,6 +21,7 @@ class EventKind(IntEnum):
     OPTIMIZER_CALL = 5  # Optimizer.step of one instance
     GC_PAUSE = 6  # a garbage collection
     RUNTIME_CALL = 7  # a call into a device's runtime or driver, such as cudaLaunchKernel
+    TASK_RUN = 8  # what an asyncio task does between two awaits
 
 
 class Want(IntFlag):
@@ -37,6 +38,7 @@ class Want(IntFlag):
     ANNOTATIONS = 1 << 8  # spans the user named
     NEW_THREADS = 1 << 9  # Python calls also of threads that begin later
     PROCESS_IDS = 1 << 10  # ids of spans that are the same in every window open meanwhile
+    ASYNCIO = 1 << 11  # runs of asyncio tasks
     GPU = 1 << 16  # what devices do, and calls of their runtime
     GPU_SYNC = 1 << 17  # with it, which CUDA event a wait is for
 
@@ -50,6 +52,7 @@ WANTED_BY = {
     EventKind.OPTIMIZER_CALL: Want.PYTHON | Want.MODULES,
     EventKind.GC_PAUSE: Want.GC,
     EventKind.RUNTIME_CALL: Want.GPU,
+    EventKind.TASK_RUN: Want.ASYNCIO,
 }
 """Which windows have spans of each kind: those that want any of this."""
 
@@ -62,6 +65,7 @@ CATEGORIES = {
     EventKind.OPTIMIZER_CALL: "optimizer",
     EventKind.GC_PAUSE: "gc",
     EventKind.RUNTIME_CALL: "runtime",
+    EventKind.TASK_RUN: "asyncio",
 }
 """What files that sort spans into categories call each kind."""
 

@@ -212,6 +212,31 @@ SCRIPT_CALLS = TableSchema(
     ),
 )
 
+TASK_RUNS = TableSchema(
+    "task_runs",
+    "what is known of a TASK_RUN beyond its span",
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column("task", "int32", "row in tasks", refers="tasks"),
+        Column(
+            "waited_ns",
+            "int64",
+            "since its task's run before; -1: that is not in the trace",
+            -1,
+            least=-1,
+        ),
+    ),
+)
+
+TASKS = TableSchema(
+    "tasks",
+    "one asyncio task that ran",
+    (
+        Column("name", "int32", "its last name, row in names", **NAME),
+        Column("frame", "int32", "its coroutine function, row in frames", -1, refers="frames"),
+    ),
+)
+
 FRAMES = TableSchema(
     "frames",
     "one Python function (code object) or C function",
@@ -318,6 +343,8 @@ RECORDED_TABLES = (
     ALLOCATIONS,
     PYTHON_CALLS,
     SCRIPT_CALLS,
+    TASK_RUNS,
+    TASKS,
     FRAMES,
     MODULES,
     OPTIMIZERS,
@@ -339,6 +366,8 @@ TABLES: dict[str, TableSchema] = {
         ALLOCATIONS,
         PYTHON_CALLS,
         SCRIPT_CALLS,
+        TASK_RUNS,
+        TASKS,
         FRAMES,
         MODULES,
         OPTIMIZERS,

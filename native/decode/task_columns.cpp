@@ -1,0 +1,166 @@
+// Runs of asyncio's tasks: what each is a run of, and what annotations are in it.
+//
+// An annotation that is open while its task awaits would contain whatever else ran meanwhile. So it ends
+// with the run that it began in, and is there once more in each later run of its task until it ends.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "decode/source_columns.h"
+#include "log/core_api.h"
+#include "log/source.h"
+
+namespace opscope {
+
+namespace {
+
+constexpr int32_t kNone = -1;
+constexpr auto kTaskRun = static_cast<RecordKind>(EventKind::kTaskRun);
+
+// A step of the whole program, whichever task says where it begins and ends.
+constexpr std::string_view kStepPrefix = "ProfilerStep#";
+
+int64_t task_of(const Record& run) { return run.sequence_number; }
+
+class Continuing {
+ public:
+  Continuing(ThreadSpans& thread, const Ends& ends, NameTable& names)
+      : thread_(thread), ends_(ends), names_(names), before_(thread) {}
+
+  void run() {
+    thread_.spans.clear();
+    thread_.parents.clear();
+    const bool has_indices = !thread_.indices.empty();
+    thread_.indices.clear();
+    for (size_t i = 0; i < before_.spans.size(); ++i) {
+      const Record& record = *before_.spans[i];
+      const int32_t parent = before_.parents[i];
+      const bool is_run = record.kind == kTaskRun;
+      runs_.push_back(is_run ? static_cast<int32_t>(i) : parent == kNone ? kNone : runs_[parent]);
+      places_.push_back(static_cast<int32_t>(thread_.spans.size()));
+      add(until_await(record, runs_[i]), parent == kNone ? kNone : places_[parent]);
+      if (is_run) go_on(record, places_[i]);
+      if (!has_indices) continue;
+      thread_.indices.push_back(before_.indices[i]);
+      thread_.indices.resize(thread_.spans.size(), kNoIndex);
+    }
+    for (std::vector<int32_t>* ordinals :
+         {&thread_.memory_spans, &thread_.output_spans, &thread_.script_spans}) {
+      for (int32_t& ordinal : *ordinals) ordinal = ordinal == kNone ? kNone : places_[ordinal];
+    }
+    for (int32_t& count : thread_.memory_after) {
+      const auto all = static_cast<int32_t>(places_.size());
+      count = count < all ? places_[count] : static_cast<int32_t>(thread_.spans.size());
+    }
+  }
+
+ private:
+  // An annotation that goes on in later runs of its task.
+  struct Held {
+    const Record* record;
+    uint64_t end;
+  };
+
+  void add(const Record& record, int32_t parent) {
+    thread_.spans.push_back(&record);
+    thread_.parents.push_back(parent);
+  }
+
+  // The span itself; or if it outlives the run that it began in, what of it was in that.
+  const Record& until_await(const Record& record, int32_t run) {
+    if (run == kNone || record.kind != RecordKind::kAnnotation) return record;
+    const Record& around = *before_.spans[run];
+    const Ends::End end = ends_.find(record);
+    const uint64_t awaits = ends_.end_of(around);
+    const bool is_held =
+        record.load_state() == SpanState::kAbandoned && end.thread == thread_.log.get() && awaits < end.ticks;
+    if (!is_held || is_step(record)) return record;
+    held_[task_of(around)].push_back({&record, end.ticks});
+    return part_of(record, record.ticks, awaits);
+  }
+
+  bool is_step(const Record& annotation) const {
+    return annotation.name != kNoName && names_.at(annotation.name).text.starts_with(kStepPrefix);
+  }
+
+  void go_on(const Record& run, int32_t place) {
+    const auto held = held_.find(task_of(run));
+    if (held == held_.end()) return;
+    const uint64_t awaits = ends_.end_of(run);
+    std::erase_if(held->second, [&](const Held& annotation) { return annotation.end <= run.ticks; });
+    int32_t parent = place;
+    for (const Held& annotation : held->second) {
+      Record& part = part_of(*annotation.record, run.ticks, std::min(annotation.end, awaits));
+      part.arena = kNoArena;
+      add(part, parent);
+      parent = static_cast<int32_t>(thread_.spans.size()) - 1;
+    }
+  }
+
+  Record& part_of(const Record& whole, uint64_t start, uint64_t end) {
+    thread_.is_nested = false;
+    Record& part = thread_.made.emplace_back(whole);
+    part.ticks = start;
+    if (end == UINT64_MAX) return part;  // it is unfinished, as the run is
+    part.store_end(end);
+    part.store_state(SpanState::kClosed);
+    return part;
+  }
+
+  ThreadSpans& thread_;
+  const Ends& ends_;
+  NameTable& names_;
+  const ThreadSpans before_;
+  std::vector<int32_t> runs_;                            // by ordinal before: that of the run it is in
+  std::vector<int32_t> places_;                          // by ordinal before: its ordinal now
+  std::unordered_map<int64_t, std::vector<Held>> held_;  // by task
+};
+
+class TaskColumnsWriter final : public SourceColumns {
+ public:
+  TaskColumnsWriter() : SourceColumns(kWantAsyncio, kTaskRun) {}
+
+  void arrange(ThreadSpans& thread, const Ends& ends, NameTable& names) const override {
+    const bool outlives = std::any_of(thread.spans.begin(), thread.spans.end(), [](const Record* record) {
+      return record->kind == RecordKind::kAnnotation && record->load_state() == SpanState::kAbandoned;
+    });
+    if (outlives) Continuing(thread, ends, names).run();
+  }
+
+  void write(const std::vector<WrittenSpan>& spans, NameTable& names, PythonColumnWriter& python,
+             Columns& out) const override {
+    std::unordered_map<int64_t, int32_t> rows;  // by number of the task
+    std::vector<int64_t> awaited_ns;            // by row: when its last run ended
+    for (const WrittenSpan& span : spans) {
+      const Record& run = *span.record;
+      const auto [entry, is_new] = rows.try_emplace(task_of(run), static_cast<int32_t>(rows.size()));
+      const int32_t row = entry->second;
+      if (is_new) {
+        out.tasks.name.push_back(kNone);
+        out.tasks.frame.push_back(python.frame_row(run.forward_thread));
+      }
+      out.tasks.name[row] = name_of(run, names, out);  // the last one that it was given
+      const int64_t start_ns = out.events.start_ns[span.event];
+      out.task_runs.event.push_back(span.event);
+      out.task_runs.task.push_back(row);
+      out.task_runs.waited_ns.push_back(is_new ? kNone : std::max<int64_t>(start_ns - awaited_ns[row], 0));
+      awaited_ns.resize(rows.size());
+      awaited_ns[row] = start_ns + out.events.duration_ns[span.event];
+    }
+  }
+
+ private:
+  static int32_t name_of(const Record& run, NameTable& names, Columns& out) {
+    if (run.scope == kNumberedName) return out.names.add("Task-" + std::to_string(run.detail));
+    return out.names.add_global(names, run.detail);
+  }
+};
+
+const TaskColumnsWriter writer;
+
+}  // namespace
+
+}  // namespace opscope

@@ -1,0 +1,119 @@
+"""Torch programs with asyncio tasks: whose work each operator is, in trees, files and reports."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import opscope
+from opscope.tree.detail import NodeKind
+from support.recorded import record
+
+RUN = NodeKind("task_run")
+
+
+async def work(size, rounds):
+    for _ in range(rounds):
+        torch.ones(size)
+        await asyncio.sleep(0)
+
+
+async def nested(size):
+    await asyncio.gather(work(size, 2), work(size + 1, 3))
+
+
+async def program():
+    await asyncio.gather(nested(2), nested(8))
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return record(lambda: asyncio.run(program()), with_asyncio=True, record_shapes=True)
+
+
+def runs_by_name(trace):
+    found = {}
+    for node in trace.tree().depth_first():
+        if node.kind is RUN:
+            found.setdefault(node.name.removeprefix("asyncio task: "), []).append(node)
+    return found
+
+
+def test_every_operator_is_in_a_run_of_its_own_task(trace):
+    runs = runs_by_name(trace)
+    # Each has a run for each round, and one that ends it.
+    assert (
+        len(runs["work"]) == 2 * (3 + 4) and len(runs["nested"]) == 4 and len(runs["program"]) == 2
+    )
+    outermost = [[child.name for child in run.children] for run in runs["work"]]
+    assert sorted(outermost) == [[]] * 4 + [["aten::ones"]] * 10
+    others = [node for node in trace.tree().roots if node.kind is not RUN]
+    assert others == []
+
+
+def test_sizes_are_those_of_one_task(trace):
+    sizes = {}
+    task_of = dict(
+        zip(*(trace.table("task_runs")[c].tolist() for c in ("event", "task")), strict=True)
+    )
+    for run in runs_by_name(trace)["work"]:
+        for node in run.children:
+            (size,) = node.detail.inputs[0].value
+            sizes.setdefault(task_of[run.row], []).append(size)
+    assert sorted(sizes.values()) == [[2, 2], [3, 3, 3], [8, 8], [9, 9, 9]]
+
+
+def test_the_ledger_counts_runs_and_tasks(trace):
+    assert trace.ledger["asyncio tasks"] == {
+        "runs recorded": len(trace.table("task_runs")),
+        "tasks recorded": len(trace.table("tasks")),
+    }
+    assert len(trace.table("tasks")) >= 1 + 2 + 4
+
+
+def test_a_program_without_tasks_says_so():
+    quiet = record(lambda: torch.ones(2), with_asyncio=True)
+    assert quiet.ledger["asyncio tasks"] == {"runs recorded": 0, "tasks recorded": 0}
+    assert "asyncio tasks" not in record(lambda: torch.ones(2)).ledger
+
+
+def test_a_saved_trace_has_the_runs(trace, tmp_path):
+    trace.save(tmp_path / "saved")
+    loaded = opscope.load(tmp_path / "saved")
+    for table in ("task_runs", "tasks"):
+        for column in trace.table(table).schema.columns:
+            saved = loaded.table(table)[column.name].tolist()
+            assert saved == trace.table(table)[column.name].tolist()
+    assert len(runs_by_name(loaded)["work"]) == 14
+
+
+def test_files_for_viewers_have_the_runs(tmp_path):
+    with opscope.profile(with_asyncio=True) as prof:
+        asyncio.run(program())
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    written = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    runs = [event for event in written if event.get("cat") == "asyncio"]
+    assert len(runs) == len(prof.trace.table("task_runs"))
+    prof.export_perfetto(tmp_path / "trace.pftrace")
+    prof.export_report(tmp_path / "page.html")
+    assert "asyncio task: work" in prof.key_averages().table(row_limit=-1)
+
+
+def test_the_switch_of_the_command_line(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import asyncio, torch\n"
+        "async def main():\n"
+        "    await asyncio.sleep(0)\n"
+        "    torch.ones(2)\n"
+        "asyncio.run(main())\n"
+    )
+    command = [sys.executable, "-m", "opscope", "run", "--asyncio", "-o", "out", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    trace = opscope.load(tmp_path / "out")
+    assert len(runs_by_name(trace)["main"]) == 2
+    assert trace.metadata["options"]["asyncio"] is True
