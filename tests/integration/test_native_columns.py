@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +26,7 @@ EVERYTHING = RecordingOptions(
     stack=True,
     modules=True,
     gpu=True,
+    asyncio=True,
     process_ids=True,
 )
 
@@ -48,6 +50,7 @@ def program(fake: FakeCupti, module: torch.nn.Module, scripted: Any) -> None:
         module(torch.ones(2)).sum().backward()
         optimizer.step()
     scripted(torch.ones(2))
+    asyncio.run(asyncio.sleep(0))
     fake.launch("kernel")
     fake.launch_graph({fake.instantiate_node(fake.capture_node()): "in_graph"})
     fake.allocate(0x1000, 64)

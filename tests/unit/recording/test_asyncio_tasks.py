@@ -11,7 +11,7 @@ import traceback
 import pytest
 
 from opscope import _native
-from support.record_python import PythonWindow
+from support.record_python import PythonWindow, leaf
 
 pytest_plugins = ["support.without_torch"]
 pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
@@ -26,8 +26,7 @@ def note(name):
         pass
 
 
-async def pause():
-    """Let other tasks run, once: an await that is over at once."""
+async def pause():  # an await that is over at once
     await asyncio.sleep(0)
 
 
@@ -306,9 +305,9 @@ def test_a_window_that_opens_in_a_run_has_what_is_left_of_it():
 def test_calls_of_a_run_that_was_there_before_are_in_it():
     async def main():
         recorded = Recorded("ASYNCIO", "PYTHON").__enter__()
-        note_called()
+        leaf()
         await pause()
-        note_called()
+        leaf()
         recorded.__exit__()
         return recorded
 
@@ -317,11 +316,7 @@ def test_calls_of_a_run_that_was_there_before_are_in_it():
     assert len(runs) == 2
     for run in runs:
         (function,) = run.find("main")
-        assert len(function.find("note_called")) == 1
-
-
-def note_called():
-    """A function that is called."""
+        assert len(function.find("leaf")) == 1
 
 
 def test_a_run_is_in_both_of_two_windows_that_overlap():
@@ -339,10 +334,9 @@ def test_a_run_is_in_both_of_two_windows_that_overlap():
 
     first, second = asyncio.run(main())
     name = main.__qualname__
-    assert first.runs() == [
-        task(name), task(name, "in both"), task(name, "likewise"), task(name)
-    ]  # fmt: skip
-    assert second.runs() == [task(name, "in both"), task(name, "likewise")]
+    in_both = [task(name, "in both"), task(name, "likewise")]
+    assert first.runs() == [task(name), *in_both, task(name)]
+    assert second.runs() == in_both
 
 
 def test_loops_of_other_threads_whenever_their_tasks_began():
