@@ -13,7 +13,7 @@ from torture.runner import Asked, run
 @pytest.mark.slow
 @pytest.mark.skipif(
     "OPSCOPE_TORTURE" not in os.environ,
-    reason="about one program in fifty still finds a misplaced call; set OPSCOPE_TORTURE=1 to see",
+    reason="about one program in a hundred still fails; set OPSCOPE_TORTURE=1 to see",
 )
 @pytest.mark.parametrize("first", [0, 40])
 def test_whatever_threads_do_each_window_holds_what_they_did_in_it(first: int):

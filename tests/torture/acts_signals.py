@@ -7,6 +7,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
+import torch
+
 import opscope
 from torture.acts import Player, act
 from torture.history import State
@@ -53,6 +55,7 @@ def _interrupt(player: Player, work: Callable[[], object]) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        torch.set_grad_enabled(True)  # torch leaves it off where no_grad's own end is interrupted
 
 
 def _acts_that_may_be_cut(player: Player) -> None:

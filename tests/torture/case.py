@@ -92,12 +92,11 @@ def check(program: Program) -> tuple[int, int]:
         AssertionError: they differ.
     """
     told, events = [], 0
-    without = program.settings.without
     for window in program.history.windows:
         trace = window.look()
         if trace is None:
             continue
-        check_invariants(trace, not ("running calls" in without and window.options["with_stack"]))
+        check_invariants(trace)
         expectations.check_owners(window, program.history)
         began, ended = window.began_ns - SLACK_NS, window.ended_ns + SLACK_NS
         assert not len(trace.events) or began <= trace.events["start_ns"][0]

@@ -12,14 +12,13 @@ FAST = "fast"
 """How annotations end that are of an operator's kind, as compiled code makes them."""
 
 
-def check_invariants(trace: Any, nesting: bool = True) -> None:
-    """Everything at once, ``nesting`` only if asked for.
+def check_invariants(trace: Any) -> None:
+    """Everything at once.
 
     Raises:
         AssertionError: something does not hold.
     """
-    if nesting:
-        check_nesting(trace)
+    check_nesting(trace)
     check_references(trace)
     check_allocations(trace)
     check_ledger(trace)

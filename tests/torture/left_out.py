@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 LEFT_OUT = {
-    "running calls": "that calls are nested while stacks are recorded",
     "racing windows": "windows that several threads start and stop at the same time",
     "forks": "forked processes",
 }
