@@ -76,32 +76,6 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   return slot.name;
 }
 
-// The module is the function's first argument, read from its frame. (The exchanged vectorcall would have it
-// too, but on Python 3.11 code that calls the function directly, such as super().__call__(x), does not go
-// through the vectorcall.)
-void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
-  PyObject* self = frame.first_argument();
-  if (self == nullptr) return;
-  if (cache.module_call != PythonThreadCache::ModuleCall{self, frame.caller().address()}) [[likely]] {
-    const uint32_t row = row_of_instance(PythonCalls::instance().modules, self, /*is_module=*/true);
-    publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, offset));
-  }
-  Py_DECREF(self);
-}
-
-void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
-  PyObject* self = frame.first_argument();
-  if (self == nullptr) return;
-  PythonCalls& python = PythonCalls::instance();
-  const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
-  Record* record =
-      open_call(cache.log, RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), offset);
-  if (record != nullptr) record->detail = row;
-  publish_call(cache.log, record);
-  if ((Recorder::instance().wanted() & kWantModules) != 0) cache.stepped = self;  // its hook comes next
-  Py_DECREF(self);
-}
-
 // Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
 // heard because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
 // functions have no frame, so one counts as running if something that it called still runs.
@@ -148,6 +122,41 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   if (std::erase(cache.may_begin, key) == 0) return;
   if (begins) Recorder::instance().forget_initial_frame(cache.log, key);
   cache.has_frames_that_may_begin = !cache.may_begin.empty();
+}
+
+// Reading an instance runs Python, and so lets other threads open windows, which note the call that is about
+// to be recorded as running.
+void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
+  if (cache.generation != PythonCalls::generation()) begin_generation(cache, caller);
+  if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
+}
+
+// The module is the function's first argument, read from its frame. (The exchanged vectorcall would have it
+// too, but on Python 3.11 code that calls the function directly, such as super().__call__(x), does not go
+// through the vectorcall.)
+void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+  PyObject* self = frame.first_argument();
+  if (self == nullptr) return;
+  if (cache.module_call != PythonThreadCache::ModuleCall{self, frame.caller().address()}) [[likely]] {
+    const uint32_t row = row_of_instance(PythonCalls::instance().modules, self, /*is_module=*/true);
+    settle_again(cache, frame.caller(), key);
+    publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, offset));
+  }
+  Py_DECREF(self);
+}
+
+void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+  PyObject* self = frame.first_argument();
+  if (self == nullptr) return;
+  PythonCalls& python = PythonCalls::instance();
+  const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
+  settle_again(cache, frame.caller(), key);
+  Record* record =
+      open_call(cache.log, RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), offset);
+  if (record != nullptr) record->detail = row;
+  publish_call(cache.log, record);
+  if ((Recorder::instance().wanted() & kWantModules) != 0) cache.stepped = self;  // its hook comes next
+  Py_DECREF(self);
 }
 
 // This thread's cache, brought up to date; nullptr if the call is not to be recorded: the thread is ending,

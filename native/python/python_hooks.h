@@ -28,6 +28,9 @@ void visit_threads(bool on);
 bool was_hooked(uint64_t python_thread);
 // [GIL] Are the calls of this thread reported at this moment?
 bool reports_calls(PyThreadState* state);
+// [GIL] Will the ends be reported of what this thread is running? Also where it is in the middle of reporting
+// a call, and lets others run meanwhile.
+bool will_report_ends(PyThreadState* state);
 
 // Hooks are called from Python's C code, through which no C++ exception may pass. One (std::bad_alloc) stops
 // the recording, and the program goes on. Only the unwinding by which the C library ends a thread is let

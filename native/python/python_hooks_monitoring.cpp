@@ -148,6 +148,9 @@ bool was_hooked(uint64_t) { return true; }
 
 bool reports_calls(PyThreadState* state) { return tool >= 0 && state->tracing == 0; }
 
+// A call that is being reported cannot be told from one that was: see RunningFrame::may_begin.
+bool will_report_ends(PyThreadState* state) { return reports_calls(state); }
+
 }  // namespace opscope
 
 #endif

@@ -180,6 +180,12 @@ bool reports_calls(PyThreadState* state) {
   return installed && state->c_profilefunc == &on_event && state->tracing == 0;
 }
 
+// What a tracing function runs reports nothing, and is told apart from what it traces by nothing either.
+bool will_report_ends(PyThreadState* state) {
+  const bool is_in_ours = state->tracing == 0 || state->c_tracefunc == nullptr;
+  return installed && state->c_profilefunc == &on_event && is_in_ours;
+}
+
 }  // namespace opscope
 
 #endif

@@ -116,7 +116,13 @@ class RunningFrame {
 #endif
   }
   const void* address() const { return frame_; }
-  bool may_begin() const { return false; }
+  bool may_begin() const {
+#if PY_VERSION_HEX < 0x030B0000
+    return frame_->f_lasti < 0;
+#else
+    return false;
+#endif
+  }
   // What a function that begins now was given first; nullptr: nothing. A new reference.
   PyObject* first_argument() const {
 #if PY_VERSION_HEX >= 0x030B0000

@@ -30,7 +30,7 @@ RunningThreads::RunningThreads() {
   for_each_thread_state([&](PyThreadState* state) {
     threads_.push_back(
         {static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}});
-    if (!reports_calls(state)) return;
+    if (!will_report_ends(state)) return;
     for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
       PyCodeObject* const code = frame.code();
       threads_.back().frames.push_back({code, key_of(frame, code), frame.instruction(), frame.may_begin()});

@@ -241,3 +241,46 @@ def test_what_ours_was_calling_when_another_thread_started_is_left_out():
     assert found[by_function["afterwards"]] != by_function["program"]
     row = names(other.trace).index(by_function["program"])
     assert not other.trace.events["unfinished"][row]
+
+
+class _Calls(dict):
+    """Does something, once, when it is read."""
+
+    def __init__(self, function, **items):
+        super().__init__(items)
+        self.functions = [function]
+
+    def items(self):
+        while self.functions:
+            self.functions.pop()()
+        return super().items()
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="there a call that begins cannot be told")
+def test_a_thread_in_the_middle_of_recording_a_call_has_its_running_calls_noted():
+    other = opscope.profile(with_stack=True)
+
+    def start_elsewhere():
+        thread = threading.Thread(target=other.start)
+        thread.start()
+        thread.join()
+
+    layer = torch.nn.Identity()
+    parameters = _Calls(start_elsewhere, p=torch.nn.Parameter(torch.ones(1)))
+    object.__setattr__(layer, "_parameters", parameters)
+
+    def inner():
+        layer(torch.ones(2))
+
+    def outer():
+        inner()
+
+    with opscope.profile(with_stack=True):  # reads the layer's parameters at its first call
+        outer()
+    other.stop()
+    found = [name.rpartition(": ")[2] for name in names(other.trace)]
+    assert [found.count(name) for name in ("outer", "inner", "Identity_0")] == [1, 1, 1]
+    by_function = {name.rpartition(": ")[2]: name for name in names(other.trace)}
+    calls = parents(other.trace)
+    assert calls[by_function["Identity_0"]] == by_function["inner"]
+    assert calls[by_function["inner"]] == by_function["outer"]

@@ -66,7 +66,8 @@ def test_spans_are_slices_on_the_tracks_of_their_threads(written):
 def test_kinds_of_events_are_categories(written):
     spans = [span(f"k{kind}", i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
     assert [s.category for s in written(build_trace(spans)).slices] == [
-        "operator", "annotation", "python", "python", "module", "optimizer", "gc", "runtime", "asyncio",
+        "operator", "annotation", "python", "python", "module", "optimizer", "gc", "runtime",
+        "asyncio",
     ]  # fmt: skip
 
 
