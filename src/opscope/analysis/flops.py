@@ -92,9 +92,9 @@ def _apply(trace: Trace, arguments: Arguments, event: int) -> int:
     call = OperatorCall([_shape(a) for a in inputs], [_value(a) for a in inputs])
     try:
         value = FORMULAS[trace.event_name(event)](call)
-    except (LookupError, TypeError, ValueError):
+    except (ArithmeticError, LookupError, TypeError, ValueError):
         return -1  # arguments of another form than the formula knows: not covered
-    return -1 if value is None else value
+    return value if value is not None and 0 <= value < 1 << 63 else -1
 
 
 def _shape(argument: Argument | None) -> tuple[int, ...] | None:

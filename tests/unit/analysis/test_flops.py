@@ -32,6 +32,19 @@ def test_what_a_formula_cannot_read_is_left_to_what_runs_inside():
     assert count_flops(trace).flops.tolist() == [0, 2 * 7 * 4 * 2 * 3]
 
 
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("aten::conv1d", [tensor(1, 2, 9), tensor(4, 2, 3), None, [0], [0], [1], 1]),
+        ("aten::mm", [tensor(1 << 30, 1 << 30), tensor(1 << 30, 1 << 30)]),
+    ],
+)
+def test_arguments_that_no_operator_takes_are_not_covered(name, inputs):
+    counts = count_flops(build_trace([span(name, 0, 100, inputs=inputs)]))
+
+    assert counts.flops.tolist() == [0] and counts.coverage == 0
+
+
 def test_a_composite_without_formula_passes_the_count_to_its_parts():
     trace = build_trace([span("aten::linear", 0, 100), span("aten::mm", 10, 50, inputs=MM)])
 
