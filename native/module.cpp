@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "interpreter/lifecycle.h"
 #include "interpreter/without_gil.h"
 #include "log/bridge_loader.h"
+#include "log/log_copy.h"
 #include "log/recorder.h"
 #include "memory/bindings.h"
 #include "numpy/to_numpy.h"
@@ -23,7 +25,6 @@
 #include "python/python_calls.h"
 #include "python/python_collections.h"
 #include "python/python_fast_annotation.h"
-#include "python/python_names.h"
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
 #include "writers/bindings.h"
@@ -43,7 +44,7 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
 }
 
 // What is known of the window beside its tables.
-nb::dict account(const Columns& columns, const Window& window) {
+nb::dict account(const Columns& columns, const WindowFacts& window) {
   nb::dict account;
   account["start_ns"] = columns.start_ns;
   account["end_ns"] = columns.end_ns;
@@ -72,23 +73,57 @@ nb::dict account(const Columns& columns, const Window& window) {
   return account;
 }
 
-nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
-  Recorder& recorder = Recorder::instance();
-  const ReadLock lock(recorder);
-  const auto window = recorder.window(id);
+// [holding a ReadLock]
+std::shared_ptr<Window> closed_window(uint32_t id) {
+  std::shared_ptr<Window> window = Recorder::instance().window(id);
   if (window == nullptr || window->open) throw std::invalid_argument("no closed window with this id");
-  Columns columns;
-  RecordedPython python;
-  {
-    const WithoutGil without_gil;
-    columns = decode_window(recorder, *window, &python, prefixes);
-  }
+  return window;
+}
+
+nb::dict to_dict(Columns columns, const WindowFacts& window) {
   nb::dict result;
-  result["account"] = account(columns, *window);
+  result["account"] = account(columns, window);
   result["tables"] = to_tables(static_cast<RecordedTables&&>(columns));
   result["name_offsets"] = to_array(std::move(columns.names.offsets));
   result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
+  return result;
+}
+
+nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
+  Recorder& recorder = Recorder::instance();
+  const ReadLock lock(recorder);
+  const std::shared_ptr<Window> window = closed_window(id);
+  Columns columns;
+  {
+    const WithoutGil without_gil;
+    columns = decode_window(recorder.view_of(*window), prefixes);
+  }
+  nb::dict result = to_dict(std::move(columns), *window);
   decode_gpu_into(result, *window);
+  return result;
+}
+
+nb::bytes copy_window(uint32_t id) {
+  Recorder& recorder = Recorder::instance();
+  const ReadLock lock(recorder);
+  const std::shared_ptr<Window> window = closed_window(id);
+  std::string copy;
+  {
+    const WithoutGil without_gil;
+    copy = copy_log(recorder.view_of(*window));
+  }
+  return nb::bytes(copy.data(), copy.size());
+}
+
+nb::dict decode_copy(const nb::bytes& bytes, const std::vector<std::string>& prefixes) {
+  const CopiedLog log({bytes.c_str(), bytes.size()});
+  Columns columns;
+  {
+    const WithoutGil without_gil;
+    columns = decode_window(log.view(), prefixes);
+  }
+  nb::dict result = to_dict(std::move(columns), log.view().window);
+  result["devices"] = nb::none();
   return result;
 }
 
@@ -121,6 +156,8 @@ NB_MODULE(_native, m) {
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);
   m.def("discard_window", &discard_window, "window"_a);
   m.def("decode", &decode, "window"_a, "prefixes"_a);
+  m.def("copy_log", &copy_window, "window"_a);
+  m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),

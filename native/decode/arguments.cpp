@@ -22,12 +22,6 @@ double as_double(uint64_t bits) {
   return number;
 }
 
-// A payload that outgrew its block goes on in another.
-const uint64_t* follow(const uint64_t* word) {
-  while (tag_of(*word) == Tag::kContinued) word = reinterpret_cast<const uint64_t*>(word[1]);
-  return word;
-}
-
 std::string_view text_at(const uint64_t* word) {
   return {reinterpret_cast<const char*>(word + 1), detail_of(*word)};
 }
@@ -129,17 +123,6 @@ void append_number(std::string& text, const uint64_t* word) {
   }
 }
 
-bool is_list_of_numbers(const uint64_t* word) {
-  uint64_t count = detail_of(*word++) >> 1;
-  for (; count > 0; --count) {
-    word = follow(word);
-    const size_t words = number_words(word);
-    if (words == 0) return false;
-    word += words;
-  }
-  return true;
-}
-
 // A kTensor, kUndefined or kNone entry.
 struct PackedTensor {
   explicit PackedTensor(const uint64_t* word)
@@ -195,17 +178,39 @@ void append_double(std::string& text, double number) {
   text.append(digits);
 }
 
-const uint64_t* ArenaCursor::at(uint32_t position) {
-  if (position == kCutArena) return nullptr;
+PayloadPlace ArenaCursor::at(uint32_t position) {
+  if (position == kCutArena) return {};
   const uint32_t sequence = position >> kArenaWordBits;
   const uint32_t mask = (1u << (32 - kArenaWordBits)) - 1;
-  while (block_ != nullptr && (block_->sequence & mask) != sequence) {
-    block_ = block_->next.load(std::memory_order_acquire);
-  }
-  return block_ == nullptr ? nullptr : block_->words + (position & ((1u << kArenaWordBits) - 1));
+  while (block_ != end_ && ((*block_)->header.sequence & mask) != sequence) ++block_;
+  if (block_ == end_) return {};
+  return {(*block_)->words + (position & ((1u << kArenaWordBits) - 1)), block_, end_};
 }
 
-void ArgumentWriter::write(const uint64_t* payload, int32_t event, bool output) {
+const uint64_t* ArgumentWriter::follow(const uint64_t* word) {
+  static constexpr uint64_t kNothing = make_tag(Tag::kNone);
+  while (tag_of(*word) == Tag::kContinued) {
+    if (++place_.block >= place_.end) return &kNothing;
+    word = (*place_.block)->words;
+  }
+  return word;
+}
+
+bool ArgumentWriter::is_list_of_numbers(const uint64_t* word) {
+  const PayloadPlace before = place_;
+  size_t words = 1;
+  for (uint64_t count = detail_of(*word++) >> 1; count > 0 && words != 0; --count) {
+    word = follow(word);
+    words = number_words(word);
+    word += words;
+  }
+  place_ = before;
+  return words != 0;
+}
+
+void ArgumentWriter::write(const PayloadPlace& place, int32_t event, bool output) {
+  place_ = place;
+  const uint64_t* payload = place.word;
   if (payload == nullptr) {
     ++out_.cut_payloads;
     return;
@@ -227,8 +232,10 @@ void ArgumentWriter::write(const uint64_t* payload, int32_t event, bool output) 
   }
 }
 
-void ArgumentWriter::write_parameters(const uint64_t* payload, int32_t module, int32_t optimizer,
+void ArgumentWriter::write_parameters(const PayloadPlace& place, int32_t module, int32_t optimizer,
                                       int64_t time_ns) {
+  place_ = place;
+  const uint64_t* payload = place.word;
   if (payload == nullptr) {
     ++out_.cut_payloads;
     return;

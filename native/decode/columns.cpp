@@ -23,12 +23,11 @@ uint32_t want_of(RecordKind kind) {
 
 class WindowDecoder {
  public:
-  WindowDecoder(Recorder& recorder, const Window& window, PythonNames* python,
-                const std::vector<std::string>& prefixes)
-      : recorder_(recorder),
-        window_(window),
-        clock_(recorder.origin(), window.started, window.stopped, recent_ns_per_tick()),
-        python_(out_, python, prefixes) {}
+  WindowDecoder(const LogView& log, const std::vector<std::string>& prefixes)
+      : log_(log),
+        window_(log.window),
+        clock_(log.origin, log.window.started, log.window.stopped, log.recent_rate),
+        python_(out_, log.texts, prefixes) {}
 
   Columns run() {
     out_.start_ns = clock_ns(window_.started.ticks);
@@ -36,21 +35,20 @@ class WindowDecoder {
     out_.clock_jumped_ns = clock_.jumped_ns();
     out_.clock_set_by_ns = clock_.set_by_ns();
     latest_start_ns_ = out_.start_ns;
-    for (const Slice& slice : window_.slices) collect_ends(slice);
+    for (const ThreadView& thread : log_.threads) collect_ends(thread);
     ends_.sort();
-    for (const Slice& slice : window_.slices) collect(slice);
+    for (const ThreadView& thread : log_.threads) collect(thread);
     collect_idle_threads();
     ends_.match();
     for (ThreadSpans& thread : threads_) {
-      SourceColumns::for_each(window_.wants, [&](const SourceColumns& source) {
-        source.arrange(thread, ends_, recorder_.names());
-      });
+      SourceColumns::for_each(
+          window_.wants, [&](const SourceColumns& source) { source.arrange(thread, ends_, log_.texts); });
       nest_by_time(thread, ends_);
     }
     merge();
     write_events();
     SourceColumns::for_each(window_.wants, [&](const SourceColumns& source) {
-      source.write(spans_of(source.kind), recorder_.names(), python_, out_);
+      source.write(spans_of(source.kind), log_.texts, python_, out_);
     });
     write_outputs();
     write_script_calls();
@@ -73,59 +71,47 @@ class WindowDecoder {
     });
   }
 
-  template <typename Function>
-  static void for_each_record(const Slice& slice, Function&& function) {
-    for (const Chunk* chunk = slice.thread->log().head(); chunk != nullptr;
-         chunk = chunk->next.load(std::memory_order_acquire)) {
-      if (chunk->first_index >= slice.end) break;
-      const uint64_t last = std::min(chunk->first_index + Chunk::kRecords, slice.end);
-      for (uint64_t index = std::max(chunk->first_index, slice.begin); index < last; ++index) {
-        function(index, chunk->records[index - chunk->first_index]);
-      }
-    }
-  }
-
-  void collect_ends(const Slice& slice) {
-    for_each_record(slice, [&](uint64_t, const Record& record) {
+  void collect_ends(const ThreadView& view) {
+    for_each_record(view, [&](uint64_t, const Record& record) {
       if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
-      const bool of_python = record.scope != static_cast<uint8_t>(EndOf::kSpan);
+      const bool of_python = record.close.what != EndOf::kSpan;
       if (of_python && (window_.wants & kWantPython) == 0 && window_.initial_stacks.empty()) return;
-      ends_.add(record, slice.thread.get());
+      ends_.add(record, &view);
     });
   }
 
-  void collect(const Slice& slice) {
+  void collect(const ThreadView& view) {
     ThreadSpans& thread = threads_.emplace_back();
-    thread.log = slice.thread;
-    thread.system_thread_id = slice.thread->system_thread_id;
+    thread.log = &view;
+    thread.system_thread_id = view.facts.system_thread_id;
     for (const InitialStack& stack : window_.initial_stacks) {
-      if (!is_of(stack, *slice.thread)) continue;
+      if (!is_of(stack, view.facts)) continue;
       thread.is_new = false;
       add_initial_frames(thread, stack);
     }
-    // For each record of the slice, the ordinal of the span it is or is inside of: a span the
+    // For each record of the view, the ordinal of the span it is or is inside of: a span the
     // window does not want hands its children to its own parent.
-    std::vector<int32_t> enclosing(slice.end - std::min(slice.begin, slice.end), kNone);
-    for_each_record(slice, [&](uint64_t index, const Record& record) {
-      const uint32_t offset = record.parent - static_cast<uint32_t>(slice.begin);
+    std::vector<int32_t> enclosing(view.end - std::min(view.begin, view.end), kNone);
+    for_each_record(view, [&](uint64_t index, const Record& record) {
+      const uint32_t offset = record.parent - static_cast<uint32_t>(view.begin);
       const bool known = record.parent != kNoParent && offset < enclosing.size();
-      enclosing[index - slice.begin] = add_record(thread, record, known ? enclosing[offset] : kNone);
+      enclosing[index - view.begin] = add_record(thread, record, known ? enclosing[offset] : kNone);
       if (window_.process_ids) thread.indices.resize(thread.spans.size(), static_cast<uint32_t>(index));
     });
-    out_.dropped.spans += slice.dropped.spans;
-    out_.dropped.allocations += slice.dropped.allocations;
-    out_.dropped.others += slice.dropped.others;
-    out_.dropped.unheard_spans += slice.dropped.unheard_spans;
-    out_.recorded_threads += slice.begin < slice.end ? 1 : 0;
-    out_.unheard_threads += slice.dropped.unheard_spans != 0 ? 1 : 0;
+    out_.dropped.spans += view.dropped.spans;
+    out_.dropped.allocations += view.dropped.allocations;
+    out_.dropped.others += view.dropped.others;
+    out_.dropped.unheard_spans += view.dropped.unheard_spans;
+    out_.recorded_threads += view.begin < view.end ? 1 : 0;
+    out_.unheard_threads += view.dropped.unheard_spans != 0 ? 1 : 0;
   }
 
   // Threads that recorded nothing still were somewhere in Python.
   void collect_idle_threads() {
     for (const InitialStack& stack : window_.initial_stacks) {
       if (stack.frames.empty()) continue;
-      const bool known = std::any_of(window_.slices.begin(), window_.slices.end(),
-                                     [&](const Slice& slice) { return is_of(stack, *slice.thread); });
+      const bool known = std::any_of(log_.threads.begin(), log_.threads.end(),
+                                     [&](const ThreadView& thread) { return is_of(stack, thread.facts); });
       if (known) continue;
       ThreadSpans& thread = threads_.emplace_back();
       thread.system_thread_id = stack.system_thread_id;
@@ -135,21 +121,13 @@ class WindowDecoder {
 
   void add_initial_frames(ThreadSpans& thread, const InitialStack& stack) {
     for (const InitialFrame& frame : stack.frames) {
-      Record record{};
-      record.ticks = window_.started.ticks;
-      record.end = frame.key;
-      record.name = frame.frame;
-      record.forward_thread = static_cast<uint32_t>(frame.caller_offset);
-      record.kind = frame.kind;
-      record.scope = frame.scope;
-      record.detail = frame.detail;
-      record.sequence_number = frame.sequence_number;
-      thread.initial.push_back(record);
+      thread.initial.push_back(frame.span);
+      thread.initial.back().ticks = window_.started.ticks;
     }
     thread.initial_ends.assign(thread.initial.size(), UINT64_MAX);
     for (size_t i = 0; i < thread.initial.size(); ++i) {
       Record& record = thread.initial[i];
-      const uint64_t end = ends_.end_of_started(record.end, window_.started.ticks);
+      const uint64_t end = ends_.end_of_started(record.span.end, window_.started.ticks);
       if (end == UINT64_MAX) continue;
       thread.initial_ends[i] = end;
       record.store_end(end);
@@ -275,9 +253,9 @@ class WindowDecoder {
       const Record& record = *threads_[t].spans[i];
       write_event(t, i, record, thread_row(t));
       const bool has_payload = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
-      if (!has_payload || record.arena == kNoArena) continue;
-      const uint64_t* payload = cursors[t].at(record.arena);
-      if (!inputs && (payload == nullptr || !head_for_all(*payload))) continue;
+      if (!has_payload || record.op.inputs == kNoArena) continue;
+      const PayloadPlace payload = cursors[t].at(record.op.inputs);
+      if (!inputs && (payload.word == nullptr || !head_for_all(*payload.word))) continue;
       const auto event = static_cast<int32_t>(out_.events.thread.size() - 1);
       writer.write(payload, event, /*output=*/false);
     }
@@ -291,8 +269,8 @@ class WindowDecoder {
       row = static_cast<int32_t>(out_.threads.name.size());
       out_.threads.system_thread_id.push_back(thread.system_thread_id);
       out_.threads.torch_thread_id.push_back(
-          thread.log == nullptr ? 0 : static_cast<int64_t>(thread.log->torch_thread_id.load()));
-      out_.threads.name.push_back(thread.log == nullptr ? kNone : out_.names.add(*thread.log->name));
+          thread.log == nullptr ? 0 : static_cast<int64_t>(thread.log->facts.torch_thread_id));
+      out_.threads.name.push_back(thread.log == nullptr ? kNone : out_.names.add(thread.log->facts.name));
     }
     return row;
   }
@@ -309,20 +287,19 @@ class WindowDecoder {
     const bool is_torch = record.kind == RecordKind::kOperator || record.kind == RecordKind::kAnnotation;
     e.thread.push_back(thread);
     e.parent.push_back(parent);
-    e.name.push_back(is_python(record.kind) ? python_.event_name(recorder_.names(), record)
-                                            : out_.names.add_global(recorder_.names(), record.name));
+    e.name.push_back(name_of(record));
     e.overload.push_back(is_torch && (window_.wants & kWantOverloads) != 0
-                             ? out_.names.overload_of(recorder_.names(), record.name)
+                             ? out_.names.overload_of(log_.texts, record.op.name)
                              : kNone);
     e.kind.push_back(static_cast<uint8_t>(record.kind));
     e.scope.push_back(record.scope);
     e.start_ns.push_back(start_ns);
     e.duration_ns.push_back(std::max<int64_t>(end_ns - start_ns, 0));
-    e.sequence_number.push_back(is_torch ? record.sequence_number : kNone);
-    e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.forward_thread) : 0);
-    e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.detail & ~kAsynchronous) : 0);
+    e.sequence_number.push_back(is_torch ? record.op.sequence_number : kNone);
+    e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.op.forward_thread) : 0);
+    e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.op.launch & ~kAsynchronous) : 0);
     e.unfinished.push_back(unfinished);
-    e.is_async.push_back(is_async || (is_torch && (record.detail & kAsynchronous) != 0));
+    e.is_async.push_back(is_async || (is_torch && (record.op.launch & kAsynchronous) != 0));
     if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
     if ((window_.wants & (kWantPython | kWantModules)) != 0) {
       const std::vector<int32_t>& callers = threads_[t].callers;
@@ -331,14 +308,20 @@ class WindowDecoder {
     }
   }
 
+  int32_t name_of(const Record& record) {
+    if (is_python(record.kind)) return python_.event_name(record);
+    const bool is_run = record.kind == static_cast<RecordKind>(EventKind::kTaskRun);
+    return out_.names.add_global(log_.texts, is_run ? record.task.text : record.op.name);
+  }
+
   // The same in every window: which thread, and the place in its log.
   static int64_t process_id(const ThreadSpans& thread, size_t i) {
     if (thread.log == nullptr || i >= thread.indices.size() || thread.indices[i] == kNoIndex) return -1;
-    return static_cast<int64_t>(thread.log->number << 32) + thread.indices[i] + 1;
+    return static_cast<int64_t>(thread.log->facts.number << 32) + thread.indices[i] + 1;
   }
 
   static ArenaCursor cursor_of(const ThreadSpans& thread) {
-    return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena());
+    return thread.log == nullptr ? ArenaCursor() : ArenaCursor(thread.log->arena);
   }
 
   int64_t end_of(const ThreadSpans& thread, size_t i, int32_t parent, bool* unfinished, bool* is_async) {
@@ -349,7 +332,7 @@ class WindowDecoder {
     } else {
       const Ends::End end = ends_.find(record);
       ticks = end.ticks;
-      *is_async = ticks != 0 && end.thread != thread.log.get();
+      *is_async = ticks != 0 && end.thread != thread.log;
     }
     if (ticks != 0 && ticks <= window_.stopped.ticks) return clock_ns(ticks);
     // No end inside the window: it ends with what encloses it.
@@ -363,15 +346,14 @@ class WindowDecoder {
   void write_script_calls() {
     ScriptCallColumns& calls = out_.script_calls;
     const auto name = [&](uint32_t id, uint32_t want) {
-      return id == kNoName || (window_.wants & want) == 0 ? kNone
-                                                          : out_.names.add_global(recorder_.names(), id);
+      return id == kNoName || (window_.wants & want) == 0 ? kNone : out_.names.add_global(log_.texts, id);
     };
     for (const ThreadSpans& thread : threads_) {
       for (size_t i = 0; i < thread.scripts.size(); ++i) {
         const Record& record = *thread.scripts[i];
         calls.event.push_back(thread.ids[thread.script_spans[i]]);
-        calls.modules.push_back(name(record.name, kWantModules));
-        calls.functions.push_back(name(record.forward_thread, kWantPython));
+        calls.modules.push_back(name(record.script.modules, kWantModules));
+        calls.functions.push_back(name(record.script.functions, kWantPython));
       }
     }
   }
@@ -382,8 +364,8 @@ class WindowDecoder {
       ArenaCursor cursor = cursor_of(threads_[t]);
       for (size_t i = 0; i < threads_[t].outputs.size(); ++i) {
         const Record& record = *threads_[t].outputs[i];
-        if (record.arena == kNoArena) continue;
-        writer.write(cursor.at(record.arena), threads_[t].ids[threads_[t].output_spans[i]], true);
+        if (record.results.values == kNoArena) continue;
+        writer.write(cursor.at(record.results.values), threads_[t].ids[threads_[t].output_spans[i]], true);
       }
     }
   }
@@ -391,15 +373,16 @@ class WindowDecoder {
   // An instance is read again whenever another window opens; its first reading in this one counts.
   void write_parameters() {
     ArgumentWriter writer(out_);
-    std::set<std::pair<uint8_t, uint32_t>> read;
+    std::set<std::pair<Owner, uint32_t>> read;
     for (const ThreadSpans& thread : threads_) {
       ArenaCursor cursor = cursor_of(thread);
       for (const Record* record : thread.parameters) {
-        if (!read.emplace(record->scope, record->name).second) continue;
-        const bool is_module = record->scope == 0;
-        const int32_t module = is_module ? python_.module_row(record->name) : kNone;
-        const int32_t optimizer = is_module ? kNone : python_.optimizer_row(record->name);
-        writer.write_parameters(cursor.at(record->arena), module, optimizer, clock_ns(record->ticks));
+        const auto [instance, values, owner] = record->parameters;
+        if (!read.emplace(owner, instance).second) continue;
+        const bool is_module = owner == Owner::kModule;
+        const int32_t module = is_module ? python_.module_row(instance) : kNone;
+        const int32_t optimizer = is_module ? kNone : python_.optimizer_row(instance);
+        writer.write_parameters(cursor.at(values), module, optimizer, clock_ns(record->ticks));
       }
     }
   }
@@ -423,24 +406,24 @@ class WindowDecoder {
     for (const Row& row : rows) {
       const Record& record = *threads_[row.thread].memory[row.index];
       const int32_t span = threads_[row.thread].memory_spans[row.index];
+      const MemoryPart& memory = record.memory;
       const uint64_t* reserved =
-          record.forward_thread == kNoArena ? nullptr : cursors[row.thread].at(record.forward_thread);
+          memory.reserved == kNoArena ? nullptr : cursors[row.thread].at(memory.reserved).word;
       a.event.push_back(span == kNone ? kNone : threads_[row.thread].ids[span]);
       a.thread.push_back(thread_row(row.thread));
       a.action.push_back(static_cast<uint8_t>(record.kind) - static_cast<uint8_t>(RecordKind::kAllocate));
       a.time_ns.push_back(clock_ns(record.ticks));
-      a.address.push_back(record.end);
-      a.size_bytes.push_back(record.sequence_number);
-      a.total_allocated_bytes.push_back(
-          static_cast<int64_t>(record.name | static_cast<uint64_t>(record.arena) << 32));
+      a.address.push_back(memory.address);
+      a.size_bytes.push_back(memory.size_bytes);
+      a.total_allocated_bytes.push_back(static_cast<int64_t>(memory.total_allocated_bytes));
       a.total_reserved_bytes.push_back(reserved == nullptr ? 0 : static_cast<int64_t>(*reserved));
-      a.device_type.push_back(static_cast<int8_t>(record.scope));
-      a.device_index.push_back(record.device_index);
+      a.device_type.push_back(memory.device_type);
+      a.device_index.push_back(memory.device_index);
     }
   }
 
-  Recorder& recorder_;
-  const Window& window_;
+  const LogView& log_;
+  const WindowFacts& window_;
   WindowClock clock_;
   int64_t latest_start_ns_ = 0;
   std::deque<ThreadSpans> threads_;   // elements never move: spans point into them
@@ -462,28 +445,27 @@ int32_t LocalNames::add(std::string_view text) {
   return entry->second;
 }
 
-LocalNames::Global& LocalNames::global(NameTable& names, uint32_t id) {
+LocalNames::Global& LocalNames::global(const Texts& texts, uint32_t id) {
   if (id >= globals_.size()) globals_.resize(id + 1);
   Global& entry = globals_[id];
   if (entry.text == -2) {
-    const Name& name = names.at(id);
+    const NameText name = texts.name(id);
     entry.text = add(name.text);
     entry.overload = name.overload.empty() ? kNone : add(name.overload);
   }
   return entry;
 }
 
-int32_t LocalNames::add_global(NameTable& names, uint32_t id) {
-  return id == kNoName ? add("<name table full>") : global(names, id).text;
+int32_t LocalNames::add_global(const Texts& texts, uint32_t id) {
+  return id == kNoName ? add("<name table full>") : global(texts, id).text;
 }
 
-int32_t LocalNames::overload_of(NameTable& names, uint32_t id) {
-  return id == kNoName ? kNone : global(names, id).overload;
+int32_t LocalNames::overload_of(const Texts& texts, uint32_t id) {
+  return id == kNoName ? kNone : global(texts, id).overload;
 }
 
-Columns decode_window(Recorder& recorder, const Window& window, PythonNames* python,
-                      const std::vector<std::string>& prefixes) {
-  return WindowDecoder(recorder, window, python, prefixes).run();
+Columns decode_window(const LogView& log, const std::vector<std::string>& prefixes) {
+  return WindowDecoder(log, prefixes).run();
 }
 
 }  // namespace opscope

@@ -1,5 +1,7 @@
 #include "decode/python_columns.h"
 
+#include "log/line_table.h"
+
 namespace opscope {
 
 namespace {
@@ -13,27 +15,30 @@ bool is_function(RecordKind kind) {
 
 }  // namespace
 
-int32_t PythonColumnWriter::event_name(NameTable& names, const Record& record) {
-  if (record.kind == RecordKind::kCCall) return out_.names.add_global(names, record.name);
+int32_t PythonColumnWriter::event_name(const Record& record) {
+  if (record.kind == RecordKind::kCCall) return out_.names.add_global(texts_, record.call.function);
   if (record.kind == RecordKind::kModuleCall) {
-    const int32_t row = module_row(record.name);
+    const int32_t row = module_row(record.call.instance);
     return out_.names.add("nn.Module: " + out_.names.text(out_.modules.name[row]));
   }
-  return frame(record.name).name;
+  return frame(record.call.function).name;
 }
 
 void PythonColumnWriter::add_event(const Record& record, int32_t event, int32_t parent) {
   const uint32_t caller = parent == kNone ? kNoFrame : enclosing_[parent];
   const bool python = is_function(record.kind);
-  const uint32_t own = python ? frame_of(record) : kNoFrame;
+  const uint32_t own = python ? record.call.function : kNoFrame;
   enclosing_.push_back(python ? own : caller);
   if (!python && record.kind != RecordKind::kCCall) return;
-  const auto offset = static_cast<int32_t>(record.forward_thread);
+  const int32_t offset = record.call.caller_offset;
   int32_t line = kNone;
   if (caller != kNoFrame && offset >= 0) {
-    const uint64_t place = static_cast<uint64_t>(caller) << 32 | record.forward_thread;
+    const uint64_t place = static_cast<uint64_t>(caller) << 32 | static_cast<uint32_t>(offset);
     const auto [known, is_new] = lines_.try_emplace(place, kNone);
-    if (is_new) known->second = python_->line_at(caller, offset);
+    if (is_new) {
+      const FunctionText function = texts_.function(caller);
+      known->second = line_at(function.line_table, function.line, offset);
+    }
     line = known->second;
   }
   PythonCallColumns& calls = out_.python_calls;
@@ -41,20 +46,17 @@ void PythonColumnWriter::add_event(const Record& record, int32_t event, int32_t 
   calls.frame.push_back(own == kNoFrame ? kNone : frame(own).row);
   calls.caller.push_back(caller == kNoFrame ? kNone : frame(caller).row);
   calls.caller_line.push_back(line);
-  calls.module.push_back(record.kind == RecordKind::kModuleCall ? module_row(record.name) : kNone);
-  calls.optimizer.push_back(record.kind == RecordKind::kOptimizerCall ? optimizer_row(record.detail) : kNone);
-}
-
-uint32_t PythonColumnWriter::frame_of(const Record& record) {
-  return record.kind == RecordKind::kModuleCall ? python_->module_frame() : record.name;
+  calls.module.push_back(record.kind == RecordKind::kModuleCall ? module_row(record.call.instance) : kNone);
+  calls.optimizer.push_back(record.kind == RecordKind::kOptimizerCall ? optimizer_row(record.call.instance)
+                                                                      : kNone);
 }
 
 const PythonColumnWriter::Frame& PythonColumnWriter::frame(uint32_t id) {
   const auto known = frames_.find(id);
   if (known != frames_.end()) return known->second;
-  const PythonNames::Function function = python_->function(id);
-  const std::string text =
-      shortened(function.file) + "(" + std::to_string(function.line) + "): " + function.function;
+  const FunctionText function = texts_.function(id);
+  std::string text(shortened(function.file));
+  text.append("(").append(std::to_string(function.line)).append("): ").append(function.function);
   const auto row = static_cast<int32_t>(out_.frames.line.size());
   out_.frames.file.push_back(out_.names.add(function.file));
   out_.frames.function.push_back(out_.names.add(function.function));
@@ -62,7 +64,7 @@ const PythonColumnWriter::Frame& PythonColumnWriter::frame(uint32_t id) {
   return frames_.emplace(id, Frame{row, out_.names.add(text)}).first->second;
 }
 
-std::string PythonColumnWriter::shortened(const std::string& file) const {
+std::string_view PythonColumnWriter::shortened(std::string_view file) const {
   for (const std::string& prefix : prefixes_) {
     if (file.starts_with(prefix)) return file.substr(prefix.size());
   }
@@ -72,12 +74,13 @@ std::string PythonColumnWriter::shortened(const std::string& file) const {
 int32_t PythonColumnWriter::module_row(uint32_t row) {
   const auto [known, is_new] = modules_.try_emplace(row, static_cast<int32_t>(out_.modules.name.size()));
   if (!is_new) return known->second;
-  const PythonNames::Instance instance = python_->module(row);
-  const int32_t number = instances_of_class_[instance.class_name]++;
+  const InstanceText instance = texts_.module(row);
+  const std::string class_name(instance.class_name);
+  const int32_t number = instances_of_class_[class_name]++;
   out_.modules.address.push_back(instance.address);
   out_.modules.class_address.push_back(instance.class_address);
   out_.modules.class_name.push_back(out_.names.add(instance.class_name));
-  out_.modules.name.push_back(out_.names.add(instance.class_name + "_" + std::to_string(number)));
+  out_.modules.name.push_back(out_.names.add(class_name + "_" + std::to_string(number)));
   return known->second;
 }
 
@@ -85,7 +88,7 @@ int32_t PythonColumnWriter::optimizer_row(uint32_t row) {
   const auto [known, is_new] =
       optimizers_.try_emplace(row, static_cast<int32_t>(out_.optimizers.class_name.size()));
   if (!is_new) return known->second;
-  const PythonNames::Instance instance = python_->optimizer(row);
+  const InstanceText instance = texts_.optimizer(row);
   out_.optimizers.address.push_back(instance.address);
   out_.optimizers.class_name.push_back(out_.names.add(instance.class_name));
   return known->second;

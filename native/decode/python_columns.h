@@ -12,11 +12,11 @@ namespace opscope {
 
 class PythonColumnWriter {
  public:
-  PythonColumnWriter(Columns& out, PythonNames* python, const std::vector<std::string>& prefixes)
-      : out_(out), python_(python), prefixes_(prefixes) {}
+  PythonColumnWriter(Columns& out, const Texts& texts, const std::vector<std::string>& prefixes)
+      : out_(out), texts_(texts), prefixes_(prefixes) {}
 
   // Row in `names` of what a Python or C call, module or optimizer call is called.
-  int32_t event_name(NameTable& names, const Record& record);
+  int32_t event_name(const Record& record);
   // The event just written, and its parent; to be called for every event, in order.
   void add_event(const Record& record, int32_t event, int32_t parent);
   // Row in `modules` or `optimizers` of an instance, given its row in the process.
@@ -33,11 +33,10 @@ class PythonColumnWriter {
   static constexpr uint32_t kNoFrame = UINT32_MAX;
 
   const Frame& frame(uint32_t id);
-  std::string shortened(const std::string& file) const;
-  uint32_t frame_of(const Record& record);
+  std::string_view shortened(std::string_view file) const;
 
   Columns& out_;
-  PythonNames* python_;
+  const Texts& texts_;
   const std::vector<std::string>& prefixes_;
   std::unordered_map<uint32_t, Frame> frames_;
   std::unordered_map<uint32_t, int32_t> modules_;

@@ -25,9 +25,9 @@ class SourceColumns {
   SourceColumns& operator=(const SourceColumns&) = delete;
 
   // The spans of one thread, before those that outlive what they began in are nested by time.
-  virtual void arrange(ThreadSpans& /*thread*/, const Ends& /*ends*/, NameTable& /*names*/) const {}
+  virtual void arrange(ThreadSpans& /*thread*/, const Ends& /*ends*/, const Texts& /*texts*/) const {}
   // Its spans of all threads, in order of their events, for the tables that tell more of them.
-  virtual void write(const std::vector<WrittenSpan>& spans, NameTable& names, PythonColumnWriter& python,
+  virtual void write(const std::vector<WrittenSpan>& spans, const Texts& texts, PythonColumnWriter& python,
                      Columns& out) const = 0;
 
   // Calls function(columns) for each that this window wants.

@@ -12,12 +12,12 @@ bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks;
 
 }  // namespace
 
-void Ends::add(const Record& close, const ThreadLog* thread) {
-  const auto what = static_cast<EndOf>(close.scope);
-  const End end = {close.ticks, thread, what == EndOf::kSpan};
-  if (what != EndOf::kSpan) of_started_[close.end].push_back(end);
+void Ends::add(const Record& record, const ThreadView* thread) {
+  const auto [key, what] = record.close;
+  const End end = {record.ticks, thread, what == EndOf::kSpan};
+  if (what != EndOf::kSpan) of_started_[key].push_back(end);
   if (what == EndOf::kStartedFrame) return;
-  apart_[close.end].push_back(end);
+  apart_[key].push_back(end);
   total_ += what == EndOf::kSpan ? 1 : 0;
 }
 
@@ -96,7 +96,7 @@ class Nesting {
     const bool is_closed = span.load_state() == SpanState::kClosed;
     const bool has_left = span.load_state() == SpanState::kAbandoned;
     const Ends::End apart = is_closed ? Ends::End{} : ends_.find(span);
-    const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log.get();
+    const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log;
     const uint64_t end = is_closed ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
     // Of one that left the stack and has no end here, nothing is known to be inside after its caller.
     const bool ends_with_caller = has_left && (end == kNever || ended_elsewhere);

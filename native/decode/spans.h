@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "log/log_view.h"
 #include "log/record.h"
-#include "log/thread_log.h"
 
 namespace opscope {
 
@@ -16,7 +15,7 @@ constexpr uint32_t kNoIndex = UINT32_MAX;  // of a span that is not in the log
 
 // One thread's spans of the window, in start order.
 struct ThreadSpans {
-  std::shared_ptr<ThreadLog> log;  // nullptr: a thread that only sat in Python all the while
+  const ThreadView* log = nullptr;  // nullptr: a thread that only sat in Python all the while
   int64_t system_thread_id = 0;
   bool is_new = true;     // Python did not know it when the window opened
   bool is_nested = true;  // by its stack: each span ended there and then, and within its parent
@@ -48,11 +47,12 @@ class Ends {
  public:
   struct End {
     uint64_t ticks = 0;  // 0: none
-    const ThreadLog* thread = nullptr;
+    const ThreadView* thread = nullptr;
     bool is_counted = false;  // one that nobody has is a loss: of a Python call it may be from before
   };
 
-  void add(const Record& close, const ThreadLog* thread);
+  // A kClose record.
+  void add(const Record& record, const ThreadView* thread);
   // Once all are added.
   void sort();
   // When a function that was running at `start` ended, UINT64_MAX if it did not.

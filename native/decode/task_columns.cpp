@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "decode/source_columns.h"
-#include "log/core_api.h"
-#include "log/source.h"
 
 namespace opscope {
 
@@ -23,12 +21,12 @@ constexpr auto kTaskRun = static_cast<RecordKind>(EventKind::kTaskRun);
 // A step of the whole program, whichever task says where it begins and ends.
 constexpr std::string_view kStepPrefix = "ProfilerStep#";
 
-int64_t task_of(const Record& run) { return run.sequence_number; }
+int64_t task_of(const Record& run) { return static_cast<int64_t>(run.task.task); }
 
 class Continuing {
  public:
-  Continuing(ThreadSpans& thread, const Ends& ends, NameTable& names)
-      : thread_(thread), ends_(ends), names_(names), before_(thread) {}
+  Continuing(ThreadSpans& thread, const Ends& ends, const Texts& texts)
+      : thread_(thread), ends_(ends), texts_(texts), before_(thread) {}
 
   void run() {
     thread_.spans.clear();
@@ -76,14 +74,14 @@ class Continuing {
     const Ends::End end = ends_.find(record);
     const uint64_t awaits = ends_.end_of(around);
     const bool is_held =
-        record.load_state() == SpanState::kAbandoned && end.thread == thread_.log.get() && awaits < end.ticks;
+        record.load_state() == SpanState::kAbandoned && end.thread == thread_.log && awaits < end.ticks;
     if (!is_held || is_step(record)) return record;
     held_[task_of(around)].push_back({&record, end.ticks});
     return part_of(record, record.ticks, awaits);
   }
 
   bool is_step(const Record& annotation) const {
-    return annotation.name != kNoName && names_.at(annotation.name).text.starts_with(kStepPrefix);
+    return texts_.name(annotation.op.name).text.starts_with(kStepPrefix);
   }
 
   void go_on(const Record& run, int32_t place) {
@@ -94,7 +92,7 @@ class Continuing {
     int32_t parent = place;
     for (const Held& annotation : held->second) {
       Record& part = part_of(*annotation.record, run.ticks, std::min(annotation.end, awaits));
-      part.arena = kNoArena;
+      part.op.inputs = kNoArena;
       add(part, parent);
       parent = static_cast<int32_t>(thread_.spans.size()) - 1;
     }
@@ -112,7 +110,7 @@ class Continuing {
 
   ThreadSpans& thread_;
   const Ends& ends_;
-  NameTable& names_;
+  const Texts& texts_;
   const ThreadSpans before_;
   std::vector<int32_t> runs_;                            // by ordinal before: that of the run it is in
   std::vector<int32_t> places_;                          // by ordinal before: its ordinal now
@@ -123,14 +121,14 @@ class TaskColumnsWriter final : public SourceColumns {
  public:
   TaskColumnsWriter() : SourceColumns(kWantAsyncio, kTaskRun) {}
 
-  void arrange(ThreadSpans& thread, const Ends& ends, NameTable& names) const override {
+  void arrange(ThreadSpans& thread, const Ends& ends, const Texts& texts) const override {
     const bool outlives = std::any_of(thread.spans.begin(), thread.spans.end(), [](const Record* record) {
       return record->kind == RecordKind::kAnnotation && record->load_state() == SpanState::kAbandoned;
     });
-    if (outlives) Continuing(thread, ends, names).run();
+    if (outlives) Continuing(thread, ends, texts).run();
   }
 
-  void write(const std::vector<WrittenSpan>& spans, NameTable& names, PythonColumnWriter& python,
+  void write(const std::vector<WrittenSpan>& spans, const Texts& texts, PythonColumnWriter& python,
              Columns& out) const override {
     std::unordered_map<int64_t, int32_t> rows;  // by number of the task
     std::vector<int64_t> awaited_ns;            // by row: when its last run ended
@@ -140,9 +138,9 @@ class TaskColumnsWriter final : public SourceColumns {
       const int32_t row = entry->second;
       if (is_new) {
         out.tasks.name.push_back(kNone);
-        out.tasks.frame.push_back(python.frame_row(run.forward_thread));
+        out.tasks.frame.push_back(python.frame_row(run.task.coroutine));
       }
-      out.tasks.name[row] = name_of(run, names, out);  // the last one that it was given
+      out.tasks.name[row] = name_of(run, texts, out);  // the last one that it was given
       const int64_t start_ns = out.events.start_ns[span.event];
       out.task_runs.event.push_back(span.event);
       out.task_runs.task.push_back(row);
@@ -153,9 +151,9 @@ class TaskColumnsWriter final : public SourceColumns {
   }
 
  private:
-  static int32_t name_of(const Record& run, NameTable& names, Columns& out) {
-    if (run.scope == kNumberedName) return out.names.add("Task-" + std::to_string(run.detail));
-    return out.names.add_global(names, run.detail);
+  static int32_t name_of(const Record& run, const Texts& texts, Columns& out) {
+    if (run.task.is_numbered != 0) return out.names.add("Task-" + std::to_string(run.task.task_name));
+    return out.names.add_global(texts, run.task.task_name);
   }
 };
 

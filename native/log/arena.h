@@ -2,7 +2,7 @@
 //
 // Shapes, strides and scalar arguments are copied here at call time, so recording them keeps no
 // tensor alive. An entry never crosses blocks; a payload that outgrows its block (a fused optimizer
-// takes thousands of tensors) ends there with a link to where it goes on.
+// takes thousands of tensors) ends there with a link, and goes on where the thread's next block begins.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,9 @@
 namespace opscope {
 
 struct ArenaBlock {
-  std::atomic<ArenaBlock*> next{nullptr};
-  uint64_t sequence = 0;
-  static constexpr size_t kWords = 8192 - 8;
-  alignas(64) uint64_t words[kWords];
+  BlockHeader header;
+  static constexpr size_t kWords = (kBlockBytes - sizeof(BlockHeader)) / sizeof(uint64_t);
+  uint64_t words[kWords];
 };
 static_assert(sizeof(ArenaBlock) == kBlockBytes);
 
@@ -32,19 +31,20 @@ inline uint32_t arena_position(uint64_t sequence, size_t word) {
 
 class Arena {
  public:
-  explicit Arena(BlockPool& pool) : pool_(pool) {}
+  // `owner`: the thread's number.
+  Arena(BlockPool& pool, uint32_t owner) : pool_(pool), owner_(owner) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena() {
-    for (ArenaBlock* block = head_.load(); block != nullptr;) {
-      ArenaBlock* next = block->next.load(std::memory_order_relaxed);
+    for (BlockHeader* block = head_.load(); block != nullptr;) {
+      BlockHeader* next = block->next.load(std::memory_order_relaxed);
       pool_.release(block);
       block = next;
     }
   }
 
   // [owner] Sequence number of the block the next payload would start in, or of the one after it.
-  uint64_t current_block() const { return tail_ == nullptr ? 0 : tail_->sequence; }
+  uint64_t current_block() const { return tail_ == nullptr ? 0 : tail_->header.sequence; }
 
   // [owner] Starts a payload. False if there is no memory.
   bool begin() {
@@ -77,20 +77,20 @@ class Arena {
 
   // [owner] Ends the payload and returns its position. The caller publishes it with a record.
   uint32_t commit() const {
-    return arena_position(start_block_->sequence, static_cast<size_t>(start_ - start_block_->words));
+    return arena_position(start_block_->header.sequence, static_cast<size_t>(start_ - start_block_->words));
   }
   void cancel() {
     if (tail_ != nullptr) next_ = tail_ == start_block_ ? start_ : tail_->words;
   }
 
   // [reader] The oldest block still kept, or nullptr.
-  const ArenaBlock* head() const { return head_.load(std::memory_order_acquire); }
+  const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
   // [reader, holding the registry's mutex]
   void release_before(uint64_t sequence) {
-    ArenaBlock* block = head_.load(std::memory_order_acquire);
+    BlockHeader* block = head_.load(std::memory_order_acquire);
     while (block != nullptr && block->sequence < sequence) {
-      ArenaBlock* next = block->next.load(std::memory_order_acquire);
+      BlockHeader* next = block->next.load(std::memory_order_acquire);
       if (next == nullptr) break;
       pool_.release(block);
       block = next;
@@ -103,12 +103,10 @@ class Arena {
     void* memory = pool_.acquire();
     if (memory == nullptr) return false;
     auto* block = new (memory) ArenaBlock;
-    block->sequence = tail_ == nullptr ? 0 : tail_->sequence + 1;
-    if (tail_ == nullptr) {
-      head_.store(block, std::memory_order_release);
-    } else {
-      tail_->next.store(block, std::memory_order_release);
-    }
+    block->header.owner = owner_;
+    block->header.sequence = tail_ == nullptr ? 0 : tail_->header.sequence + 1;
+    block->header.kind.store(BlockKind::kArena, std::memory_order_release);
+    (tail_ == nullptr ? head_ : tail_->header.next).store(&block->header, std::memory_order_release);
     tail_ = block;
     next_ = block->words;
     limit_ = block->words + ArenaBlock::kWords - kLinkWords;
@@ -125,21 +123,21 @@ class Arena {
       start_block_ = tail_;
       return true;
     }
-    link[0] = make_tag(Tag::kContinued);
-    link[1] = reinterpret_cast<uintptr_t>(tail_->words);
+    *link = make_tag(Tag::kContinued);
     return true;
   }
 
-  static constexpr size_t kLinkWords = 2;       // always left free at the end of a block
+  static constexpr size_t kLinkWords = 1;       // always left free at the end of a block
   static constexpr size_t kPrefetchWords = 24;  // about one payload ahead
 
-  uint64_t* next_ = nullptr;                // the first free word of the current block
-  uint64_t* limit_ = nullptr;               // the end of its free words
-  uint64_t* start_ = nullptr;               // where the payload being written starts
-  ArenaBlock* start_block_ = nullptr;       // the block it starts in
-  std::atomic<ArenaBlock*> head_{nullptr};  // set by the owner once, then moved by readers only
+  uint64_t* next_ = nullptr;                 // the first free word of the current block
+  uint64_t* limit_ = nullptr;                // the end of its free words
+  uint64_t* start_ = nullptr;                // where the payload being written starts
+  ArenaBlock* start_block_ = nullptr;        // the block it starts in
+  std::atomic<BlockHeader*> head_{nullptr};  // set by the owner once, then moved by readers only
   ArenaBlock* tail_ = nullptr;
   BlockPool& pool_;
+  const uint32_t owner_;
 };
 
 }  // namespace opscope

@@ -12,16 +12,17 @@
 #include <mutex>
 #include <vector>
 
-namespace opscope {
+#include "log/block.h"
 
-constexpr size_t kBlockBytes = 64 * 1024;
+namespace opscope {
 
 class BlockPool {
  public:
   // Reserved at once, so that releasing a block never allocates and can be done anywhere.
   BlockPool() { free_.reserve(kKeptBlocks + kBatch); }
 
-  // [MT] Returns nullptr when the byte budget is used up or the system has no memory.
+  // [MT] Returns nullptr when the byte budget is used up or the system has no memory. Whoever takes a block
+  // writes its header.
   void* acquire() {
     std::lock_guard lock(mutex_);
     if (free_.empty()) grow();
@@ -33,6 +34,7 @@ class BlockPool {
 
   // [MT]
   void release(void* block) {
+    static_cast<BlockHeader*>(block)->kind.store(BlockKind::kFree, std::memory_order_relaxed);
     std::lock_guard lock(mutex_);
     if (free_.size() >= kKeptBlocks) {
       munmap(block, kBlockBytes);

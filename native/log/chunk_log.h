@@ -17,24 +17,26 @@
 namespace opscope {
 
 struct Chunk {
-  std::atomic<Chunk*> next{nullptr};
-  uint64_t first_index = 0;        // log index of records[0]
-  uint64_t first_arena_block = 0;  // no record in here refers to an older arena block
-  static constexpr size_t kRecords = (kBlockBytes - 64) / sizeof(Record);
+  BlockHeader header;
+  static constexpr size_t kRecords = (kBlockBytes - sizeof(BlockHeader)) / sizeof(Record);
   alignas(16) Record records[kRecords];
+
+  uint64_t first_index() const { return header.sequence; }
+  uint64_t end_index() const { return header.sequence + kRecords; }
 };
 static_assert(sizeof(Chunk) <= kBlockBytes);
 
 class ChunkLog {
  public:
-  explicit ChunkLog(BlockPool& pool) : pool_(pool) {}
+  // `owner`: the thread's number.
+  ChunkLog(BlockPool& pool, uint32_t owner) : pool_(pool), owner_(owner) {}
   ChunkLog(const ChunkLog&) = delete;
   ChunkLog& operator=(const ChunkLog&) = delete;
   ~ChunkLog() {
-    for (Chunk* chunk = head_.load(); chunk != nullptr;) {
-      Chunk* next = chunk->next.load(std::memory_order_relaxed);
-      pool_.release(chunk);
-      chunk = next;
+    for (BlockHeader* block = head_.load(); block != nullptr;) {
+      BlockHeader* next = block->next.load(std::memory_order_relaxed);
+      pool_.release(block);
+      block = next;
     }
   }
 
@@ -65,26 +67,26 @@ class ChunkLog {
   uint64_t size() const { return count_.load(std::memory_order_acquire); }
 
   // [reader] The oldest chunk still kept, or nullptr.
-  const Chunk* head() const { return head_.load(std::memory_order_acquire); }
+  const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
   // [reader] Frees the chunks that hold nothing from `first_needed` on. Returns the oldest arena
   // block that a record from there on may refer to.
   uint64_t release_before(uint64_t first_needed) {
-    Chunk* chunk = head_.load(std::memory_order_acquire);
-    if (chunk == nullptr) return 0;
-    std::atomic<Chunk*>* link = &head_;
+    BlockHeader* block = head_.load(std::memory_order_acquire);
+    if (block == nullptr) return 0;
+    std::atomic<BlockHeader*>* link = &head_;
     // The chunk without a successor is the one the owner writes to; it always stays.
-    for (Chunk* next = chunk->next.load(std::memory_order_acquire);
-         next != nullptr && chunk->first_index + Chunk::kRecords <= first_needed;
-         chunk = next, next = chunk->next.load(std::memory_order_acquire)) {
-      if (has_open_span(*chunk)) {
-        link = &chunk->next;
+    for (BlockHeader* next = block->next.load(std::memory_order_acquire);
+         next != nullptr && block->sequence + Chunk::kRecords <= first_needed;
+         block = next, next = block->next.load(std::memory_order_acquire)) {
+      if (has_open_span(*reinterpret_cast<const Chunk*>(block))) {
+        link = &block->next;
       } else {
         link->store(next, std::memory_order_release);
-        pool_.release(chunk);
+        pool_.release(block);
       }
     }
-    return chunk->first_arena_block;
+    return block->first_arena_block;
   }
 
  private:
@@ -99,14 +101,12 @@ class ChunkLog {
     void* block = pool_.acquire();
     if (block == nullptr) return false;
     auto* chunk = new (block) Chunk;
-    chunk->first_index = count_.load(std::memory_order_relaxed);
-    chunk->first_arena_block = arena_block;
-    if (tail_ == nullptr) {
-      head_.store(chunk, std::memory_order_release);
-    } else {
-      tail_->next.store(chunk, std::memory_order_release);
-    }
-    tail_ = chunk;
+    chunk->header.owner = owner_;
+    chunk->header.sequence = count_.load(std::memory_order_relaxed);
+    chunk->header.first_arena_block = arena_block;
+    chunk->header.kind.store(BlockKind::kRecords, std::memory_order_release);
+    (tail_ == nullptr ? head_ : tail_->next).store(&chunk->header, std::memory_order_release);
+    tail_ = &chunk->header;
     cursor_ = chunk->records;
     end_ = chunk->records + Chunk::kRecords;
     return true;
@@ -116,9 +116,10 @@ class ChunkLog {
   Record* limit_ = nullptr;  // up to here next_record() needs no check: the end, or a record being filled in
   Record* end_ = nullptr;    // of the chunk being written to
   std::atomic<uint64_t> count_{0};
-  std::atomic<Chunk*> head_{nullptr};  // set by the owner once, then by readers only
-  Chunk* tail_ = nullptr;
+  std::atomic<BlockHeader*> head_{nullptr};  // set by the owner once, then by readers only
+  BlockHeader* tail_ = nullptr;
   BlockPool& pool_;
+  const uint32_t owner_;
 };
 
 }  // namespace opscope

@@ -14,7 +14,7 @@
 
 namespace opscope {
 
-constexpr uint32_t kCoreApiVersion = 8;
+constexpr uint32_t kCoreApiVersion = 9;
 
 struct CoreApi {
   uint32_t version;

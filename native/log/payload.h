@@ -29,7 +29,7 @@ enum class Tag : uint8_t {
   kOther = 14,      // without a text form. detail: length of what torch calls it, then that as kString
   kSequence = 15,   // a tuple or a list of no other kind. detail: tuple 1, list 0 | count << 1, then
                     // that many entries
-  kContinued = 16,  // the payload goes on elsewhere: 1 word, the address
+  kContinued = 16,  // the payload goes on at the beginning of the thread's next block
   kLongInt = 17,    // 1 word
 };
 

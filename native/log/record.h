@@ -1,4 +1,5 @@
-// The one record the hot path appends. 48 bytes, trivially copyable, no pointers to free.
+// The one record the hot path appends: 48 bytes, of which 32 mean what its kind says. Trivially copyable, and
+// without pointers, so that a copy of it means the same in another process.
 #pragma once
 
 #include <atomic>
@@ -19,13 +20,13 @@ enum class RecordKind : uint8_t {
   kOptimizerCall = EventKind::kOptimizerCall,
   kGcPause = EventKind::kGcPause,
   // Likewise those of other sources, which only these name.
-  kClose = 32,  // the end of a span that was no longer on its thread's stack
+  kClose = 32,
   kAllocate = 33 + AllocationAction::kAllocate,
   kFree = 33 + AllocationAction::kFree,
   kOutOfMemory = 33 + AllocationAction::kOutOfMemory,
-  kOutputs = 36,     // what a span returned; the payload is in the arena
-  kParameters = 37,  // tensors held by a module (scope 0) or optimizer (scope 1); likewise
-  kScript = 38,      // where in TorchScript the operator around it was called
+  kOutputs = 36,
+  kParameters = 37,
+  kScript = 38,
 };
 
 inline bool is_span(RecordKind kind) { return kind < RecordKind::kClose; }
@@ -42,56 +43,120 @@ enum class SpanState : uint8_t {
   kAbandoned = 2,  // its parent ended first: `end` still holds the key, a kClose may follow
 };
 
-// What a kClose record ends; in its `scope`.
+// What a kClose record ends.
 enum class EndOf : uint8_t {
   kSpan = 0,          // an operator or annotation
   kStartedFrame = 1,  // a Python call whose span was closed too: for windows that opened while it ran
   kPythonCall = 2     // a Python call that this thread did not have open
 };
 
-constexpr uint32_t kAsynchronous = 1u << 31;  // in `detail`: torch says so (work of a collective)
+// Whose parameters a kParameters record holds.
+enum class Owner : uint8_t { kModule = 0, kOptimizer = 1 };
+
+constexpr uint32_t kAsynchronous = 1u << 31;  // in `launch`: torch says so (work of a collective)
 constexpr uint32_t kNoParent = UINT32_MAX;
 constexpr uint32_t kNoArena = UINT32_MAX;
 constexpr uint32_t kCutArena = UINT32_MAX - 1;  // there was a payload, but it could not be kept
 constexpr uint32_t kNoName = UINT32_MAX;
 
+// What a record says, by its kind. Payloads are positions in this thread's arena, kNoArena if there is none.
+// `end` of a span: its key while it is open, ticks once it is closed.
+
+// Any span.
+struct SpanPart {
+  uint64_t end;
+};
+
+// Operators and annotations.
+struct OperatorPart {
+  uint64_t end;
+  int64_t sequence_number;  // of autograd, -1 none
+  uint32_t name;            // row in the process's name table
+  uint32_t inputs;          // payload: the arguments
+  uint32_t forward_thread;  // of backward nodes: torch's id of the forward thread
+  uint32_t launch;          // of annotations: torch's id of the thread that made one that runs on
+                            // another, 0 if this one did; and kAsynchronous
+};
+
+// Python functions, C functions, modules, optimizers, collections.
+struct CallPart {
+  uint64_t end;
+  uint32_t function;      // row in the frame table; of C functions and collections, in the name table
+  uint32_t instance;      // of module and optimizer calls: row in the table of those
+  int32_t caller_offset;  // where the caller was, as an offset into its code; -1 if there is none
+};
+
+// One run of an asyncio task between two awaits.
+struct TaskRunPart {
+  uint64_t end;
+  uint64_t task;         // its number in the process
+  uint32_t text;         // row in the name table: what its events are called
+  uint32_t coroutine;    // row in the frame table, kNoName if there is none
+  uint32_t task_name;    // row in the name table, or the number that its name ends with
+  uint32_t is_numbered;  // 1: nobody chose its name, which is "Task-" and that number
+};
+
+// The end of a span that was no longer on its thread's stack.
+struct ClosePart {
+  uint64_t key;
+  EndOf what;
+};
+
+// Allocations, frees, and allocations that failed.
+struct MemoryPart {
+  uint64_t address;
+  int64_t size_bytes;  // negative for a free
+  uint64_t total_allocated_bytes;
+  uint32_t reserved;  // payload: one word, the bytes that the allocator holds; without one it is 0
+  int8_t device_type;
+  int8_t device_index;
+};
+
+// What a span returned: that which is this record's parent.
+struct ResultsPart {
+  uint32_t values;  // payload
+};
+
+// Tensors held by a module or an optimizer.
+struct ParametersPart {
+  uint32_t instance;  // row in the table of modules or optimizers
+  uint32_t values;    // payload
+  Owner owner;
+};
+
+// Where in TorchScript the operator around it was called; kNoName for what is not wanted.
+struct ScriptPart {
+  uint32_t modules;
+  uint32_t functions;
+};
+
 struct Record {
   uint64_t ticks;  // start of a span, or the moment of anything else
-
-  // Spans: the key while open, the end in ticks once closed. Closes: the key. Memory: the address.
-  uint64_t end;
-
-  // Spans: autograd sequence number, -1 none. Memory: size in bytes, negative for a free.
-  int64_t sequence_number;
-
-  uint32_t name;   // row in the process's name table; of Python calls, in the frame table; of
-                   // module calls and parameters, in the module or optimizer table.
-                   // TorchScript: the modules, kNoName if they are not wanted
-                   // Memory: low half of the total allocated
-  uint32_t arena;  // position of the payload in this thread's arena, kNoArena if none.
-                   // Memory: high half of the total allocated
-
-  uint32_t parent;          // log index (modulo 2^32) of the span around it, kNoParent at top level
-  uint32_t forward_thread;  // backward nodes: torch's id of the forward thread.
-                            // Python calls: where the caller was, as an offset into its code.
-                            // Memory: arena position of the reserved total, kNoArena if zero
-                            // TorchScript: name of the functions, kNoName if they are not wanted
+  union {
+    OperatorPart op;
+    SpanPart span;
+    CallPart call;
+    TaskRunPart task;
+    ClosePart close;
+    MemoryPart memory;
+    ResultsPart results;
+    ParametersPart parameters;
+    ScriptPart script;
+  };
+  uint32_t parent;  // log index (modulo 2^32) of the span around it, kNoParent at top level
   RecordKind kind;
-  uint8_t scope;        // at::RecordScope. Memory: device type. Closes: EndOf
-  uint8_t state;        // SpanState; written last by the owner, read by the decoder
-  int8_t device_index;  // memory only
-  uint32_t detail;      // Optimizer calls: row in the optimizer table. Annotations: torch's id of
-                        // the thread that made one that runs on another, 0 if this one did; and
-                        // kAsynchronous
+  uint8_t scope;  // of spans: at::RecordScope
+  uint8_t state;  // of spans: SpanState; written last by the owner, read by the decoder
 
   SpanState load_state() const { return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE)); }
   void store_state(SpanState value) {
     __atomic_store_n(&state, static_cast<uint8_t>(value), __ATOMIC_RELEASE);
   }
-  uint64_t load_end() const { return __atomic_load_n(&end, __ATOMIC_RELAXED); }
-  void store_end(uint64_t value) { __atomic_store_n(&end, value, __ATOMIC_RELAXED); }
+  uint64_t load_end() const { return __atomic_load_n(&span.end, __ATOMIC_RELAXED); }
+  void store_end(uint64_t value) { __atomic_store_n(&span.end, value, __ATOMIC_RELAXED); }
 };
 
-static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) == 48);
+static_assert(std::is_trivially_copyable_v<Record> && std::is_standard_layout_v<Record>);
+static_assert(sizeof(Record) == 48);
 
 }  // namespace opscope

@@ -79,13 +79,16 @@ ThreadLog* Recorder::this_thread() noexcept {
 }
 
 ThreadLog* Recorder::make_log() {
-  auto log = std::make_shared<ThreadLog>(pool_, system_thread_id(), static_cast<uint64_t>(pthread_self()),
-                                         system_thread_name(), calls_are_watched_);
-  log->python_thread = python_thread();
+  const uint64_t in_python = python_thread();
+  std::shared_ptr<ThreadLog> log;
   {
     std::lock_guard lock(mutex_);
+    log = std::make_shared<ThreadLog>(pool_, next_thread_, system_thread_id(),
+                                      static_cast<uint64_t>(pthread_self()), system_thread_name(),
+                                      calls_are_watched_);
+    log->python_thread = in_python;
     threads_.push_back(log);
-    log->number = next_thread_++;
+    ++next_thread_;
   }
   (void)&thread_exit;  // using it constructs it, so that its destructor runs when the thread ends
   return this_thread_log = log.get();
@@ -102,7 +105,7 @@ void Recorder::forget_thread(ThreadLog* log) {
 
 uint32_t Recorder::intern(ThreadLog* log, const char* text, const char* overload) {
   const uint32_t id = names_.intern(text, overload);
-  if (id != kNoName && *overload == '\0') log->names.insert(names_.at(id), id);
+  if (id != kNoName && *overload == '\0') log->names.insert(names_.at(id).text, id);
   return id;
 }
 
@@ -216,6 +219,27 @@ std::shared_ptr<Window> Recorder::window(uint32_t id) {
   return found == windows_.end() ? nullptr : found->second;
 }
 
+LogView Recorder::view_of(const Window& window) {
+  LogView view;
+  view.origin = origin_;
+  view.recent_rate = recent_ns_per_tick();
+  view.window = window;
+  for (const Slice& slice : window.slices) {
+    const ThreadLog& log = *slice.thread;
+    view.threads.push_back(
+        {{log.number, log.native_thread, log.system_thread_id, log.torch_thread_id.load(), *log.name},
+         slice.begin,
+         slice.end,
+         slice.dropped,
+         blocks_from<Chunk>(log.log().head()),
+         blocks_from<ArenaBlock>(log.arena().head())});
+  }
+  for (const Journal* journal : {&name_journal_, &journal_})
+    view.journals.push_back(blocks_from<JournalBlock>(journal->head()));
+  view.texts = Texts(view.journals);
+  return view;
+}
+
 void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation) {
   std::lock_guard lock(mutex_);
   const auto found = windows_.find(id);
@@ -235,7 +259,7 @@ std::vector<uint64_t> Recorder::frames_that_may_begin(const ThreadLog& log, uint
     for (const InitialStack& stack : window->initial_stacks) {
       if (!is_of(stack, log)) continue;
       for (const InitialFrame& frame : stack.frames) {
-        if (frame.may_begin) keys.push_back(frame.key);
+        if (frame.may_begin) keys.push_back(frame.key());
       }
     }
   }
@@ -247,7 +271,7 @@ void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key) {
   for (const std::shared_ptr<Window>& window : open_) {
     for (InitialStack& stack : window->initial_stacks) {
       if (!is_of(stack, log)) continue;
-      std::erase_if(stack.frames, [key](const InitialFrame& f) { return f.may_begin && f.key == key; });
+      std::erase_if(stack.frames, [key](const InitialFrame& f) { return f.may_begin && f.key() == key; });
     }
   }
 }
@@ -330,12 +354,16 @@ void Recorder::before_fork() {
   self.mutex_.lock();
   if (self.bridge_ != nullptr) self.bridge_->before_fork();
   self.names_.mutex().lock();
+  self.name_journal_.mutex().lock();
+  self.journal_.mutex().lock();
   self.pool_.mutex().lock();
 }
 
 void Recorder::after_fork(bool in_child) {
   Recorder& self = instance();
   self.pool_.mutex().unlock();
+  self.journal_.mutex().unlock();
+  self.name_journal_.mutex().unlock();
   self.names_.mutex().unlock();
   if (self.bridge_ != nullptr) self.bridge_->after_fork(in_child);
   self.mutex_.unlock();

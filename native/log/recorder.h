@@ -15,16 +15,14 @@
 #include "log/block_pool.h"
 #include "log/clock.h"
 #include "log/core_api.h"
+#include "log/journal.h"
+#include "log/log_view.h"
 #include "log/name_table.h"
 #include "log/needed_records.h"
 #include "log/thread_log.h"
+#include "log/window.h"
 
 namespace opscope {
-
-struct Pause {
-  uint64_t from_ticks;
-  uint64_t to_ticks;  // UINT64_MAX while it lasts
-};
 
 // One thread's part of a window: log indices [begin, end).
 struct Slice {
@@ -34,64 +32,15 @@ struct Slice {
   Drops dropped;  // in the window; while it is open, what the thread's count was when it opened
 };
 
-// A Python function that was already running when a window opened.
-struct InitialFrame {
-  uint32_t frame;          // row of the frame table
-  uint64_t key;            // of its span: what its end will be recorded with
-  int32_t caller_offset;   // instruction in the function outside it, -1 for the outermost
-  bool may_begin = false;  // it was at its first instruction: its call may not have been reported yet
-
-  // As in a record; of a source's own spans.
-  RecordKind kind = RecordKind::kPythonCall;
-  uint8_t scope = 0;
-  uint32_t detail = 0;
-  int64_t sequence_number = -1;
-};
-
-// The frames of one thread when a window opened, outermost first.
-struct InitialStack {
-  uint64_t native_thread;    // pthread_self() of the thread
-  int64_t system_thread_id;  // 0 where Python does not know it
-  std::vector<InitialFrame> frames;
-};
-
-// Whether the frames are this thread's. The system's id is compared as well: a thread that began in the
-// window may have the pthread handle of one that ended there.
-inline bool is_of(const InitialStack& stack, const ThreadLog& thread) {
-  return stack.native_thread == thread.native_thread &&
-         (stack.system_thread_id == 0 || stack.system_thread_id == thread.system_thread_id);
-}
-
-// A row of a trace's ledger.
-struct LedgerNote {
-  const char* source;
-  const char* what;
-  double value;
-};
-
 // Written under the registry's mutex while it is open. After its closing nothing changes it, so a decoder
-// reads it without the mutex. Counts marked (difference) hold the process's count at the opening while it is
-// open, and from the closing on how much was added in between.
-struct Window {
+// reads it without the mutex.
+struct Window : WindowFacts {
   uint32_t id = 0;
-  uint32_t wants = 0;
   int64_t only_thread = 0;  // system thread id to narrow to, 0 for all
   bool open = true;
-  bool process_ids = false;       // its spans have the same ids in all windows that were open together
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
-  uint64_t tensors_not_held = 0;  // (difference) their addresses may have been reused
-  uint64_t unknown_frees = 0;     // (difference) of memory from before, whose frees torch does not report
-  Drops of_ending_threads;        // (difference) of threads whose log was gone already
-  uint64_t unhooked_threads = 0;  // Python threads whose calls were not heard; set by whoever hooks calls
-  uint64_t process_threads = 0;   // threads of the process when the window closed; 0 if not known
-  std::string fault;              // why recording ended before the window did, or empty
-  ClockAnchor started;
-  ClockAnchor stopped;
   std::vector<Slice> slices;
-  std::vector<Pause> pauses;
-  std::vector<InitialStack> initial_stacks;
-  std::vector<LedgerNote> notes;  // what sources say of it when it closes
-  uint64_t generation = 0;        // of PythonCalls, when the initial stacks were noted
+  uint64_t generation = 0;  // of PythonCalls, when the initial stacks were noted
 };
 
 struct RecorderStatistics {
@@ -117,6 +66,8 @@ class Recorder {
   void pause_window(uint32_t id, bool paused);
   // [MT] A closed window for decoding; it stays until discarded. nullptr if there is none.
   std::shared_ptr<Window> window(uint32_t id);
+  // [MT] What decoding reads of a closed window, good while a ReadLock is held.
+  LogView view_of(const Window& window);
   // [MT] What Python was running when the window opened.
   void set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation = 0);
   // [owner of `log`] Keys of the frames with `may_begin` that windows noted on this thread since generation
@@ -137,6 +88,8 @@ class Recorder {
   // [owner of `log`] The id of a name, kNoName when the table is full.
   uint32_t intern(ThreadLog* log, const char* text, const char* overload = "");
   NameTable& names() { return names_; }
+  // Of texts that are forgotten once no window is kept, other than names.
+  Journal& journal() { return journal_; }
   BlockPool& pool() { return pool_; }
   uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
   const ClockAnchor& origin() const { return origin_; }
@@ -185,7 +138,9 @@ class Recorder {
 
   std::mutex mutex_;
   BlockPool pool_;
-  NameTable names_;
+  Journal name_journal_{pool_, 0};
+  NameTable names_{name_journal_};
+  Journal journal_{pool_, 1};
   alignas(64) std::atomic<uint32_t> wanted_{0};  // read at every event; its neighbours change rarely
   std::atomic<bool> calls_are_watched_{false};
   std::atomic<uint64_t> lost_spans_{0};  // of threads that had no log any more

@@ -11,10 +11,6 @@
 
 namespace opscope {
 
-// In `scope` of a span of a source whose spans have names of their own beside that of their event: `detail`
-// is not that name's id but the number at its end, as every name that nobody chose has one.
-constexpr uint8_t kNumberedName = 1;
-
 // Is `name` one that nobody chose, `prefix` and a number that says it in full?
 inline bool number_in_name(std::string_view name, std::string_view prefix, uint32_t* number) {
   if (!name.starts_with(prefix)) return false;

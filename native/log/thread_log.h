@@ -16,7 +16,7 @@
 #include "log/arena.h"
 #include "log/chunk_log.h"
 #include "log/clock.h"
-#include "log/name_table.h"
+#include "log/name_cache.h"
 #include "log/open_spans.h"
 #include "log/record.h"
 
@@ -51,11 +51,12 @@ class alignas(64) ThreadLog {
 
  public:
   // `calls_are_watched`: whether the ends of Python calls are reported at this moment.
-  ThreadLog(BlockPool& pool, int64_t system_thread_id, uint64_t native_thread, std::string name,
-            const std::atomic<bool>& calls_are_watched)
-      : log_(pool),
-        arena_(pool),
+  ThreadLog(BlockPool& pool, uint64_t number, int64_t system_thread_id, uint64_t native_thread,
+            std::string name, const std::atomic<bool>& calls_are_watched)
+      : log_(pool, static_cast<uint32_t>(number)),
+        arena_(pool, static_cast<uint32_t>(number)),
         calls_are_watched_(&calls_are_watched),
+        number(number),
         system_thread_id(system_thread_id),
         native_thread(native_thread),
         name(std::make_unique<const std::string>(std::move(name))) {
@@ -76,11 +77,9 @@ class alignas(64) ThreadLog {
       open_.push_back(key, &dropped_span_, current_span());
       return nullptr;
     }
-    record->end = key;
+    record->span.end = key;
     record->parent = current_span();
     record->state = static_cast<uint8_t>(SpanState::kOpen);
-    record->arena = kNoArena;
-    record->detail = 0;
     const auto index = static_cast<uint32_t>(log_.size());
     open_.push_back(key, record, index);
     return record;
@@ -146,7 +145,6 @@ class alignas(64) ThreadLog {
     }
     record->kind = kind;
     record->parent = current_span();
-    record->arena = kNoArena;
     return record;
   }
   void publish() { log_.publish(); }
@@ -190,8 +188,8 @@ class alignas(64) ThreadLog {
   void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
 
   NameCache names;               // [owner]
+  const uint64_t number;         // in order of creation
   int64_t system_thread_id;      // fixed but for the forking thread in a child
-  uint64_t number = 0;           // in order of creation; set by the registry
   const uint64_t native_thread;  // pthread_self(), which is what Python knows threads by
   uint64_t python_thread = 0;    // Python's id of its state; 0: it had none when it was first met
   std::atomic<uint64_t> torch_thread_id{0};
@@ -257,8 +255,7 @@ class alignas(64) ThreadLog {
     Record* record = append(RecordKind::kClose);
     if (record == nullptr) return;
     record->ticks = ticks;
-    record->end = key;
-    record->scope = static_cast<uint8_t>(what);
+    record->close = {key, what};
     publish();
   }
 

@@ -10,9 +10,10 @@ namespace opscope {
 inline void fill_annotation(Record& record, RecordKind kind, uint32_t name) {
   record.kind = kind;
   record.scope = RecordScope::kUserScope;
-  record.name = name;
-  record.sequence_number = -1;
-  record.forward_thread = 0;
+  record.op.sequence_number = -1;
+  record.op.name = name;
+  record.op.inputs = kNoArena;
+  record.op.forward_thread = record.op.launch = 0;
 }
 
 inline uint32_t name_id(Recorder& recorder, ThreadLog& log, const char* text) {

@@ -71,11 +71,7 @@ Asyncio asyncio;
 
 struct Task {
   Owned name;  // as it was last seen
-  uint64_t number = 0;
-  uint32_t text = kNoName;        // of its events
-  uint32_t frame = kHiddenFrame;  // its coroutine function, in the table of Python's functions
-  uint32_t name_id = 0;           // or the number in it, see kNumberedName
-  uint8_t is_numbered = 0;
+  TaskRunPart run{0, 0, kNoName, kHiddenFrame, 0, 0};
 };
 
 // What a task has under this attribute, or says by this method; runs no Python, whatever the task's class is.
@@ -98,7 +94,7 @@ class Tasks {
     Task* known = tasks_.find(object);
     if (known == nullptr) {
       Task task;
-      task.number = ++last_number_;
+      task.run.task = ++last_number_;
       describe(task, object);
       known = &tasks_.add(object, std::move(task));
     }
@@ -116,20 +112,21 @@ class Tasks {
       text += utf8(reinterpret_cast<PyGenObject*>(coroutine.get())->gi_qualname);
       const Owned code = code_of(coroutine.get());
       if (code)
-        task.frame = PythonCalls::instance().frames.intern(reinterpret_cast<PyCodeObject*>(code.get()));
+        task.run.coroutine =
+            PythonCalls::instance().frames.intern(reinterpret_cast<PyCodeObject*>(code.get()));
     } else {
       text += Py_TYPE(coroutine ? coroutine.get() : object)->tp_name;
     }
-    if (task.frame >= kFirstSpecialFrame) task.frame = kHiddenFrame;
-    task.text = Recorder::instance().names().intern(text);
+    if (task.run.coroutine >= kFirstSpecialFrame) task.run.coroutine = kHiddenFrame;
+    task.run.text = Recorder::instance().names().intern(text);
   }
 
   static void read_name(Task& task, PyObject* object) {
     Owned name = told_by(object, "_name", asyncio.get_name);
     if (name.get() == task.name.get() && name) return;
     const char* const text = utf8(name.get());
-    task.is_numbered = number_in_name(text, "Task-", &task.name_id) ? kNumberedName : 0;
-    if (task.is_numbered == 0) task.name_id = Recorder::instance().names().intern(text);
+    task.run.is_numbered = number_in_name(text, "Task-", &task.run.task_name) ? 1 : 0;
+    if (task.run.is_numbered == 0) task.run.task_name = Recorder::instance().names().intern(text);
     task.name = std::move(name);
   }
 
@@ -160,11 +157,9 @@ uint64_t begin_run(PyObject* object) {
     ticks = now_ticks();
     if (record == nullptr) return;
     record->kind = kTaskRun;
-    record->scope = task.is_numbered;
-    record->sequence_number = static_cast<int64_t>(task.number);
-    record->name = task.text;
-    record->forward_thread = task.frame;
-    record->detail = task.name_id;
+    record->scope = 0;
+    record->task = task.run;
+    record->task.end = key_of(object);
     record->ticks = ticks;
     log->publish_span();
   });
@@ -217,19 +212,12 @@ struct RunningTask {
   Owned task;
 };
 
-InitialFrame initial_frame(const Task& task, uint64_t key) {
-  InitialFrame frame{task.text, key, static_cast<int32_t>(task.frame)};
-  frame.kind = kTaskRun;
-  frame.scope = task.is_numbered;
-  frame.detail = task.name_id;
-  frame.sequence_number = static_cast<int64_t>(task.number);
-  return frame;
-}
-
 void add_to(std::vector<InitialStack>& stacks, const RunningTask& running) {
-  const Task& task = tasks().know(running.task.get());
-  const InitialFrame span = initial_frame(task, key_of(running.task.get()));
-  add_running(stacks, running.native_thread, running.system_thread_id, span, task.frame);
+  InitialFrame frame;
+  frame.span.kind = kTaskRun;
+  frame.span.task = tasks().know(running.task.get()).run;
+  frame.span.task.end = key_of(running.task.get());
+  add_running(stacks, running.native_thread, running.system_thread_id, frame, frame.span.task.coroutine);
 }
 
 #ifdef OPSCOPE_WATCHES_TASKS

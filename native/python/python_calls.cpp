@@ -138,9 +138,10 @@ void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, in
   PyObject* self = frame.first_argument();
   if (self == nullptr) return;
   if (cache.module_call != PythonThreadCache::ModuleCall{self, frame.caller().address()}) [[likely]] {
-    const uint32_t row = row_of_instance(PythonCalls::instance().modules, self, /*is_module=*/true);
+    PythonCalls& python = PythonCalls::instance();
+    const uint32_t row = row_of_instance(python.modules, self, /*is_module=*/true);
     settle_again(cache, frame.caller(), key);
-    publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, offset));
+    begin_call(cache.log, {RecordKind::kModuleCall, key, python.frames.module_row(), offset, row});
   }
   Py_DECREF(self);
 }
@@ -151,10 +152,7 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
   PythonCalls& python = PythonCalls::instance();
   const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
   settle_again(cache, frame.caller(), key);
-  Record* record =
-      open_call(cache.log, RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), offset);
-  if (record != nullptr) record->detail = row;
-  publish_call(cache.log, record);
+  begin_call(cache.log, {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), offset, row});
   if ((Recorder::instance().wanted() & kWantModules) != 0) cache.stepped = self;  // its hook comes next
   Py_DECREF(self);
 }
@@ -217,24 +215,6 @@ uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
   return slot.id;
 }
 
-Record* open_call(ThreadLog& log, RecordKind kind, uint64_t key, uint32_t name, int32_t offset) {
-  Recorder::instance().hear_memory(log);
-  Record* record = log.open_span(key);
-  if (record == nullptr) return nullptr;
-  record->kind = kind;
-  record->scope = 0;
-  record->sequence_number = -1;
-  record->name = name;
-  record->forward_thread = static_cast<uint32_t>(offset);
-  return record;
-}
-
-void publish_call(ThreadLog& log, Record* record) {
-  if (record == nullptr) return;
-  record->ticks = now_ticks();
-  log.publish_span();
-}
-
 void python_enter(PyCodeObject* code, RunningFrame frame) {
   const RunningFrame caller = frame.caller();
   const uint64_t key = key_of(frame, code);
@@ -244,8 +224,7 @@ void python_enter(PyCodeObject* code, RunningFrame frame) {
     settle(*cache, key, /*begins=*/true);
   const uint32_t id = frame_of(*cache, code);
   if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
-    return publish_call(cache->log,
-                        open_call(cache->log, RecordKind::kPythonCall, key, id, instruction_of(caller)));
+    return begin_call(cache->log, {RecordKind::kPythonCall, key, id, instruction_of(caller)});
   }
   if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
   if (id == kProgramFrame) cache->hidden = 0;
@@ -282,7 +261,7 @@ void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller) {
   if (cache == nullptr || cache->hidden != 0) return;
   const uint32_t name = c_function_name(*cache, callable, self);
   const int32_t offset = caller.instruction();
-  publish_call(cache->log, open_call(cache->log, RecordKind::kCCall, c_key(callable), name, offset));
+  begin_call(cache->log, {RecordKind::kCCall, c_key(callable), name, offset});
 }
 
 // One that began before the hooks did has no span.

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "log/clock.h"
+#include "log/core_api.h"
 #include "log/recorder.h"
 #include "log/source.h"
 #include "python/python_frames.h"
@@ -56,8 +58,8 @@ class PythonCalls final : public Source {
   void optimizer_step(PyObject* optimizer);
 
   FrameTable frames;
-  InstanceTable modules;
-  InstanceTable optimizers;
+  InstanceTable modules{EntryKind::kModule};
+  InstanceTable optimizers{EntryKind::kOptimizer};
 
   // Threads that are not heard because another profiler has, or had, its hook there.
   uint64_t unheard_threads() const { return hooked_calls_ ? occupied_threads() : 0; }
@@ -78,7 +80,7 @@ class PythonCalls final : public Source {
   static inline uint64_t generation_ = 0;
   static inline uint64_t overlap_ticks_ = 0;
 
-  PythonCalls();
+  PythonCalls() = default;
   uint32_t to_hook() const;
   void hook_calls();
   void hook_modules();
@@ -102,8 +104,26 @@ class PythonCalls final : public Source {
 
 // Takes a module or optimizer's row in `table`, and its parameters if this window has none yet.
 uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module);
-// An open call span with this key; nullptr if there is no room for it. Filled in, then published.
-Record* open_call(ThreadLog& log, RecordKind kind, uint64_t key, uint32_t name, int32_t offset);
-void publish_call(ThreadLog& log, Record* record);
+// What begins: a call of `function`, a row in the table of functions, or of names for C functions.
+struct Call {
+  RecordKind kind;
+  uint64_t key;
+  uint32_t function;
+  int32_t caller_offset;  // where in its caller, -1 if that is not known
+  uint32_t instance = 0;  // module or optimizer: row in the table of those
+};
+// Appends its span, if there is room for it.
+inline void begin_call(ThreadLog& log, const Call& call) {
+  Recorder::instance().hear_memory(log);
+  Record* const record = log.open_span(call.key);
+  if (record == nullptr) return;
+  record->kind = call.kind;
+  record->scope = 0;
+  record->call.function = call.function;
+  record->call.instance = call.instance;
+  record->call.caller_offset = call.caller_offset;
+  record->ticks = now_ticks();
+  log.publish_span();
+}
 
 }  // namespace opscope

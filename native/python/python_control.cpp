@@ -81,21 +81,6 @@ PythonCalls& PythonCalls::instance() {
   return *calls;
 }
 
-// A decoding thread may hold the tables' locks while another forks.
-PythonCalls::PythonCalls() {
-  const auto lock = [] {
-    PythonCalls& calls = instance();
-    for (std::mutex* mutex : {&calls.frames.mutex(), &calls.modules.mutex(), &calls.optimizers.mutex()})
-      mutex->lock();
-  };
-  const auto unlock = [] {
-    PythonCalls& calls = instance();
-    for (std::mutex* mutex : {&calls.frames.mutex(), &calls.modules.mutex(), &calls.optimizers.mutex()})
-      mutex->unlock();
-  };
-  pthread_atfork(lock, unlock, unlock);
-}
-
 void PythonCalls::set_up(const PythonSetup& setup) {
   if (module_function_ == nullptr && optimizer_hook_ == nullptr) call_when_forked(&forked_def);
   frames.hide_files_under(setup.hidden_folder, setup.shown_file, setup.program_file);
@@ -242,8 +227,8 @@ void PythonCalls::resume_window(const Window& window) {
   const std::unordered_set<uint64_t> running = running_keys();
   for (const InitialStack& stack : window.initial_stacks) {
     for (const InitialFrame& frame : stack.frames) {
-      if ((frame.key & kWatchedCall) != 0 && !running.contains(frame.key))
-        cache->log.note_end(frame.key, now_ticks());
+      if ((frame.key() & kWatchedCall) != 0 && !running.contains(frame.key()))
+        cache->log.note_end(frame.key(), now_ticks());
     }
   }
 }
@@ -256,9 +241,7 @@ void PythonCalls::optimizer_step(PyObject* optimizer) {
   if ((Recorder::instance().wanted() & kWantModules) == 0) return;
   const uint32_t row = row_of_instance(optimizers, optimizer, /*is_module=*/false);
   const uint64_t key = reinterpret_cast<uintptr_t>(optimizer);
-  Record* record = open_call(cache->log, RecordKind::kOptimizerCall, key, frames.optimizer_row(), -1);
-  if (record != nullptr) record->detail = row;
-  publish_call(cache->log, record);
+  begin_call(cache->log, {RecordKind::kOptimizerCall, key, frames.optimizer_row(), -1, row});
   cache->log.close_span(key, now_ticks());
 }
 
@@ -270,6 +253,7 @@ void PythonCalls::forked() {
 }
 
 void PythonCalls::forget() {
+  Recorder::instance().journal().forget();
   frames.forget();
   modules.forget();
   optimizers.forget();

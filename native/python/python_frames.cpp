@@ -1,5 +1,10 @@
 #include "python/python_frames.h"
 
+#include <utility>
+
+#include "log/line_table.h"
+#include "log/recorder.h"
+
 namespace opscope {
 
 namespace {
@@ -14,13 +19,17 @@ std::string text_of(PyObject* text) {
   return {bytes, static_cast<size_t>(length)};
 }
 
-// Of its instructions, in bytes.
-int32_t size_of(const PyCodeObject* code) {
+// Where its instructions are, in the format of this Python; see line_table.h.
+std::string line_table_of(const PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
-  return static_cast<int32_t>(Py_SIZE(code)) * 2;
+  std::string table(1, static_cast<char>(LineFormat::kLocations));
 #else
-  return static_cast<int32_t>(PyBytes_GET_SIZE(code->co_code));
+  std::string table(1, static_cast<char>(LineFormat::kLines));
 #endif
+  PyObject* const bytes = code->co_linetable;
+  if (bytes != nullptr && PyBytes_Check(bytes))
+    table.append(PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes)));
+  return table;
 }
 
 }  // namespace
@@ -36,56 +45,45 @@ uint32_t FrameTable::intern(PyCodeObject* code) {
 }
 
 uint32_t FrameTable::id_of(PyCodeObject* code) {
-  if (code == module_.code) return kModuleFrame;
-  if (code == optimizer_.code) return kOptimizerFrame;
-  const std::string file = text_of(code->co_filename);
+  if (code == module_code_) return kModuleFrame;
+  if (code == optimizer_code_) return kOptimizerFrame;
+  std::string file = text_of(code->co_filename);
   const bool is_ours = !hidden_folder_.empty() && file.starts_with(hidden_folder_);
-  if (!is_ours || file == shown_file_) return row_of(info_of(code));
+  if (!is_ours || file == shown_file_) return row_of(code, std::move(file));
   return file == program_file_ ? kProgramFrame : kHiddenFrame;
 }
 
-FrameInfo FrameTable::info_of(PyCodeObject* code) {
-  return {text_of(code->co_filename), text_of(code->co_name), code->co_firstlineno, code};
-}
-
-FrameInfo FrameTable::kept(PyCodeObject* code) {
+PyCodeObject* FrameTable::kept(PyCodeObject* code) {
   Py_XINCREF(reinterpret_cast<PyObject*>(code));
-  return code == nullptr ? FrameInfo{} : info_of(code);
+  return code;
 }
 
-uint32_t FrameTable::row_of(const FrameInfo& info) {
-  std::string text = info.file + '\0' + info.function + '\0' + std::to_string(info.line);
-  std::lock_guard lock(mutex_);
-  const auto [entry, is_new] = by_text_.try_emplace(std::move(text), static_cast<uint32_t>(frames_.size()));
-  if (is_new) frames_.push_back(info);
+// Functions with the same text, such as two lambdas in a line, share a row.
+uint32_t FrameTable::row_of(PyCodeObject* code, std::string file) {
+  const std::string function = text_of(code->co_name);
+  const int32_t line = code->co_firstlineno;
+  std::string text = file + '\0' + function + '\0' + std::to_string(line);
+  const auto [entry, is_new] = by_text_.try_emplace(std::move(text), static_cast<uint32_t>(by_text_.size()));
+  if (is_new) {
+    Recorder::instance().journal().append(EntryKind::kFunction, entry->second,
+                                          {file, function, field_of(line), line_table_of(code)});
+  }
   return entry->second;
+}
+
+uint32_t FrameTable::row_once(PyCodeObject* code, uint32_t& row) {
+  if (row == kHiddenFrame && code != nullptr) row = row_of(code, text_of(code->co_filename));
+  return row;
 }
 
 void FrameTable::forget() {
   std::unordered_map<PyCodeObject*, uint32_t> dropped;
   dropped.swap(by_code_);
-  {
-    std::lock_guard lock(mutex_);
-    frames_.clear();
-    by_text_.clear();
-  }
+  by_text_.clear();
+  module_row_ = optimizer_row_ = kHiddenFrame;
   ++epoch_;
   // Last: destroying code objects may run Python, and so come back here.
   for (const auto& [code, id] : dropped) Py_DECREF(reinterpret_cast<PyObject*>(code));
-}
-
-FrameInfo FrameTable::describe(uint32_t id) {
-  std::lock_guard lock(mutex_);
-  if (id >= frames_.size()) return {"?", "?", -1, nullptr};
-  return frames_[id];
-}
-
-int32_t FrameTable::line_of(uint32_t id, int32_t offset) {
-  std::lock_guard lock(mutex_);
-  if (id >= frames_.size() || frames_[id].code == nullptr || offset < 0) return -1;
-  // Functions with the same text, such as two lambdas in a line, share a row: the offset may be another's.
-  if (offset >= size_of(frames_[id].code)) return -1;
-  return PyCode_Addr2Line(frames_[id].code, offset);
 }
 
 }  // namespace opscope

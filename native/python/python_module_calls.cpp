@@ -31,7 +31,8 @@ PyObject* record_call(PythonThreadCache& cache, PyObject* module, PyObject* func
   bool is_open = false;
   without_exceptions([&] {
     const uint32_t row = row_of_instance(PythonCalls::instance().modules, module, /*is_module=*/true);
-    publish_call(cache.log, open_call(cache.log, RecordKind::kModuleCall, key, row, -1));
+    begin_call(cache.log,
+               {RecordKind::kModuleCall, key, PythonCalls::instance().frames.module_row(), -1, row});
     is_open = true;
   });
   // Another thread may have this one's calls reported before the frame begins.

@@ -1,6 +1,9 @@
 #include "python/python_modules.h"
 
 #include <cstring>
+#include <string>
+
+#include "log/recorder.h"
 
 namespace opscope {
 
@@ -57,10 +60,11 @@ uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
 // Takes the reference.
 InstanceTable::Known* InstanceTable::add(PyObject* instance, PyObject* reference) {
   PyTypeObject* type = Py_TYPE(instance);
-  std::lock_guard lock(mutex_);
-  const auto row = static_cast<uint32_t>(instances_.size());
-  instances_.push_back(
-      {reinterpret_cast<uintptr_t>(instance), reinterpret_cast<uintptr_t>(type), class_name(type)});
+  const uint32_t row = next_row_++;
+  const auto address = reinterpret_cast<uintptr_t>(instance),
+             type_address = reinterpret_cast<uintptr_t>(type);
+  Recorder::instance().journal().append(kind_, row,
+                                        {field_of(address), field_of(type_address), class_name(type)});
   return &by_address_.emplace(instance, Known{row, 0, reference, type}).first->second;
 }
 
@@ -69,18 +73,10 @@ void InstanceTable::read_again(PyObject* instance) {
   if (known != nullptr) known->window = 0;
 }
 
-InstanceInfo InstanceTable::describe(uint32_t row) {
-  std::lock_guard lock(mutex_);
-  return row < instances_.size() ? instances_[row] : InstanceInfo{};
-}
-
 void InstanceTable::forget() {
   std::unordered_map<PyObject*, Known> dropped;
   dropped.swap(by_address_);
-  {
-    std::lock_guard lock(mutex_);
-    instances_.clear();
-  }
+  next_row_ = 0;
   for (const auto& [address, known] : dropped) Py_XDECREF(known.reference);
 }
 

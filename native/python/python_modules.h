@@ -1,6 +1,6 @@
 // nn.Module and Optimizer instances seen by the call recorder.
 //
-// [GIL] Everything but describe(). An instance is known by its address; a weak reference tells when another
+// [GIL] Everything here. An instance is known by its address; a weak reference tells when another
 // object has that address. No instance is kept alive. The parameters of an instance are read again for
 // every window.
 #pragma once
@@ -8,30 +8,22 @@
 #include <Python.h>
 
 #include <cstdint>
-#include <deque>
-#include <mutex>
-#include <string>
 #include <unordered_map>
+
+#include "log/journal.h"
 
 namespace opscope {
 
-struct InstanceInfo {
-  uint64_t address = 0;
-  uint64_t class_address = 0;
-  std::string class_name;
-};
-
 class InstanceTable {
  public:
+  // `kind`: what its rows are in the journal.
+  explicit InstanceTable(EntryKind kind) : kind_(kind) {}
+
   // The row of this instance. `is_new`: this is the first time since the last window opened.
   uint32_t intern(PyObject* instance, bool* is_new);
   void begin_window() { ++window_; }
   // Makes the instance new again the next time: reading its parameters was interrupted.
   void read_again(PyObject* instance);
-  // Around fork: nobody else is in the middle of a change.
-  std::mutex& mutex() { return mutex_; }
-  // [MT]
-  InstanceInfo describe(uint32_t row);
   // Empties the table, when no window can refer to it any more.
   void forget();
 
@@ -47,9 +39,9 @@ class InstanceTable {
   Known* find(PyObject* instance);
   Known* add(PyObject* instance, PyObject* reference);
 
+  const EntryKind kind_;
   uint64_t window_ = 1;
-  std::mutex mutex_;  // of instances_
-  std::deque<InstanceInfo> instances_;
+  uint32_t next_row_ = 0;
   std::unordered_map<PyObject*, Known> by_address_;
 };
 

@@ -146,9 +146,7 @@ void record_parameters(PyObject* list, uint32_t row, bool is_module) {
   ThreadLog* log = rows.empty() ? nullptr : Recorder::this_thread();
   Record* record = log == nullptr ? nullptr : log->append(RecordKind::kParameters);
   if (record == nullptr) return;
-  record->name = row;
-  record->scope = is_module ? 0 : 1;
-  record->arena = put_rows(log->arena(), rows);
+  record->parameters = {row, put_rows(log->arena(), rows), is_module ? Owner::kModule : Owner::kOptimizer};
   record->ticks = now_ticks();
   log->publish();
 }

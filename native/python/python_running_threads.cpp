@@ -57,7 +57,7 @@ InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameT
     if (id >= kFirstSpecialFrame) continue;
     const bool has_caller = i + 1 < thread.frames.size();
     const int32_t caller_offset = has_caller ? thread.frames[i + 1].instruction : -1;
-    stack.frames.push_back({id, frame.key, caller_offset, frame.may_begin});
+    stack.frames.push_back(running_call(frame.key, id, caller_offset, frame.may_begin));
   }
   std::reverse(stack.frames.begin(), stack.frames.end());
   return stack;
@@ -86,10 +86,11 @@ void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int6
   if (stack == stacks.end()) stack = stacks.insert(stacks.end(), {native_thread, system_thread_id, {}});
   std::vector<InitialFrame>& frames = stack->frames;
   const auto last = std::find_if(frames.rbegin(), frames.rend(), [](const InitialFrame& frame) {
-    return frame.kind != RecordKind::kPythonCall;
+    return frame.span.kind != RecordKind::kPythonCall;
   });
-  const auto place = std::find_if(last.base(), frames.end(),
-                                  [function](const InitialFrame& frame) { return frame.frame == function; });
+  const auto place = std::find_if(last.base(), frames.end(), [function](const InitialFrame& frame) {
+    return frame.span.call.function == function;
+  });
   frames.insert(place, span);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <functional>
-#include <initializer_list>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,17 +25,18 @@ inline void on_another_thread(const std::function<void()>& work) { std::thread(w
 
 // Opens a span on this thread; `numbers` are recorded as its arguments.
 inline void open_span(const char* name, uint64_t key, RecordKind kind = RecordKind::kOperator,
-                      std::initializer_list<int64_t> numbers = {}) {
+                      const std::vector<int64_t>& numbers = {}) {
   ThreadLog* log = Recorder::this_thread();
   const uint32_t known = log->names.find(name);
   Record* record = log->open_span(key);
   if (record == nullptr) return;
   record->kind = kind;
   record->scope = 0;
-  record->name = known != kNoName ? known : recorder().intern(log, name);
-  record->sequence_number = -1;
-  record->forward_thread = 0;
-  if (numbers.size() != 0) {
+  record->op.name = known != kNoName ? known : recorder().intern(log, name);
+  record->op.sequence_number = -1;
+  record->op.inputs = kNoArena;
+  record->op.forward_thread = record->op.launch = 0;
+  if (!numbers.empty()) {
     Arena& arena = log->arena();
     uint64_t* word = arena.begin() ? arena.reserve(1) : nullptr;
     bool kept = word != nullptr;
@@ -53,7 +53,7 @@ inline void open_span(const char* name, uint64_t key, RecordKind kind = RecordKi
       arena.advance(2);
     }
     if (!kept) arena.cancel();
-    record->arena = kept ? arena.commit() : kCutArena;
+    record->op.inputs = kept ? arena.commit() : kCutArena;
   }
   record->ticks = now_ticks();
   log->publish_span();
@@ -71,19 +71,14 @@ inline void allocation(int64_t size, uint64_t address) {
   ThreadLog* log = Recorder::this_thread();
   Record* record = log->append(size >= 0 ? RecordKind::kAllocate : RecordKind::kFree);
   if (record == nullptr) return;
-  record->end = address;
-  record->sequence_number = size;
-  record->name = record->scope = 0;
-  record->arena = 0;
-  record->forward_thread = kNoArena;
-  record->device_index = -1;
+  record->memory = {address, size, 0, kNoArena, 0, -1};
   record->ticks = now_ticks();
   log->publish();
 }
 
 inline Columns decode(uint32_t window) {
   const ReadLock lock(recorder());
-  return decode_window(recorder(), *recorder().window(window), nullptr, {});
+  return decode_window(recorder().view_of(*recorder().window(window)), {});
 }
 
 // Closes, decodes and lets go of a window.

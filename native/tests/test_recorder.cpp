@@ -217,7 +217,9 @@ TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
   span("so that this thread has a log");
   const ThreadLog& log = *Recorder::this_thread();
   const std::vector<InitialStack> stacks = {
-      {log.native_thread, log.system_thread_id, {{0, 6, -1, false}, {0, 7, 0, true}, {0, 8, 0, true}}}};
+      {log.native_thread,
+       log.system_thread_id,
+       {running_call(6, 0, -1, false), running_call(7, 0, 0, true), running_call(8, 0, 0, true)}}};
   const uint32_t earlier = open_window(kAll | kWantPython);
   recorder().set_initial_stacks(earlier, stacks, 1);
   const uint32_t later = open_window(kAll | kWantPython);
@@ -229,7 +231,7 @@ TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
   const auto keys = [](uint32_t window) {
     std::vector<uint64_t> keys;
     for (const InitialFrame& frame : recorder().window(window)->initial_stacks.front().frames) {
-      keys.push_back(frame.key);
+      keys.push_back(frame.key());
     }
     return keys;
   };
@@ -345,7 +347,7 @@ TEST(kept_windows_let_go_of_in_any_order_keep_what_the_others_need) {
   recorder().discard_window(kept[0]);
   CHECK(recorder().statistics().mapped_bytes < mapped);
   const auto last = recorder().window(kept[2]);
-  CHECK_SAME(decode_window(recorder(), *last, nullptr, {}).events.name.size(), 400001u);
+  CHECK_SAME(decode_window(recorder().view_of(*last), {}).events.name.size(), 400001u);
   recorder().discard_window(kept[2]);
   CHECK_SAME(recorder().statistics().windows, 0u);
   CHECK_SAME(recorder().statistics().threads, 1u);
@@ -365,7 +367,7 @@ TEST(nothing_is_given_back_while_somebody_reads) {
     recorder().discard_window(window);
     CHECK_SAME(recorder().statistics().mapped_bytes, mapped);
     CHECK_SAME(recorder().statistics().windows, 1u);
-    CHECK_SAME(decode_window(recorder(), *held, nullptr, {}).events.name.size(), 400000u);
+    CHECK_SAME(decode_window(recorder().view_of(*held), {}).events.name.size(), 400000u);
   }
   CHECK(recorder().statistics().mapped_bytes < mapped);
   CHECK_SAME(recorder().statistics().windows, 0u);

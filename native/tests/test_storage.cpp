@@ -6,6 +6,7 @@
 #include "log/arena.h"
 #include "log/block_pool.h"
 #include "log/chunk_log.h"
+#include "log/log_view.h"
 
 using namespace opscope;
 
@@ -31,9 +32,7 @@ void append_many(ChunkLog& log, size_t count) {
 
 std::vector<uint64_t> chunk_starts(const ChunkLog& log) {
   std::vector<uint64_t> starts;
-  for (const Chunk* chunk = log.head(); chunk != nullptr; chunk = chunk->next.load()) {
-    starts.push_back(chunk->first_index);
-  }
+  for (const Chunk* chunk : blocks_from<Chunk>(log.head())) starts.push_back(chunk->first_index());
   return starts;
 }
 
@@ -52,20 +51,17 @@ uint32_t put_numbers(Arena& arena, uint64_t first, size_t count) {
   return arena.commit();
 }
 
-std::vector<uint64_t> numbers_at(const uint64_t* payload, size_t count) {
+std::vector<uint64_t> numbers_at(PayloadPlace place, size_t count) {
   std::vector<uint64_t> numbers;
+  const uint64_t* payload = place.word;
   for (size_t i = 0; payload != nullptr && i < count; ++i) {
-    if (tag_of(*payload) == Tag::kContinued) payload = reinterpret_cast<const uint64_t*>(payload[1]);
+    if (tag_of(*payload) == Tag::kContinued) payload = (*++place.block)->words;
     numbers.push_back(detail_of(*payload++));
   }
   return numbers;
 }
 
-size_t blocks_of(const Arena& arena) {
-  size_t count = 0;
-  for (const ArenaBlock* block = arena.head(); block != nullptr; block = block->next.load()) ++count;
-  return count;
-}
+size_t blocks_of(const Arena& arena) { return blocks_from<ArenaBlock>(arena.head()).size(); }
 
 }  // namespace
 
@@ -111,20 +107,20 @@ TEST(pool_returns_to_the_system_what_it_does_not_keep) {
 
 TEST(log_keeps_records_in_order_over_chunks) {
   BlockPool pool;
-  ChunkLog log(pool);
+  ChunkLog log(pool, 3);
   CHECK(log.head() == nullptr);
   append_many(log, 3 * kChunk + 5);
   CHECK_SAME(log.size(), 3 * kChunk + 5);
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{0, kChunk, 2 * kChunk, 3 * kChunk});
   uint64_t index = 0;
-  for (const Chunk* chunk = log.head(); chunk != nullptr; chunk = chunk->next.load()) {
+  for (const Chunk* chunk : blocks_from<Chunk>(log.head())) {
     for (size_t i = 0; i < kChunk && index < log.size(); ++i) CHECK_SAME(chunk->records[i].ticks, index++);
   }
 }
 
 TEST(log_releases_only_what_nobody_needs) {
   BlockPool pool;
-  ChunkLog log(pool);
+  ChunkLog log(pool, 3);
   CHECK_SAME(log.release_before(0), 0u);
   append_many(log, 4 * kChunk);
   log.release_before(0);
@@ -142,7 +138,7 @@ TEST(log_releases_only_what_nobody_needs) {
 
 TEST(an_open_span_keeps_its_chunk_and_no_other) {
   BlockPool pool;
-  ChunkLog log(pool);
+  ChunkLog log(pool, 3);
   append_many(log, kChunk + 7);
   Record* open = append(log, RecordKind::kAnnotation, SpanState::kOpen);
   append_many(log, 5 * kChunk);
@@ -157,7 +153,7 @@ TEST(an_open_span_keeps_its_chunk_and_no_other) {
 
 TEST(a_record_being_filled_in_is_not_handed_out_again) {
   BlockPool pool;
-  ChunkLog log(pool);
+  ChunkLog log(pool, 3);
   for (size_t i = 0; i < 2 * kChunk + 1; ++i) {
     Record* record = log.next_record(no_arena);
     CHECK(record != nullptr);
@@ -172,7 +168,7 @@ TEST(a_record_being_filled_in_is_not_handed_out_again) {
 TEST(a_log_without_memory_says_so_and_goes_on_when_there_is_some) {
   BlockPool pool;
   pool.set_budget(4 * kBlockBytes);
-  ChunkLog log(pool);
+  ChunkLog log(pool, 3);
   append_many(log, 4 * kChunk);
   CHECK(append(log, RecordKind::kOperator) == nullptr);
   CHECK_SAME(log.size(), 4 * kChunk);
@@ -183,12 +179,13 @@ TEST(a_log_without_memory_says_so_and_goes_on_when_there_is_some) {
 
 TEST(arena_finds_payloads_again_in_rising_order) {
   BlockPool pool;
-  Arena arena(pool);
+  Arena arena(pool, 3);
   std::vector<uint32_t> positions;
   constexpr size_t kPayloads = 5000;
   for (size_t i = 0; i < kPayloads; ++i) positions.push_back(put_numbers(arena, i * 100, 1 + i % 17));
   CHECK(blocks_of(arena) > 3);
-  ArenaCursor cursor(arena);
+  const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
+  ArenaCursor cursor(blocks);
   for (size_t i = 0; i < kPayloads; ++i) {
     const std::vector<uint64_t> numbers = numbers_at(cursor.at(positions[i]), 1 + i % 17);
     if (numbers.front() != i * 100 || numbers.back() != i * 100 + i % 17) CHECK(false);
@@ -197,12 +194,13 @@ TEST(arena_finds_payloads_again_in_rising_order) {
 
 TEST(a_payload_larger_than_a_block_goes_on_in_the_next) {
   BlockPool pool;
-  Arena arena(pool);
+  Arena arena(pool, 3);
   const uint32_t small = put_numbers(arena, 7, 3);
   constexpr size_t kCount = 3 * ArenaBlock::kWords;
   const uint32_t large = put_numbers(arena, 1000, kCount);
   const uint32_t after = put_numbers(arena, 9, 2);
-  ArenaCursor cursor(arena);
+  const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
+  ArenaCursor cursor(blocks);
   CHECK_SAME(numbers_at(cursor.at(small), 3), std::vector<uint64_t>{7, 8, 9});
   const std::vector<uint64_t> numbers = numbers_at(cursor.at(large), kCount);
   for (size_t i = 0; i < kCount; ++i) {
@@ -213,7 +211,7 @@ TEST(a_payload_larger_than_a_block_goes_on_in_the_next) {
 
 TEST(a_payload_whose_first_entry_does_not_fit_starts_in_the_next_block) {
   BlockPool pool;
-  Arena arena(pool);
+  Arena arena(pool, 3);
   std::vector<uint32_t> positions;
   constexpr size_t kWords = 1000;  // all of a payload, asked for at once
   for (uint64_t i = 0; i < 50; ++i) {
@@ -224,9 +222,10 @@ TEST(a_payload_whose_first_entry_does_not_fit_starts_in_the_next_block) {
     arena.advance(kWords);
     positions.push_back(arena.commit());
   }
-  ArenaCursor cursor(arena);
+  const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
+  ArenaCursor cursor(blocks);
   for (uint64_t i = 0; i < positions.size(); ++i) {
-    const uint64_t* word = cursor.at(positions[i]);
+    const uint64_t* word = cursor.at(positions[i]).word;
     CHECK_SAME(word[0], i);
     CHECK_SAME(word[kWords - 1], ~i);
   }
@@ -234,7 +233,7 @@ TEST(a_payload_whose_first_entry_does_not_fit_starts_in_the_next_block) {
 
 TEST(a_cancelled_payload_leaves_nothing_behind) {
   BlockPool pool;
-  Arena arena(pool);
+  Arena arena(pool, 3);
   CHECK(arena.begin());
   CHECK(arena.reserve(100) != nullptr);
   arena.advance(100);
@@ -250,14 +249,15 @@ TEST(a_cancelled_payload_leaves_nothing_behind) {
   }
   arena.cancel();
   const uint32_t second = put_numbers(arena, 42, 1);
-  ArenaCursor cursor(arena);
+  const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(arena.head());
+  ArenaCursor cursor(blocks);
   CHECK_SAME(numbers_at(cursor.at(first), 1), std::vector<uint64_t>{1});
   CHECK_SAME(numbers_at(cursor.at(second), 1), std::vector<uint64_t>{42});
 }
 
 TEST(an_entry_no_block_can_hold_is_refused) {
   BlockPool pool;
-  Arena arena(pool);
+  Arena arena(pool, 3);
   CHECK(arena.begin());
   CHECK(arena.reserve(ArenaBlock::kWords) == nullptr);
   arena.cancel();
@@ -267,7 +267,7 @@ TEST(an_entry_no_block_can_hold_is_refused) {
 TEST(an_arena_without_memory_cuts_payloads_and_recovers) {
   BlockPool pool;
   pool.set_budget(4 * kBlockBytes);
-  Arena arena(pool);
+  Arena arena(pool, 3);
   uint32_t last = 0;
   size_t kept = 0;
   for (; (last = put_numbers(arena, kept, 1000)) != kCutArena; ++kept) {
@@ -279,7 +279,7 @@ TEST(an_arena_without_memory_cuts_payloads_and_recovers) {
 
 TEST(arena_blocks_are_released_up_to_the_first_needed) {
   BlockPool pool;
-  Arena arena(pool);
+  Arena arena(pool, 3);
   arena.release_before(10);
   for (int i = 0; i < 50; ++i) put_numbers(arena, 0, 1000);
   const size_t before = blocks_of(arena);

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "check.h"
+#include "log/log_view.h"
+#include "log/name_table.h"
 #include "log/thread_log.h"
 
 namespace opscope::tests {
@@ -47,7 +49,7 @@ struct NoMemory {
 struct Log {
   BlockPool pool;
   std::atomic<bool> calls_are_watched{true};
-  ThreadLog thread{pool, 1, 1, "test", calls_are_watched};
+  ThreadLog thread{pool, 0, 1, 1, "test", calls_are_watched};
   uint64_t ticks = 100;
 
   void open(uint64_t key, RecordKind kind = RecordKind::kAnnotation) {
@@ -58,8 +60,16 @@ struct Log {
     thread.publish_span();
   }
   void close(uint64_t key) { thread.close_span(key, ticks++); }
-  const Record& at(size_t index) const { return thread.log().head()->records[index]; }
+  const Record& at(size_t index) const { return blocks_from<Chunk>(thread.log().head())[0]->records[index]; }
   size_t size() const { return thread.log().size(); }
+};
+
+struct NamesJournal {
+  BlockPool pool;
+  Journal journal{pool, 0};
+};
+struct Names : NamesJournal, NameTable {
+  explicit Names(size_t max_bytes = SIZE_MAX) : NameTable(journal, max_bytes) {}
 };
 
 }  // namespace
@@ -202,7 +212,7 @@ TEST(a_call_that_left_the_stack_still_ends) {
   log.thread.close_if_begun(2, log.ticks++);
   CHECK_SAME(log.size(), 3u);
   CHECK(log.at(2).kind == RecordKind::kClose);
-  CHECK_SAME(log.at(2).scope, static_cast<uint8_t>(EndOf::kPythonCall));
+  CHECK(log.at(2).close.what == EndOf::kPythonCall);
   log.thread.close_if_begun(2, log.ticks++);
   CHECK_SAME(log.size(), 3u);
 }
@@ -322,7 +332,7 @@ TEST(spans_left_open_are_taken_off_the_stack_without_memory_too) {
 }
 
 TEST(a_name_without_memory_is_no_name) {
-  NameTable names;
+  Names names;
   const uint32_t known = names.intern("known");
   const std::string text(5000, 'x');
   {
@@ -336,7 +346,7 @@ TEST(a_name_without_memory_is_no_name) {
 }
 
 TEST(names_are_the_same_number_for_the_same_text) {
-  NameTable names;
+  Names names;
   const uint32_t add = names.intern("aten::add");
   CHECK_SAME(names.intern(std::string("aten::") + "add"), add);
   const uint32_t overload = names.intern("aten::add", "Tensor");
@@ -347,14 +357,14 @@ TEST(names_are_the_same_number_for_the_same_text) {
 }
 
 TEST(a_name_stays_where_it_is_while_the_table_grows) {
-  NameTable names;
+  Names names;
   const char* first = names.at(names.intern("first")).text.c_str();
   for (int i = 0; i < 20000; ++i) names.intern("name " + std::to_string(i));
   CHECK(names.at(0).text.c_str() == first);
 }
 
 TEST(a_full_name_table_says_so) {
-  NameTable names(100);
+  Names names(100);
   const std::string large(30, 'x');
   const uint32_t first = names.intern(large + "1");
   CHECK(first != kNoName);
@@ -365,12 +375,12 @@ TEST(a_full_name_table_says_so) {
 }
 
 TEST(the_cache_finds_a_name_by_its_text_wherever_that_is) {
-  NameTable names;
+  Names names;
   NameCache cache;
   char buffer[80] = "one";
   const uint32_t one = names.intern(buffer);
   CHECK_SAME(cache.find(buffer), kNoName);
-  cache.insert(names.at(one), one);
+  cache.insert(names.at(one).text, one);
   CHECK_SAME(cache.find(buffer), one);
   CHECK_SAME(cache.find(std::string("one")), one);
   std::snprintf(buffer, sizeof(buffer), "two");
@@ -379,7 +389,7 @@ TEST(the_cache_finds_a_name_by_its_text_wherever_that_is) {
   // Of every length, and differing in any one letter.
   for (size_t length = 0; length < 70; ++length) {
     std::string text(length, 'a');
-    cache.insert(names.at(names.intern(text)), names.intern(text));
+    cache.insert(names.at(names.intern(text)).text, names.intern(text));
     CHECK_SAME(cache.find(text), names.intern(text));
     for (size_t i = 0; i < length; ++i) {
       text[i] = 'b';
@@ -390,7 +400,7 @@ TEST(the_cache_finds_a_name_by_its_text_wherever_that_is) {
 }
 
 TEST(the_cache_finds_a_name_by_its_address_until_told_to_forget) {
-  NameTable names;
+  Names names;
   NameCache cache;
   CHECK_SAME(cache.find_address(4096), kNoName);
   for (uint64_t i = 1; i <= 5000; ++i) {
@@ -432,8 +442,8 @@ TEST(an_end_can_be_noted_beside_closing_its_span) {
   log.thread.note_end(7, log.ticks++);
   CHECK_SAME(log.size(), 2u);
   CHECK(log.at(1).kind == RecordKind::kClose);
-  CHECK_SAME(log.at(1).end, 7u);
-  CHECK_SAME(static_cast<int>(log.at(1).scope), 1);
+  CHECK_SAME(log.at(1).close.key, 7u);
+  CHECK(log.at(1).close.what == EndOf::kStartedFrame);
 }
 
 TEST(a_bridge_of_the_older_abi_sees_the_same_thread_log) {

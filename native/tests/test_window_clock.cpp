@@ -119,9 +119,7 @@ TEST(ticks_of_two_cores_that_differ_leave_rows_in_order) {
     Record* record = log->open_span(7);
     record->kind = RecordKind::kOperator;
     record->scope = 0;
-    record->name = recorder.intern(log, "moved");
-    record->sequence_number = -1;
-    record->forward_thread = 0;
+    record->op = {7, -1, recorder.intern(log, "moved"), kNoArena, 0, 0};
     record->ticks = ticks + 100 - behind;
     log->publish_span();
     log->close_span(7, ticks + 50);

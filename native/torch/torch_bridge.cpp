@@ -75,8 +75,8 @@ bool is_entered(const ThreadLog& log, uint32_t wants) {
 [[gnu::noinline]] void describe_annotation(Record& record, const ThreadLog& log,
                                            const at::RecordFunction& fn) {
   record.kind = RecordKind::kAnnotation;
-  if (fn.threadId() != log.torch_thread_id) record.detail = static_cast<uint32_t>(fn.threadId());
-  if (fn.isAsync()) record.detail |= kAsynchronous;
+  if (fn.threadId() != log.torch_thread_id) record.op.launch = static_cast<uint32_t>(fn.threadId());
+  if (fn.isAsync()) record.op.launch |= kAsynchronous;
 }
 
 template <bool kInputs>
@@ -95,19 +95,21 @@ template <bool kInputs>
   const at::RecordScope scope = fn.scope();
   record->kind = RecordKind::kOperator;
   record->scope = static_cast<uint8_t>(scope);
-  record->sequence_number = fn.seqNr();
-  record->forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
+  record->op.sequence_number = fn.seqNr();
+  record->op.inputs = kNoArena;
+  record->op.launch = 0;
+  record->op.forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
   const c10::FunctionSchema* const schema = schema_of(fn);
   ScriptPlace place;
   if ((wants & (kWantPython | kWantModules)) != 0) [[unlikely]]
     place = script_place(*log, scope, wants);
-  record->name = name_of(*log, fn, schema, (wants & kWantOverloads) != 0);
+  record->op.name = name_of(*log, fn, schema, (wants & kWantOverloads) != 0);
   if (fn.isNcclMeta()) [[unlikely]] {
-    record->arena = put_collective<kInputs>(*log, fn);
+    record->op.inputs = put_collective<kInputs>(*log, fn);
   } else if constexpr (kInputs) {
     // Reading keyword arguments copies a map.
-    record->arena = may_have_keywords(fn, schema) ? put_with_keywords(log->arena(), fn)
-                                                  : put_positional(log->arena(), fn.inputs());
+    record->op.inputs = may_have_keywords(fn, schema) ? put_with_keywords(log->arena(), fn)
+                                                      : put_positional(log->arena(), fn.inputs());
   }
   if (scope == at::RecordScope::USER_SCOPE) [[unlikely]]
     describe_annotation(*record, *log, fn);
@@ -128,9 +130,8 @@ template <bool kOutputs>
     Record* record = log->append_results(key_of(fn));
     if (record != nullptr) {
       record->ticks = ticks;
-      record->end = key_of(fn);
       const std::vector<c10::IValue>& outputs = fn.outputs();
-      record->arena = put_positional(log->arena(), Positional(outputs.data(), outputs.size()));
+      record->results.values = put_positional(log->arena(), Positional(outputs.data(), outputs.size()));
       log->publish();
     }
   }
@@ -175,20 +176,15 @@ class Reporter final : public ProfilerStateBase {
     if (log == nullptr) return core->lost_at_thread_end(/*is_memory*/ true);
     Record* record = log->append(kind);
     if (record == nullptr) return;
-    record->end = reinterpret_cast<uintptr_t>(address);
-    record->sequence_number = size_bytes;
-    record->name = static_cast<uint32_t>(total_allocated);
-    record->arena = static_cast<uint32_t>(static_cast<uint64_t>(total_allocated) >> 32);
-    record->forward_thread = kNoArena;
+    record->memory = {reinterpret_cast<uintptr_t>(address), size_bytes,    total_allocated, kNoArena,
+                      static_cast<int8_t>(device.type()),   device.index()};
     if (total_reserved != 0 && log->arena().begin()) {
       if (uint64_t* word = log->arena().reserve(1); word != nullptr) {
         *word = total_reserved;
         log->arena().advance(1);
-        record->forward_thread = log->arena().commit();
+        record->memory.reserved = log->arena().commit();
       }
     }
-    record->scope = static_cast<uint8_t>(device.type());
-    record->device_index = device.index();
     record->ticks = now_ticks();
     log->publish();
   }

@@ -53,8 +53,7 @@ void append_script_place(ThreadLog& log, const ScriptPlace& place) {
   Record* record = log.append(RecordKind::kScript);
   if (record == nullptr) return;
   record->ticks = now_ticks();
-  record->name = place.modules;
-  record->forward_thread = place.functions;
+  record->script = {place.modules, place.functions};
   log.publish();
 }
 

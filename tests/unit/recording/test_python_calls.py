@@ -125,6 +125,43 @@ def test_callbacks_from_c_belong_to_the_c_function():
     assert [child.line for child in call.children] == [first + 1, first + 2, first + 3]
 
 
+def test_lines_are_those_that_frames_say_in_code_of_any_form():
+    gaps = "\n" * 200  # more than one entry of a table of lines can skip
+    body = f"""
+note(
+    note(),
+{gaps}
+    [note() for _ in range(2)
+     if
+     note()],
+)
+try:
+    with manager(note()):
+        raise ValueError
+except ValueError: note(); note()
+finally:
+    note()
+for _ in (1, 2): (lambda: note())()
+return note(*(
+    note()
+    for _ in (1,)), **{{"a":
+        note()}})
+"""
+    long = "\n".join(f"note({i}) if {i} % 7 else note(\n{i}\n)" for i in range(2000))
+    seen = []
+
+    def note(*_args, **_named):
+        seen.append(sys._getframe(1).f_lineno)
+        return True
+
+    source = "def outer():\n" + "\n".join("  " + line for line in (long + body).split("\n"))
+    names = {"note": note, "manager": contextlib.nullcontext}
+    exec(compile(source, "generated.py", "exec"), names)
+    lines = [found.line for found in record(names["outer"]).find("note")]
+    assert len(lines) > 2000
+    assert lines == seen
+
+
 def test_special_methods_know_their_line():
     class Number:
         def __add__(self, other):

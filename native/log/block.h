@@ -1,0 +1,25 @@
+// The 64 KiB blocks that everything recorded lies in: records, payloads and texts. Each begins by saying what
+// it is, so that whoever has the blocks of a recording can put them in order without its process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace opscope {
+
+constexpr size_t kBlockBytes = 64 * 1024;
+
+enum class BlockKind : uint32_t { kFree = 0, kRecords = 1, kArena = 2, kJournal = 3 };
+
+struct alignas(64) BlockHeader {
+  std::atomic<BlockKind> kind{BlockKind::kFree};
+  uint32_t owner = 0;     // number of the thread; of a journal, which one
+  uint64_t sequence = 0;  // of records: log index of the first; otherwise it counts the owner's blocks
+  uint64_t first_arena_block = 0;           // of records: none in here refers to an older one
+  std::atomic<uint64_t> used{0};            // of a journal: how many bytes are written
+  std::atomic<BlockHeader*> next{nullptr};  // of the same owner; means something in its own process only
+};
+static_assert(sizeof(BlockHeader) == 64 && std::atomic<BlockKind>::is_always_lock_free);
+
+}  // namespace opscope

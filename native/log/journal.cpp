@@ -1,0 +1,81 @@
+#include "log/journal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+
+namespace opscope {
+
+namespace {
+
+size_t free_bytes(const BlockHeader* block) {
+  return block == nullptr ? 0 : JournalBlock::kBytes - block->used.load(std::memory_order_relaxed);
+}
+
+BlockHeader* next_of(const BlockHeader* block) { return block->next.load(std::memory_order_relaxed); }
+
+}  // namespace
+
+bool Journal::append(EntryKind kind, uint32_t id, std::initializer_list<std::string_view> fields) noexcept
+    try {
+  EntryHead head{0, kind, id};
+  for (const std::string_view field : fields)
+    head.bytes += static_cast<uint32_t>(sizeof(uint32_t) + field.size());
+  std::string entry(field_of(head));
+  for (const std::string_view field : fields)
+    entry.append(field_of(static_cast<uint32_t>(field.size()))).append(field);
+  const std::lock_guard lock(mutex_);
+  if (!make_room(entry.size())) return false;
+  write(entry);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+// Takes all blocks that so many bytes need, so that of an entry either all is written or nothing. Blocks that
+// were taken for one that did not fit are there for the next.
+bool Journal::make_room(size_t bytes) {
+  BlockHeader* last = tail_;
+  size_t room = free_bytes(last);
+  while (last != nullptr && next_of(last) != nullptr) room += free_bytes(last = next_of(last));
+  for (; room < bytes; room += JournalBlock::kBytes) {
+    void* const memory = pool_.acquire();
+    if (memory == nullptr) return false;
+    BlockHeader* const block = &(new (memory) JournalBlock)->header;
+    block->owner = number_;
+    block->sequence = next_sequence_++;
+    block->kind.store(BlockKind::kJournal, std::memory_order_release);
+    if (last == nullptr) {
+      tail_ = block;
+      head_.store(block, std::memory_order_release);
+    } else {
+      last->next.store(block, std::memory_order_release);
+    }
+    last = block;
+  }
+  return true;
+}
+
+void Journal::write(std::string_view entry) {
+  while (!entry.empty()) {
+    if (free_bytes(tail_) == 0) tail_ = next_of(tail_);
+    const uint64_t used = tail_->used.load(std::memory_order_relaxed);
+    const size_t part = std::min(entry.size(), free_bytes(tail_));
+    std::memcpy(reinterpret_cast<JournalBlock*>(tail_)->bytes + used, entry.data(), part);
+    tail_->used.store(used + part, std::memory_order_release);
+    entry.remove_prefix(part);
+  }
+}
+
+void Journal::forget() {
+  const std::lock_guard lock(mutex_);
+  for (BlockHeader* block = head_.exchange(nullptr); block != nullptr;) {
+    BlockHeader* const next = next_of(block);
+    pool_.release(block);
+    block = next;
+  }
+  tail_ = nullptr;
+}
+
+}  // namespace opscope

@@ -1,0 +1,40 @@
+// The log of one window as bytes: what is known of it, then its blocks as they are. They mean the same in any
+// process on a machine of the same byte order.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "log/log_view.h"
+
+namespace opscope {
+
+// Raised with every change of records, payloads, journals or of what is known of a window.
+constexpr uint32_t kLogVersion = 1;
+
+// [reader] `view` may be of a live recorder, whose threads may go on.
+std::string copy_log(const LogView& view);
+
+class CopiedLog {
+ public:
+  // Raises std::invalid_argument where the bytes are no copy of a log, or one of another version.
+  explicit CopiedLog(std::string_view bytes);
+  CopiedLog(const CopiedLog&) = delete;
+  CopiedLog& operator=(const CopiedLog&) = delete;
+
+  const LogView& view() const { return view_; }
+
+ private:
+  struct Free {
+    void operator()(char* memory) const { operator delete[](memory, std::align_val_t{alignof(BlockHeader)}); }
+  };
+  void add_block(const BlockHeader& block);
+
+  std::unique_ptr<char[], Free> blocks_;
+  LogView view_;
+};
+
+}  // namespace opscope

@@ -1,0 +1,58 @@
+// What decoding reads: one window, the threads that recorded in it, their blocks, and the texts that records
+// refer to. A live recorder offers one (recorder.h), and so does a copy of its blocks (log_copy.h).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "log/arena.h"
+#include "log/chunk_log.h"
+#include "log/clock.h"
+#include "log/texts.h"
+#include "log/window.h"
+
+namespace opscope {
+
+// A thread's part of a window: log indices [begin, end).
+struct ThreadView {
+  ThreadFacts facts;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  Drops dropped;
+  std::vector<const Chunk*> chunks;      // in order; those that hold [begin, end), and perhaps others
+  std::vector<const ArenaBlock*> arena;  // in order; those that the records refer to, and perhaps others
+};
+
+struct LogView {
+  ClockAnchor origin;      // an older reading of the clocks than the window's
+  double recent_rate = 0;  // nanoseconds per tick as measured just now; 0: not known
+  WindowFacts window;
+  std::vector<ThreadView> threads;
+  std::vector<std::vector<const JournalBlock*>> journals;  // by number, each in order
+  Texts texts;                                             // what they say
+};
+
+// [reader] All blocks from this one on, in order.
+template <typename Block>
+std::vector<const Block*> blocks_from(const BlockHeader* first) {
+  std::vector<const Block*> blocks;
+  for (; first != nullptr; first = first->next.load(std::memory_order_acquire))
+    blocks.push_back(reinterpret_cast<const Block*>(first));
+  return blocks;
+}
+
+// Calls function(index, record) for each record of a thread's part of the window.
+template <typename Function>
+void for_each_record(const ThreadView& thread, Function&& function) {
+  for (const Chunk* chunk : thread.chunks) {
+    const uint64_t last = std::min(chunk->end_index(), thread.end);
+    for (uint64_t index = std::max(chunk->first_index(), thread.begin); index < last; ++index) {
+      function(index, chunk->records[index - chunk->first_index()]);
+    }
+  }
+}
+
+}  // namespace opscope
