@@ -352,9 +352,11 @@ using ContextRun = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObje
 ContextRun original_run = nullptr;  // what contextvars.Context.run is in C
 
 PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  // Noting the task may collect garbage, and so close the last window, which takes the hook away.
+  const ContextRun run = original_run;
   const Owned task = count > 0 && is_wanted() ? task_of_callback(args[0]) : Owned();
   const uint64_t began = task ? begin_run(task.get()) : 0;
-  PyObject* const result = original_run(self, args, count, names);
+  PyObject* const result = run(self, args, count, names);
   if (began != 0) without_exceptions([&] { end_run(key_of(task.get()), began); });
   return result;
 }

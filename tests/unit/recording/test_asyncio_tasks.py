@@ -498,3 +498,41 @@ def test_an_interrupt_in_a_task_reaches_the_program_and_ends_the_run():
         asyncio.run(interrupted())
     assert task(interrupted.__qualname__, "interrupted") in recorded.runs()
     assert not any(run.unfinished for root in recorded.roots for run in root.find_all())
+
+
+def test_a_window_that_closes_as_a_task_is_about_to_run():
+    """Noting a new task may collect garbage, and a finalizer may close the last window."""
+    run = asyncio.Handle._run.__code__
+    thresholds = gc.get_threshold()
+
+    async def once():
+        note("runs")
+
+    async def close_in_the_collection(number):
+        recorded, begun = Recorded(), []
+
+        def close(phase, info):
+            if phase == "start" and sys._getframe(1).f_code is run:
+                begun.append(phase)
+                if len(begun) == number:
+                    recorded.window.close()
+
+        task = asyncio.create_task(once())
+        gc.callbacks.append(close)
+        gc.set_threshold(1)
+        try:
+            await task
+        finally:
+            gc.set_threshold(*thresholds)
+            gc.callbacks.remove(close)
+        recorded.window.close()
+        recorded.window.read()
+        return len(begun)
+
+    async def main():
+        return [await close_in_the_collection(number) for number in range(1, 12)]
+
+    collections = asyncio.run(main())
+    assert len(collections) == 11
+    if sys.version_info < (3, 12):  # later ones do not collect in the middle of C code
+        assert max(collections) > 1
