@@ -2,77 +2,42 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
-import os
-import select
-import signal
-import sys
 import threading
-import traceback
 
 import torch
 
 import opscope
 from torture import expectations
 from torture.acts import Player, act
+from torture.children import LONGEST_S, in_child
 from torture.invariants import check_invariants
 from torture.program import Program, Settings
 from torture.windows import OPTIONS, Window, choose_options
-
-LONGEST_S = 240
 
 
 @act(2)
 def fork(player: Player) -> None:
     """A child that does things, records itself and compares; its parent waits for it."""
-    settings = player.program.settings
-    if "forks" in settings.without:
+    if "forks" in player.program.settings.without:
         return
     seed = player.random.randrange(1 << 30)
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.close(reading)
-            said = _child(player, seed)
-            os.write(writing, said.encode()[-8000:])
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    ready, _, _ = select.select([reading], [], [], LONGEST_S)
-    if not ready:
-        os.kill(child, signal.SIGABRT)  # faulthandler says where it hangs
-    said = b""
-    while part := os.read(reading, 8192):
-        said += part
-    os.close(reading)
-    _, status = os.waitpid(child, 0)
-    assert ready, f"a forked child hung for {LONGEST_S} s; its threads are on standard error"
-    assert os.waitstatus_to_exitcode(status) == 0, f"a forked child ended with {status}"
-    assert not said, "in a forked child:\n" + said.decode(errors="replace")
+    in_child(lambda: _child(player, seed))
 
 
 def _child(parent: Player, seed: int) -> str:
     """What is wrong; nothing if all is well."""
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        faulthandler.enable(sys.stderr)
-        given = parent.program.settings
-        first_actor = given.first_actor + 1000  # not to be mistaken for functions around the fork
-        program = Program(Settings(seed, given.effects, given.without, first_actor))
-        program.as_actor(program.history.new_actor(), lambda: _record_in_child(parent, program))
-        if program.history.errors:
-            return "\n".join(program.history.errors)
-        told = []
-        for window in program.history.windows:
-            check_invariants(window.look())
-            told += expectations.differences(window, program.history)
-        return "\n".join(told)
-    except BaseException:
-        return traceback.format_exc()
+    given = parent.program.settings
+    first_actor = given.first_actor + 1000  # not to be mistaken for functions around the fork
+    program = Program(Settings(seed, given.effects, given.without, first_actor))
+    program.as_actor(program.history.new_actor(), lambda: _record_in_child(parent, program))
+    if program.history.errors:
+        return "\n".join(program.history.errors)
+    told = []
+    for window in program.history.windows:
+        check_invariants(window.look())
+        told += expectations.differences(window, program.history)
+    return "\n".join(told)
 
 
 def _record_in_child(parent: Player, program: Program) -> None:
