@@ -1,8 +1,9 @@
 #include "python/python_collections.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "log/clock.h"
 #include "log/core_api.h"
@@ -18,27 +19,32 @@ namespace {
 
 constexpr uint64_t kGcKey = 1;  // no object has this address
 
-// Whether this thread has a span open for a collection. A window may open or close in the middle of one.
-thread_local bool is_open = false;
+// The thread that has a span open for a collection; the collector runs once at a time. While there is one the
+// hook stays, also where nobody wants it any more, so that the end is heard.
+ThreadLog* collecting = nullptr;
 
-void end_pause() {
-  if (!std::exchange(is_open, false)) return;
-  if (ThreadLog* const log = Recorder::this_thread(); log != nullptr) log->close_span(kGcKey, now_ticks());
-}
+int remove_hook_if_unwanted(void*);
 
 // An entry of gc.callbacks.
 void gc_callback(const nb::str& phase, const nb::dict& info) {
-  // Also where another collection begins: the end of the last one was not heard if the hook was away then.
-  end_pause();
   Recorder& recorder = Recorder::instance();
-  if (std::strcmp(phase.c_str(), "stop") == 0 || (recorder.wanted() & kWantGc) == 0) return;
   ThreadLog* log = Recorder::this_thread();
   if (log == nullptr) return;
+  const bool is_wanted = (recorder.wanted() & kWantGc) != 0;
+  if (std::strcmp(phase.c_str(), "stop") == 0) {
+    if (collecting != log) return;  // a window opened in the middle of the collection
+    collecting = nullptr;
+    log->close_span(kGcKey, now_ticks());
+    // Not here: the list is being gone through.
+    if (!is_wanted) Py_AddPendingCall(&remove_hook_if_unwanted, nullptr);
+    return;
+  }
+  if (!is_wanted) return;
   static const char* const names[] = {"gc: generation 0", "gc: generation 1", "gc: generation 2"};
   const auto generation = std::min<uint64_t>(nb::cast<uint64_t>(info["generation"]), 2);
   recorder.hear_memory(*log);  // a collection frees tensors
   Record* record = log->open_span(kGcKey);
-  is_open = true;
+  collecting = log;
   if (record == nullptr) return;
   fill_annotation(*record, RecordKind::kGcPause, name_id(recorder, *log, names[generation]));
   record->ticks = now_ticks();
@@ -52,9 +58,8 @@ class Collections final : public Source {
     Py_ssize_t at = PyList_GET_SIZE(callbacks_);
     while (--at >= 0 && PyList_GET_ITEM(callbacks_, at) != hook_) continue;
     if (on && at < 0 && PyList_Append(callbacks_, hook_) != 0) PyErr_Clear();
-    if (on || at < 0) return;
+    if (on || at < 0 || is_collecting()) return;
     if (PyList_SetSlice(callbacks_, at, at + 1, nullptr) != 0) PyErr_Clear();
-    end_pause();  // in the middle of a collection of this thread's, whose end nobody will hear
   }
 
   // `callbacks`: gc.callbacks, which stays the same list. Both are kept for ever.
@@ -64,6 +69,14 @@ class Collections final : public Source {
   }
 
  private:
+  // In a forked child, what another thread was in the middle of never ends.
+  bool is_collecting() {
+    if (process_ != getpid() && collecting != Recorder::this_thread()) collecting = nullptr;
+    process_ = getpid();
+    return collecting != nullptr;
+  }
+
+  pid_t process_ = getpid();
   PyObject* callbacks_ = nullptr;
   PyObject* hook_ = nullptr;
 };
@@ -71,6 +84,11 @@ class Collections final : public Source {
 Collections& collections() {
   static auto* source = new Collections;
   return *source;
+}
+
+int remove_hook_if_unwanted(void*) {
+  collections().configure(0);
+  return 0;
 }
 
 const ListedSource listed(0, []() -> Source& { return collections(); });
