@@ -29,6 +29,11 @@
 #include "torch/torch_script.h"
 #include "torch/torch_state.h"
 
+// Declared here: its header, autograd's own, makes compiling this a tenth longer.
+namespace torch::autograd {
+TORCH_API int get_current_graph_task_id();  // -1 outside backward passes
+}
+
 namespace opscope {
 namespace {
 
@@ -64,11 +69,18 @@ c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::Debug
 
 void enter(ThreadLog& log, uint32_t wants);
 
+// In a log's source_state: our object is in the thread's slot; or was put there within a backward pass, at
+// whose end the thread gets back the local state that it had before.
+constexpr uint32_t kEntered = 1;
+constexpr uint32_t kEnteredInBackward = 2;
+
 // Whether allocations of this thread are reported to us. Our object is put into the thread's slot at the
 // thread's first span, and again at the next operator after the thread's local state was replaced, as
 // autograd does on its workers for every backward pass.
 bool is_entered(const ThreadLog& log, uint32_t wants) {
-  return log.source_state != 0 && ((wants & kWantMemory) == 0 || in_slot() == hot.reporter);
+  if (log.source_state == kEntered && (wants & kWantMemory) == 0) [[likely]]
+    return true;
+  return log.source_state != 0 && in_slot() == hot.reporter;
 }
 
 // Work that a collective hands to another thread belongs to the thread that asked for it.
@@ -201,7 +213,8 @@ const std::shared_ptr<Reporter>& reporter() {
 [[gnu::noinline]] void enter(ThreadLog& log, uint32_t wants) {
   if (in_slot() == nullptr) c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
   const bool heard = in_slot() == hot.reporter;
-  log.source_state = heard ? 1 : 0;
+  const bool in_backward = torch::autograd::get_current_graph_task_id() != -1;
+  log.source_state = !heard ? 0 : in_backward ? kEnteredInBackward : kEntered;
   if (!heard && (wants & kWantMemory) != 0) log.count_unheard();
 }
 

@@ -50,6 +50,24 @@ def test_a_thread_is_adopted_inside_one():
     assert names.count("entered after") == 1
 
 
+def test_a_window_that_opens_in_the_middle_of_a_backward_pass():
+    """At the end of the pass torch gives the thread back what it had before: no place of ours."""
+    prof = opscope.profile()
+
+    def begin(gradient):
+        prof.start()
+        torch.ones(2)
+
+    made = torch.ones(2, requires_grad=True) * 2
+    made.register_hook(begin)
+    made.sum().backward()
+    torch.ones(2)
+    with RecordFunctionFast("after the pass"):
+        torch.ones(2)
+    prof.stop()
+    assert [event.name for event in prof.events()].count("after the pass") == 1
+
+
 def test_errors_of_the_program_come_through():
     with opscope.profile(), pytest.raises(ValueError, match="kept"), RecordFunctionFast("span"):
         raise ValueError("kept")
