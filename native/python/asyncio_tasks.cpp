@@ -43,7 +43,7 @@ struct Asyncio {
   PyObject* running_loop = nullptr;   // a function: the calling thread's
   PyTypeObject* handle = nullptr;
   PyObject* run = nullptr;  // its method
-
+  PyCodeObject* code() const { return reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(run)); }
   bool import() {
     if (run != nullptr) return true;
     const Owned tasks(PyImport_ImportModule("asyncio.tasks"));
@@ -175,8 +175,7 @@ void end_run(uint64_t key, uint64_t began) {
 }
 
 std::vector<RunningCall> running_handles() {
-  auto* const code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(asyncio.run));
-  std::vector<RunningCall> found = running_calls(code);
+  std::vector<RunningCall> found = running_calls(asyncio.code());
   std::erase_if(found,
                 [](const RunningCall& call) { return !is_a(call.first_argument.get(), asyncio.handle); });
   return found;
@@ -217,7 +216,10 @@ void add_to(std::vector<InitialStack>& stacks, const RunningTask& running) {
   frame.span.kind = kTaskRun;
   frame.span.task = tasks().know(running.task.get()).run;
   frame.span.task.end = key_of(running.task.get());
-  add_running(stacks, running.native_thread, running.system_thread_id, frame, frame.span.task.coroutine);
+  // One that is over when its handle goes ends after the function that runs the handle.
+  const uint32_t inside = running.handle ? PythonCalls::instance().frames.intern(asyncio.code())
+                                         : frame.span.task.coroutine;
+  add_running(stacks, running.native_thread, running.system_thread_id, frame, inside);
 }
 
 #ifdef OPSCOPE_WATCHES_TASKS
@@ -352,8 +354,7 @@ using ContextRun = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObje
 ContextRun original_run = nullptr;  // what contextvars.Context.run is in C
 
 PyObject* on_context_run(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  // Noting the task may collect garbage, and so close the last window, which takes the hook away.
-  const ContextRun run = original_run;
+  const ContextRun run = original_run;  // collecting garbage here may close the last window, and unhook
   const Owned task = count > 0 && is_wanted() ? task_of_callback(args[0]) : Owned();
   const uint64_t began = task ? begin_run(task.get()) : 0;
   PyObject* const result = run(self, args, count, names);

@@ -369,6 +369,35 @@ def test_loops_of_other_threads_whenever_their_tasks_began():
     assert len(threads) == 2
 
 
+def test_a_run_on_another_thread_nests_with_what_runs_it():
+    begun, opened = threading.Event(), threading.Event()
+
+    async def elsewhere():
+        begun.set()
+        opened.wait(HANGS_AFTER_S)
+        await pause()
+
+    thread = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+    thread.start()
+    assert begun.wait(HANGS_AFTER_S)
+    with Recorded("ASYNCIO", "PYTHON") as recorded:
+        opened.set()
+        thread.join()
+    events = recorded.table("events")
+    starts, durations, parents = (events[c] for c in ("start_ns", "duration_ns", "parent"))
+    ends = [start + duration for start, duration in zip(starts, durations, strict=True)]
+    assert all(end <= ends[p] for end, p in zip(ends, parents, strict=True) if p >= 0)
+    (first, second) = [
+        run
+        for root in recorded.roots
+        for run in root.find(f"asyncio task: {elsewhere.__qualname__}")
+    ]
+    assert len(first.find("elsewhere")) == len(second.find("elsewhere")) == 1
+    functions = [call for root in recorded.roots for call in root.find("_run")]
+    around = [call for call in functions if any(part is first for part in call.find_all())]
+    assert len(around) + len(first.find("_run")) == 1
+
+
 def test_one_thread_only():
     thread = threading.Thread(target=asyncio.run, args=(gather_two(),))
     with Recorded(all_threads=False) as recorded:
