@@ -140,7 +140,8 @@ def be_called_by_signals(player: Player) -> None:
 def _handle(player: Player) -> None:
     program, roll = player.program, player.random.random()
     if roll < 0.4:
-        player.operate()
+        with torch.enable_grad():  # which is off in a hook of a backward pass
+            player.operate()
     elif roll < 0.6:
         name = player.name("handled")
         program.do(opscope.record_function(name).__enter__, [("annotation", name)])
