@@ -78,15 +78,16 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
 
 // Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
 // heard because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
-// functions have no frame, so one counts as running if something that it called still runs.
-[[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame) {
+// functions have no frame, so one counts as running if something that it called still runs. What is closed
+// ended before `ticks`, when the event was reported.
+[[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
   if (cache.log.depth() == 0) return;
   std::unordered_set<uint64_t> running;
   for (; frame; frame = frame.caller()) running.insert(key_of(frame, frame.code()));
   bool has_running_callee = false;
-  cache.log.leave_spans(now_ticks(), [&](uint64_t key, const Record& record) {
+  cache.log.leave_spans(ticks, [&](uint64_t key, const Record& record) {
     if (record.kind == RecordKind::kCCall) return !has_running_callee;
     if ((key & kWatchedCall) == 0) {
       // Operators and collections are not reported by the hooks, so that their ends were not missed: one that
@@ -101,13 +102,13 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
 }
 
 // The first event since hooks were installed or a window noted what was running.
-[[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame) {
+[[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
   Recorder& recorder = Recorder::instance();
   recorder.hear_memory(cache.log);
   if (cache.installation != PythonCalls::installation()) {
     cache.may_begin.clear();
-    catch_up(cache, frame);
+    catch_up(cache, frame, ticks);
   }
   for (const uint64_t key : recorder.frames_that_may_begin(cache.log, last_generation)) {
     if (std::erase(cache.may_begin, key) == 0) cache.has_frames_that_may_begin = true;
@@ -127,7 +128,7 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
 // Reading an instance runs Python, and so lets other threads open windows, which note the call that is about
 // to be recorded as running.
 void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
-  if (cache.generation != PythonCalls::generation()) begin_generation(cache, caller);
+  if (cache.generation != PythonCalls::generation()) begin_generation(cache, caller, now_ticks());
   if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
 }
 
@@ -158,13 +159,13 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key,
 }
 
 // This thread's cache, brought up to date; nullptr if the call is not to be recorded: the thread is ending,
-// or the call is made by our own code.
-PythonThreadCache* begin_event(RunningFrame frame) {
+// or the call is made by our own code. `ticks`: the event's own time if it has been read.
+PythonThreadCache* begin_event(RunningFrame frame, uint64_t ticks = 0) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) [[unlikely]]
     return nullptr;
   if (cache->generation != PythonCalls::generation()) [[unlikely]]
-    begin_generation(*cache, frame);
+    begin_generation(*cache, frame, ticks != 0 ? ticks : now_ticks());
   return cache;
 }
 
@@ -236,7 +237,7 @@ void python_enter(PyCodeObject* code, RunningFrame frame) {
 
 void python_leave(PyCodeObject* code, RunningFrame frame) {
   const uint64_t ticks = now_ticks();
-  PythonThreadCache* cache = begin_event(frame);
+  PythonThreadCache* cache = begin_event(frame, ticks);
   if (cache == nullptr) return;
   const uint64_t key = key_of(frame, code);
   if (cache->has_frames_that_may_begin) [[unlikely]]
@@ -267,7 +268,7 @@ void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller) {
 // One that began before the hooks did has no span.
 void python_leave_c(PyObject* callable, RunningFrame caller) {
   const uint64_t ticks = now_ticks();
-  PythonThreadCache* cache = begin_event(caller);
+  PythonThreadCache* cache = begin_event(caller, ticks);
   if (cache == nullptr || cache->hidden != 0) return;
   cache->log.close_if_begun(c_key(callable), ticks);
 }
