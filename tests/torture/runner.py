@@ -92,9 +92,10 @@ def _run_batch(
 ) -> int:
     """Run some seeds in one process; the seed to go on with, which is after one that failed."""
     command = ["-X", "faulthandler", "-m", "torture.case", str(effects), str(first), str(count)]
-    for name in asked.without:
+    chosen = variant(asked.variant)
+    for name in {*asked.without, *chosen.without}:
         command += ["--without", name]
-    done = _python(variant(asked.variant), command, 60 + asked.timeout_s * count)
+    done = _python(chosen, command, 60 + asked.timeout_s * count)
     begun = [int(seed) for seed in re.findall(r"^seed (\d+) begins", done.stdout, re.MULTILINE)]
     for windows, events in re.findall(r"^seed \d+: (\d+) windows, (\d+) events", done.stdout, re.M):
         result.seeds += 1
