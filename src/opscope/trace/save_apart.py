@@ -44,8 +44,10 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], rank: int | None) -> 
 def _is_short_of_memory(trace: Trace) -> bool:
     """May saving take more memory than this process may still have?"""
     left = process_memory_left()
+    if left is None:
+        return False
     rows = sum(len(trace.table(name)) for name in TABLES) + len(trace.names)
-    return left is not None and left < _LIBRARIES_BYTES + rows * _ROW_BYTES
+    return left < _LIBRARIES_BYTES + rows * _ROW_BYTES
 
 
 def _save_apart(trace: Trace, folder: Path, rank: int | None) -> Path:
