@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import traceback
 
 import pytest
 import torch
@@ -117,3 +121,68 @@ def test_the_switch_of_the_command_line(tmp_path):
     trace = opscope.load(tmp_path / "out")
     assert len(runs_by_name(trace)["main"]) == 2
     assert trace.metadata["options"]["asyncio"] is True
+
+
+def operators_in_runs(trace):
+    """Operators directly inside runs, by the name of the task's function."""
+    runs = runs_by_name(trace)
+    return {name: sum(len(run.children) for run in found) for name, found in runs.items()}
+
+
+def test_a_recording_that_other_threads_start_and_stop():
+    prof = opscope.profile(with_asyncio=True)
+
+    async def main():
+        await asyncio.gather(asyncio.to_thread(prof.start), work(2, 3))
+        await work(4, 5)
+        await asyncio.gather(asyncio.to_thread(prof.stop), work(2, 3))
+
+    asyncio.run(main())
+    found = operators_in_runs(prof.trace)
+    (name,) = (name for name in found if name.endswith("main"))
+    assert found[name] == 5
+    roots = [node.name for node in prof.trace.tree().roots if node.kind is not RUN]
+    assert "aten::ones" not in roots
+
+
+def test_a_child_that_is_forked_in_the_middle_of_a_run_records_its_own():
+    async def fork():
+        await asyncio.sleep(0)
+        child = os.fork()
+        if child:
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        try:
+            with opscope.profile(with_asyncio=True) as own:
+                await work(3, 2)
+                thread = threading.Thread(target=lambda: asyncio.run(program()))
+                thread.start()
+                thread.join()
+            found = operators_in_runs(own.trace)
+            expected = {"work": 2 * (2 + 3), "nested": 0, "program": 0}
+            is_there = all(found[name] == count for name, count in expected.items())
+            (name,) = (name for name in found if name.endswith("fork"))
+            os._exit(0 if is_there and found[name] == 2 else 1)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(2)
+
+    with opscope.profile(with_asyncio=True) as prof:
+        assert asyncio.run(fork()) == 0
+    assert {name.rpartition(".")[2] for name in runs_by_name(prof.trace)} >= {"fork"}
+
+
+def test_an_interrupt_among_many_tasks():
+    async def interrupt():
+        await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(0)
+
+    async def main():
+        await asyncio.gather(*(work(2, 100) for _ in range(20)), interrupt())
+
+    with opscope.profile(with_asyncio=True) as prof, pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    runs = [run for found in runs_by_name(prof.trace).values() for run in found]
+    assert not any(prof.trace.events["unfinished"][run.row] for run in runs)
+    assert all(node.kind is RUN for node in prof.trace.tree().roots)
+    assert 20 <= operators_in_runs(prof.trace)["work"] <= 20 * 100
