@@ -250,28 +250,34 @@ std::unordered_set<at::RecordScope> scopes_of(uint32_t wants) {
           Scope::USER_SCOPE, Scope::STATIC_RUNTIME_OP, Scope::STATIC_RUNTIME_MODEL};
 }
 
-void register_callbacks(uint32_t wants) {
+at::RecordFunctionCallback callback_for(uint32_t wants) {
   const bool inputs = (wants & kWantInputs) != 0;
   const bool outputs = (wants & kWantOutputs) != 0;
   at::RecordFunctionCallback callback(inputs ? &on_start<true> : &on_start<false>,
                                       outputs ? &on_end<true> : &on_end<false>);
   callback.needsInputs(inputs).needsOutputs(outputs);
   callback.scopes(scopes_of(wants));
-  callback_handle = at::addGlobalCallback(callback);
+  return callback;
+}
+
+void listen(uint32_t wants) {
+  const bool is_wanted = (wants & (kWantOperators | kWantAnnotations)) != 0;
+  const bool was_registered = callback_handle != at::INVALID_CALLBACK_HANDLE;
+  if (is_wanted && was_registered && CallbackList::replace(callback_handle, callback_for(wants))) return;
+  if (was_registered) at::removeCallback(callback_handle);
+  callback_handle = at::INVALID_CALLBACK_HANDLE;
+  if (!is_wanted) return;
+  callback_handle = at::addGlobalCallback(callback_for(wants));
+  CallbackList::find(callback_handle);
 }
 
 bool configure(uint32_t wants, char* message, size_t message_bytes) {
   try {
     OperatorGenerations::watch();
-    if (callback_handle != at::INVALID_CALLBACK_HANDLE) {
-      at::removeCallback(callback_handle);
-      callback_handle = at::INVALID_CALLBACK_HANDLE;
-    }
     reporter()->enable(wants);
     hot.holding = (wants & kWantInputs) != 0 && (wants & kWantMemory) != 0;
-    if ((wants & (kWantOperators | kWantAnnotations)) != 0) register_callbacks(wants);
+    listen(wants);
     callbacks_changed = std::chrono::steady_clock::now();
-    if (callback_handle != at::INVALID_CALLBACK_HANDLE) ForkLocks::find_callback_lock(callback_handle);
     return true;
   } catch (const std::exception& error) {
     std::snprintf(message, message_bytes, "torch refused opscope's callbacks: %s", error.what());

@@ -1,5 +1,5 @@
-// Part of torch_bridge.cpp: torch's table of CPU allocations, and the locks of torch's that a forked child
-// could find locked for ever.
+// Part of torch_bridge.cpp: torch's table of CPU allocations, its list of callbacks, and their locks, which a
+// forked child could find locked for ever.
 //
 // A fork copies a locked mutex as it is, without the thread that would unlock it. Two of torch's are taken
 // by every thread that is recorded: the one of the table of CPU allocations, at every allocation, and the
@@ -60,38 +60,38 @@ uint64_t unknown_frees() { return 0; }
 // the writable data of torch's library for its layout: a vector that contains a callback which was just
 // registered, followed by the mutex. A test proves the find: while this thread holds the mutex, another one
 // that asks torch for the callbacks must wait for it.
-class CallbackLockSearch {
+class CallbackListSearch {
  public:
+  using Entry = at::RecordFunctionCallbacksEntry;
+  // The end of torch's GlobalCallbackManager: a std::vector and the mutex.
+  struct Layout {
+    Entry* begin;
+    Entry* end;
+    Entry* capacity;
+    std::mutex mutex;
+  };
+  static_assert(sizeof(at::RecordFunctionCallbacks) == 3 * sizeof(void*));
+
   // nullptr: this torch keeps its callbacks in another way. `handle` is registered and stays so meanwhile.
-  static std::mutex* find(at::CallbackHandle handle) {
-    CallbackLockSearch search(handle);
+  static Layout* find(at::CallbackHandle handle) {
+    CallbackListSearch search(handle);
     if (search.pipe_[0] < 0) return nullptr;
     dl_iterate_phdr(&look_through_library, &search);
     return search.found_;
   }
 
  private:
-  using Entry = at::RecordFunctionCallbacksEntry;
-  // The end of torch's GlobalCallbackManager: a std::vector and the mutex.
-  struct Layout {
-    const Entry* begin;
-    const Entry* end;
-    const Entry* capacity;
-    std::mutex mutex;
-  };
-  static_assert(sizeof(at::RecordFunctionCallbacks) == 3 * sizeof(void*));
-
-  explicit CallbackLockSearch(at::CallbackHandle handle) : handle_(handle) {
+  explicit CallbackListSearch(at::CallbackHandle handle) : handle_(handle) {
     if (pipe2(pipe_, O_NONBLOCK | O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
   }
-  ~CallbackLockSearch() {
+  ~CallbackListSearch() {
     for (const int end : pipe_) {
       if (end >= 0) close(end);
     }
   }
 
   static int look_through_library(dl_phdr_info* library, size_t, void* context) {
-    auto& search = *static_cast<CallbackLockSearch*>(context);
+    auto& search = *static_cast<CallbackListSearch*>(context);
     const auto inside = reinterpret_cast<uintptr_t>(&at::hasGlobalCallbacks);
     bool is_torch = false;
     for (int i = 0; i < library->dlpi_phnum; ++i) {
@@ -112,7 +112,7 @@ class CallbackLockSearch {
     const uintptr_t last = begin + bytes - sizeof(Layout);
     for (uintptr_t at = begin / 8 * 8; at <= last && found_ == nullptr; at += 8) {
       auto* const candidate = reinterpret_cast<Layout*>(at);
-      if (holds_callback(*candidate) && is_the_lock(candidate->mutex)) found_ = &candidate->mutex;
+      if (holds_callback(*candidate) && is_the_lock(candidate->mutex)) found_ = candidate;
     }
   }
 
@@ -180,35 +180,65 @@ class CallbackLockSearch {
 
   at::CallbackHandle handle_;
   int pipe_[2];
-  std::mutex* found_ = nullptr;
+  Layout* found_ = nullptr;
+};
+
+// [under the core's mutex] Torch's list of global callbacks, where it could be found in this torch.
+class CallbackList {
+ public:
+  // `handle` is a callback of ours that is registered now.
+  static void find(at::CallbackHandle handle) {
+    if (list_ == nullptr && attempts_ < kMostAttempts) {
+      ++attempts_;
+      list_ = CallbackListSearch::find(handle);
+    }
+  }
+  // nullptr: not found.
+  static std::mutex* lock() { return list_ == nullptr ? nullptr : &list_->mutex; }
+
+  // Puts a callback in the place of one that is registered, in one step: torch itself can only remove one and
+  // add the other, and spans that other threads begin in between are missed. False: it could not be done.
+  static bool replace(at::CallbackHandle handle, const at::RecordFunctionCallback& callback) {
+    if (list_ == nullptr) return false;
+    {
+      std::lock_guard lock(list_->mutex);
+      CallbackListSearch::Entry* const entry =
+          std::find_if(list_->begin, list_->end, [handle](const auto& e) { return e.handle_ == handle; });
+      if (entry == list_->end) return false;
+      entry->callback_ = callback;
+    }
+    tell_threads();
+    return true;
+  }
+
+ private:
+  // Threads look at the list again when torch has changed it.
+  static void tell_threads() {
+    at::RecordFunctionCallback nothing(
+        [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> { return nullptr; });
+    nothing.scopes({at::RecordScope::KERNEL_FUNCTION_DTYPE});
+    at::removeCallback(at::addGlobalCallback(nothing));
+  }
+
+  static constexpr int kMostAttempts = 3;  // one fails where others hold the lock or no thread can start
+  static inline int attempts_ = 0;
+  static inline CallbackListSearch::Layout* list_ = nullptr;
 };
 
 // [under the core's mutex]
 class ForkLocks {
  public:
-  // `handle` is a callback of ours that is registered now.
-  static void find_callback_lock(at::CallbackHandle handle) {
-    if (callback_lock_ == nullptr && attempts_ < kMostAttempts) {
-      ++attempts_;
-      callback_lock_ = CallbackLockSearch::find(handle);
-    }
-  }
   // Whether both locks could be found in this torch.
-  static bool has_all() { return callback_lock_ != nullptr && allocation_table_lock() != nullptr; }
+  static bool has_all() { return CallbackList::lock() != nullptr && allocation_table_lock() != nullptr; }
 
   static void lock() {
-    if (callback_lock_ != nullptr) callback_lock_->lock();
+    if (std::mutex* list = CallbackList::lock(); list != nullptr) list->lock();
     if (std::mutex* table = allocation_table_lock(); table != nullptr) table->lock();
   }
   static void unlock() {
     if (std::mutex* table = allocation_table_lock(); table != nullptr) table->unlock();
-    if (callback_lock_ != nullptr) callback_lock_->unlock();
+    if (std::mutex* list = CallbackList::lock(); list != nullptr) list->unlock();
   }
-
- private:
-  static constexpr int kMostAttempts = 3;  // one fails where others hold the lock or no thread can start
-  static inline int attempts_ = 0;
-  static inline std::mutex* callback_lock_ = nullptr;
 };
 
 }  // namespace

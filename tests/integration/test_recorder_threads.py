@@ -323,3 +323,33 @@ def test_times_of_threads_share_one_clock():
     assert order == list(range(6))
     assert starts == sorted(starts)
     assert np.all(np.diff(starts) >= 0)
+
+
+@torch.jit.script
+def negate_many_times(x: torch.Tensor, times: int) -> torch.Tensor:
+    for _ in range(times):
+        x = x.neg()
+    return x
+
+
+def test_windows_that_want_something_else_come_and_go_and_no_operator_is_missed():
+    """In a loop without the GIL, so that there are operators at every moment of it."""
+    argument, times = torch.ones(1), 0
+    negate_many_times(argument, 1)
+    ended = threading.Event()
+
+    def negate():
+        nonlocal times
+        while not ended.is_set():
+            negate_many_times(argument, 1000)
+            times += 1000
+
+    thread = threading.Thread(target=negate)
+    with opscope.profile() as prof:
+        thread.start()
+        for number in range(1000):
+            with opscope.profile(record_shapes=number % 2 == 0, record_outputs=True):
+                pass
+        ended.set()
+        thread.join()
+    assert [event.name for event in prof.events()].count("aten::neg") == times
