@@ -1,4 +1,4 @@
-"""What can be left out of the random programs, because it is known to go wrong or takes long."""
+"""What can be left out of the random programs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,3 @@ LEFT_OUT = {
     "forks": "forked processes",
 }
 """What ``--without`` takes, and what is not tried or not compared then."""
-
-KNOWN_FAULTS: tuple[str, ...] = tuple(LEFT_OUT)
-"""What the tests leave out: it fails, sometimes or always, until it has been repaired."""
