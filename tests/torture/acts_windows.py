@@ -134,6 +134,7 @@ def record_with_a_pause(player: Player) -> None:
         for _ in range(player.random.randrange(3)):
             player.some_acts(2)
             with program.passing(together=False):
+                window.is_paused = True
                 window.set(State.CLOSING)
                 window.profile.toggle_collection_dynamic(False, cpu)
                 window.set(State.OVER)
@@ -142,6 +143,8 @@ def record_with_a_pause(player: Player) -> None:
                 window.next_part()
                 window.profile.toggle_collection_dynamic(True, cpu)
                 window.set(State.OPEN)
+                window.is_paused = False
             player.some_acts(2)
     finally:
+        window.is_paused = False
         window.stop()

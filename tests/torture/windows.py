@@ -41,6 +41,7 @@ class Window:
         self.began_ns = self.ended_ns = 0
         self.trace: Any = None
         self.may_be_nothing = False  # whether it may never have opened
+        self.is_paused = False
 
     @property
     def number(self) -> int:
@@ -49,8 +50,8 @@ class Window:
 
     @property
     def is_over(self) -> bool:
-        """Whether it closed."""
-        return self.history.states[self.number] == State.OVER
+        """Whether it closed, and not only its last part."""
+        return self.history.states[self.number] == State.OVER and not self.is_paused
 
     def opening(self) -> None:
         """It is about to open."""
