@@ -336,7 +336,7 @@ METADATA = TableSchema(
     ),
 )
 
-RECORDED_TABLES = (
+_OF_SPANS = (
     EVENTS,
     TENSORS,
     SCALARS,
@@ -349,8 +349,9 @@ RECORDED_TABLES = (
     MODULES,
     OPTIMIZERS,
     PARAMETERS,
-    THREADS,
 )
+
+RECORDED_TABLES = (*_OF_SPANS, THREADS)
 """What the native decoder makes of a recording; where devices are recorded, ``DEVICE_TABLES`` too.
 
 Its columns are C++ that ``native/schema/generate_schema.py`` writes from here. ``links``,
@@ -358,25 +359,6 @@ Its columns are C++ that ``native/schema/generate_schema.py`` writes from here. 
 """
 
 TABLES: dict[str, TableSchema] = {
-    table.name: table
-    for table in (
-        EVENTS,
-        TENSORS,
-        SCALARS,
-        ALLOCATIONS,
-        PYTHON_CALLS,
-        SCRIPT_CALLS,
-        TASK_RUNS,
-        TASKS,
-        FRAMES,
-        MODULES,
-        OPTIMIZERS,
-        PARAMETERS,
-        *DEVICE_TABLES,
-        LINKS,
-        THREADS,
-        LEDGER,
-        METADATA,
-    )
+    table.name: table for table in (*_OF_SPANS, *DEVICE_TABLES, LINKS, THREADS, LEDGER, METADATA)
 }
 """By name. ``names`` (the one string table) is kept apart: see ``trace.names``."""
