@@ -88,7 +88,7 @@ interpreter-test: ## Test the recorder of Python calls on every Python from 3.10
 gpu-test: install ## Compare what is recorded of a GPU with torch.profiler's; needs an NVIDIA GPU
 	$(BIN)/python -m pytest tests/gpu
 
-# With nanobind, scikit-build-core, CMake, pyarrow, rich, typer and pytest besides torch, that python3 needs
+# With nanobind, scikit-build-core, CMake, pyarrow, rich and pytest besides torch, that python3 needs
 # no network.
 gpu-check: ## The same and benchmarks/gpu.py, with the torch and packages of $(PYTHON); downloads nothing
 	rm -rf build/gpu-check

@@ -16,8 +16,6 @@ except ImportError as error:
         "with the pip of this Python."
     ) from error
 
-from opscope.activities import supported_activities
-from opscope.annotate import record_function
 from opscope.errors import (
     BridgeError,
     LifecycleError,
@@ -26,15 +24,20 @@ from opscope.errors import (
     TraceFormatError,
     UsageError,
 )
-from opscope.export.tensorboard import tensorboard_trace_handler
-from opscope.observer import ExecutionTraceObserver
-from opscope.profiler import profile
+
+# At once, because its module has its name: importing that later would put the module in its place.
 from opscope.schedule import ProfilerAction, schedule
-from opscope.trace.load import load
-from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
+
+    from opscope.activities import supported_activities
+    from opscope.annotate import record_function
+    from opscope.export.tensorboard import tensorboard_trace_handler
+    from opscope.observer import ExecutionTraceObserver
+    from opscope.profiler import profile
+    from opscope.trace.load import load
+    from opscope.trace.trace import Trace
 
 __version__ = "0.1.0"
 
@@ -57,17 +60,29 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
-# What methods of Trace import is loaded now: when one is called, the program may have changed its
-# sys.path, and a child that is forked in the middle of an import waits for ever.
-for _stage in ("tree.node", "analysis.memory.peak", "analysis.findings.find", "export.formats"):
-    importlib.import_module(f"opscope.{_stage}")
+_PLACES = {
+    "ExecutionTraceObserver": "opscope.observer",
+    # torch's own enum, so that its members and ours are the same; reading traces needs no torch.
+    "ProfilerActivity": "torch.profiler",
+    "Trace": "opscope.trace.trace",
+    "load": "opscope.trace.load",
+    "profile": "opscope.profiler",
+    "record_function": "opscope.annotate",
+    "supported_activities": "opscope.activities",
+    "tensorboard_trace_handler": "opscope.export.tensorboard",
+}
+"""Where the other public names are. Each is imported when it is first asked for, because a program
+that only mentions opscope, and a command line that only asks for help, should not wait for it."""
 
 
 def __getattr__(name: str) -> Any:
-    # torch's own enum, so that its members and ours are the same; looked up late, because reading
-    # traces needs no torch.
-    if name == "ProfilerActivity":
-        from torch.profiler import ProfilerActivity
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(place), name)
+    globals()[name] = value
+    return value
 
-        return ProfilerActivity
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

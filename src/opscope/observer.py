@@ -10,11 +10,13 @@ import tempfile
 import warnings
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from opscope.observed_file import ObservedFile
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
+
+if TYPE_CHECKING:
+    from opscope.observed_file import ObservedFile
 
 
 class ExecutionTraceObserver:
@@ -71,6 +73,9 @@ class ExecutionTraceObserver:
             UsageError: the file cannot be written.
         """
         if not self._registered:
+            # Every profile imports this module, and few write execution traces.
+            from opscope.observed_file import ObservedFile
+
             path = os.path.abspath(output_file_path)
             self._file = ObservedFile(path)
             self._at_exit = weakref.finalize(self, self._file.close)

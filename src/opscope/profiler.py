@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterable
 from html import escape
@@ -10,28 +11,29 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opscope import _native
-from opscope.activities import chosen_activities, parse_activities, records_cuda
-from opscope.cycles import Cycle, Cycles
+from opscope.cycles import Cycles
 from opscope.drop_in.event_list.event_list import EventList, make_event_list
-from opscope.errors import LifecycleError, UsageError
-from opscope.experimental_switches import experimental_switches
+from opscope.errors import UsageError
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.export.memory_timeline import write_memory_timeline
 from opscope.export.perfetto import write_perfetto
-from opscope.observer import ExecutionTraceObserver
+from opscope.profile_recording import ProfileRecording
 from opscope.report.notebook import overview_html
 from opscope.report.page import write_report
-from opscope.schedule import Schedule, record_every_step
-from opscope.settings import ProfileSettings
 from opscope.trace.concat import concat_traces
-from opscope.trace.device_kinds import keep_device_kinds
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
+# What methods of Trace import is loaded before anything is recorded: when one is called, the
+# program may have changed its sys.path, and a child that is forked in the middle of an import waits
+# for ever.
+for _stage in ("tree.node", "analysis.memory.peak", "analysis.findings.find", "export.formats"):
+    importlib.import_module(f"opscope.{_stage}")
 
-class profile(Cycles):
+
+class profile(ProfileRecording):
     """Records what a PyTorch program does, between ``start`` and ``stop`` or in a ``with`` block.
 
     Takes torch.profiler.profile's parameters; a script that uses that runs on this unchanged.
@@ -69,67 +71,7 @@ class profile(Cycles):
         UsageError: an option or activity makes no sense.
     """
 
-    record_shapes: bool
-    profile_memory: bool
-    with_stack: bool
-    with_flops: bool
-    with_modules: bool
-
-    def __init__(
-        self,
-        *,
-        activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None = None,
-        schedule: Schedule | None = None,
-        on_trace_ready: Callable[..., Any] | None = None,
-        record_shapes: bool = False,
-        profile_memory: bool = False,
-        with_stack: bool = False,
-        with_flops: bool = False,
-        with_modules: bool = False,
-        experimental_config: Any = None,
-        execution_trace_observer: Any = None,
-        acc_events: bool = False,
-        use_cuda: bool | None = None,
-        custom_trace_id_callback: Callable[[], str] | None = None,
-        post_processing_timeout_s: float | None = None,
-        all_threads: bool = True,
-        record_outputs: bool = False,
-        cuda_events: bool = False,
-        with_asyncio: bool = False,
-    ) -> None:
-        self.activities, self.activity_filters = parse_activities(activities, use_cuda)
-        self._settings = ProfileSettings.of(
-            {
-                "record_shapes": record_shapes or record_outputs,
-                "record_outputs": record_outputs,
-                "profile_memory": profile_memory,
-                "with_stack": with_stack,
-                "with_flops": with_flops,
-                "with_modules": with_modules,
-                "cuda_events": cuda_events,
-                "with_asyncio": with_asyncio,
-            },
-            all_threads=all_threads,
-            switches=experimental_switches(experimental_config),
-        )
-        vars(self).update(self._settings.flags)
-        self.record_outputs = record_outputs
-        self.cuda_events = cuda_events
-        self.experimental_config = experimental_config
-        if execution_trace_observer is None:
-            execution_trace_observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()
-        self.execution_trace_observer = execution_trace_observer
-        self.acc_events = acc_events
-        self.custom_trace_id_callback = custom_trace_id_callback
-        self.post_processing_timeout_s = post_processing_timeout_s
-        self.schedule: Schedule = schedule or record_every_step
-        self.record_steps = schedule is not None
-        self.on_trace_ready = on_trace_ready
-        self.preset_metadata: dict[str, Any] = {}
-        self._chosen = chosen_activities(self.activities, self.activity_filters)
-        self._options = self._settings.recording_options(self._chosen)
-        self._view: tuple[Trace, EventList] | None = None
-        super().__init__()
+    _view: tuple[Trace, EventList] | None = None
 
     # -- Life cycle ------------------------------------------------------------------------------
 
@@ -154,22 +96,6 @@ class profile(Cycles):
     __enter__ = _native.method(_enter, Cycles._cancel)
     __exit__ = _native.method(_exit, Cycles._stop)
 
-    def start(self) -> None:
-        """Begin; records at once unless the schedule says to wait. No effect while started.
-
-        Raises:
-            BridgeError: the recorder cannot be set up; the message says what to install.
-        """
-        self._start()
-
-    def stop(self) -> None:
-        """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
-        self._stop()
-
-    def step(self) -> None:
-        """Say that the next step begins; the schedule decides what to do in it."""
-        self._step()
-
     def toggle_collection_dynamic(
         self, enable: bool, activities: Iterable[ProfilerActivity]
     ) -> None:
@@ -189,26 +115,6 @@ class profile(Cycles):
             recording.pause_devices(not enable)
 
     # -- Results ---------------------------------------------------------------------------------
-
-    @property
-    def trace(self) -> Trace:
-        """The trace of the last cycle, as columns.
-
-        Raises:
-            LifecycleError: nothing has been recorded yet.
-        """
-        finished = self._finished
-        if not finished:
-            raise LifecycleError(
-                "Nothing has been recorded yet. Run the program between start() and stop() or in a "
-                "`with` block; with a schedule, call step() until an active step has ended."
-            )
-        return self._view_of(finished[-1]).with_metadata(self._user_metadata(finished[-1]))
-
-    def _view_of(self, cycle: Cycle) -> Trace:
-        kinds = self._chosen.device_kinds
-        trace = cycle.recording.trace
-        return trace if kinds is None else keep_device_kinds(trace, kinds)
 
     def events(self) -> EventList:
         """The events, as torch.profiler's FunctionEvent objects, made when they are looked at.
@@ -365,25 +271,6 @@ class profile(Cycles):
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
         """Use ``callback`` for the ids of later cycles."""
         self.custom_trace_id_callback = callback
-
-    @property
-    def use_device(self) -> str | None:
-        """``cuda`` or another device recorded beside the CPU; None without one."""
-        names = {activity.name for activity in self.activities}
-        if not records_cuda(self.activities):
-            names.discard("CUDA")
-        return next((d for d in ("CUDA", "XPU", "MTIA", "HPU") if d in names), "").lower() or None
-
-    def _metadata(self) -> dict[str, Any]:
-        """The user's, of the current or last cycle."""
-        return self._cycles[-1].metadata if self._cycles else {}
-
-    def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
-        return {
-            "trace_id": cycle.trace_id,
-            **self._settings.metadata(),
-            "user": {**self.preset_metadata, **cycle.metadata},
-        }
 
 
 def _parse_json(key: str, value: str) -> Any:

@@ -49,6 +49,7 @@ RECORDER = [
     "observed_file",
     "observer",
     "cycles",
+    "profile_recording",
     "profiler",
 ]
 BENEATH_TORCH = {"recording", "annotate", "activities", "settings", "observed_file", "observer"}
@@ -67,6 +68,7 @@ MAY_IMPORT = {
     "observer": {*LEAVES, "recording", "observed_file"},
     "cycles": {*LEAVES, "recording", "annotate", "observer"},
     "replay": {*LEAVES, "trace", "tree", "analysis", "export", "recording"},
+    "profile_recording": {*LEAVES, "trace", *RECORDER},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
     "__init__": {*LEAVES, *PIPELINE, *RECORDER},
     "cli": {*LEAVES, *PIPELINE, *RECORDER, "replay", "__init__"},
@@ -161,14 +163,33 @@ def test_public_names_are_sorted_and_importable():
 
 
 def test_nothing_else_is_public():
+    known = {**vars(opscope), **{name: getattr(opscope, name) for name in dir(opscope)}}
     public = {
         name
-        for name, value in vars(opscope).items()
+        for name, value in known.items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    looked_up_late = {"ProfilerActivity"}
     for_itself = {"annotations", "TYPE_CHECKING", "Any"}
-    assert public - for_itself == set(opscope.__all__) - looked_up_late
+    assert public - for_itself == set(opscope.__all__)
+
+
+def imported_by(program):
+    """The packages that a program in an interpreter of its own has imported when it ends."""
+    program += "\nimport sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_importing_opscope_imports_no_other_package():
+    assert imported_by("import opscope").isdisjoint({"numpy", "pyarrow", "duckdb", "rich", "torch"})
+
+
+def test_help_is_printed_without_any_other_package():
+    help_of_all = "from opscope.cli import main; main(['--help'])"
+    assert imported_by(help_of_all).isdisjoint({"numpy", "pyarrow", "duckdb", "rich", "torch"})
+    help_of_run = "from opscope.cli import main; main(['run', '--help'])"
+    assert imported_by(help_of_run).isdisjoint({"pyarrow", "duckdb", "torch"})
 
 
 def test_every_module_can_be_imported_without_torch():

@@ -1,86 +1,47 @@
-"""The ``opscope`` command: its list of commands, and how errors become exit codes."""
+"""The ``opscope`` command: its list of commands, and how errors become exit codes.
+
+Nothing is imported before it is needed: `opscope --help` and a mistyped word should be answered at
+once, and what a command does not use should not make it wait.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
-import typer
-
-from opscope.cli.build import build
-from opscope.cli.console import Messages
-from opscope.cli.doctor import doctor
-from opscope.cli.export import export
-from opscope.cli.findings import findings
-from opscope.cli.memory import memory
-from opscope.cli.replay import replay
-from opscope.cli.report import report
-from opscope.cli.run import run
-from opscope.cli.sql import sql
-from opscope.cli.summary import summary
-from opscope.errors import OpscopeError
+from opscope.cli.command import HELP, Command, HelpWanted
+from opscope.cli.help_text import help_of, help_of_all
+from opscope.errors import OpscopeError, UsageError
 from opscope.memory_limit import memory_for
 
-COMMANDS: tuple[Callable[..., Any], ...] = (
-    run,
-    summary,
-    findings,
-    memory,
-    report,
-    export,
-    replay,
-    sql,
-    build,
-    doctor,
-)
-"""In the order of ``opscope --help``. The function gives a command its name and its help."""
+COMMANDS = {
+    "run": "Run a program, record what torch does in it, then say where the time went.",
+    "summary": "Show where the time went: operators, modules, memory, and what to change.",
+    "findings": "Show why a program is slow: what was found, where, and what a fix would save.",
+    "memory": "Show what was in use when memory was fullest.",
+    "report": "Write a page that shows a trace: timeline, operators, modules, memory, steps.",
+    "export": "Write a trace in a format that other tools read.",
+    "replay": "Run the operators of a trace again, and compare what they take.",
+    "sql": "Run an SQL query over a trace.",
+    "build": "Compile the part of opscope that is built against the installed torch.",
+    "doctor": "Say what is installed, what would be recorded, and why not the rest.",
+    "completion": "Print what makes a shell complete opscope's commands and options.",
+}
+"""In the order of ``opscope --help``, each with the first line of its docstring. A command is the
+function of this name in the module of this name."""
 
-# What the command line parser raises for a wrong option or argument. typer exports only leaves of
-# its error classes, and where the base class lives has changed between its releases.
-_UsageErrors: Any = next(
-    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
-)
+_OPTIONS = (("--version", "Print the version."), (", ".join(HELP), "Print this help."))
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"opscope {version('opscope')}")
-        raise typer.Exit
-
-
-def build_application() -> typer.Typer:
-    """All commands, as typer has them."""
-    application = typer.Typer(
-        name="opscope",
-        help="Record what a PyTorch program does, and see where its time went.",
-        epilog="Start with: opscope run train.py",
-        add_completion=False,
-        rich_markup_mode="markdown",
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-    @application.callback(invoke_without_command=True)
-    def options(
-        context: typer.Context,
-        show_version: Annotated[
-            bool,
-            typer.Option(
-                "--version", callback=_show_version, is_eager=True, help="Print the version."
-            ),
-        ] = False,
-    ) -> None:
-        """Record what a PyTorch program does, and see where its time went."""
-        if context.invoked_subcommand is None:
-            typer.echo(context.get_help())
-
-    for command in COMMANDS:
-        settings = {"allow_interspersed_args": False} if command is run else None
-        application.command(context_settings=settings)(command)
-    return application
+def command_called(name: str) -> Command:
+    """One of :data:`COMMANDS`."""
+    module = importlib.import_module(f"opscope.cli.{name}")
+    return Command.of(getattr(module, name))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -90,48 +51,86 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: 0; 2 for a usage error; otherwise the error's exit code. ``opscope run`` ends
             as the program it ran.
     """
-    command = typer.main.get_command(build_application())
-    try:
-        with memory_for("this command"):
-            outcome = command.main(
-                args=None if arguments is None else list(arguments),
-                prog_name="opscope",
-                standalone_mode=False,
-            )
-        if not callable(outcome) and sys.stdout is not None:
-            sys.stdout.flush()  # while what goes wrong can still be said
-    except OpscopeError as error:
-        Messages().fail(str(error))
-        sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader has closed the pipe
-        _give_up_output()
-        sys.exit(1)
-    except OSError as error:
-        Messages().fail(
-            f"The output cannot be written: {error.strerror or error}. Send it somewhere else."
-        )
-        _give_up_output()
-        sys.exit(1)
-    except typer.Abort:
-        sys.exit(130)
-    except _UsageErrors as error:
-        Messages().fail(_usage_message(error))
-        sys.exit(error.exit_code)
+    outcome = _outcome(sys.argv[1:] if arguments is None else arguments)
     if callable(outcome):
-        # What is left to do runs here, below the parser's frames: a program that `opscope run`
-        # runs should find a stack nearly as deep as Python's own.
+        # What is left to do runs here, with nothing of ours on the stack: a program that
+        # `opscope run` runs should find it nearly as deep as Python's own.
         outcome()
     elif outcome:
         sys.exit(outcome)
+
+
+def _outcome(words: Sequence[str]) -> Any:
+    """An exit code, or what is left to do."""
+    try:
+        outcome = _do(words)
+        if not callable(outcome) and sys.stdout is not None:
+            sys.stdout.flush()  # while what goes wrong can still be said
+    except OpscopeError as error:
+        return _failed(str(error), error.exit_code)
+    except BrokenPipeError:  # the reader has closed the pipe
+        _give_up_output()
+        return 1
+    except OSError as error:
+        reason = error.strerror or error
+        code = _failed(f"The output cannot be written: {reason}. Send it somewhere else.", 1)
+        _give_up_output()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    return outcome
+
+
+def _do(words: Sequence[str]) -> Any:
+    name, rest = (words[0], words[1:]) if words else ("", ())
+    if name in COMMANDS:
+        command = command_called(name)
+        try:
+            with memory_for("this command"):
+                return command.call_with(rest)
+        except HelpWanted:
+            _print(help_of(command))
+    elif name == "--version":
+        _print(f"opscope {_version()}\n")
+    elif name in ("", *HELP):
+        _print(help_of_all(COMMANDS, _OPTIONS))
+    else:
+        raise UsageError(f"There is no command {name!r}. {_meant(words)}")
+    return 0
+
+
+def _meant(words: Sequence[str]) -> str:
+    """What to type instead of what is no command."""
+    name = words[0]
+    if name.startswith("-"):
+        return "Options stand after the command. See `opscope --help`."
+    if name.endswith(".py") or os.path.isfile(name):
+        return f"To record it: opscope run {' '.join(words)}"
+    if os.path.isdir(name):
+        return f"To look at a trace: opscope summary {name}"
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    return f"Did you mean `opscope {close[0]}`?" if close else "See `opscope --help`."
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("opscope")
+
+
+def _print(text: str) -> None:
+    if sys.stdout is not None:
+        sys.stdout.write(text)
+
+
+def _failed(what: str, code: int) -> int:
+    from opscope.cli.console import Messages
+
+    Messages().fail(what)
+    return code
 
 
 def _give_up_output() -> None:
     """Keep the interpreter from flushing the closed pipe once more when it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _usage_message(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    where = context.command_path if context is not None else "opscope"
-    return f"{error.format_message()} See `{where} --help`."

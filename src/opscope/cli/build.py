@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
-
 from opscope.cli.console import Messages
+from opscope.cli.parameters import Option
 from opscope.recording import bridge
 
 
 def build(
-    force: Annotated[
-        bool, typer.Option("--force", help="Compile even if the cache has it already.")
-    ] = False,
+    force: Annotated[bool, Option(help="Compile even if the cache has it already.")] = False,
 ) -> None:
     """Compile the part of opscope that is built against the installed torch.
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -40,7 +39,7 @@ class Check:
     detail: str
 
 
-def doctor() -> None:
+def doctor() -> int:
     """Say what is installed, what would be recorded, and why not the rest.
 
     Records a few operators to find out. Exits with 0 if recording works, else with 1.
@@ -52,8 +51,7 @@ def doctor() -> None:
         mark = Text(check.verdict.value, _STYLES[check.verdict])
         table.add_row(Text(check.what), mark, Text(check.detail))
     console_for(sys.stdout).print(table)
-    if any(check.verdict is Verdict.FATAL for check in checks):
-        raise typer.Exit(1)
+    return int(any(check.verdict is Verdict.FATAL for check in checks))
 
 
 def _examine() -> Iterator[Check]:

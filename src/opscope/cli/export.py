@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from opscope.cli.console import Messages
+from opscope.cli.parameters import Option
 from opscope.cli.summary_formats import as_csv
 from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
@@ -47,22 +46,25 @@ ALL_FORMATS = (
 
 
 def export(
-    trace: TraceArgument,
+    trace: TraceArgument = None,
+    *,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", help="What to write; replaced if there."),
+        Option(names=("--output", "-o"), metavar="FILE", help="What to write; replaced if there."),
     ],
     format: Annotated[
         str | None,
-        typer.Option(
-            metavar=f"<{'|'.join(format.name for format in ALL_FORMATS)}>",
-            help="Which format.",
-            show_default="by the name of FILE",
+        Option(
+            metavar="FORMAT",
+            help=f"What to write: {', '.join(format.name for format in ALL_FORMATS)}.",
+            default="by the name of FILE",
         ),
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(metavar="METRIC", help="Weight of stacks.", show_default=METRICS[0]),
+        Option(
+            metavar="METRIC", help=f"Weight of stacks: {', '.join(METRICS)}.", default=METRICS[0]
+        ),
     ] = None,
     rank: RankOption = None,
 ) -> None:
@@ -75,7 +77,7 @@ def export(
         check_metric(metric)
         write = functools.partial(write_stacks, metric=metric)
     messages = Messages()
-    loaded = open_trace(trace, rank)
+    trace, loaded = open_trace(trace, rank)
     if len(loaded.events) == 0:
         raise TraceFormatError(f"{trace} holds no event, so nothing was written.")
     with messages.progress(f"writing {output}"):

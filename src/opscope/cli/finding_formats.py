@@ -14,8 +14,13 @@ from rich.text import Text
 from opscope.analysis.findings.finding import Finding, Findings
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli import rows
 from opscope.printable import in_markdown, in_markdown_code, printable
 
+_CSV_COLUMNS = (
+    *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
+    *("file", "line", "function"),
+)
 _COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
 
 
@@ -117,3 +122,14 @@ def as_json(findings: Findings) -> str:
     """One JSON object: see ``Findings.as_dict``."""
     content: dict[str, Any] = findings.as_dict()
     return json.dumps(content, indent=2) + "\n"
+
+
+def as_csv(findings: Findings) -> str:
+    """A row per finding, with the place where most of its time lies."""
+    found = []
+    for one in findings:
+        first = one.places[0] if one.places else None
+        where = ["", "", ""] if first is None else [first.file, first.line, first.function]
+        saved = [one.saved_ns, one.saved_share]
+        found.append([one.id, one.title, one.severity, one.time_ns, *saved, *where])
+    return rows.as_csv(_CSV_COLUMNS, found)

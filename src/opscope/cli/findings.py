@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from typing import Annotated
-
-import typer
 
 from opscope.analysis.findings.find import find_findings
 from opscope.cli.console import Messages, Output, console_for
-from opscope.cli.finding_formats import as_json, as_markdown, as_text
+from opscope.cli.finding_formats import as_csv, as_json, as_markdown, as_text
+from opscope.cli.parameters import Option
+from opscope.cli.rows import RowsFormat
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError
 
 
-class FindingsFormat(str, Enum):
-    """How to print findings."""
-
-    TEXT = "text"
-    MARKDOWN = "md"
-    JSON = "json"
-
-
 def findings(
-    trace: TraceArgument,
+    trace: TraceArgument = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="Also report all events whose names match."),
+        Option(metavar="REGEX", help="Also report all events whose names match."),
     ] = None,
     benchmark: Annotated[
         bool,
-        typer.Option(
-            "--benchmark", help="Measure savings with torch on this machine, where possible."
-        ),
+        Option(help="Measure savings with torch on this machine, where possible."),
     ] = False,
-    format: Annotated[
-        FindingsFormat, typer.Option(help="How to print them.")
-    ] = FindingsFormat.TEXT,
+    format: Annotated[RowsFormat, Option(help="How to print them.")] = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
-    """Show why a program is slow: what was found, where, what to do, what that would save.
+    """Show why a program is slow: what was found, where, and what a fix would save.
 
     Patterns that need something this trace lacks are named, with what to record. Estimates are
     derived from the trace and say how; in JSON, times are nanoseconds and shares 0 to 1.
     """
     messages = Messages()
-    loaded = open_trace(trace, rank)
+    trace, loaded = open_trace(trace, rank)
     if len(loaded.events) == 0:
         raise TraceFormatError(
             f"{trace} holds no event, so there is nothing to look at. Record a program that runs "
@@ -54,9 +41,11 @@ def findings(
         )
     with messages.progress("measuring" if benchmark else "looking for patterns"):
         found = find_findings(loaded, benchmark, name)
-    if format is FindingsFormat.JSON:
+    if format is RowsFormat.JSON:
         Output().write(as_json(found))
-    elif format is FindingsFormat.MARKDOWN:
+    elif format is RowsFormat.MARKDOWN:
         Output().show(as_markdown(found))
+    elif format is RowsFormat.CSV:
+        Output().write(as_csv(found))
     else:
         console_for(sys.stdout).print(as_text(found))

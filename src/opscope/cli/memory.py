@@ -3,47 +3,60 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
+from dataclasses import astuple
 from typing import Annotated
 
-import typer
-
-from opscope.analysis.memory.peak import memory_at_peak
+from opscope.analysis.memory.groups import PeakGroup
+from opscope.analysis.memory.peak import PeakMemory, memory_at_peak
 from opscope.cli.console import Output
+from opscope.cli.parameters import Option
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.export.peak_table import peak_table
 
-
-class MemoryFormat(str, Enum):
-    """How to print the peak."""
-
-    TABLE = "table"
-    JSON = "json"
+_HEADING = ("by", "name", "size_bytes", "blocks", "before_bytes")
 
 
 def memory(
-    trace: TraceArgument,
+    trace: TraceArgument = None,
     device: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="DEVICE",
             help="Such as cpu or cuda:0.",
-            show_default="the fullest accelerator, else cpu",
+            default="the fullest accelerator, else cpu",
         ),
     ] = None,
     row_limit: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Rows of each table to show.")
+        int, Option(metavar="N", minimum=1, help="Rows of each table to show.")
     ] = 8,
-    format: Annotated[MemoryFormat, typer.Option(help="How to print it.")] = MemoryFormat.TABLE,
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
-    """Show what was in use when memory was fullest: by category, module, operator and function.
+    """Show what was in use when memory was fullest.
+
+    By category, module, operator and function, largest first.
 
     Record with --memory; --shapes adds categories and memory from before the recording, --modules
-    and --stack say who allocated it. JSON has all groups, with sizes in bytes.
+    and --stack say who allocated it. The other formats have all groups, with sizes in bytes.
     """
-    peak = memory_at_peak(open_trace(trace, rank), device)
-    if format is MemoryFormat.JSON:
+    peak = memory_at_peak(open_trace(trace, rank)[1], device)
+    if format is RowsFormat.JSON:
         Output().write(json.dumps(peak.to_dict(), indent=2) + "\n")
-    else:
+    elif format is RowsFormat.TABLE:
         Output().show(peak_table(peak, row_limit))
+    else:
+        rows = [[by, *astuple(group)] for by, groups in _groups(peak) for group in groups]
+        text = (
+            as_csv(_HEADING, rows) if format is RowsFormat.CSV else as_markdown(_HEADING, rows, 2)
+        )
+        Output().write(text)
+
+
+def _groups(peak: PeakMemory) -> list[tuple[str, tuple[PeakGroup, ...]]]:
+    return [
+        ("category", peak.by_category),
+        ("module", peak.by_module),
+        ("operator", peak.by_operator),
+        ("stack", peak.by_stack),
+    ]

@@ -11,35 +11,33 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import opscope
 from opscope.analysis.device_account import describe_devices
 from opscope.child_process import ChildProcess, is_limited
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
 from opscope.cli.destination import Destination, rank_in_job, write_or_rescue
-from opscope.cli.headline import headline
 from opscope.cli.optimizer_steps import after_each_optimizer_step
 from opscope.cli.run_options import RunOptions
-from opscope.cli.summary_formats import as_table
+from opscope.cli.run_results import results_for
 from opscope.cli.top_operators import find_top_operators
 from opscope.drop_in.install import install
-from opscope.export.chrome.writer import write_chrome_trace
-from opscope.report.page import write_report
+from opscope.profile_recording import ProfileRecording
+from opscope.schedule import schedule
 from opscope.trace.trace import Trace
 
 
 class RecordingSession:
     """Records, writes and reports; a fault of its own never reaches the program.
 
-    Whatever this needs is imported here, before the program runs: at its end ``sys.path`` may have
-    changed, and the interpreter may be shutting down.
+    Whatever this needs is imported before the program runs: see :mod:`opscope.cli.run_results`.
     """
 
     def __init__(self, options: RunOptions, destination: Destination, messages: Messages) -> None:
         self._options = options
         self._destination = destination
         self._messages = messages
-        self._profile: opscope.profile | None = None
+        self._results = results_for(options, destination)
+        self._profile: ProfileRecording | None = None
         self._failed = False
         self._cycles = 0
         self._rank = rank_in_job()
@@ -51,7 +49,7 @@ class RecordingSession:
             # A program that uses torch.profiler itself then pays for one recorder, not for two.
             if os.environ.get("OPSCOPE_DROP_IN") != "0":
                 install()
-            self._profile = opscope.profile(**self._profile_arguments())
+            self._profile = ProfileRecording(**self._profile_arguments())
             self._profile.start()
             if self._options.schedule is not None:
                 after_each_optimizer_step(self._profile.step)
@@ -75,14 +73,11 @@ class RecordingSession:
             sys.setrecursionlimit(recursion_limit)
 
     def _profile_arguments(self) -> dict[str, Any]:
-        schedule = self._options.schedule
+        steps = self._options.schedule
         arguments: dict[str, Any] = dict(self._options.settings.arguments)
-        if schedule is not None:
-            arguments["schedule"] = opscope.schedule(
-                wait=schedule.wait,
-                warmup=schedule.warmup,
-                active=schedule.active,
-                repeat=schedule.repeat,
+        if steps is not None:
+            arguments["schedule"] = schedule(
+                wait=steps.wait, warmup=steps.warmup, active=steps.active, repeat=steps.repeat
             )
             arguments["on_trace_ready"] = self._keep_cycle
         return arguments
@@ -104,7 +99,7 @@ class RecordingSession:
                 "or record everything by leaving out --schedule."
             )
 
-    def _keep_cycle(self, profile: opscope.profile) -> None:
+    def _keep_cycle(self, profile: ProfileRecording) -> None:
         self._cycles += 1
         try:
             self._keep(profile, self._place_of_cycle())
@@ -119,7 +114,7 @@ class RecordingSession:
             return self._destination
         return self._destination.of_cycle(self._cycles)
 
-    def _keep(self, profile: opscope.profile, destination: Destination) -> None:
+    def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Write one trace to its files, and show it; the process survives whatever that does."""
         if not is_limited():
             return self._write_all(profile.trace, destination)
@@ -133,7 +128,7 @@ class RecordingSession:
                 "number of files). Limit it less, or record less."
             )
 
-    def _write_or_say(self, profile: opscope.profile, destination: Destination) -> None:
+    def _write_or_say(self, profile: ProfileRecording, destination: Destination) -> None:
         try:
             self._write_all(profile.trace, destination)
         except Exception as error:
@@ -145,13 +140,13 @@ class RecordingSession:
         # The rank is given, because a program may run as a rank without forming a process group.
         save = functools.partial(trace.save, rank=self._rank)
         saved = self._write("trace", save, destination.trace)
-        if destination.chrome is not None:
-            write_chrome = functools.partial(write_chrome_trace, trace)
-            self._write("Chrome trace", write_chrome, destination.chrome)
-        if destination.report is not None:
-            self._write("report", functools.partial(write_report, trace), destination.report)
+        made = self._results
+        if made.chrome is not None and destination.chrome is not None:
+            self._write("Chrome trace", functools.partial(made.chrome, trace), destination.chrome)
+        if made.report is not None and destination.report is not None:
+            self._write("report", functools.partial(made.report, trace), destination.report)
         with self._said_if_failing("summary"):
-            for line in headline(trace) if self._rank in (None, 0) else ():
+            for line in made.headline(trace) if self._rank in (None, 0) else ():
                 self._messages.say(line)
         if saved is not None:
             rank = "" if self._rank is None else f" --rank {self._rank}"
@@ -183,8 +178,8 @@ class RecordingSession:
         top = find_top_operators(trace, sort_by=options.sort_by, row_limit=options.row_limit)
         if not top.rows:
             self._messages.fail("The program ran no torch operator while it was recorded.")
-        elif options.table and self._rank in (None, 0):
-            self._messages.show(as_table(top, self._messages.width)[0])
+        elif self._results.table is not None and self._rank in (None, 0):
+            self._messages.show(self._results.table(top, self._messages.width)[0])
         for line in describe_devices(trace):
             self._messages.say(line)
         self._messages.say(describe_completeness(trace))

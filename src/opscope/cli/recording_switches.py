@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import typer
-
+from opscope.cli.parameters import Option
 from opscope.recording.sources import switches
 
 
@@ -31,7 +30,7 @@ def with_recording_switches(
             default=False,
             annotation=Annotated[
                 bool,
-                typer.Option(f"--{switch.option}", help=switch.flag, rich_help_panel=panel),
+                Option(names=(f"--{switch.option}",), help=switch.flag, heading=panel),
             ],
         )
         for switch in offered

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import typer
-
-from opscope.cli.application import build_application
+from opscope.cli.application import COMMANDS, command_called
+from opscope.cli.command import Command, spelled
+from opscope.cli.help_text import said_of, usage
 
 _HEAD = """# Command line
 
@@ -16,36 +15,34 @@ codes are 0, 2 for a command that cannot be run as given, 1 for any other failur
 `opscope run` the program's own. [Error messages](../errors.md) explains what a failure says.
 
 `TRACE` is a folder that opscope wrote, or a file: a Chrome trace of torch.profiler (`.json`,
-`.json.gz`), or an execution trace of torch or opscope.
+`.json.gz`), or an execution trace of torch or opscope. Left out, it is the newest trace in the
+current folder.
 """
 
 
 def command_line() -> str:
     """The whole page."""
-    group: Any = typer.main.get_command(build_application())
     lines = [_HEAD]
-    for name, command in group.commands.items():
-        lines.extend(_section(f"opscope {name}", command))
+    for name in COMMANDS:
+        lines.extend(_section(command_called(name)))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(name: str, command: Any) -> Iterator[str]:
-    context = typer.Context(command, info_name=name)
-    yield f"## {name}\n"
-    yield f"    {' '.join([name, *command.collect_usage_pieces(context)])}\n"
+def _section(command: Command) -> Iterator[str]:
+    yield f"## opscope {command.name}\n"
+    yield f"    {usage(command)}\n"
     yield f"{command.help}\n"
-    records = [parameter.get_help_record(context) for parameter in command.params]
-    for kind, heading in (("argument", "argument"), ("option", "option")):
-        shown = [
-            record
-            for parameter, record in zip(command.params, records, strict=True)
-            if parameter.param_type_name == kind and record is not None
-        ]
-        if shown:
-            yield f"| {heading} | meaning |"
-            yield "|---|---|"
-            yield from (f"| `{_cell(spelled)}` | {_cell(help)} |" for spelled, help in shown)
-            yield ""
+    yield from _table("argument", ((a.metavar, said_of(a)) for a in command.arguments))
+    yield from _table("option", ((spelled(option), said_of(option)) for option in command.options))
+
+
+def _table(heading: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    shown = [f"| `{_cell(left)}` | {_cell(right)} |" for left, right in rows]
+    if shown:
+        yield f"| {heading} | meaning |"
+        yield "|---|---|"
+        yield from shown
+        yield ""
 
 
 def _cell(text: str) -> str:

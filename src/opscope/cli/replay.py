@@ -6,14 +6,14 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.parameters import Option
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import UsageError
 from opscope.memory_limit import no_more_than_is_free
@@ -24,30 +24,21 @@ from opscope.replay import replay as replay_trace
 DEFAULT_ROWS = 30
 
 
-class ReplayFormat(str, Enum):
-    """How to print the result."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 def replay(
-    trace: TraceArgument,
+    trace: TraceArgument = None,
     repeat: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How often each call is timed.")
+        int, Option(metavar="N", minimum=1, help="How often each call is timed.")
     ] = 10,
     device: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="DEVICE",
             help="Run on this device, such as cpu or cuda:1.",
-            show_default="where it was recorded",
+            default="where it was recorded",
         ),
     ] = None,
-    row_limit: Annotated[
-        int, typer.Option(metavar="N", help="Rows to show; -1 for all.")
-    ] = DEFAULT_ROWS,
-    format: Annotated[ReplayFormat, typer.Option(help="How to print it.")] = ReplayFormat.TABLE,
+    row_limit: Annotated[int, Option(metavar="N", help="Rows to show; -1 for all.")] = DEFAULT_ROWS,
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Run the operators of a trace again, and compare what they take.
@@ -59,18 +50,29 @@ def replay(
     if row_limit < -1:
         raise UsageError("--row-limit is a number of rows, or -1 for all.")
     messages = Messages()
-    loaded = open_trace(trace, rank)
+    _, loaded = open_trace(trace, rank)
     with messages.progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
-    if format is ReplayFormat.JSON:
+    if format is RowsFormat.JSON:
         Output().write(json.dumps(asdict(result), indent=2) + "\n")
         return
     rows = result.replayed if row_limit < 0 else result.replayed[:row_limit]
-    console_for(sys.stdout).print(_table(rows))
+    if format is RowsFormat.TABLE:
+        console_for(sys.stdout).print(_table(rows))
+    else:
+        print_rows = as_csv if format is RowsFormat.CSV else as_markdown
+        Output().write(print_rows(_COLUMNS, [_cells(row) for row in rows]))
     if len(rows) < len(result.replayed):
         messages.say(f"{len(result.replayed) - len(rows)} more rows: --row-limit -1 shows all")
     for line in _summary(result):
         messages.say(line)
+
+
+_COLUMNS = ("name", "calls", "recorded_ns", "replayed_ns", "input_shapes")
+
+
+def _cells(row: ReplayedCall) -> list[Any]:
+    return [row.name, row.calls, row.recorded_ns, row.replayed_ns, json.dumps(row.input_shapes)]
 
 
 def _table(rows: list[ReplayedCall]) -> Table:

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from opscope.cli.console import Messages
+from opscope.cli.parameters import Option
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.report.page import write_report
 
 
 def report(
-    trace: TraceArgument,
+    trace: TraceArgument = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
+        Option(
+            names=("--output", "-o"),
             metavar="FILE",
             help="The page to write; replaced if there.",
-            show_default="NAME.html",
+            default="NAME.html",
         ),
     ] = None,
     title: Annotated[
-        str, typer.Option(metavar="TEXT", help="Shown at the top.", show_default="the program")
+        str, Option(metavar="TEXT", help="Shown at the top.", default="the program")
     ] = "",
     rank: RankOption = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    open_it: Annotated[bool, Option(names=("--open",), help="Show it in the browser.")] = False,
 ) -> None:
     """Write a page that shows a trace: timeline, operators, modules, memory, steps.
 
     The page is one file that needs no network and no server: send it to anybody, open it from disk.
     """
     messages = Messages()
-    loaded = open_trace(trace, rank)
+    trace, loaded = open_trace(trace, rank)
     page = output or Path(f"{page_stem(trace)}.html")
     with messages.progress(f"writing {page}"):
         write_report(loaded, page, title=title)
     messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
     if open_it:
-        typer.launch(page.resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())
 
 
 def page_stem(trace: Path) -> str:

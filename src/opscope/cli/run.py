@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from opscope.cli import destination, readiness
+from opscope.cli import destination, misplaced, readiness
 from opscope.cli.console import Messages
-from opscope.cli.recording_session import RecordingSession
+from opscope.cli.parameters import Argument, Option
 from opscope.cli.recording_switches import with_recording_switches
 from opscope.cli.run_options import RunOptions, ScheduleOption
 from opscope.cli.termination import LastAction
@@ -26,6 +24,9 @@ from opscope.launch.torch_import import when_torch_is_imported
 from opscope.recording.sources import switches
 from opscope.settings import ProfileSettings
 
+if TYPE_CHECKING:
+    from opscope.cli.recording_session import RecordingSession
+
 _WHAT = "What to record"
 _WHERE = "What to write and print"
 
@@ -34,83 +35,81 @@ _WHERE = "What to write and print"
 def run(
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="SCRIPT | -m MODULE",
-            help="Script (or folder or zip file with a `__main__.py`), or after -m a module name.",
+        Argument(
+            metavar="SCRIPT|-m MODULE",
+            help="Script (or folder or zip file with a `__main__.py`), or after -m a module.",
         ),
     ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGS...", help="Passed to the program as they are."),
+        Argument(metavar="ARGS...", help="Handed to the program as they are."),
     ] = None,
     is_module: Annotated[
-        bool, typer.Option("-m", help="Run a module by its name, as python -m does.")
+        bool, Option(names=("-m",), help="Run a module by its name, as python -m does.")
     ] = False,
     recorded: frozenset[str] = frozenset(),
     flops: Annotated[
         bool,
-        typer.Option("--flops", help="Estimated floating-point operations.", rich_help_panel=_WHAT),
+        Option(help="Estimated floating-point operations.", heading=_WHAT),
     ] = False,
     schedule: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="WAIT,WARMUP,ACTIVE[,REPEAT]",
             help="Record some steps only; a step ends when the optimizer's step() returns.",
-            rich_help_panel=_WHAT,
+            heading=_WHAT,
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
+        Option(
+            names=("--output", "-o"),
             metavar="DIR",
-            help="Folder of the trace; an earlier trace is replaced.",
-            show_default="NAME.opscope",
-            rich_help_panel=_WHERE,
+            help="Folder of the trace; a trace that is there already is replaced.",
+            default="NAME.opscope; NAME-2.opscope and so on where that is there",
+            heading=_WHERE,
         ),
     ] = None,
     chrome: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Also write a Chrome trace: .json or .json.gz.",
-            rich_help_panel=_WHERE,
+            heading=_WHERE,
         ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Also write a page to look at the trace with: .html.",
-            rich_help_panel=_WHERE,
+            heading=_WHERE,
         ),
     ] = None,
     sort_by: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KEY",
             help="Sort the table by this column.",
-            show_default=DEFAULT_SORT,
-            rich_help_panel=_WHERE,
+            default=DEFAULT_SORT,
+            heading=_WHERE,
         ),
     ] = None,
     row_limit: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="N",
             help="Rows of the table; -1 for all.",
-            show_default=str(DEFAULT_ROWS),
-            rich_help_panel=_WHERE,
+            default=str(DEFAULT_ROWS),
+            heading=_WHERE,
         ),
     ] = None,
     table: Annotated[
         bool | None,
-        typer.Option(
-            "--table/--no-table",
+        Option(
             help="Print the table of operators.",
-            show_default="with --sort-by or --row-limit",
-            rich_help_panel=_WHERE,
+            default="with --sort-by or --row-limit",
+            heading=_WHERE,
         ),
     ] = None,
 ) -> Callable[[], None]:
@@ -150,11 +149,18 @@ def run(
         table=shaped if table is None else table,
     )
     asked_for = program.Program(target, tuple(arguments or ()), is_module)
+    misplaced.check_no_value_of_a_flag(asked_for)
     program.check(asked_for)
     files = destination.choose(output, chrome, asked_for.short_name, report)
     files.check()
     readiness.check()
-    return lambda: _record(asked_for, RecordingSession(options, files, Messages(animated=False)))
+    # The recorder and all that it writes with; a question for help should not wait for them.
+    from opscope.cli.recording_session import RecordingSession
+
+    messages = Messages(animated=False)
+    if hint := misplaced.hint(asked_for):
+        messages.say(hint)
+    return lambda: _record(asked_for, RecordingSession(options, files, messages))
 
 
 def _record(asked_for: program.Program, session: RecordingSession) -> None:

@@ -7,15 +7,15 @@ import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from typing import Annotated, Any
 
 import pyarrow
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.parameters import Argument, Option
+from opscope.cli.rows import RowsFormat, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.printable import printable, spreadsheet_cell
 
@@ -23,35 +23,25 @@ TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""
 
 
-class RowsFormat(str, Enum):
-    """How to print the rows."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
 def sql(
-    trace: TraceArgument,
-    query: Annotated[str, typer.Argument(help="One SELECT (or `describe TABLE`).")],
+    trace: TraceArgument = None,
+    *,
+    query: Annotated[str, Argument(metavar="QUERY", help="One SELECT (or `describe TABLE`).")],
     format: Annotated[
         RowsFormat | None,
-        typer.Option(help="How to print the rows.", show_default="table on a terminal, else csv"),
+        Option(help="How to print the rows.", default="table on a terminal, else csv"),
     ] = None,
     rank: RankOption = None,
     read_only: Annotated[
         bool,
-        typer.Option(
-            "--read-only",
-            help="Let the query reach nothing but the trace, and bound what it takes.",
-        ),
+        Option(help="Let the query reach nothing but the trace, and bound what it takes."),
     ] = False,
 ) -> None:
     """Run an SQL query over a trace.
 
     The tables are those of the trace; named_events is events as a person reads it. For example:
 
-    select name, count(*), sum(duration_us) from named_events group by name order by 3 desc
+        select name, count(*), sum(duration_us) from named_events group by name order by 3 desc
 
     A query can do what DuckDB can: read and write any file, attach databases, load extensions. With
     --read-only it can do none of that, and is stopped after a minute, 1 GiB of memory or a result
@@ -60,10 +50,12 @@ def sql(
     chosen = format or (
         RowsFormat.TABLE if sys.stdout is not None and sys.stdout.isatty() else RowsFormat.CSV
     )
-    relation = open_trace(trace, rank).sql(query, read_only)
+    relation = open_trace(trace, rank)[1].sql(query, read_only)
     columns = list(relation.columns)
     if chosen is RowsFormat.TABLE:
         _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))
+    elif chosen is RowsFormat.MARKDOWN:
+        Output().write(as_markdown(columns, _rows(relation), texts=len(columns)))
     elif chosen is RowsFormat.CSV:
         _print_csv(columns, _rows(relation))
     else:

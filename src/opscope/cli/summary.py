@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from typing import Annotated, Any
-
-import typer
 
 from opscope.analysis.device_account import describe_devices
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.parameters import Option
+from opscope.cli.rows import RowsFormat
 from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
 from opscope.cli.summary_sections import find_sections, section_markdown, section_texts
 from opscope.cli.top_operators import (
     DEFAULT_ROWS,
     DEFAULT_SORT,
+    SORT_KEYS,
     TopOperators,
     check_row_limit,
     check_sort_key,
@@ -26,27 +26,19 @@ from opscope.errors import TraceFormatError
 from opscope.trace.trace import Trace
 
 
-class SummaryFormat(str, Enum):
-    """How to print the summary."""
-
-    TABLE = "table"
-    MARKDOWN = "md"
-    JSON = "json"
-    CSV = "csv"
-
-
 def summary(
-    trace: TraceArgument,
+    trace: TraceArgument = None,
     sort_by: Annotated[
-        str, typer.Option(metavar="KEY", help="Column that decides what comes first.")
+        str,
+        Option(
+            metavar="KEY", help=f"Column that decides what comes first: {', '.join(SORT_KEYS)}."
+        ),
     ] = DEFAULT_SORT,
-    row_limit: Annotated[
-        int, typer.Option(metavar="N", help="Rows to show; -1 for all.")
-    ] = DEFAULT_ROWS,
+    row_limit: Annotated[int, Option(metavar="N", help="Rows to show; -1 for all.")] = DEFAULT_ROWS,
     group_by_shape: Annotated[
-        bool, typer.Option(help="Calls with other argument shapes are another row.")
+        bool, Option(help="Calls with other argument shapes are another row.")
     ] = False,
-    format: Annotated[SummaryFormat, typer.Option(help="How to print it.")] = SummaryFormat.TABLE,
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Show where the time went: operators, modules, memory, and what to change.
@@ -55,7 +47,7 @@ def summary(
     the operators only.
     """
     sort_by, row_limit = check_sort_key(sort_by), check_row_limit(row_limit)
-    loaded = open_trace(trace, rank)
+    trace, loaded = open_trace(trace, rank)
     if len(loaded.events) == 0:
         raise TraceFormatError(
             f"{trace} holds no event, so there is nothing to summarise. Record a program that "
@@ -70,12 +62,12 @@ def summary(
     _print(top, format, loaded)
 
 
-def _print(top: TopOperators, format: SummaryFormat, trace: Trace) -> None:
-    if format is SummaryFormat.JSON:
+def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
+    if format is RowsFormat.JSON:
         Output().write(as_json(top, _about(trace), find_sections(trace).as_dict()))
-    elif format is SummaryFormat.CSV:
+    elif format is RowsFormat.CSV:
         Output().write(as_csv(top))
-    elif format is SummaryFormat.MARKDOWN:
+    elif format is RowsFormat.MARKDOWN:
         Output().show(as_markdown(top) + section_markdown(find_sections(trace)))
     else:
         console, messages = console_for(sys.stdout), Messages()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from opscope.cli import rows
 from opscope.cli.top_operators import SummaryColumn, TopOperators
-from opscope.printable import in_markdown, printable, spreadsheet_cell
+from opscope.printable import printable
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -40,9 +39,9 @@ def as_table(top: TopOperators, width: int) -> tuple[Table, list[str]]:
     Numbers are never cut: names are, and columns are left out.
     """
     titles = ["Name", *(["Input shapes"] if _has_shapes(top) else [])]
-    rows = [_cells(top, row) for row in top.rows]
+    shown = [_cells(top, row) for row in top.rows]
     headings = titles + _headings(top)
-    cells_of = zip(*rows, strict=True) if rows else [()] * len(headings)
+    cells_of = zip(*shown, strict=True) if shown else [()] * len(headings)
     columns = list(zip(headings, cells_of, strict=True))
     left, numbers = columns[: len(titles)], columns[len(titles) :]
     needed = _width([(title, tuple(c[:_NARROWEST] for c in cells)) for title, cells in left])
@@ -71,13 +70,8 @@ def _width(columns: list[tuple[str, tuple[str, ...]]]) -> int:
 def as_markdown(top: TopOperators) -> str:
     """A Markdown table, with the same cells as the one for the terminal."""
     headings = ["Name", *(["Input shapes"] if _has_shapes(top) else []), *_headings(top)]
-    left = len(headings) - len(_headings(top))
-    lines = [
-        _markdown_line(headings),
-        _markdown_line(["---"] * left + ["--:"] * (len(headings) - left)),
-    ]
-    lines += [_markdown_line([*map(in_markdown, _cells(top, row))]) for row in top.rows]
-    return "\n".join(lines) + "\n"
+    texts = len(headings) - len(_headings(top))
+    return rows.as_markdown(headings, [_cells(top, row) for row in top.rows], texts)
 
 
 def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> str:
@@ -94,14 +88,9 @@ def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> 
 
 def as_csv(top: TopOperators) -> str:
     """All columns under their keys; shapes as JSON text."""
-    file = io.StringIO()
     keys = list(top.rows[0]) if top.rows else []
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(keys)
-    for row in top.rows:
-        values = (json.dumps(v) if isinstance(v, list) else v for v in row.values())
-        writer.writerow(map(spreadsheet_cell, values))
-    return file.getvalue()
+    values = ([json.dumps(v) if isinstance(v, list) else v for v in r.values()] for r in top.rows)
+    return rows.as_csv(keys, values)
 
 
 def _has_shapes(top: TopOperators) -> bool:
@@ -144,7 +133,3 @@ def _scaled(value: int, scales: tuple[tuple[int, str], ...], smallest: str) -> s
         if abs(value) >= size:
             return f"{value / size:.2f} {unit}"
     return f"{value} {smallest}".rstrip()
-
-
-def _markdown_line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"

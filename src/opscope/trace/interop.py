@@ -84,16 +84,41 @@ def _schema(table: str) -> TableSchema:
 
 
 def _row_numbers(rows: int) -> pa.Array:
-    return pa.array(np.arange(rows, dtype=np.int32))
+    return _shared(np.arange(rows, dtype=np.int32))
 
 
 def _arrow_column(source: Table, column: Column) -> pa.Array:
     if column.dtype.startswith("list"):
         ragged = source.lists(column.name)
-        return pa.LargeListArray.from_arrays(pa.array(ragged.offsets), pa.array(ragged.values))
+        return pa.LargeListArray.from_arrays(_shared(ragged.offsets), _shared(ragged.values))
     if column.dtype == "string":
-        return pa.array([str(text) for text in source[column.name]], pa.string())
-    return pa.array(np.ascontiguousarray(source[column.name]))
+        return _texts([str(text).encode("utf-8", "replace") for text in source[column.name]])
+    return _shared(source[column.name])
+
+
+# Arrays are made of buffers here, because `pa.array` imports pandas first, to see whether it was
+# given an object of pandas: a quarter of a second at the end of every short program.
+
+
+def _shared(values: npt.NDArray[Any]) -> pa.Array:
+    """Numbers as Arrow has them, in the same memory where they lie one after the other."""
+    kind, rows = pa.from_numpy_dtype(values.dtype), len(values)
+    if values.dtype == np.bool_:
+        values = np.packbits(values, bitorder="little")
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def _texts(texts: list[bytes]) -> pa.Array:
+    """Texts in UTF-8, one after the other."""
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return _text_array(ends, b"".join(texts))
+
+
+def _text_array(offsets: npt.NDArray[np.int64], blob: bytes) -> pa.Array:
+    small = len(blob) < 1 << 31
+    kind, width = (pa.string(), np.int32) if small else (pa.large_string(), np.int64)
+    places = pa.py_buffer(np.ascontiguousarray(offsets, dtype=width))
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [None, places, pa.py_buffer(blob)])
 
 
 def names_array(names: Names) -> pa.Array:
@@ -102,10 +127,8 @@ def names_array(names: Names) -> pa.Array:
     try:
         blob.decode("utf-8")
     except UnicodeDecodeError:
-        return pa.array([text.encode("utf-8", "replace").decode() for text in names], pa.string())
-    offsets = pa.py_buffer(np.ascontiguousarray(names.offsets, dtype=np.int64))
-    large = pa.LargeStringArray.from_buffers(len(names), offsets, pa.py_buffer(blob))
-    return large.cast(pa.string()) if len(blob) < 1 << 31 else large
+        return _texts([text.encode("utf-8", "replace") for text in names])
+    return _text_array(names.offsets, blob)
 
 
 def _names_column(rows: npt.NDArray[Any], names: Names) -> pa.Array:

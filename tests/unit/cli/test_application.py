@@ -13,10 +13,10 @@ from opscope.cli.application import COMMANDS
 def test_without_arguments_it_helps(command_line):
     outcome = command_line()
     assert outcome.code == 0
-    assert all(command.__name__ in outcome.out for command in COMMANDS)
+    assert all(f"\n  {command} " in outcome.out for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
+@pytest.mark.parametrize("command", list(COMMANDS))
 def test_every_command_has_help(command_line, command):
     outcome = command_line(command, "--help")
     assert outcome.code == 0
@@ -35,7 +35,7 @@ def test_version(command_line):
 def test_unknown_command(command_line):
     outcome = command_line("profile")
     assert outcome.code == 2
-    assert outcome.complaint == "No such command 'profile'. See `opscope --help`."
+    assert outcome.complaint == "There is no command 'profile'. See `opscope --help`."
 
 
 def test_output_that_cannot_be_written_is_said(trace_folder):

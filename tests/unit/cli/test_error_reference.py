@@ -19,7 +19,8 @@ def test_texts_however_they_are_made(messages):
     for message in messages:
         texts[message.module].append(message.text)
     assert any(
-        text.startswith("Nothing has been recorded yet.") for text in texts["opscope.profiler"]
+        text.startswith("Nothing has been recorded yet.")
+        for text in texts["opscope.profile_recording"]
     )
     holes = "… nests JSON values too deeply to be a Chrome trace. Check the path."
     assert holes in texts["opscope.trace.chrome.read_json"]

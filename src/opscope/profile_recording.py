@@ -1,0 +1,142 @@
+"""What a profile is apart from what it shows: its options, its life cycle, its trace.
+
+``opscope run`` needs no more, and does not wait for the views of ``profile`` to be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from opscope.activities import chosen_activities, parse_activities, records_cuda
+from opscope.cycles import Cycle, Cycles
+from opscope.errors import LifecycleError
+from opscope.experimental_switches import experimental_switches
+from opscope.observer import ExecutionTraceObserver
+from opscope.schedule import Schedule, record_every_step
+from opscope.settings import ProfileSettings
+from opscope.trace.device_kinds import keep_device_kinds
+from opscope.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from torch.profiler import ProfilerActivity
+
+
+class ProfileRecording(Cycles):
+    """Records between ``start`` and ``stop``; the arguments are those of ``profile``."""
+
+    record_shapes: bool
+    profile_memory: bool
+    with_stack: bool
+    with_flops: bool
+    with_modules: bool
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None = None,
+        schedule: Schedule | None = None,
+        on_trace_ready: Callable[..., Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        all_threads: bool = True,
+        record_outputs: bool = False,
+        cuda_events: bool = False,
+        with_asyncio: bool = False,
+    ) -> None:
+        self.activities, self.activity_filters = parse_activities(activities, use_cuda)
+        self._settings = ProfileSettings.of(
+            {
+                "record_shapes": record_shapes or record_outputs,
+                "record_outputs": record_outputs,
+                "profile_memory": profile_memory,
+                "with_stack": with_stack,
+                "with_flops": with_flops,
+                "with_modules": with_modules,
+                "cuda_events": cuda_events,
+                "with_asyncio": with_asyncio,
+            },
+            all_threads=all_threads,
+            switches=experimental_switches(experimental_config),
+        )
+        vars(self).update(self._settings.flags)
+        self.record_outputs = record_outputs
+        self.cuda_events = cuda_events
+        self.experimental_config = experimental_config
+        if execution_trace_observer is None:
+            execution_trace_observer = ExecutionTraceObserver.build_execution_trace_obs_from_env()
+        self.execution_trace_observer = execution_trace_observer
+        self.acc_events = acc_events
+        self.custom_trace_id_callback = custom_trace_id_callback
+        self.post_processing_timeout_s = post_processing_timeout_s
+        self.schedule: Schedule = schedule or record_every_step
+        self.record_steps = schedule is not None
+        self.on_trace_ready = on_trace_ready
+        self.preset_metadata: dict[str, Any] = {}
+        self._chosen = chosen_activities(self.activities, self.activity_filters)
+        self._options = self._settings.recording_options(self._chosen)
+        super().__init__()
+
+    def start(self) -> None:
+        """Begin; records at once unless the schedule says to wait. No effect while started.
+
+        Raises:
+            BridgeError: the recorder cannot be set up; the message says what to install.
+        """
+        self._start()
+
+    def stop(self) -> None:
+        """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
+        self._stop()
+
+    def step(self) -> None:
+        """Say that the next step begins; the schedule decides what to do in it."""
+        self._step()
+
+    @property
+    def trace(self) -> Trace:
+        """The trace of the last cycle, as columns.
+
+        Raises:
+            LifecycleError: nothing has been recorded yet.
+        """
+        finished = self._finished
+        if not finished:
+            raise LifecycleError(
+                "Nothing has been recorded yet. Run the program between start() and stop() or in a "
+                "`with` block; with a schedule, call step() until an active step has ended."
+            )
+        return self._view_of(finished[-1]).with_metadata(self._user_metadata(finished[-1]))
+
+    def _view_of(self, cycle: Cycle) -> Trace:
+        kinds = self._chosen.device_kinds
+        trace = cycle.recording.trace
+        return trace if kinds is None else keep_device_kinds(trace, kinds)
+
+    @property
+    def use_device(self) -> str | None:
+        """``cuda`` or another device recorded beside the CPU; None without one."""
+        names = {activity.name for activity in self.activities}
+        if not records_cuda(self.activities):
+            names.discard("CUDA")
+        return next((d for d in ("CUDA", "XPU", "MTIA", "HPU") if d in names), "").lower() or None
+
+    def _metadata(self) -> dict[str, Any]:
+        """The user's, of the current or last cycle."""
+        return self._cycles[-1].metadata if self._cycles else {}
+
+    def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
+        return {
+            "trace_id": cycle.trace_id,
+            **self._settings.metadata(),
+            "user": {**self.preset_metadata, **cycle.metadata},
+        }
