@@ -20,6 +20,7 @@
 #include "log/log_copy.h"
 #include "log/recorder.h"
 #include "memory/bindings.h"
+#include "nesting/bindings.h"
 #include "numpy/to_numpy.h"
 #include "python/annotation.h"
 #include "python/python_calls.h"
@@ -188,5 +189,6 @@ NB_MODULE(_native, m) {
   GpuActivity::instance().set_source(&cupti::make_cupti_source);
   bind_gpu(m);
   bind_memory(m);
+  bind_nesting(m);
   bind_writers(m);
 }

@@ -25,6 +25,7 @@ MAY_INCLUDE = {
     "numpy": {"schema"},
     "gpu": {"schema", "log", "decode", "interpreter", "numpy"},
     "cupti": {"schema", "log", "gpu"},
+    "nesting": {"schema", "interpreter", "numpy"},
     "memory": {"schema", "interpreter", "numpy"},
     "writers": {"schema", "interpreter", "numpy"},
 }

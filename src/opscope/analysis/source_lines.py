@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import measure_device_time
+from opscope.analysis.signatures import first_of_each
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -74,13 +75,8 @@ def _lines(
     caller: npt.NDArray[np.int32], number: npt.NDArray[np.int32]
 ) -> tuple[Values, Values, Values]:
     """The line of every call, and frame and number of every line."""
-    pairs = np.stack([caller, number], axis=1).astype(np.int64)
-    distinct, first, group = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    by_first = np.argsort(first)
-    place = np.empty_like(by_first)
-    place[by_first] = np.arange(len(by_first))
-    distinct = distinct[by_first].reshape(-1, 2)
-    return place[group.reshape(-1)], distinct[:, 0], distinct[:, 1]
+    group, first = first_of_each(caller.astype(np.uint64) << np.uint64(32) | number.view(np.uint32))
+    return group, caller[first].astype(np.int64), number[first].astype(np.int64)
 
 
 def _inside_same_line(line_of: Values, around: Values, event: Values) -> npt.NDArray[np.bool_]:

@@ -19,6 +19,7 @@ from opscope.recording.sources import SOURCES, RecordingOptions
 from opscope.schedule import STEP_PREFIX
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.names import Names
+from opscope.trace.overloads import described
 from opscope.trace.schema import EventKind
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -104,6 +105,15 @@ def _trace(decoded: Decoded, rows: list[ledger.Row], metadata: dict[str, Any]) -
     return Trace(tables, decoded.names, metadata)
 
 
+def _overloads(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
+    """How the operators can be called, which says what memory was for; nothing without memory."""
+    if not (options.memory and options.shapes and "torch" in sys.modules):
+        return {}
+    events = decoded.events
+    used = np.unique(events["name"][events["kind"] == EventKind.OPERATOR])
+    return {"overloads": described(decoded.names[name] for name in used.tolist())}
+
+
 def _metadata(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
     account = decoded.account
     torch, job = sys.modules.get("torch"), describe_job()
@@ -118,5 +128,6 @@ def _metadata(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
         "torch_version": str(getattr(torch, "__version__", "")),
         **({"fault": account["fault"]} if account["fault"] else {}),
         **gpu_metadata(decoded),
+        **_overloads(decoded, options),
         **({"distributedInfo": job} if job else {}),  # under the key torch uses
     }

@@ -67,6 +67,10 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+def _is_overloads(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_texts, value.values()))
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -99,6 +103,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "left_out": ("a list of texts", _is_texts),
     "deviceProperties": ("a list of devices", _is_devices),
     "torch_version": ("a text", _is_text),
+    "overloads": ("an object of lists of texts", _is_overloads),
     **dict.fromkeys(
         ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),
         ("an object", _is_mapping),

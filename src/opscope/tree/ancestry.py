@@ -1,7 +1,9 @@
-"""Vectorised questions about parent columns: nearest ancestors, depths, sums over subtrees.
+"""Questions about parent columns: nearest ancestors, depths, sums over subtrees.
 
 A parent column holds the row of each event's parent, ``-1`` for none. All functions need only that
-parents have no cycle; none of them recurses, so 100,000 levels are as safe as a flat list.
+parents have no cycle; none of them recurses, so 100,000 levels are as safe as a flat list. Each is
+one pass in the order of rows, in which parents stand close before their children: what a row costs
+does not grow with the trace.
 """
 
 from __future__ import annotations
@@ -11,45 +13,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
+
 Index = npt.NDArray[np.signedinteger[Any]]
 Mask = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.int64]
 
 
 def nearest_ancestor(parent: Index, keep: Mask) -> Index:
-    """For every row the closest proper ancestor with ``keep``, or -1. Shape (rows,).
-
-    Pointers jump over runs of rows that are not kept, doubling their reach each round, so the cost
-    grows with the logarithm of the longest run.
-    """
-    up = np.array(parent)
-    pending = np.flatnonzero((up >= 0) & ~keep[up])
-    while pending.size:
-        hop = up[up[pending]]
-        up[pending] = hop
-        pending = pending[(hop >= 0) & ~keep[hop]]
-    return up
+    """For every row the closest proper ancestor with ``keep``, or -1. Shape (rows,)."""
+    return _native.nearest_ancestor(parent_column(parent), np.ascontiguousarray(keep))
 
 
 def depths(parent: Index) -> npt.NDArray[np.int32]:
     """How many ancestors every row has; 0 for roots. Shape (rows,)."""
-    up = np.array(parent)
-    depth = (up >= 0).astype(np.int32)
-    pending = np.flatnonzero(up >= 0)
-    while pending.size:
-        ancestor = up[pending]
-        depth[pending] += depth[ancestor]
-        hop = up[ancestor]
-        up[pending] = hop
-        pending = pending[hop >= 0]
-    return depth
+    return _native.depths(parent_column(parent))
 
 
-def subtree_sums(parent: Index, own: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def subtree_sums(parent: Index, own: Values) -> Values:
     """Every row's ``own`` value plus those of all its descendants. Shape (rows,)."""
-    total = np.array(own, dtype=np.int64)
-    for level in reversed(levels(depths(parent))[1:]):
-        np.add.at(total, parent[level], total[level])
-    return total
+    return _native.subtree_sums(parent_column(parent), np.ascontiguousarray(own, dtype=np.int64))
+
+
+def parent_column(parent: Index) -> Index:
+    """``parent`` as native code takes it."""
+    wide = parent.dtype if parent.dtype in (np.int32, np.int64) else np.int64
+    return np.ascontiguousarray(parent, dtype=wide)
 
 
 def levels(depth: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int64]]:

@@ -27,6 +27,7 @@ from opscope.analysis.memory.written_arguments import match_signature
 from opscope.errors import UsageError
 from opscope.trace.codes import ParameterRole
 from opscope.trace.dtypes import ITEM_SIZES
+from opscope.trace.overloads import kept
 from opscope.trace.schema import EventKind
 from opscope.trace.table import ListColumn
 from opscope.trace.trace import Trace
@@ -189,8 +190,9 @@ def held_rows(trace: Trace) -> npt.NDArray[np.int64]:
 def _signatures(trace: Trace, columns: Columns) -> Columns:
     """What the schemas say of every way an operator was called."""
     of_event, name, kinds = _native.operator_signatures(columns)
+    operators = kept(trace.metadata)
     found = [
-        match_signature(trace.names[row], letters)
+        match_signature(trace.names[row], letters, operators)
         for row, letters in zip(name.tolist(), kinds, strict=True)
     ]
     offsets = np.zeros(len(found) + 1, dtype=np.int64)

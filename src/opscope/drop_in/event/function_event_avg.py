@@ -114,19 +114,42 @@ class FunctionEventAvg(FormattedTimesMixin):
         )
 
 
-def averages_as_objects(averages: Averages, source: ListedTrace) -> list[FunctionEventAvg]:
-    """One object per group of ``averages``, as torch's ``key_averages()`` returns them."""
-    sums = {
-        name: values.tolist()
-        for name, values in sums_in_torch_units(averages.quantities, len(averages.count)).items()
-    }
-    counts = averages.count.tolist()
-    result = []
-    for group, position in enumerate(averages.first.tolist()):
-        average = FunctionEventAvg()
+class AverageObjects:
+    """The groups of ``averages`` as torch's ``key_averages()`` returns them, made one by one.
+
+    Attributes:
+        averages: the groups as columns.
+        source: where their events come from.
+    """
+
+    def __init__(self, averages: Averages, source: ListedTrace) -> None:
+        self.averages = averages
+        self.source = source
+        self._sums = sums_in_torch_units(averages.quantities, len(averages.count))
+        self._made: dict[int, FunctionEventAvg] = {}
+
+    def __len__(self) -> int:
+        return len(self.averages)
+
+    @property
+    def are_untouched(self) -> bool:
+        """Nobody holds one, so that none can have been changed."""
+        return not self._made
+
+    def at(self, group: int) -> FunctionEventAvg:
+        """The object of a group; the same every time."""
+        made = self._made.get(group)
+        if made is None:
+            made = self._made[group] = self._make(group)
+        return made
+
+    def _make(self, group: int) -> FunctionEventAvg:
+        averages, source = self.averages, self.source
+        position = int(averages.first[group])
         first = source.event(position)
-        vars(average).update({name: values[group] for name, values in sums.items()})
-        average.key, average.count = averages.names[group], counts[group]
+        average = FunctionEventAvg()
+        vars(average).update({name: values[group].item() for name, values in self._sums.items()})
+        average.key, average.count = averages.names[group], int(averages.count[group])
         average.node_id, average.use_device = -1, source.use_device
         average.is_async, average.scope = first.is_async, first.scope
         average.device_type = first.device_type
@@ -134,10 +157,5 @@ def averages_as_objects(averages: Averages, source: ListedTrace) -> list[Functio
         average.overload_name = averages.overload_names[group] if averages.overload_names else ""
         average.input_shapes = averages.input_shapes[group] if averages.input_shapes else ""
         average.stack = averages.stacks[group] if averages.stacks else []
-        average._relatives = _event_getter(source, position)
-        result.append(average)
-    return result
-
-
-def _event_getter(source: ListedTrace, position: int) -> Callable[[], FunctionEvent]:
-    return lambda: source.event(position)
+        average._relatives = lambda: source.event(position)
+        return average

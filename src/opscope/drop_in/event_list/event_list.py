@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 
 from opscope.drop_in.event.function_event import FunctionEvent
-from opscope.drop_in.event.function_event_avg import FunctionEventAvg, averages_as_objects
+from opscope.drop_in.event.function_event_avg import AverageObjects, FunctionEventAvg
 from opscope.drop_in.event.listed_trace import ListedTrace
 from opscope.drop_in.event_list.lazy_list import LazyList
 from opscope.drop_in.event_list.nesting import give_backward_stacks, nest_events, without_duplicates
 from opscope.drop_in.event_list.notebook import event_list_html
 from opscope.drop_in.event_list.table_footer import footer
-from opscope.drop_in.event_list.table_rows import rows_of_objects, rows_of_source
+from opscope.drop_in.event_list.table_rows import (
+    TableRows,
+    rows_of_averages,
+    rows_of_objects,
+    rows_of_source,
+)
 from opscope.drop_in.event_list.text_table import TableOptions, format_table
 from opscope.drop_in.event_list.torch_terms import averages_python_functions
 from opscope.export.chrome.writer import write_chrome_trace
@@ -49,6 +54,7 @@ class EventList(LazyList[Event]):
         self._with_flops = with_flops
         self._tree_built = False
         self._source: ListedTrace | None = None
+        self._averages: AverageObjects | None = None
 
     def _build_tree(self) -> None:
         """Nest the events by thread and time, as torch does; those of a trace are nested."""
@@ -71,8 +77,8 @@ class EventList(LazyList[Event]):
 
     @property
     def _columns(self) -> ListedTrace | None:
-        """The trace, as long as the list is what was made from it."""
-        return self._source if self.as_made else None
+        """The trace, as long as the list is what was made from it: all its events."""
+        return self._source if self.as_made and self._averages is None else None
 
     def __str__(self) -> str:
         return self.table()
@@ -119,14 +125,16 @@ class EventList(LazyList[Event]):
             profile_memory=self._profile_memory,
             with_flops=self._with_flops,
         )
-        columns = self._columns
-        rows = (
-            rows_of_source(columns)
-            if columns is not None
-            else rows_of_objects(self, needs_parents=top_level_events_only)
-        )
         below = footer(self._source.trace, self._source.flops) if self._source is not None else ""
-        return format_table(rows, options) + below
+        return format_table(self._rows(top_level_events_only), options) + below
+
+    def _rows(self, needs_parents: bool) -> TableRows:
+        averages = self._averages
+        if self._columns is not None:
+            return rows_of_source(self._columns)
+        if averages is not None and self.as_made and averages.are_untouched:
+            return rows_of_averages(averages.averages, averages.source)
+        return rows_of_objects(self, needs_parents)
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -158,7 +166,10 @@ class EventList(LazyList[Event]):
         source = self._columns
         if source is not None:
             averages = source.averages(*grouping, include_python_functions)
-            return self._like(averages_as_objects(averages, source))
+            listed = self._like(())
+            listed._averages = made = AverageObjects(averages, source)
+            listed.fill_lazily(len(made), made.at)
+            return listed
         groups: defaultdict[tuple[Any, ...], FunctionEventAvg] = defaultdict(FunctionEventAvg)
         for event in self:
             if not include_python_functions and getattr(event, "is_python_function", False):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from opscope.analysis.signatures import first_of_each, shape_signatures
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.averages import Averages
 from opscope.analysis.torch_listing.rows import RowSource
 from opscope.drop_in.event.device_type import is_cpu
 from opscope.drop_in.event.listed_trace import ListedTrace
@@ -138,6 +139,30 @@ def rows_of_source(source: ListedTrace) -> TableRows:
         is_async=is_event & source.listing.is_async[event],
         has_parent=is_event & (source.parent[event] >= 0),
         on_device=(rows.source == RowSource.GPU) & (rows.key % 2 == 0),
+        use_device=source.use_device,
+    )
+
+
+def rows_of_averages(averages: Averages, source: ListedTrace) -> TableRows:
+    """Rows of the averages of a trace, without making an object of any."""
+    rows, first, count = averages.rows, averages.first, len(averages)
+    kind = rows.source[first]
+    is_event = kind == RowSource.EVENT
+    event = np.where(is_event, rows.row[first], -1)
+    shapes, stacks = averages.input_shapes or [], averages.stacks or []
+    return TableRows(
+        numbers={
+            "count": averages.count,
+            "node_id": np.full(count, -1),
+            **sums_in_torch_units(averages.quantities, count),
+        },
+        names=_each(averages.names),
+        overloads=_if_any(averages.overload_names or ()),
+        shapes=_each(map(str, shapes)) if any(shapes) else None,
+        stacks=_ListedStacks(list(stacks)) if any(stacks) else None,
+        is_async=is_event & source.listing.is_async[event],
+        has_parent=is_event & (source.parent[event] >= 0),
+        on_device=(kind == RowSource.GPU) & (rows.key[first] % 2 == 0),
         use_device=source.use_device,
     )
 

@@ -1,0 +1,81 @@
+// What Python sees of nesting: each question for parents of 32 and of 64 bits.
+#include "nesting/bindings.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "interpreter/without_gil.h"
+#include "nesting/nesting.h"
+#include "numpy/to_numpy.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void check_rows(size_t rows, size_t other) {
+  if (rows != other) throw nb::value_error("columns of one table have different lengths");
+}
+
+template <class Work>
+nb::object without_gil(Work work) {
+  auto answer = [&] {
+    const WithoutGil without_gil;
+    return work();
+  }();
+  return to_array(std::move(answer));
+}
+
+template <class Parent>
+void bind_for(nb::module_& m) {
+  m.def(
+      "nearest_ancestor",
+      [](Column<Parent> parents, Column<bool> keep) {
+        check_rows(parents.size(), keep.size());
+        return without_gil(
+            [&] { return nesting::nearest_ancestor(parents.data(), keep.data(), parents.size()); });
+      },
+      "parents"_a, "keep"_a);
+  m.def(
+      "depths",
+      [](Column<Parent> parents) {
+        return without_gil([&] { return nesting::depths(parents.data(), parents.size()); });
+      },
+      "parents"_a);
+  m.def(
+      "subtree_sums",
+      [](Column<Parent> parents, Column<int64_t> own) {
+        check_rows(parents.size(), own.size());
+        return without_gil([&] { return nesting::subtree_sums(parents.data(), own.data(), parents.size()); });
+      },
+      "parents"_a, "own"_a);
+  m.def(
+      "minus_children",
+      [](Column<Parent> parents, Column<int64_t> value, std::optional<Column<bool>> counted) {
+        check_rows(parents.size(), value.size());
+        if (counted) check_rows(parents.size(), counted->size());
+        return without_gil([&] {
+          return nesting::minus_children(parents.data(), value.data(), counted ? counted->data() : nullptr,
+                                         parents.size());
+        });
+      },
+      "parents"_a, "value"_a, "counted"_a = nb::none());
+}
+
+}  // namespace
+
+void bind_nesting(nb::module_& m) {
+  bind_for<int32_t>(m);
+  bind_for<int64_t>(m);
+}
+
+}  // namespace opscope
