@@ -52,6 +52,7 @@ class ProfileRecording(Cycles):
         record_outputs: bool = False,
         cuda_events: bool = False,
         with_asyncio: bool = False,
+        source_lines: bool = True,
     ) -> None:
         self.activities, self.activity_filters = parse_activities(activities, use_cuda)
         self._settings = ProfileSettings.of(
@@ -66,6 +67,7 @@ class ProfileRecording(Cycles):
                 "with_asyncio": with_asyncio,
             },
             all_threads=all_threads,
+            source_lines=source_lines,
             switches=experimental_switches(experimental_config),
         )
         vars(self).update(self._settings.flags)

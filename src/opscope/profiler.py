@@ -66,6 +66,8 @@ class profile(ProfileRecording):
             needs; implies ``record_shapes``.
         cuda_events: where CUPTI cannot be used, time annotations with CUDA events instead; such
             spans say so in their names, because they are not the times of kernels.
+        source_lines: with ``with_stack``, keep the text of the program's own lines that made calls,
+            so that whoever has the trace can read them; False keeps file and number alone.
 
     Raises:
         UsageError: an option or activity makes no sense.

@@ -28,6 +28,7 @@ class ProfileSettings:
         all_threads: every thread of the process; otherwise only the one that starts.
         as_torch: garbage collections, and Python calls of threads that begin meanwhile, only where
             a switch asks for them.
+        source_lines: the text of the program's own lines is kept with the calls made from them.
         switches: those of torch's ``_ExperimentalConfig``, by name.
     """
 
@@ -39,6 +40,7 @@ class ProfileSettings:
     more: frozenset[str] = frozenset()
     all_threads: bool = True
     as_torch: bool = False
+    source_lines: bool = True
     switches: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -53,7 +55,7 @@ class ProfileSettings:
     def arguments(self) -> dict[str, bool]:
         """What :class:`opscope.profile` is given for these."""
         more = {s.parameter: True for s in switches() if s.option in self.more}
-        return {**self.flags, **more}
+        return {**self.flags, **more, "source_lines": self.source_lines}
 
     @property
     def flags(self) -> dict[str, bool]:
@@ -86,6 +88,7 @@ class ProfileSettings:
             new_threads=not self.as_torch or self._is_on("profile_all_threads"),
             gpu=activities.cuda and activities.device_kinds != frozenset(),
             gpu_sync=self._is_on("enable_cuda_sync_events"),
+            source_lines=self.source_lines,
         )
 
     def _is_on(self, switch: str) -> bool:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from opscope.analysis.findings.finding import Finding, Findings
+from opscope.analysis.findings.pattern import Needs
 from opscope.analysis.findings.sites import Place
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli import rows
 from opscope.printable import in_markdown, in_markdown_code, printable
+
+LineTexts: TypeAlias = Mapping[tuple[str, int], str]
+"""What lines of the program say, by file and number; see ``analysis.program_lines``."""
 
 _CSV_COLUMNS = (
     *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
@@ -36,13 +41,31 @@ def place_text(place: Place) -> str:
     """``train.py:12 in main``: files below the current folder relative to it."""
     if not place.file:
         return place.module
-    where = str(place)
-    here = os.getcwd() + os.sep
     function = f" in {place.function}" if place.function else ""
-    return where.removeprefix(here) + function
+    return below_here(str(place)) + function
 
 
-def as_text(findings: Findings, limit: int = -1) -> RenderableType:
+def below_here(file: str) -> str:
+    """A file below the current folder relative to it."""
+    return file.removeprefix(os.getcwd() + os.sep)
+
+
+def said_at(place: Place, texts: LineTexts) -> str:
+    """What the line of a place says; empty if it is not known."""
+    return texts.get((place.file, place.line), "")
+
+
+def finding_lines(finding: Finding, texts: LineTexts) -> list[RenderableType]:
+    """Title, saving and first place of a finding."""
+    lines: list[RenderableType] = [_indented(f"{finding.title}: {saving_text(finding)}", 2)]
+    for place in finding.places[:1]:
+        lines.append(_indented(f"at {place_text(place)}", 4))
+        if said := said_at(place, texts):
+            lines.append(_indented(said, 8))
+    return lines
+
+
+def as_text(findings: Findings, texts: LineTexts, limit: int = -1) -> RenderableType:
     """Paragraph by paragraph, at most ``limit`` findings (-1: all)."""
     chosen = findings.found if limit < 0 else findings.found[:limit]
     parts: list[RenderableType] = []
@@ -50,27 +73,29 @@ def as_text(findings: Findings, limit: int = -1) -> RenderableType:
         mark = (f"{finding.severity:<6} ", _COLOURS[finding.severity])
         parts += [
             Text.assemble(mark, (printable(finding.title), "bold"), f"  {saving_text(finding)}"),
-            *(
-                Padding(Text(printable(line)), (0, 0, 0, 7), expand=False)
-                for line in _paragraphs(finding)
-            ),
+            *_paragraphs(finding, texts),
             Text(""),
         ]
     parts.append(Text(state_of(findings, len(chosen))))
     return Group(*parts)
 
 
-def _paragraphs(finding: Finding) -> list[str]:
-    lines = [finding.explanation]
+def _paragraphs(finding: Finding, texts: LineTexts) -> list[RenderableType]:
+    lines = [_indented(finding.explanation, 7)]
     if finding.advice:
-        lines.append(f"What to do: {finding.advice}")
-    lines += [
-        f"at {place_text(place)}{_module(place)} ({_times(place)}, {time_text(place.time_ns)})"
-        for place in finding.places
-    ]
+        lines.append(_indented(f"What to do: {finding.advice}", 7))
+    for place in finding.places:
+        took = f"{_times(place)}, {time_text(place.time_ns)}"
+        lines.append(_indented(f"at {place_text(place)}{_module(place)} ({took})", 7))
+        if said := said_at(place, texts):
+            lines.append(_indented(said, 11))
     if finding.place_note:
-        lines.append(finding.place_note)
-    return [*lines, f"Estimate: {finding.saved_by}. [{finding.id}]"]
+        lines.append(_indented(finding.place_note, 7))
+    return [*lines, _indented(f"Estimate: {finding.saved_by}. [{finding.id}]", 7)]
+
+
+def _indented(text: str, by: int) -> RenderableType:
+    return Padding(Text(printable(text)), (0, 0, 0, by), expand=False)
 
 
 def state_of(findings: Findings, shown: int | None = None) -> str:
@@ -83,15 +108,20 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
     ]
     if shown is not None and shown < found:
         parts.append(f"{found - shown} more: opscope findings shows all")
-    needs = Counter(one.needs for one in findings.unchecked).most_common(1)
+    needs = Counter(one.needs for one in findings.unchecked)
+    about_devices = needs.pop(Needs.DEVICE.value, 0)
+    if about_devices:
+        about_devices += needs.pop(Needs.KERNELS.value, 0)
+        parts.append(f"{about_devices} about GPUs not looked for, because none was used")
     if needs:
         parts.append(
-            f"{len(findings.unchecked)} not looked for, because it was not recorded. {needs[0][0]}"
+            f"{needs.total()} not looked for, because it was not recorded. "
+            f"{needs.most_common(1)[0][0]}"
         )
     return "; ".join(parts)
 
 
-def as_markdown(findings: Findings, heading: str = "##", limit: int = -1) -> str:
+def as_markdown(findings: Findings, texts: LineTexts, heading: str = "##", limit: int = -1) -> str:
     """A section per finding, at most ``limit`` (-1: all)."""
     lines: list[str] = []
     chosen = findings.found if limit < 0 else findings.found[:limit]
@@ -100,11 +130,13 @@ def as_markdown(findings: Findings, heading: str = "##", limit: int = -1) -> str
         lines += [f"{heading} {title}: {saving_text(finding)}", "", explanation, ""]
         if finding.advice:
             lines += [f"**What to do:** {finding.advice}", ""]
-        lines += [
-            f"- {in_markdown_code(place_text(place))}{in_markdown(_module(place))}, "
-            f"{_times(place)}, {time_text(place.time_ns)}"
-            for place in finding.places
-        ]
+        for place in finding.places:
+            said = said_at(place, texts)
+            lines.append(
+                f"- {in_markdown_code(place_text(place))}{in_markdown(_module(place))}, "
+                f"{_times(place)}, {time_text(place.time_ns)}"
+                + (f": {in_markdown_code(said)}" if said else "")
+            )
         lines += [finding.place_note] if finding.place_note else []
         lines += ["", f"Estimate: {finding.saved_by}. ({finding.id})", ""]
     return "\n".join([*lines, state_of(findings, len(chosen))]) + "\n"
@@ -118,9 +150,12 @@ def _module(place: Place) -> str:
     return f", {place.module}" if place.file and place.module else ""
 
 
-def as_json(findings: Findings) -> str:
-    """One JSON object: see ``Findings.as_dict``."""
+def as_json(findings: Findings, texts: LineTexts) -> str:
+    """One JSON object: see ``Findings.as_dict``; places with the text of their lines."""
     content: dict[str, Any] = findings.as_dict()
+    for finding, plain in zip(findings, content["findings"], strict=True):
+        for place, one in zip(finding.places, plain["places"], strict=True):
+            one["text"] = said_at(place, texts)
     return json.dumps(content, indent=2) + "\n"
 
 

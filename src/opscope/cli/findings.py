@@ -6,6 +6,7 @@ import sys
 from typing import Annotated
 
 from opscope.analysis.findings.find import find_findings
+from opscope.analysis.program_lines import line_texts
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.finding_formats import as_csv, as_json, as_markdown, as_text
 from opscope.cli.parameters import Option
@@ -41,11 +42,12 @@ def findings(
         )
     with messages.progress("measuring" if benchmark else "looking for patterns"):
         found = find_findings(loaded, benchmark, name)
+    texts = line_texts(loaded)
     if format is RowsFormat.JSON:
-        Output().write(as_json(found))
+        Output().write(as_json(found, texts))
     elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(found))
+        Output().show(as_markdown(found, texts))
     elif format is RowsFormat.CSV:
         Output().write(as_csv(found))
     else:
-        console_for(sys.stdout).print(as_text(found))
+        console_for(sys.stdout).print(as_text(found, texts))

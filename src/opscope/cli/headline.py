@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from opscope.analysis.findings.find import find_findings
+from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli.finding_formats import place_text, saving_text, state_of
+from opscope.cli.finding_formats import place_text, said_at, saving_text, state_of
 from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators
 from opscope.trace.trace import Trace
 
@@ -28,6 +29,9 @@ def _first_finding(trace: Trace) -> str:
     if not len(findings):
         return f"what to change: {state_of(findings)}"
     first = findings[0]
-    where = f", at {place_text(first.places[0])}" if first.places else ""
+    where = ""
+    if first.places:
+        said = said_at(first.places[0], line_texts(trace))
+        where = f", at {place_text(first.places[0])}" + (f" (`{said}`)" if said else "")
     more = f"; {len(findings) - 1} more in the summary" if len(findings) > 1 else ""
     return f"what to change: {first.title}, {saving_text(first)}{where}{more}"

@@ -52,6 +52,14 @@ def run(
         bool,
         Option(help="Estimated floating-point operations.", heading=_WHAT),
     ] = False,
+    source_lines: Annotated[
+        bool | None,
+        Option(
+            help="With --stack, keep the text of the program's own lines.",
+            default="kept",
+            heading=_WHAT,
+        ),
+    ] = None,
     schedule: Annotated[
         str | None,
         Option(
@@ -141,7 +149,8 @@ def run(
             {
                 **{s.parameter: True for s in switches() if s.option in recorded},
                 "with_flops": flops,
-            }
+            },
+            source_lines=source_lines is not False,
         ),
         schedule=None if schedule is None else ScheduleOption.parse(schedule),
         sort_by=check_sort_key(sort_by or DEFAULT_SORT),

@@ -75,7 +75,7 @@ def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
         console.print(table)
         if left_out:
             messages.say(f"left out for want of width: {', '.join(left_out)}")
-        for section in section_texts(find_sections(trace)):
+        for section in section_texts(find_sections(trace), console.width):
             console.print(section)
         if top.left_out:
             messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opscope.cli import rows
+from opscope.cli.narrow import GAP, width_of
 from opscope.cli.top_operators import SummaryColumn, TopOperators
 from opscope.printable import printable
 
@@ -18,7 +19,6 @@ _FLOPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 _NOT_COUNTED = "--"  # unknown (no formula, or shapes not recorded) rather than 0
 
-_GAP = 2
 _NARROWEST = 24
 _LEFT_OUT_FIRST = (
     "CPU mean",
@@ -44,15 +44,15 @@ def as_table(top: TopOperators, width: int) -> tuple[Table, list[str]]:
     cells_of = zip(*shown, strict=True) if shown else [()] * len(headings)
     columns = list(zip(headings, cells_of, strict=True))
     left, numbers = columns[: len(titles)], columns[len(titles) :]
-    needed = _width([(title, tuple(c[:_NARROWEST] for c in cells)) for title, cells in left])
+    needed = width_of([(title, tuple(c[:_NARROWEST] for c in cells)) for title, cells in left])
     left_out = []
     for heading in _LEFT_OUT_FIRST:
-        if needed + _width(numbers) <= width:
+        if needed + width_of(numbers) <= width:
             break
         if heading != top.sorted_by.heading and heading in dict(numbers):
             numbers = [column for column in numbers if column[0] != heading]
             left_out.append(heading)
-    room = max((width - _width(numbers)) // len(left) - _GAP, _NARROWEST)
+    room = max((width - width_of(numbers)) // len(left) - GAP, _NARROWEST)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title, _ in left:
         table.add_column(title, overflow="ellipsis", no_wrap=True, max_width=min(room, 60))
@@ -61,10 +61,6 @@ def as_table(top: TopOperators, width: int) -> tuple[Table, list[str]]:
     for cells in zip(*(cells for _, cells in left + numbers), strict=True):
         table.add_row(*map(Text, cells))
     return table, left_out
-
-
-def _width(columns: list[tuple[str, tuple[str, ...]]]) -> int:
-    return sum(max(map(len, (heading, *cells))) + _GAP for heading, cells in columns)
 
 
 def as_markdown(top: TopOperators) -> str:

@@ -1,8 +1,9 @@
-"""What a summary has below its operators: modules, memory and findings; bounded in length."""
+"""What a summary has below its operators: modules, lines, memory, findings; bounded in length."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,22 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
+from opscope.analysis.program_lines import line_texts, program_lines
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.cli.finding_formats import as_markdown, place_text, saving_text, state_of
+from opscope.cli.finding_formats import (
+    LineTexts,
+    as_markdown,
+    below_here,
+    finding_lines,
+    state_of,
+)
+from opscope.cli.narrow import in_lines, numbers_table, width_of
 from opscope.printable import in_markdown, printable
 from opscope.trace.trace import Trace
 
 MOST_MODULES = 5
+MOST_LINES = 5
 MOST_FINDINGS = 3
 _MOST_CATEGORIES = 4
 
@@ -32,19 +42,28 @@ class Sections:
 
     Attributes:
         modules: those with most time of their own, forward and backward; empty if none recorded.
+        lines: those of the program at which most time went by; empty if no calls were recorded.
         memory: one entry per device; empty if none recorded.
         findings: all.
+        texts: what lines of the program say.
     """
 
     modules: list[dict[str, Any]]
+    lines: list[dict[str, Any]]
     memory: list[dict[str, Any]]
     findings: Findings
+    texts: LineTexts
 
     def as_dict(self) -> dict[str, Any]:
         """What the JSON of a summary holds."""
         found = self.findings.as_dict()
         found["findings"] = found["findings"][:MOST_FINDINGS]
-        return {"modules": self.modules, "memory": self.memory, "findings": found["findings"]}
+        return {
+            "modules": self.modules,
+            "lines": self.lines,
+            "memory": self.memory,
+            "findings": found["findings"],
+        }
 
 
 def find_sections(trace: Trace) -> Sections:
@@ -52,8 +71,10 @@ def find_sections(trace: Trace) -> Sections:
     listing = TorchListing(trace)
     return Sections(
         modules=_modules(trace, listing),
+        lines=_lines(trace, listing),
         memory=_memory(trace),
         findings=find_findings(trace, listing=listing),
+        texts=line_texts(trace),
     )
 
 
@@ -71,6 +92,10 @@ def _modules(trace: Trace, listing: TorchListing) -> list[dict[str, Any]]:
         }
         for row in order.tolist()
     ]
+
+
+def _lines(trace: Trace, listing: TorchListing) -> list[dict[str, Any]]:
+    return [asdict(line) for line in program_lines(trace, listing)[:MOST_LINES]]
 
 
 def _memory(trace: Trace) -> list[dict[str, Any]]:
@@ -92,54 +117,62 @@ def _memory(trace: Trace) -> list[dict[str, Any]]:
     return found
 
 
-def section_texts(sections: Sections) -> list[RenderableType]:
+def section_texts(sections: Sections, width: int) -> list[RenderableType]:
     """The sections for a terminal, an empty line before each; nothing of those that are empty."""
     shown: list[RenderableType] = []
     if sections.modules:
-        shown += ["", _module_table(sections.modules)]
+        shown += ["", _module_table(sections.modules, width)]
+    if sections.lines:
+        shown += ["", _line_table(sections.lines, width)]
     if sections.memory:
-        shown += ["", *(Text(_memory_line(device)) for device in sections.memory)]
+        shown += ["", *(Text(_memory_line(device, width)) for device in sections.memory)]
     if len(sections.findings):
-        shown += [
-            "",
-            _finding_table(sections.findings),
-            Text(state_of(sections.findings, MOST_FINDINGS), "dim"),
-        ]
+        shown += ["", Text("What to change", "bold")]
+        for finding in sections.findings.found[:MOST_FINDINGS]:
+            shown += finding_lines(finding, sections.texts)
+        shown.append(Text(state_of(sections.findings, MOST_FINDINGS), "dim"))
     return shown
 
 
-def _module_table(modules: list[dict[str, Any]]) -> Table:
+def _module_table(modules: list[dict[str, Any]], width: int) -> RenderableType:
+    times = (("Self", "self_ns"), ("Backward", "backward_ns"), ("Total", "total_ns"))
+    numbers = [("Calls", [f"{row['calls']:,}" for row in modules])]
+    numbers += [(title, [time_text(row[key]) for row in modules]) for title, key in times]
+    names = [printable(row["module"]) for row in modules]
+    return numbers_table("Module", names, numbers, width)
+
+
+def _line_table(lines: list[dict[str, Any]], width: int) -> RenderableType:
+    """The program's lines with what they say, cut where the terminal ends."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("Module", overflow="ellipsis", no_wrap=True)
-    for heading in ("Calls", "Self", "Backward", "Total"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in modules:
-        times = (time_text(row[key]) for key in ("self_ns", "backward_ns", "total_ns"))
-        table.add_row(Text(printable(row["module"])), f"{row['calls']:,}", *times)
+    table.add_column(
+        "Line of your program", overflow="ellipsis", no_wrap=True, max_width=width // 2
+    )
+    table.add_column("Calls", justify="right", no_wrap=True)
+    table.add_column("Time", justify="right", no_wrap=True)
+    places = [printable(_place(line)) for line in lines]
+    numbers = [(f"{line['calls']:,}", time_text(line["time_ns"])) for line in lines]
+    columns = [("Line of your program", [place[: width // 2] for place in places])]
+    columns += [("Calls", [calls for calls, _ in numbers]), ("Time", [time for _, time in numbers])]
+    table.add_column(
+        "", overflow="ellipsis", no_wrap=True, max_width=max(width - width_of(columns), 1)
+    )
+    for place, (calls, time), line in zip(places, numbers, lines, strict=True):
+        table.add_row(Text(place), calls, time, Text(printable(line["text"])))
     return table
 
 
-def _memory_line(device: dict[str, Any]) -> str:
-    parts = [f"{name} {bytes_text(size)}" for name, size in device["categories"].items()]
-    held = f": {', '.join(parts)}" if parts else ""
-    return f"Memory of {device['device']}: {bytes_text(device['peak_bytes'])} at its peak{held}"
-
-
-def _finding_table(findings: Findings) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("What to change", overflow="fold")
-    table.add_column("Saving", no_wrap=True)
-    table.add_column("Where", overflow="fold")
-    for finding in findings.found[:MOST_FINDINGS]:
-        where = _last_part(place_text(finding.places[0])) if finding.places else ""
-        saving = saving_text(finding).removeprefix("saves ")
-        table.add_row(Text(printable(finding.title)), Text(saving), Text(printable(where)))
-    return table
-
-
-def _last_part(place: str) -> str:
+def _place(line: dict[str, Any]) -> str:
     """``train.py:12 in main``: a path from the root would fill a narrow terminal."""
-    return place.rsplit("/", 1)[-1] if place.startswith("/") else place
+    file = below_here(os.path.normpath(line["file"]))
+    name = os.path.basename(file) if os.path.isabs(file) else file
+    return f"{name}:{line['line']} in {line['function']}"
+
+
+def _memory_line(device: dict[str, Any], width: int = 1 << 20) -> str:
+    parts = [f"{name} {bytes_text(size)}" for name, size in device["categories"].items()]
+    beginning = f"Memory of {device['device']}: {bytes_text(device['peak_bytes'])} at its peak"
+    return in_lines(f"{beginning}:" if parts else beginning, parts, width)
 
 
 def section_markdown(sections: Sections) -> str:
@@ -153,8 +186,21 @@ def section_markdown(sections: Sections) -> str:
             f"| {time_text(row['backward_ns'])} | {time_text(row['total_ns'])} |"
             for row in sections.modules
         ]
+    if sections.lines:
+        lines += ["", "## Lines of your program", "", "| Line | Calls | Time | |"]
+        lines += ["| --- | --: | --: | --- |"]
+        lines += [
+            f"| {in_markdown(_place(row))} | {row['calls']:,} | {time_text(row['time_ns'])} "
+            f"| {in_markdown(row['text'])} |"
+            for row in sections.lines
+        ]
     if sections.memory:
         lines += ["", "## Memory", "", *(f"- {_memory_line(device)}" for device in sections.memory)]
     if len(sections.findings):
-        lines += ["", "## Findings", "", as_markdown(sections.findings, "###", MOST_FINDINGS)]
+        lines += [
+            "",
+            "## Findings",
+            "",
+            as_markdown(sections.findings, sections.texts, "###", MOST_FINDINGS),
+        ]
     return "\n".join(lines) + ("\n" if lines else "")

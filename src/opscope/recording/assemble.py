@@ -15,6 +15,7 @@ from opscope.recording import ledger
 from opscope.recording.decoded import Decoded
 from opscope.recording.distributed_job import describe_job
 from opscope.recording.gpu_account import gpu_metadata
+from opscope.recording.source_text import source_lines
 from opscope.recording.sources import SOURCES, RecordingOptions
 from opscope.schedule import STEP_PREFIX
 from opscope.trace.device_rules import check_device_rules
@@ -44,6 +45,7 @@ def assemble_trace(decoded: Decoded, options: RecordingOptions, cost_ns: dict[st
     """
     events = decoded.events.replaced({"step": step_of_events(decoded.events, decoded.names)})
     decoded = decoded.with_tables(events=_with_engine_links(events, decoded.names))
+    lines = source_lines(decoded) if options.source_lines else {}
     metadata = _metadata(decoded, options)
     recorded = ledger.Recorded(decoded, asdict(options))
     rows = [
@@ -53,12 +55,12 @@ def assemble_trace(decoded: Decoded, options: RecordingOptions, cost_ns: dict[st
         for row in source.ledger(recorded)
     ]
     rows += ledger.recorder(recorded, cost_ns)
-    trace = _trace(decoded, rows, metadata)
+    trace = _trace(decoded, rows, metadata, lines)
     if not len(trace.table("gpu")):
         return trace
     rules = check_device_rules(trace).ledger
     rows += [("device rules", what, float(value)) for what, value in rules.items()]
-    return _trace(decoded, rows, metadata)
+    return _trace(decoded, rows, metadata, lines)
 
 
 def step_of_events(events: Table, names: Names) -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -100,8 +102,11 @@ def _step_number(name: str) -> int | None:
     return int(number) if name.startswith(STEP_PREFIX) and number.isdigit() else None
 
 
-def _trace(decoded: Decoded, rows: list[ledger.Row], metadata: dict[str, Any]) -> Trace:
-    tables: dict[str, Any] = {**decoded.tables, "ledger": ledger.as_columns(rows)}
+def _trace(
+    decoded: Decoded, rows: list[ledger.Row], metadata: dict[str, Any], lines: dict[str, Any]
+) -> Trace:
+    more = {"ledger": ledger.as_columns(rows), "source_lines": lines}
+    tables: dict[str, Any] = {**decoded.tables, **more}
     return Trace(tables, decoded.names, metadata)
 
 

@@ -41,6 +41,7 @@ class RecordingOptions:
         gpu: what CUDA devices do, and the calls of their runtime.
         gpu_sync: with it, which call recorded the CUDA event that a wait is for.
         cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
+        source_lines: keep the text of the program's own lines that made recorded calls.
     """
 
     operators: bool = True
@@ -59,6 +60,7 @@ class RecordingOptions:
     gpu: bool = False
     gpu_sync: bool = False
     cuda_events: bool = False
+    source_lines: bool = True
 
     def union(self, other: RecordingOptions) -> RecordingOptions:
         """What either asks for."""

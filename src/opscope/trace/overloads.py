@@ -24,7 +24,7 @@ _WRITTEN, _BETWEEN = "!", "|"
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SchemaParameter:
     """One parameter of a schema.
 
     Attributes:
@@ -51,7 +51,7 @@ class Overload:
     """
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SchemaParameter, ...]
 
     def fits(self, kinds: str) -> bool:
         """Whether it can have been called with arguments of these kinds, a letter each."""
@@ -71,7 +71,10 @@ class Overload:
         name, *letters = text.split(_BETWEEN)
         return cls(
             name,
-            tuple(Parameter(frozenset(p.rstrip(_WRITTEN)), p.endswith(_WRITTEN)) for p in letters),
+            tuple(
+                SchemaParameter(frozenset(p.rstrip(_WRITTEN)), p.endswith(_WRITTEN))
+                for p in letters
+            ),
         )
 
 
@@ -129,10 +132,10 @@ def _look_up(name: str) -> Iterator[Overload]:
         yield Overload(schema.overload_name, arguments)
 
 
-def _argument(argument: Any) -> Parameter:
+def _argument(argument: Any) -> SchemaParameter:
     accepts = _accepted(argument.type)
     writes = bool(argument.alias_info is not None and argument.alias_info.is_write)
-    return Parameter(accepts, writes)
+    return SchemaParameter(accepts, writes)
 
 
 def _accepted(kind: Any) -> frozenset[str]:

@@ -327,6 +327,16 @@ LEDGER = TableSchema(
     ),
 )
 
+SOURCE_LINES = TableSchema(
+    "source_lines",
+    "text of a line of the program that made a recorded call, or that begins such a function",
+    (
+        Column("file", "int32", "row in names", **NAME),
+        Column("line", "int32", "number in the file, from 1", -1),
+        Column("text", "string", "without what it is indented by, at most 200 characters"),
+    ),
+)
+
 METADATA = TableSchema(
     "metadata",
     "one key with a JSON value: options, versions, machine, and what the user added",
@@ -355,10 +365,11 @@ RECORDED_TABLES = (*_OF_SPANS, THREADS)
 """What the native decoder makes of a recording; where devices are recorded, ``DEVICE_TABLES`` too.
 
 Its columns are C++ that ``native/schema/generate_schema.py`` writes from here. ``links``,
-``ledger`` and ``metadata`` are Python's alone.
+``source_lines``, ``ledger`` and ``metadata`` are Python's alone.
 """
 
 TABLES: dict[str, TableSchema] = {
-    table.name: table for table in (*_OF_SPANS, *DEVICE_TABLES, LINKS, THREADS, LEDGER, METADATA)
+    table.name: table
+    for table in (*_OF_SPANS, *DEVICE_TABLES, LINKS, THREADS, SOURCE_LINES, LEDGER, METADATA)
 }
 """By name. ``names`` (the one string table) is kept apart: see ``trace.names``."""

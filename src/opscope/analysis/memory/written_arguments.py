@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opscope.trace.codes import ArgumentAccess
-from opscope.trace.overloads import TENSOR, TENSOR_LIST, Overload, Parameter, overloads_of
+from opscope.trace.overloads import TENSOR, TENSOR_LIST, Overload, SchemaParameter, overloads_of
 
 Access = ArgumentAccess
 
@@ -71,7 +71,7 @@ def takes_optional_tensors(name: str, position: int) -> bool:
     )
 
 
-def _access(kind: str, parameters: list[Parameter]) -> Access:
+def _access(kind: str, parameters: list[SchemaParameter]) -> Access:
     if kind not in (TENSOR, TENSOR_LIST):
         return Access.NO_TENSOR
     if not parameters:

@@ -1,0 +1,92 @@
+"""The lines of the program itself: what they say, and the time that went by at each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.signatures import first_of_each
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.trace.names import Names
+from opscope.trace.program_files import is_library
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.self_time import minus_children
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ProgramLine:
+    """One line of the program that called something.
+
+    Attributes:
+        file: as Python names it.
+        line: from 1.
+        function: the function the line is in.
+        text: what it says; empty where the recording did not keep it.
+        calls: made from it.
+        time_ns: in these calls, but for what they spent in calls made from other such lines.
+    """
+
+    file: str
+    line: int
+    function: str
+    text: str
+    calls: int
+    time_ns: int
+
+
+def program_lines(trace: Trace, listing: TorchListing | None = None) -> list[ProgramLine]:
+    """Every line of the program that made a recorded call, those with most time first."""
+    calls, frames, names = trace.table("python_calls"), trace.table("frames"), trace.names
+    own_frame = _own_frames(frames["file"], names)
+    own = np.append(own_frame, False)[calls["caller"]] & (calls["caller_line"] > 0)
+    event = calls["event"][own].astype(np.int64)
+    if not len(event):
+        return []
+    caller, number = calls["caller"][own], calls["caller_line"][own]
+    line, first = first_of_each(
+        caller.astype(np.uint64) << np.uint64(32) | number.astype(np.uint64)
+    )
+    time_ns = np.bincount(line, _time_ns(trace, event, listing)[event], len(first))
+    made = np.bincount(line, minlength=len(first))
+    texts = line_texts(trace)
+    found = [
+        ProgramLine(
+            file=(file := names[frames["file"][frame]]),
+            line=at,
+            function=names[frames["function"][frame]],
+            text=texts.get((file, at), ""),
+            calls=int(made[row]),
+            time_ns=int(time_ns[row]),
+        )
+        for row, (frame, at) in enumerate(
+            zip(caller[first].tolist(), number[first].tolist(), strict=True)
+        )
+    ]
+    return sorted(found, key=lambda one: -one.time_ns)
+
+
+def line_texts(trace: Trace) -> Mapping[tuple[str, int], str]:
+    """What the lines say that the recording kept, by file and number."""
+    table = trace.table("source_lines")
+    columns = (table[name].tolist() for name in ("file", "line", "text"))
+    return {(trace.names[file], line): text for file, line, text in zip(*columns, strict=True)}
+
+
+def _own_frames(file: npt.NDArray[np.int32], names: Names) -> npt.NDArray[np.bool_]:
+    own = [row for row in np.unique(file).tolist() if row >= 0 and not is_library(names[row])]
+    return np.isin(file, own)
+
+
+def _time_ns(trace: Trace, event: Values, listing: TorchListing | None) -> Values:
+    """Of every event of ``event`` its time without that of others among them."""
+    listing = listing or TorchListing(trace)
+    is_call = np.zeros(len(trace.events), dtype=np.bool_)
+    is_call[event] = True
+    around = nearest_ancestor(listing.tree.parent, is_call)
+    return minus_children(np.where(is_call, around, -1), listing.duration_ns)

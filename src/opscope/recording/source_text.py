@@ -1,0 +1,56 @@
+"""The text of the program's own lines that made calls, so that views can show what they name.
+
+Read when a recording is decoded, while the files are still what ran; installed files are left out.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from opscope.recording.decoded import Decoded
+from opscope.trace.program_files import is_library
+
+_MOST_LINES = 10_000
+_LONGEST = 200
+
+
+def source_lines(decoded: Decoded) -> dict[str, Any]:
+    """Columns of the table ``source_lines``; those of a line that cannot be read are left out."""
+    file: list[int] = []
+    line: list[int] = []
+    text: list[str] = []
+    for row, numbers in _lines_by_file(decoded).items():
+        lines = linecache.getlines(decoded.names[row])
+        for number in numbers:
+            if 0 < number <= len(lines) and len(file) < _MOST_LINES:
+                file.append(row)
+                line.append(number)
+                text.append(lines[number - 1].strip()[:_LONGEST])
+    return {"file": file, "line": line, "text": text} if file else {}
+
+
+def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:
+    """Where functions of the program begin, and where they call something; by name of the file."""
+    frames, calls = decoded.tables["frames"], decoded.tables["python_calls"]
+    file, first = frames["file"], frames["line"]
+    names = decoded.names
+    used = np.unique(file).tolist()
+    own = [row for row in used if row >= 0 and not is_library(names[row])]
+    is_own = np.isin(file, own)
+    made = calls["caller"] >= 0
+    caller, number = calls["caller"][made], calls["caller_line"][made]
+    inside = is_own[caller]
+    places = {*_pairs(file[is_own], first[is_own]), *_pairs(file[caller[inside]], number[inside])}
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for row, at in sorted(places):
+        found[row].append(at)
+    return found
+
+
+def _pairs(file: Any, line: Any) -> list[tuple[int, int]]:
+    both = np.unique(file.astype(np.int64) << 32 | line.astype(np.int64) & 0xFFFFFFFF)
+    return list(zip((both >> 32).tolist(), (both & 0xFFFFFFFF).tolist(), strict=True))

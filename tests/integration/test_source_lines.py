@@ -1,0 +1,68 @@
+"""What the lines of a program say is kept with a recording of its calls, and shown."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import opscope
+
+PROGRAM = """\
+import torch
+
+
+def step(network):
+    return network(torch.ones(2, 4)).sum().item()  # waits
+
+
+network = torch.nn.Linear(4, 4)
+for _ in range(3):
+    step(network)
+"""
+
+
+@pytest.fixture
+def record(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+
+    def call(*options):
+        command = [sys.executable, "-m", "opscope", "run", *options, "train.py"]
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+        return opscope.load(tmp_path / "train.opscope")
+
+    return call
+
+
+def texts_of(trace):
+    table = trace.table("source_lines")
+    return dict(zip(table["line"].tolist(), table["text"].tolist(), strict=True))
+
+
+def test_lines_that_made_calls_are_kept_and_shown(record, tmp_path):
+    texts = texts_of(record("--stack"))
+    assert texts[5] == "return network(torch.ones(2, 4)).sum().item()  # waits"
+    assert texts[10] == "step(network)"
+    assert texts[4] == "def step(network):"
+
+    (tmp_path / "train.py").unlink()  # shown from the trace, not from the file
+    command = [sys.executable, "-m", "opscope", "summary"]
+    shown = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "Line of your program" in shown.stdout
+    assert "train.py:5 in step" in shown.stdout
+    assert "return network(torch.ones(2, 4)).sum().item()" in shown.stdout
+
+
+def test_they_can_be_left_out(record):
+    assert texts_of(record("--stack", "--no-source-lines")) == {}
+
+
+def test_without_calls_there_are_none(record):
+    assert texts_of(record()) == {}

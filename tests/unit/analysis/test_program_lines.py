@@ -1,0 +1,63 @@
+"""The program's own lines: how much time went by at each, and what they say."""
+
+import pytest
+
+from opscope.analysis.program_lines import line_texts, program_lines
+from opscope.trace.names import Names
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+from support.build_trace import build_trace, span
+
+TRAIN, LIBRARY = "/home/me/train.py", "/usr/lib/python3/site-packages/torch/nn.py"
+
+
+def call(function, start, end, *, file, line, caller):
+    """A call of ``function`` in ``file`` from ``caller``: its file, the line, its function."""
+    frame = (file, line, function)
+    return span(function, start, end, kind=EventKind.PYTHON_CALL, frame=frame, caller=caller)
+
+
+@pytest.fixture
+def trace():
+    """main() calls step() in line 9 twice; that calls the library in line 3, which calls itself."""
+    spans = []
+    for begin in (0, 100):
+        spans += [
+            call("step", begin, begin + 90, file=TRAIN, line=1, caller=(TRAIN, 9, "main")),
+            call("run", begin + 10, begin + 70, file=LIBRARY, line=5, caller=(TRAIN, 3, "step")),
+            call("inner", begin + 20, begin + 60, file=LIBRARY, line=7, caller=(LIBRARY, 6, "run")),
+        ]
+    return build_trace(spans)
+
+
+def with_texts(trace, texts):
+    names = trace.names
+    columns = {
+        "file": [names.find(file) for file, _ in texts],
+        "line": [line for _, line in texts],
+        "text": list(texts.values()),
+    }
+    tables = {name: trace.table(name) for name in ("events", "python_calls", "frames", "threads")}
+    return Trace({**tables, "source_lines": columns}, Names(names.offsets, names.blob))
+
+
+def test_time_goes_to_the_innermost_line_of_the_program(trace):
+    lines = program_lines(trace)
+    assert [(line.file, line.line, line.function) for line in lines] == [
+        (TRAIN, 3, "step"),
+        (TRAIN, 9, "main"),
+    ]
+    assert [line.time_ns for line in lines] == [120_000, 60_000]
+    assert [line.calls for line in lines] == [2, 2]
+    assert [line.text for line in lines] == ["", ""]
+
+
+def test_what_the_lines_say(trace):
+    texts = {(TRAIN, 3): "torch.run(batch)", (TRAIN, 7): "pass"}
+    known = with_texts(trace, texts)
+    assert line_texts(known) == texts
+    assert [line.text for line in program_lines(known)] == ["torch.run(batch)", ""]
+
+
+def test_without_calls_there_are_no_lines():
+    assert program_lines(build_trace([("aten::mm", 0, 10)])) == []
