@@ -66,6 +66,11 @@ def parse_activities(
     """
     from torch.profiler import ProfilerActivity
 
+    if isinstance(activities, str | bytes) or not isinstance(activities, Iterable | None):
+        raise UsageError(
+            f"activities={activities!r} is no list. Pass one of ProfilerActivity's members, for "
+            "example activities=[ProfilerActivity.CPU]."
+        )
     parsed: set[ProfilerActivity] = set()
     filters: dict[ProfilerActivity, set[str]] = {}
     for item in supported_activities() if activities is None else activities:

@@ -2,6 +2,7 @@
 
     OpscopeError
     ├── UsageError            an argument or option makes no sense; the message says what does
+    │   └── UnknownNameError  there is no table or column of this name
     ├── LifecycleError        right call, wrong moment (export before any recording, ...)
     ├── TraceFormatError      a file is missing, damaged, foreign or newer than this opscope
     ├── InsufficientMemoryError  a trace does not fit in the memory there is
@@ -28,13 +29,18 @@ class OpscopeError(Exception):
 
     def __str__(self) -> str:
         # Messages name files and events of traces, and Python prints them as they are.
-        return printable(super().__str__(), keep="\n\t")
+        # KeyError's own __str__ would quote the message.
+        return printable(Exception.__str__(self), keep="\n\t")
 
 
 class UsageError(OpscopeError, ValueError):
     """An argument, option or metadata value is not usable as given."""
 
     exit_code = 2
+
+
+class UnknownNameError(UsageError, KeyError):
+    """There is no table or column of this name; the message has those that there are."""
 
 
 class LifecycleError(OpscopeError, RuntimeError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from opscope.activities import chosen_activities, parse_activities, records_cuda
 from opscope.cycles import Cycle, Cycles
-from opscope.errors import LifecycleError
+from opscope.errors import LifecycleError, UsageError
 from opscope.experimental_switches import experimental_switches
 from opscope.observer import ExecutionTraceObserver
 from opscope.schedule import Schedule, record_every_step
@@ -54,6 +54,9 @@ class ProfileRecording(Cycles):
         with_asyncio: bool = False,
         source_lines: bool = True,
     ) -> None:
+        for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if given is not None and not callable(given):
+                raise UsageError(_not_callable(name, given))
         self.activities, self.activity_filters = parse_activities(activities, use_cuda)
         self._settings = ProfileSettings.of(
             {
@@ -104,6 +107,18 @@ class ProfileRecording(Cycles):
         """Say that the next step begins; the schedule decides what to do in it."""
         self._step()
 
+    def __repr__(self) -> str:
+        on = [name for name, is_set in self._settings.flags.items() if is_set]
+        options = f"; {', '.join(on)}" if on else ""
+        finished = len(self._finished)
+        if self._recording is not None:
+            state = "recording"
+        elif finished:
+            state = f"{finished} recorded, see .trace" if finished > 1 else "recorded, see .trace"
+        else:
+            state = "started, not recording" if self._started else "not started"
+        return f"<opscope.profile: {state}{options}>"
+
     @property
     def trace(self) -> Trace:
         """The trace of the last cycle, as columns.
@@ -142,3 +157,13 @@ class ProfileRecording(Cycles):
             **self._settings.metadata(),
             "user": {**self.preset_metadata, **cycle.metadata},
         }
+
+
+def _not_callable(name: str, given: object) -> str:
+    use = {
+        "schedule": "a function from the number of a step to a ProfilerAction, for example "
+        "opscope.schedule(wait=1, warmup=1, active=3)",
+        "on_trace_ready": "a function that takes the profile, for example "
+        "opscope.tensorboard_trace_handler('runs')",
+    }
+    return f"{name}={given!r} cannot be called. Pass {use[name]}."

@@ -39,6 +39,9 @@ class Names:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def __repr__(self) -> str:
+        return f"<Names: {len(self):,} texts>"
+
     def __getitem__(self, index: int) -> str:
         """The text; ``""`` for -1."""
         index = int(index)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.errors import UnknownNameError
 from opscope.trace.column import Column, TableSchema
 
 Array = npt.NDArray[Any]
@@ -29,6 +31,9 @@ class ListColumn:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        return f"<ListColumn: {len(self):,} rows, {len(self.values):,} values>"
 
     def __getitem__(self, row: int) -> list[int]:
         start, end = self.offsets[row], self.offsets[row + 1]
@@ -72,8 +77,16 @@ class Table:
     def __len__(self) -> int:
         return self._rows
 
+    def __repr__(self) -> str:
+        columns = ", ".join(column.name for column in self.schema.columns)
+        return f"<Table {self.schema.name}: {self._rows:,} rows of {columns}>"
+
     def __getitem__(self, name: str) -> Array:
-        """A flat column as an array of the schema's dtype (object dtype for strings)."""
+        """A flat column as an array of the schema's dtype (object dtype for strings).
+
+        Raises:
+            UnknownNameError: there is no such column.
+        """
         column = self._column(name)
         if isinstance(column, ListColumn):
             raise TypeError(f"{self.schema.name}.{name} is ragged; use .lists({name!r})")
@@ -112,8 +125,19 @@ class Table:
     def _column(self, name: str) -> Any:
         found = self._columns.get(name, self._filled.get(name))
         if found is None:
-            found = self._filled[name] = _filled(self.schema.column(name), self._rows)
+            known = {column.name: column for column in self.schema.columns}
+            if name not in known:
+                raise unknown_name(f"The table {self.schema.name} has no column", name, [*known])
+            found = self._filled[name] = _filled(known[name], self._rows)
         return found
+
+
+def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameError:
+    """The error for a name that is not there, with the one that was probably meant."""
+    near = [one for one in known if one.startswith(f"{name}_")]
+    near += difflib.get_close_matches(str(name), known, n=1)
+    meant = f"Did you mean {near[0]!r}? " if near else ""
+    return UnknownNameError(f"{what} {name!r}. {meant}There are: {', '.join(known)}.")
 
 
 def _as_column(column: Column, data: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
-from opscope.trace.table import Table
+from opscope.trace.table import Table, unknown_name
 
 if TYPE_CHECKING:
     from opscope.analysis.findings.finding import Findings
@@ -56,9 +56,12 @@ class Trace:
         """The table called ``name`` (see ``trace.schema.TABLES``).
 
         Raises:
-            KeyError: the schema has no such table.
+            UnknownNameError: the schema has no such table.
         """
-        return self._tables[name]
+        found = self._tables.get(name)
+        if found is None:
+            raise unknown_name("A trace has no table", name, [*self._tables])
+        return found
 
     @property
     def events(self) -> Table:
@@ -83,6 +86,14 @@ class Trace:
         for source, what, value in zip(table["source"], table["what"], table["value"], strict=True):
             result.setdefault(str(source), {})[str(what)] = float(value)
         return result
+
+    def __repr__(self) -> str:
+        events = self.events
+        start, duration = events["start_ns"], events["duration_ns"]
+        lasted_s = float((start + duration).max() - start.min()) / 1e9 if len(events) else 0.0
+        others = [name for name, table in self._tables.items() if len(table) and name != "events"]
+        also = f"; also {', '.join(others)}" if others else ""
+        return f"<Trace: {len(events):,} events in {lasted_s:.3g} s{also}>"
 
     def _repr_html_(self) -> str:
         from opscope.trace.summary_html import summary_html

@@ -159,6 +159,9 @@ class Tree:
         self.arguments = Arguments(trace)
         self.python_calls = RowsOfEvent(trace.table("python_calls"))
 
+    def __repr__(self) -> str:
+        return f"<Tree of {self.event_count:,} events>"
+
     @cached_property
     def parent(self) -> Index:
         """Parents of events and memory events, shape (events + allocations,)."""

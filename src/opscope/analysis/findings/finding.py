@@ -65,6 +65,11 @@ class Finding:
         share = self.saved_share or 0.0
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
+    def __repr__(self) -> str:
+        saved = "" if self.saved_share is None else f", saves {share_text(self.saved_share)}"
+        at = f", at {self.places[0]}" if self.places else ""
+        return f"<Finding {self.id}: {self.severity}{saved}{at}>"
+
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold: all but the events, of which it has the first."""
         return {
@@ -138,6 +143,11 @@ class Findings:
             if finding.id == which:
                 return finding
         raise KeyError(which)
+
+    def __repr__(self) -> str:
+        found = "".join(f"\n  {finding!r}" for finding in self.found)
+        absent, unchecked = len(self.absent), len(self.unchecked)
+        return f"<Findings: {len(self)} found, {absent} absent, {unchecked} unchecked{found}>"
 
     def _repr_html_(self) -> str:
         rows = [

@@ -18,6 +18,7 @@ from opscope.analysis.memory.owners import (
     stacks_of_events,
 )
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
+from opscope.analysis.quantity_text import bytes_text
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
 
@@ -53,6 +54,9 @@ class AliveBlocks:
     def __len__(self) -> int:
         return len(self.size_bytes)
 
+    def __repr__(self) -> str:
+        return f"<AliveBlocks: {len(self):,} blocks, {bytes_text(int(self.size_bytes.sum()))}>"
+
 
 @dataclass(frozen=True)
 class PeakMemory:
@@ -86,6 +90,11 @@ class PeakMemory:
     by_module: tuple[PeakGroup, ...]
     by_operator: tuple[PeakGroup, ...]
     by_stack: tuple[PeakGroup, ...]
+
+    def __repr__(self) -> str:
+        largest = (f"{group.name} {bytes_text(group.size_bytes)}" for group in self.by_category[:3])
+        held = f": {', '.join(largest)}" if self.by_category else ""
+        return f"<PeakMemory of {self.device}: {bytes_text(self.total_bytes)}{held}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single blocks, as JSON can hold it."""
