@@ -10,6 +10,7 @@
 #include "decode/source_columns.h"
 #include "decode/spans.h"
 #include "decode/window_clock.h"
+#include "log/core_api.h"
 
 namespace opscope {
 
@@ -75,7 +76,7 @@ class WindowDecoder {
     for_each_record(view, [&](uint64_t, const Record& record) {
       if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
       const bool of_python = record.close.what != EndOf::kSpan;
-      if (of_python && (window_.wants & kWantPython) == 0 && window_.initial_stacks.empty()) return;
+      if (of_python && (window_.wants & kWantCalls) == 0 && window_.initial_stacks.empty()) return;
       ends_.add(record, &view);
     });
   }
@@ -156,7 +157,7 @@ class WindowDecoder {
     if (record.kind == RecordKind::kClose || !in_window(record.ticks)) return parent;
     if (parent == kNone) parent = initial_parent(thread, record);
     if (record.kind == RecordKind::kParameters) {
-      if ((window_.wants & (kWantPython | kWantModules)) != 0) thread.parameters.push_back(&record);
+      if ((window_.wants & (kWantCalls | kWantModules)) != 0) thread.parameters.push_back(&record);
       return parent;
     }
     if (record.kind == RecordKind::kOutputs) {
@@ -167,14 +168,14 @@ class WindowDecoder {
       return parent;
     }
     if (record.kind == RecordKind::kScript) {
-      if ((window_.wants & (kWantPython | kWantModules)) != 0 && parent != kNone) {
+      if ((window_.wants & (kWantCalls | kWantModules)) != 0 && parent != kNone) {
         thread.scripts.push_back(&record);
         thread.script_spans.push_back(parent);
       }
       return parent;
     }
     if ((window_.wants & want_of(record.kind)) == 0) return parent;
-    const bool is_new_thread = thread.is_new && (window_.wants & kWantPython) != 0;
+    const bool is_new_thread = thread.is_new && (window_.wants & kWantCalls) != 0;
     if (is_new_thread && is_python(record.kind) && (window_.wants & kWantNewThreads) == 0) return parent;
     if (!is_span(record.kind)) {
       thread.memory.push_back(&record);
@@ -301,7 +302,7 @@ class WindowDecoder {
     e.unfinished.push_back(unfinished);
     e.is_async.push_back(is_async || (is_torch && (record.op.launch & kAsynchronous) != 0));
     if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
-    if ((window_.wants & (kWantPython | kWantModules)) != 0) {
+    if ((window_.wants & (kWantCalls | kWantModules)) != 0) {
       const std::vector<int32_t>& callers = threads_[t].callers;
       const int32_t caller = callers.empty() || callers[i] == kNone ? kNone : threads_[t].ids[callers[i]];
       python_.add_event(record, static_cast<int32_t>(e.thread.size() - 1), callers.empty() ? parent : caller);
@@ -353,7 +354,7 @@ class WindowDecoder {
         const Record& record = *thread.scripts[i];
         calls.event.push_back(thread.ids[thread.script_spans[i]]);
         calls.modules.push_back(name(record.script.modules, kWantModules));
-        calls.functions.push_back(name(record.script.functions, kWantPython));
+        calls.functions.push_back(name(record.script.functions, kWantCalls));
       }
     }
   }

@@ -14,6 +14,9 @@
 
 namespace opscope {
 
+// Python functions, with or without C functions.
+constexpr uint32_t kWantCalls = kWantPython | kWantFunctions;
+
 constexpr uint32_t kCoreApiVersion = 9;
 
 struct CoreApi {

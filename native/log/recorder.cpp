@@ -251,7 +251,9 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks,
   found->second->generation = generation;
 }
 
-std::vector<uint64_t> Recorder::frames_that_may_begin(const ThreadLog& log, uint64_t last_generation) {
+template <typename Function>
+std::vector<uint64_t> Recorder::keys_of_initial(const ThreadLog& log, uint64_t last_generation,
+                                                Function&& is_asked) {
   std::vector<uint64_t> keys;
   std::lock_guard lock(mutex_);
   for (const std::shared_ptr<Window>& window : open_) {
@@ -259,11 +261,19 @@ std::vector<uint64_t> Recorder::frames_that_may_begin(const ThreadLog& log, uint
     for (const InitialStack& stack : window->initial_stacks) {
       if (!is_of(stack, log)) continue;
       for (const InitialFrame& frame : stack.frames) {
-        if (frame.may_begin) keys.push_back(frame.key());
+        if (is_asked(frame)) keys.push_back(frame.key());
       }
     }
   }
   return keys;
+}
+
+std::vector<uint64_t> Recorder::frames_that_may_begin(const ThreadLog& log, uint64_t last_generation) {
+  return keys_of_initial(log, last_generation, [](const InitialFrame& frame) { return frame.may_begin; });
+}
+
+std::vector<uint64_t> Recorder::initial_frames(const ThreadLog& log, uint64_t last_generation) {
+  return keys_of_initial(log, last_generation, [](const InitialFrame&) { return true; });
 }
 
 void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key) {

@@ -73,6 +73,8 @@ class Recorder {
   // [owner of `log`] Keys of the frames with `may_begin` that windows noted on this thread since generation
   // `last_generation`.
   std::vector<uint64_t> frames_that_may_begin(const ThreadLog& log, uint64_t last_generation);
+  // [owner of `log`] Likewise of all frames, outermost first in each window.
+  std::vector<uint64_t> initial_frames(const ThreadLog& log, uint64_t last_generation);
   // [owner of `log`] The call of one of them was reported: it was not running when windows opened, and they
   // forget it.
   void forget_initial_frame(const ThreadLog& log, uint64_t key);
@@ -129,6 +131,8 @@ class Recorder {
   std::string configure();  // under mutex_; why torch refused, or an empty string
   void set_wanted(uint32_t wanted);
   void release_memory();  // under mutex_
+  template <typename Function>
+  std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
   void add_slice(Window& window, Slice slice);
   void remove_slices(Window& window);
   bool is_listed_on_closing(const ThreadLog& thread) const;

@@ -27,6 +27,8 @@ class Source {
   virtual void configure(uint32_t also) = 0;
   // A window has opened that wants this. `running`: what was running then, by thread, to be added to.
   virtual void begin_window(uint32_t /*wants*/, std::vector<InitialStack>& /*running*/) {}
+  // A window is about to close.
+  virtual void before_end(const Window& /*window*/) {}
   // A window has closed; what it wanted may still be heard.
   virtual void end_window(Window& /*window*/) {}
   // A window goes on after a pause.

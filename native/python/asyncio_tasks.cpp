@@ -217,8 +217,8 @@ void add_to(std::vector<InitialStack>& stacks, const RunningTask& running) {
   frame.span.task = tasks().know(running.task.get()).run;
   frame.span.task.end = key_of(running.task.get());
   // One that is over when its handle goes ends after the function that runs the handle.
-  const uint32_t inside = running.handle ? PythonCalls::instance().frames.intern(asyncio.code())
-                                         : frame.span.task.coroutine;
+  const uint32_t inside =
+      running.handle ? PythonCalls::instance().frames.intern(asyncio.code()) : frame.span.task.coroutine;
   add_running(stacks, running.native_thread, running.system_thread_id, frame, inside);
 }
 

@@ -1,6 +1,7 @@
 // What happens at each call: the functions that the hooks call.
 #include "python/python_calls.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -101,6 +102,26 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   });
 }
 
+// Of what runs around this frame and of the frame itself, outermost first.
+std::vector<uint64_t> keys_from(RunningFrame frame) {
+  std::vector<uint64_t> keys;
+  for (; frame; frame = frame.caller()) keys.push_back(key_of(frame, frame.code()));
+  std::reverse(keys.begin(), keys.end());
+  return keys;
+}
+
+bool contains(const std::vector<uint64_t>& keys, uint64_t key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+// What windows noted as running on this thread, and is over since, ends as of now.
+void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks, uint64_t last_generation) {
+  cache.ran_before = keys_from(frame);
+  for (const uint64_t key : Recorder::instance().initial_frames(cache.log, last_generation)) {
+    if ((key & kWatchedCall) != 0 && !contains(cache.ran_before, key)) cache.log.note_end(key, ticks);
+  }
+}
+
 // The first event since hooks were installed or a window noted what was running.
 [[gnu::noinline]] void begin_generation(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   const uint64_t last_generation = std::exchange(cache.generation, PythonCalls::generation());
@@ -109,7 +130,9 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   if (cache.installation != PythonCalls::installation()) {
     cache.may_begin.clear();
     catch_up(cache, frame, ticks);
+    cache.evaluating = 0;
   }
+  if (PythonCalls::hears_evaluations()) note_what_runs(cache, frame, ticks, last_generation);
   for (const uint64_t key : recorder.frames_that_may_begin(cache.log, last_generation)) {
     if (std::erase(cache.may_begin, key) == 0) cache.has_frames_that_may_begin = true;
     cache.may_begin.push_back(key);
@@ -132,28 +155,44 @@ void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
   if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
 }
 
+// Ends, as of now, what was running before and is not around this frame any more.
+void notice_ends(PythonThreadCache& cache, RunningFrame frame) {
+  std::vector<uint64_t>& ran = cache.ran_before;
+  if (ran.empty() || (frame && key_of(frame, frame.code()) == ran.back())) return;
+  const std::vector<uint64_t> running = keys_from(frame);
+  while (!ran.empty() && !contains(running, ran.back())) {
+    if (cache.hidden == ran.back()) cache.hidden = 0;
+    cache.log.note_end(ran.back(), now_ticks());
+    ran.pop_back();
+  }
+}
+
+int32_t instruction_of(RunningFrame frame) { return frame ? frame.instruction() : -1; }
+
 // The module is the function's first argument, read from its frame. (The exchanged vectorcall would have it
 // too, but on Python 3.11 code that calls the function directly, such as super().__call__(x), does not go
 // through the vectorcall.)
-void enter_module(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+void enter_module(PythonThreadCache& cache, RunningFrame frame, RunningFrame caller, uint64_t key) {
   PyObject* self = frame.first_argument();
   if (self == nullptr) return;
-  if (cache.module_call != PythonThreadCache::ModuleCall{self, frame.caller().address()}) [[likely]] {
+  if (cache.module_call != PythonThreadCache::ModuleCall{self, caller.address()}) [[likely]] {
     PythonCalls& python = PythonCalls::instance();
     const uint32_t row = row_of_instance(python.modules, self, /*is_module=*/true);
-    settle_again(cache, frame.caller(), key);
-    begin_call(cache.log, {RecordKind::kModuleCall, key, python.frames.module_row(), offset, row});
+    settle_again(cache, caller, key);
+    begin_call(cache.log,
+               {RecordKind::kModuleCall, key, python.frames.module_row(), instruction_of(caller), row});
   }
   Py_DECREF(self);
 }
 
-void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, uint64_t key, int32_t offset) {
+void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, RunningFrame caller, uint64_t key) {
   PyObject* self = frame.first_argument();
   if (self == nullptr) return;
   PythonCalls& python = PythonCalls::instance();
   const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
-  settle_again(cache, frame.caller(), key);
-  begin_call(cache.log, {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), offset, row});
+  settle_again(cache, caller, key);
+  begin_call(cache.log,
+             {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), instruction_of(caller), row});
   if ((Recorder::instance().wanted() & kWantModules) != 0) cache.stepped = self;  // its hook comes next
   Py_DECREF(self);
 }
@@ -169,7 +208,16 @@ PythonThreadCache* begin_event(RunningFrame frame, uint64_t ticks = 0) {
   return cache;
 }
 
-int32_t instruction_of(RunningFrame frame) { return frame ? frame.instruction() : -1; }
+// False: the innermost span is another.
+bool close_top(PythonThreadCache& cache, uint64_t key, uint64_t ticks) {
+  if (!cache.log.is_top(key)) [[unlikely]]
+    return false;
+  const bool is_in_two_windows = cache.log.top_start() < PythonCalls::overlap_ticks();
+  cache.log.close_span(key, ticks);
+  if (is_in_two_windows) [[unlikely]]
+    cache.log.note_end(key, ticks);
+  return true;
+}
 
 }  // namespace
 
@@ -216,8 +264,7 @@ uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
   return slot.id;
 }
 
-void python_enter(PyCodeObject* code, RunningFrame frame) {
-  const RunningFrame caller = frame.caller();
+void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
   const uint64_t key = key_of(frame, code);
   PythonThreadCache* cache = begin_event(caller);
   if (cache == nullptr) return;
@@ -230,9 +277,8 @@ void python_enter(PyCodeObject* code, RunningFrame frame) {
   if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
   if (id == kProgramFrame) cache->hidden = 0;
   if (cache->hidden != 0 || id == kProgramFrame) return;
-  const int32_t offset = instruction_of(caller);
-  if (id == kModuleFrame) enter_module(*cache, frame, key, offset);
-  if (id == kOptimizerFrame) enter_optimizer(*cache, frame, key, offset);
+  if (id == kModuleFrame) enter_module(*cache, frame, caller, key);
+  if (id == kOptimizerFrame) enter_optimizer(*cache, frame, caller, key);
 }
 
 void python_leave(PyCodeObject* code, RunningFrame frame) {
@@ -242,19 +288,41 @@ void python_leave(PyCodeObject* code, RunningFrame frame) {
   const uint64_t key = key_of(frame, code);
   if (cache->has_frames_that_may_begin) [[unlikely]]
     settle(*cache, key, /*begins=*/false);
-  const uint64_t overlap_ticks = PythonCalls::overlap_ticks();
-  if (cache->log.is_top(key)) [[likely]] {
-    const bool is_in_two_windows = cache->log.top_start() < overlap_ticks;
-    cache->log.close_span(key, ticks);
-    if (is_in_two_windows) [[unlikely]]
-      cache->log.note_end(key, ticks);
+  if (close_top(*cache, key, ticks)) [[likely]]
     return;
-  }
+  const uint64_t overlap_ticks = PythonCalls::overlap_ticks();
   const uint32_t id = frame_of(*cache, code);
   if (cache->hidden == key) cache->hidden = 0;
   if (id == kHiddenFrame || id == kProgramFrame || cache->hidden != 0) return;
   cache->log.close_span(key, ticks, EndOf::kPythonCall);
   if (overlap_ticks != 0) cache->log.note_end(key, ticks);
+}
+
+void evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
+                       RunningFrame caller) {
+  if (cache.generation != PythonCalls::generation()) [[unlikely]]
+    begin_generation(cache, caller, now_ticks());
+  if (cache.evaluating++ == 0) [[unlikely]]
+    notice_ends(cache, caller);
+  const bool is_plain = cache.hidden == 0 && !cache.has_frames_that_may_begin;
+  const uint32_t id = is_plain ? frame_of(cache, code) : kHiddenFrame;
+  if (id >= kFirstSpecialFrame) [[unlikely]]
+    return python_enter(code, frame, caller);
+  begin_call(cache.log, {RecordKind::kPythonCall, key, id, instruction_of(caller)});
+}
+
+void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* state) {
+  const uint64_t ticks = now_ticks();
+  if (cache.generation != PythonCalls::generation()) [[unlikely]]
+    begin_generation(cache, RunningFrame::current(state), ticks);
+  if (cache.evaluating != 0) --cache.evaluating;
+  if (cache.has_frames_that_may_begin) [[unlikely]]
+    settle(cache, key, /*begins=*/false);
+  if (close_top(cache, key, ticks)) [[likely]]
+    return;
+  if (cache.hidden == key) cache.hidden = 0;
+  cache.log.close_if_begun(key, ticks);
+  if (PythonCalls::overlap_ticks() != 0 && cache.hidden == 0) cache.log.note_end(key, ticks);
 }
 
 void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller) {

@@ -47,6 +47,7 @@ class PythonCalls final : public Source {
   void configure(uint32_t also) override;
   // Adds what every thread is running.
   void begin_window(uint32_t wants, std::vector<InitialStack>& running) override;
+  void before_end(const Window& window) override;
   void end_window(Window& window) override;
   // Of functions that were running when the window opened, ends those that ended while it paused.
   void resume_window(const Window& window) override;
@@ -62,11 +63,13 @@ class PythonCalls final : public Source {
   InstanceTable optimizers{EntryKind::kOptimizer};
 
   // Threads that are not heard because another profiler has, or had, its hook there.
-  uint64_t unheard_threads() const { return hooked_calls_ ? occupied_threads() : 0; }
+  uint64_t unheard_threads() const { return hooked_calls_ != CallLevel::kNone ? occupied_threads() : 0; }
   // Rises whenever hooks are installed: ends of calls since they were removed were not heard.
   static uint64_t installation() { return installation_; }
   // Rises with every installation, and whenever a window has noted what is running.
   static uint64_t generation() { return generation_; }
+  // Are functions heard where they are evaluated? Then nothing tells of the ends of those that ran before.
+  static bool hears_evaluations() { return hears_evaluations_; }
   // Spans that began before this time may be known to a window as frames that were running.
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
@@ -79,9 +82,11 @@ class PythonCalls final : public Source {
   static inline uint64_t installation_ = 0;
   static inline uint64_t generation_ = 0;
   static inline uint64_t overlap_ticks_ = 0;
+  static inline bool hears_evaluations_ = false;
 
   PythonCalls() = default;
   uint32_t to_hook() const;
+  CallLevel level_to_hook() const;
   void hook_calls();
   void hook_modules();
   void watch_optimizers();
@@ -90,7 +95,7 @@ class PythonCalls final : public Source {
 
   std::recursive_mutex configuring_;
   uint32_t asked_ = 0;  // by those who configure at this moment, of windows about to open
-  bool hooked_calls_ = false;
+  CallLevel hooked_calls_ = CallLevel::kNone;
   bool hooked_new_threads_ = false;
   bool hooked_modules_ = false;
   bool heard_memory_ = false;

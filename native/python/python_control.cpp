@@ -121,21 +121,22 @@ void PythonCalls::configure(uint32_t also) {
 }
 
 uint32_t PythonCalls::to_hook() const {
-  constexpr uint32_t kAll = kWantPython | kWantModules | kWantNewThreads | kWantMemory;
+  constexpr uint32_t kAll = kWantCalls | kWantModules | kWantNewThreads | kWantMemory;
   return (Recorder::instance().wanted() | asked_) & kAll;
 }
 
 void PythonCalls::hook_calls() {
-  const bool on = (to_hook() & kWantPython) != 0;
+  const CallLevel level = level_to_hook();
+  const bool on = level != CallLevel::kNone;
   const bool hears_memory = (to_hook() & kWantMemory) != 0;
-  if (on != hooked_calls_) {
-    hooked_calls_ = on;
+  if (level != hooked_calls_) {
+    if (std::exchange(hooked_calls_, level) != CallLevel::kNone) remove_call_hooks();
+    hears_evaluations_ = level == CallLevel::kFunctions && PY_VERSION_HEX < 0x030C0000;
     Recorder::instance().watch_calls(on);
     if (on) {
       ++installation_, ++generation_;
-      install_call_hooks();
+      install_call_hooks(level);
     } else {
-      remove_call_hooks();
       overlap_ticks_ = 0;
     }
   } else if (on && hook_free_threads()) {
@@ -148,14 +149,21 @@ void PythonCalls::hook_calls() {
   if (threads != hooked_new_threads_) hooked_new_threads_ = hook_new_threads(threads);
 }
 
+// What reports fewer calls does not know the ends of calls that have begun. So the level falls only to none.
+CallLevel PythonCalls::level_to_hook() const {
+  if ((to_hook() & kWantPython) != 0) return CallLevel::kAll;
+  return (to_hook() & kWantFunctions) == 0 ? CallLevel::kNone
+                                           : std::max(hooked_calls_, CallLevel::kFunctions);
+}
+
 void PythonCalls::visit_threads() {
-  const bool on = (to_hook() & (kWantMemory | kWantPython)) == kWantMemory;
+  const bool on = (to_hook() & kWantMemory) != 0 && hooked_calls_ != CallLevel::kAll;
   if (on || visiting_) opscope::visit_threads(on);
   visiting_ = on;
 }
 
 uint64_t PythonCalls::unhooked_threads(const Window& window) const {
-  if ((window.wants & kWantPython) == 0 || !hooked_calls_) return 0;
+  if ((window.wants & kWantCalls) == 0 || hooked_calls_ == CallLevel::kNone) return 0;
   return static_cast<uint64_t>(
       std::count_if(window.slices.begin(), window.slices.end(), [](const Slice& slice) {
         const uint64_t thread = slice.thread->python_thread;
@@ -164,7 +172,7 @@ uint64_t PythonCalls::unhooked_threads(const Window& window) const {
 }
 
 void PythonCalls::hook_modules() {
-  const bool on = (to_hook() & (kWantPython | kWantModules)) != 0;
+  const bool on = (to_hook() & (kWantCalls | kWantModules)) != 0;
   if (module_function_ == nullptr || on == hooked_modules_) return;
   hooked_modules_ = on;
   if (on) {
@@ -202,12 +210,12 @@ bool PythonCalls::is_any_step_running() const {
 }
 
 void PythonCalls::begin_window(uint32_t wants, std::vector<InitialStack>& running) {
-  if ((wants & (kWantPython | kWantModules)) != 0) {
+  if ((wants & (kWantCalls | kWantModules)) != 0) {
     modules.begin_window();
     optimizers.begin_window();
   }
   PythonThreadCache* cache = PythonThreadCache::get();
-  if ((wants & kWantPython) == 0 || cache == nullptr) return;
+  if ((wants & kWantCalls) == 0 || cache == nullptr) return;
   const OwnCode own;
   const RunningThreads threads;
   overlap_ticks_ = now_ticks();
@@ -217,13 +225,22 @@ void PythonCalls::begin_window(uint32_t wants, std::vector<InitialStack>& runnin
   ++generation_;
 }
 
+// What was running before its evaluation could be hooked ends unheard.
+void PythonCalls::before_end(const Window& window) {
+  if (hears_evaluations_) resume_window(window);
+}
+
 void PythonCalls::end_window(Window& window) {
+  if ((window.wants & kWantFunctions) != 0 && evaluations_unheard() != 0) {
+    window.notes.push_back({"Python calls", "not heard: times that a thread was too deep in its stack",
+                            static_cast<double>(evaluations_unheard())});
+  }
   if (window.unhooked_threads == 0) window.unhooked_threads = unhooked_threads(window);
 }
 
 void PythonCalls::resume_window(const Window& window) {
   PythonThreadCache* cache = PythonThreadCache::get();
-  if ((window.wants & kWantPython) == 0 || cache == nullptr) return;
+  if ((window.wants & kWantCalls) == 0 || cache == nullptr) return;
   const std::unordered_set<uint64_t> running = running_keys();
   for (const InitialStack& stack : window.initial_stacks) {
     for (const InitialFrame& frame : stack.frames) {

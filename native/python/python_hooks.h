@@ -1,16 +1,23 @@
-// How calls reach the recorder on this version of Python. python_hooks_profile.cpp serves versions
-// below 3.12, python_hooks_monitoring.cpp the others; each is empty where it does not apply.
+// How calls reach the recorder on this version of Python. Below 3.12 all calls come through a profile
+// function (python_hooks_profile.cpp) and those of Python functions alone through the evaluation of frames
+// (python_hooks_evaluation.cpp); from 3.12 on through python_hooks_monitoring.cpp. Each is empty where it
+// does not apply.
 #pragma once
 
 #include <exception>
 
 #include "log/recorder.h"
 #include "python/python_running_frame.h"
+#include "python/python_thread_cache.h"
 
 namespace opscope {
 
-// [GIL] Makes every thread report its calls, except threads where another profiler is installed.
-void install_call_hooks();
+// What is reported: nothing, calls of Python functions, or of C functions too.
+enum class CallLevel { kNone, kFunctions, kAll };
+
+// [GIL] Makes every thread report its calls, except threads where another profiler is installed. Nothing may
+// be installed.
+void install_call_hooks(CallLevel level);
 // [GIL] Likewise, for threads where another profiler took our place and has left since. True if there were
 // any.
 bool hook_free_threads();
@@ -44,11 +51,22 @@ void without_exceptions(Function&& function) {
   }
 }
 
-// What the hooks call.
-void python_enter(PyCodeObject* code, RunningFrame frame);
+// What the hooks call. `caller`: what runs around the frame, which need not know it yet.
+void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
 void python_leave(PyCodeObject* code, RunningFrame frame);
 // `self`: what a method descriptor is called on, nullptr for functions that are bound already.
 void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller);
 void python_leave_c(PyObject* callable, RunningFrame caller);
+
+// Where calls reach us by the evaluation of frames: nothing is reported there of what a thread was running
+// before, so that its end is noticed when it next calls a function.
+void evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
+                       RunningFrame caller);
+// The frame is gone.
+void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* state);
+void install_evaluation_hook();
+void remove_evaluation_hook();
+// How often functions went unheard because a thread's stack was nearly used up, so far.
+uint64_t evaluations_unheard();
 
 }  // namespace opscope

@@ -37,7 +37,7 @@ PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* on_start(PyObject*, PyObject* const* args, Py_ssize_t) {
-  without_exceptions([&] { python_enter(code_of(args[0]), current_frame()); });
+  without_exceptions([&] { python_enter(code_of(args[0]), current_frame(), current_frame().caller()); });
   Py_RETURN_NONE;
 }
 
@@ -98,7 +98,7 @@ long event_bit(PyObject* names, const char* name) {
 
 // All or nothing: `function` is None to take it back. The events that callbacks were registered for;
 // 0: an audit hook refused.
-long register_callbacks(OwnCode& own, bool on) {
+long register_callbacks(OwnCode& own, bool on, bool with_c) {
   PyObject* names = PyObject_GetAttrString(monitoring(), "events");
   long set = 0;
   bool succeeded = names != nullptr;
@@ -109,7 +109,8 @@ long register_callbacks(OwnCode& own, bool on) {
         [&] { return PyObject_CallMethod(monitoring(), "register_callback", "ilO", tool, bit, function); }));
     Py_XDECREF(function);
     // C_RETURN and C_RAISE come with CALL and cannot be set.
-    if (event.name[0] != 'C' || event.name[1] != '_') set |= bit;
+    const bool is_c = event.name[0] == 'C';
+    if (!is_c || (with_c && event.name[1] != '_')) set |= bit;
   }
   if (names == nullptr) PyErr_Clear();
   Py_XDECREF(names);
@@ -122,11 +123,11 @@ bool set_events(OwnCode& own, long set) {
 
 }  // namespace
 
-void install_call_hooks() {
+void install_call_hooks(CallLevel level) {
   OwnCode own;
   tool = claim_tool(own);
   if (tool < 0) return;
-  const long set = register_callbacks(own, true);
+  const long set = register_callbacks(own, true, level == CallLevel::kAll);
   if (set == 0 || !set_events(own, set)) remove_call_hooks();
 }
 
@@ -134,10 +135,12 @@ void remove_call_hooks() {
   if (tool < 0) return;
   OwnCode own;
   set_events(own, 0);
-  register_callbacks(own, false);
+  register_callbacks(own, false, false);
   drop(own.call([] { return PyObject_CallMethod(monitoring(), "free_tool_id", "i", tool); }));
   tool = -1;
 }
+
+uint64_t evaluations_unheard() { return 0; }
 
 // From Python 3.12 on tools are for all threads, so that it is one or none.
 bool hook_free_threads() { return false; }

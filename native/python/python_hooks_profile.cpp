@@ -12,13 +12,14 @@ namespace opscope {
 
 namespace {
 
-bool installed = false;
+bool installed = false;  // the profile function
+bool evaluates = false;  // the hook of evaluation
 
 void record_event(PyFrameObject* object, int what, PyObject* arg) {
   const RunningFrame frame(object);
   switch (what) {
     case PyTrace_CALL:
-      python_enter(frame.code(), frame);
+      python_enter(frame.code(), frame, frame.caller());
       break;
     case PyTrace_RETURN:
       python_leave(frame.code(), frame);
@@ -86,7 +87,7 @@ PyObject* begin_thread(PyObject*, PyObject*) {
       running.push_back(frame);
     }
     for (auto frame = running.rbegin(); installed && frame != running.rend(); ++frame) {
-      python_enter(frame->code(), *frame);
+      python_enter(frame->code(), *frame, frame->caller());
     }
   });
   Py_RETURN_NONE;
@@ -116,7 +117,11 @@ bool is_heard(const PyThreadState* state) {
 
 }  // namespace
 
-void install_call_hooks() {
+void install_call_hooks(CallLevel level) {
+  if (level == CallLevel::kFunctions) {
+    evaluates = true;
+    return install_evaluation_hook();
+  }
   OwnCode own;
   installed = PySys_Audit("sys.setprofile", nullptr) == 0;
   if (!installed) own.clear_error();
@@ -136,6 +141,7 @@ bool hook_free_threads() {
 
 uint64_t occupied_threads() {
   uint64_t occupied = 0;
+  if (evaluates) return occupied;
   for_each_thread_state([&](PyThreadState* state) {
     const bool had_ours = hooked_threads().contains(PyThreadState_GetID(state));
     occupied += !installed || (!is_heard(state) && (had_ours || state->c_profilefunc != nullptr));
@@ -144,7 +150,8 @@ uint64_t occupied_threads() {
 }
 
 void remove_call_hooks() {
-  installed = false;
+  if (evaluates) remove_evaluation_hook();
+  evaluates = installed = false;
   hooked_threads().clear();
   for_each_thread_state([](PyThreadState* state) {
     if (state->c_profilefunc == &on_event) set_profile(state, nullptr);
@@ -174,16 +181,16 @@ void visit_threads(bool on) {
   });
 }
 
-bool was_hooked(uint64_t python_thread) { return hooked_threads().contains(python_thread); }
+bool was_hooked(uint64_t python_thread) { return evaluates || hooked_threads().contains(python_thread); }
 
 bool reports_calls(PyThreadState* state) {
-  return installed && state->c_profilefunc == &on_event && state->tracing == 0;
+  return evaluates || (installed && state->c_profilefunc == &on_event && state->tracing == 0);
 }
 
 // What a tracing function runs reports nothing, and is told apart from what it traces by nothing either.
 bool will_report_ends(PyThreadState* state) {
   const bool is_in_ours = state->tracing == 0 || state->c_tracefunc == nullptr;
-  return installed && state->c_profilefunc == &on_event && is_in_ours;
+  return evaluates || (installed && state->c_profilefunc == &on_event && is_in_ours);
 }
 
 }  // namespace opscope

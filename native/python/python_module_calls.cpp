@@ -46,12 +46,12 @@ PyObject* record_call(PythonThreadCache& cache, PyObject* module, PyObject* func
 
 PyObject* on_module_call(PyObject* function, PyObject* const* args, size_t flags, PyObject* names) {
   const uint32_t wanted = Recorder::instance().wanted();
-  const bool is_wanted = (wanted & (kWantPython | kWantModules)) != 0;
+  const bool is_wanted = (wanted & (kWantCalls | kWantModules)) != 0;
   PyObject* const module = is_wanted ? module_of_call(args, flags, names) : nullptr;
   PythonThreadCache* cache = module == nullptr ? nullptr : PythonThreadCache::get();
   if (cache == nullptr || cache->busy) return original_call(function, args, flags, names);
   // Where calls are reported the module is the frame that begins now, so that it ends as that does.
-  if ((wanted & kWantPython) != 0 && reports_calls(PyThreadState_Get())) {
+  if ((wanted & kWantCalls) != 0 && reports_calls(PyThreadState_Get())) {
     const size_t depth = cache->log.depth();
     PyObject* result = original_call(function, args, flags, names);
     // Calls may no longer be reported, so that it is still open.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "log/thread_log.h"
 #include "python/python_running_frame.h"
@@ -44,6 +45,13 @@ struct PythonThreadCache {
   uint64_t generation = 0;    // likewise; see PythonCalls
   ModuleCall module_call;     // the innermost that is recorded already, whether or not its frame is reported
   const PyObject* stepped = nullptr;  // the optimizer whose step was recorded by its frame last
+  // Where frames are reported as they are evaluated: what was running before that, outermost first, and how
+  // many functions in it are being evaluated.
+  std::vector<uint64_t> ran_before;
+  uint32_t evaluating = 0;
+  // What that hook knows of this thread; see python_hooks_evaluation.cpp.
+  uintptr_t end_of_stack = 0;
+  const void* passed_on = nullptr;
   bool has_frames_that_may_begin = false;
   std::vector<uint64_t> may_begin;  // their keys; see InitialFrame
   uint64_t hidden = 0;  // key of the outermost running function of opscope's: it and what it calls are hidden

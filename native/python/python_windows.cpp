@@ -36,7 +36,7 @@ void configure_sources(uint32_t also) {
 
 uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
 #ifdef Py_GIL_DISABLED
-  if ((wants & (kWantPython | kWantModules)) != 0) {
+  if ((wants & (kWantCalls | kWantModules)) != 0) {
     throw std::runtime_error(
         "Python calls and modules cannot be recorded without the GIL; leave out "
         "with_stack and with_modules, or set PYTHON_GIL=1");
@@ -64,6 +64,9 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
 void close_window(uint32_t id) {
   const NoCollection no_collection;
   Recorder& recorder = Recorder::instance();
+  if (const auto window = recorder.window(id); window != nullptr && window->open) {
+    ListedSource::for_each([&](Source& source) { source.before_end(*window); });
+  }
   recorder.close_window(id);
   if (const auto window = recorder.window(id); window != nullptr) {
     ListedSource::for_each([&](Source& source) { source.end_window(*window); });

@@ -113,7 +113,7 @@ template <bool kInputs>
   record->op.forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
   const c10::FunctionSchema* const schema = schema_of(fn);
   ScriptPlace place;
-  if ((wants & (kWantPython | kWantModules)) != 0) [[unlikely]]
+  if ((wants & (kWantCalls | kWantModules)) != 0) [[unlikely]]
     place = script_place(*log, scope, wants);
   record->op.name = name_of(*log, fn, schema, (wants & kWantOverloads) != 0);
   if (fn.isNcclMeta()) [[unlikely]] {

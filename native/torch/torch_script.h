@@ -36,7 +36,7 @@ uint32_t intern_parts(ThreadLog& log, const std::vector<std::string>& parts, cha
   if ((wants & kWantModules) != 0) {
     place.modules = intern_parts(log, torch::jit::currentModuleHierarchy(), '.');
   }
-  if ((wants & kWantPython) != 0) {
+  if ((wants & kWantCalls) != 0) {
     if (const auto called = torch::jit::currentCallstack(); !called.empty()) {
       const auto stack = torch::profiler::impl::prepareCallstack(called);
       place.functions = intern_parts(log, torch::profiler::impl::callstackStr(stack), ';');

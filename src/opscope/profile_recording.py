@@ -52,6 +52,7 @@ class ProfileRecording(Cycles):
         record_outputs: bool = False,
         cuda_events: bool = False,
         with_asyncio: bool = False,
+        with_functions: bool = False,
         source_lines: bool = True,
     ) -> None:
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
@@ -68,6 +69,7 @@ class ProfileRecording(Cycles):
                 "with_modules": with_modules,
                 "cuda_events": cuda_events,
                 "with_asyncio": with_asyncio,
+                "with_functions": with_functions,
             },
             all_threads=all_threads,
             source_lines=source_lines,

@@ -31,6 +31,7 @@ class RecordingOptions:
         outputs: the same of results (needed by execution traces).
         memory: allocations and frees.
         stack: Python and C calls.
+        functions: Python calls without C calls, which costs a fraction of that.
         modules: nn.Module and optimizer calls only.
         overloads: operator overload names.
         asyncio: runs of asyncio's tasks, as spans.
@@ -50,6 +51,7 @@ class RecordingOptions:
     outputs: bool = False
     memory: bool = False
     stack: bool = False
+    functions: bool = False
     modules: bool = False
     overloads: bool = False
     asyncio: bool = False
@@ -184,8 +186,8 @@ SOURCES = (
     ),
     Source(
         name="Python calls",
-        records="Python functions, and C functions called from Python",
-        wanted_with=("stack",),
+        records="Python functions",
+        wanted_with=("stack", "functions"),
         switches=(
             Switch(
                 option="stack",
@@ -194,17 +196,33 @@ SOURCES = (
                 flag="Python and C function calls.",
                 filter_kind="PYTHON_FUNCTION",
             ),
+            Switch(
+                option="functions",
+                want=Want.FUNCTIONS,
+                parameter="with_functions",
+                flag="Python function calls: as --stack without C functions, at less cost.",
+            ),
             Switch(option="new_threads", want=Want.NEW_THREADS),
         ),
-        kinds=(EventKind.PYTHON_CALL, EventKind.C_CALL),
+        kinds=(EventKind.PYTHON_CALL,),
         tables=("python_calls", "frames"),
         prepare=set_up_python_source,
         listener=lambda _: OtherTools(),
     ),
     Source(
+        name="C calls",
+        records="C functions called from Python",
+        wanted_with=("stack",),
+        kinds=(EventKind.C_CALL,),
+    ),
+    Source(
         name="modules and optimizers",
         records="calls of nn.Module instances and steps of optimizers; what they hold",
-        wanted_with=("modules", "stack"),  # among all Python functions there are these too
+        wanted_with=(
+            "modules",
+            "stack",
+            "functions",
+        ),  # among all Python functions there are these too
         switches=(
             Switch(
                 option="modules",
@@ -220,7 +238,7 @@ SOURCES = (
     Source(
         name="TorchScript calls",
         records="where in TorchScript an operator was called",
-        wanted_with=("modules", "stack"),
+        wanted_with=("modules", "stack", "functions"),
         tables=("script_calls",),
     ),
     Source(

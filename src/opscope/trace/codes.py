@@ -39,6 +39,7 @@ class Want(IntFlag):
     NEW_THREADS = 1 << 9  # Python calls also of threads that begin later
     PROCESS_IDS = 1 << 10  # ids of spans that are the same in every window open meanwhile
     ASYNCIO = 1 << 11  # runs of asyncio tasks
+    FUNCTIONS = 1 << 12  # Python calls without C calls
     GPU = 1 << 16  # what devices do, and calls of their runtime
     GPU_SYNC = 1 << 17  # with it, which CUDA event a wait is for
 
@@ -46,10 +47,10 @@ class Want(IntFlag):
 WANTED_BY = {
     EventKind.OPERATOR: Want.OPERATORS,
     EventKind.ANNOTATION: Want.ANNOTATIONS,
-    EventKind.PYTHON_CALL: Want.PYTHON,
+    EventKind.PYTHON_CALL: Want.PYTHON | Want.FUNCTIONS,
     EventKind.C_CALL: Want.PYTHON,
-    EventKind.MODULE_CALL: Want.PYTHON | Want.MODULES,
-    EventKind.OPTIMIZER_CALL: Want.PYTHON | Want.MODULES,
+    EventKind.MODULE_CALL: Want.PYTHON | Want.FUNCTIONS | Want.MODULES,
+    EventKind.OPTIMIZER_CALL: Want.PYTHON | Want.FUNCTIONS | Want.MODULES,
     EventKind.GC_PAUSE: Want.GC,
     EventKind.RUNTIME_CALL: Want.GPU,
     EventKind.TASK_RUN: Want.ASYNCIO,

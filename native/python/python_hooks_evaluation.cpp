@@ -1,0 +1,125 @@
+// Calls of Python functions where they are evaluated: https://peps.python.org/pep-0523/.
+//
+// A profile function takes the interpreter off its fast path at every instruction; this hook costs something
+// at calls and nothing in between. There is one per interpreter. Others (torch.compile) exchange it too, at
+// any time, and call who was there before them: so does this one, and it stays in such a chain, doing
+// nothing, where it cannot be taken out.
+#include "python/python_hooks.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace opscope {
+
+namespace {
+
+#if PY_VERSION_HEX >= 0x030B0000
+using Frame = _PyInterpreterFrame;
+#else
+using Frame = PyFrameObject;
+#endif
+
+bool is_on = false;
+_PyFrameEvalFunction next = &_PyEval_EvalFrameDefault;  // who was there before
+uint64_t unheard = 0;
+
+// Whoever was there before may ask for the frame again that it was given, which goes on with whoever was
+// there before it, and that is us.
+PyObject* pass_on(PythonThreadCache* cache, PyThreadState* state, Frame* frame, int throwing) {
+  if (next == &_PyEval_EvalFrameDefault || cache == nullptr || cache->passed_on == frame) [[likely]]
+    return _PyEval_EvalFrameDefault(state, frame, throwing);
+  const void* const outer = std::exchange(cache->passed_on, frame);
+  PyObject* const result = next(state, frame, throwing);
+  cache->passed_on = outer;
+  return result;
+}
+
+// The lowest address that a thread may use with room to spare; 1 where that is not known.
+[[gnu::noinline]] uintptr_t end_of_stack() {
+  constexpr size_t kToSpare = 256 * 1024;
+  pthread_attr_t attributes;
+  void* lowest = nullptr;
+  size_t size = 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 1;
+  const bool is_known = pthread_attr_getstack(&attributes, &lowest, &size) == 0;
+  pthread_attr_destroy(&attributes);
+  return is_known ? reinterpret_cast<uintptr_t>(lowest) + std::min(kToSpare, size / 4) : 1;
+}
+
+// Where frames are hooked, functions that call each other use the stack of C, which without a hook they do
+// not.
+bool is_stack_short(PythonThreadCache& cache) {
+  if (cache.end_of_stack == 0) [[unlikely]]
+    cache.end_of_stack = end_of_stack();
+  return reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) < cache.end_of_stack;
+}
+
+PyObject* on_evaluation(PyThreadState* state, Frame* frame, int throwing);
+
+// A call of a generator function is evaluated up to where it has made the generator, in which nothing of the
+// program runs.
+bool only_makes_generator([[maybe_unused]] const Frame* frame, [[maybe_unused]] const PyCodeObject* code) {
+#if PY_VERSION_HEX >= 0x030B0000
+  constexpr int kMakesOne = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  return (code->co_flags & kMakesOne) != 0 && frame->owner != FRAME_OWNED_BY_GENERATOR;
+#else
+  return false;
+#endif
+}
+
+PyInterpreterState* interpreter() { return PyInterpreterState_Get(); }
+bool is_ours() { return _PyInterpreterState_GetEvalFrameFunc(interpreter()) == &on_evaluation; }
+
+// This function and what it calls go unheard, also those of other threads meanwhile.
+[[gnu::noinline]] PyObject* evaluate_unhooked(PyThreadState* state, Frame* frame, int throwing) {
+  ++unheard;
+  const bool was_ours = is_ours();
+  if (was_ours) _PyInterpreterState_SetEvalFrameFunc(interpreter(), next);
+  PyObject* const result = _PyEval_EvalFrameDefault(state, frame, throwing);
+  if (was_ours && is_on && _PyInterpreterState_GetEvalFrameFunc(interpreter()) == next)
+    _PyInterpreterState_SetEvalFrameFunc(interpreter(), &on_evaluation);
+  return result;
+}
+
+PyObject* on_evaluation(PyThreadState* state, Frame* frame, int throwing) {
+  PythonThreadCache* const cache = PythonThreadCache::get();
+  const bool is_heard = is_on && cache != nullptr && !cache->busy && cache->passed_on != frame;
+  if (!is_heard) [[unlikely]]
+    return pass_on(cache, state, frame, throwing);
+  if (is_stack_short(*cache)) [[unlikely]]
+    return evaluate_unhooked(state, frame, throwing);
+  const RunningFrame running(frame);
+  PyCodeObject* const code = running.code();
+  if (only_makes_generator(frame, code)) [[unlikely]]
+    return pass_on(cache, state, frame, throwing);
+  const uint64_t key = key_of(running, code);
+  without_exceptions([&] { evaluation_begins(*cache, running, code, key, RunningFrame::current(state)); });
+  PyObject* const result = pass_on(cache, state, frame, throwing);
+  if (!cache->busy) [[likely]]
+    without_exceptions([&] { evaluation_ends(*cache, key, state); });
+  return result;
+}
+
+}  // namespace
+
+void install_evaluation_hook() {
+  is_on = true;
+  if (is_ours()) return;
+  next = _PyInterpreterState_GetEvalFrameFunc(interpreter());
+  _PyInterpreterState_SetEvalFrameFunc(interpreter(), &on_evaluation);
+}
+
+void remove_evaluation_hook() {
+  is_on = false;
+  if (is_ours()) _PyInterpreterState_SetEvalFrameFunc(interpreter(), next);
+}
+
+uint64_t evaluations_unheard() { return unheard; }
+
+}  // namespace opscope
+
+#endif

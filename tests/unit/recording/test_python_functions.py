@@ -1,0 +1,294 @@
+"""Calls of Python functions without C functions, on any interpreter, no torch."""
+
+import contextlib
+import ctypes
+import gc
+import inspect
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from support.record_python import PythonWindow, leaf, record, shapes
+
+pytest_plugins = ["support.without_torch"]
+pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch", "no_hook_of_ours")
+
+FUNCTIONS = ("FUNCTIONS", "NEW_THREADS")
+
+uses_evaluation = pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="sys.monitoring is used there"
+)
+
+
+def evaluation_hook() -> object:
+    """The address of the function that evaluates frames; None: there is no such hook."""
+    interpreter = ctypes.pythonapi.PyInterpreterState_Get
+    interpreter.restype = ctypes.c_void_p
+    hook = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc
+    hook.restype, hook.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    return hook(interpreter())
+
+
+@pytest.fixture
+def no_hook_of_ours():
+    """Who evaluates frames is as before."""
+    before = evaluation_hook()
+    yield
+    assert evaluation_hook() == before
+
+
+def test_functions_nest_and_carry_their_caller_s_line_without_c_functions():
+    def middle():
+        return sorted([2, 1], key=leaf)
+
+    def outer():
+        leaf()
+        middle()
+
+    call = record(outer, *FUNCTIONS)
+    first = inspect.getsourcelines(outer)[1]
+    assert shapes(call) == ["leaf", ("middle", "leaf", "leaf")]
+    assert [child.line for child in call.children] == [first + 1, first + 2]
+    assert not any(found.unfinished for found in call.find_all())
+
+
+def test_generators_are_a_span_each_time_they_run():
+    def numbers():
+        for i in range(2):
+            yield leaf(i)
+
+    def outer():
+        return list(numbers())
+
+    call = record(outer, *FUNCTIONS)
+    assert shapes(call) == [("numbers", "leaf"), ("numbers", "leaf"), "numbers"]
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt])
+def test_exceptions_end_every_function_they_leave(error):
+    def fail():
+        raise error
+
+    def middle():
+        fail()
+
+    def outer():
+        with contextlib.suppress(error):
+            middle()
+        leaf()
+
+    call = record(outer, *FUNCTIONS)
+    assert ("middle", "fail") in shapes(call)
+    assert shapes(call)[-1] == "leaf"
+    assert not any(found.unfinished for found in call.find_all())
+
+
+def test_a_signal_s_handler_is_inside_what_it_interrupted():
+    def handler(number, frame):
+        leaf()
+
+    def outer():
+        os.kill(os.getpid(), signal.SIGUSR1)
+        leaf()
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        call = record(outer, *FUNCTIONS)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert shapes(call) == [("handler", "leaf"), "leaf"]
+
+
+def test_functions_that_ran_before_end_when_they_are_seen_to_be_over():
+    windows = []
+
+    def inner():
+        windows.append(PythonWindow(*FUNCTIONS))
+        leaf()
+
+    def outer():
+        inner()
+        leaf()
+
+    outer()
+    leaf()
+    windows[0].close()
+    roots = windows[0].read()
+    (call,) = [found for root in roots for found in root.find("outer")]
+    assert not call.unfinished
+    assert shapes(call) == [("inner", "__init__", "leaf"), "leaf"]
+    assert not call.find("inner")[0].unfinished
+    assert sum(len(root.find("leaf")) for root in roots) == 3
+
+
+def test_functions_that_ran_before_and_call_nothing_end_with_the_window_at_the_latest():
+    windows = []
+
+    def opens():
+        windows.append(PythonWindow(*FUNCTIONS))
+
+    opens()
+    windows[0].close()
+    (call,) = [found for root in windows[0].read() for found in root.find("opens")]
+    assert not call.unfinished
+
+
+def test_threads_that_ran_before_and_threads_that_begin():
+    go, done = threading.Event(), threading.Event()
+
+    def early():
+        go.wait(60)
+        leaf()
+        done.set()
+
+    def late():
+        leaf()
+
+    thread = threading.Thread(target=early)
+    thread.start()
+    window = PythonWindow(*FUNCTIONS)
+    go.set()
+    assert done.wait(60)
+    thread.join()
+    other = threading.Thread(target=late)
+    other.start()
+    other.join()
+    window.close()
+    roots = window.read()
+    for name in ("early", "late"):
+        (call,) = [found for root in roots for found in root.find(name)]
+        assert call.find("leaf"), name
+        assert not call.find("leaf")[0].unfinished
+
+
+def test_a_window_is_opened_by_one_thread_and_closed_by_another():
+    windows = []
+    opens = threading.Thread(target=lambda: windows.append(PythonWindow(*FUNCTIONS)))
+    opens.start()
+    opens.join()
+    leaf()
+    closes = threading.Thread(target=windows[0].close)
+    closes.start()
+    closes.join()
+    assert sum(len(root.find("leaf")) for root in windows[0].read()) == 1
+
+
+def test_both_levels_at_once_give_each_window_what_it_wants():
+    def outer():
+        leaf()
+        len([])
+
+    functions = PythonWindow(*FUNCTIONS)
+    outer()
+    everything = PythonWindow("PYTHON", "NEW_THREADS")
+    outer()
+    everything.close()
+    outer()
+    functions.close()
+    found = [call for root in functions.read() for call in root.find("outer")]
+    assert [shapes(call) for call in found] == [["leaf"]] * 3
+    (call,) = [call for root in everything.read() for call in root.find("outer")]
+    assert shapes(call) == ["leaf", "<built-in function len>"]
+
+
+def test_a_function_is_running_while_the_level_rises():
+    windows = []
+
+    def outer():
+        windows.append(PythonWindow("PYTHON"))
+        leaf()
+
+    functions = PythonWindow(*FUNCTIONS)
+    outer()
+    leaf()
+    windows[0].close()
+    functions.close()
+    (call,) = [call for root in functions.read() for call in root.find("outer")]
+    assert not call.unfinished
+    assert len(call.find("leaf")) == 1
+    (call,) = [call for root in windows[0].read() for call in root.find("outer")]
+    assert not call.unfinished
+    assert len(call.find("leaf")) == 1
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="only there is the stack of C spared")
+def test_a_recursion_deeper_than_the_stack_of_c_is_survived_and_counted():
+    def down(left):
+        return down(left - 1) if left else 0
+
+    limit = sys.getrecursionlimit()
+    window = PythonWindow(*FUNCTIONS)
+    sys.setrecursionlimit(300_000)
+    try:
+        down(200_000)
+        leaf()
+    finally:
+        sys.setrecursionlimit(limit)
+        window.close()
+    window.read()
+    last = window.decoded["tables"]["events"]["name"][-3:].tolist()
+    offsets, text = window.decoded["name_offsets"], window.decoded["name_text"]
+    assert any(text[offsets[name] : offsets[name + 1]].endswith(b": leaf") for name in last)
+    ((source, what, count),) = window.decoded["account"]["notes"]
+    assert (source, count > 0) == ("Python calls", True), what
+
+
+@uses_evaluation
+def test_another_hook_that_comes_and_goes_above_ours_is_left_alone():
+    evaluate = ctypes.pythonapi._PyEval_EvalFrameDefault
+    interpreter = ctypes.pythonapi.PyInterpreterState_Get
+    interpreter.restype = ctypes.c_void_p
+    exchange = ctypes.pythonapi._PyInterpreterState_SetEvalFrameFunc
+    exchange.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    exchange.restype = None
+    before = evaluation_hook()
+    window = PythonWindow(*FUNCTIONS)
+    ours = evaluation_hook()
+    assert ours != before
+    exchange(interpreter(), ctypes.cast(evaluate, ctypes.c_void_p))
+    leaf()
+    window.close()  # cannot take it out of what the other calls
+    exchange(interpreter(), ours)  # as the other leaves
+    leaf()
+    later = PythonWindow(*FUNCTIONS)
+    leaf()
+    later.close()
+    window.read()
+    assert evaluation_hook() == before
+    assert sum(len(root.find("leaf")) for root in later.read()) == 1
+
+
+def test_a_forked_child_records_nothing_and_can_begin_anew():
+    window = PythonWindow(*FUNCTIONS)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        with contextlib.suppress(BaseException):
+            leaf()
+            own = PythonWindow(*FUNCTIONS)
+            leaf()
+            own.close()
+            status = 0 if sum(len(r.find("leaf")) for r in own.read()) == 1 else 2
+        os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    leaf()
+    window.close()
+    assert sum(len(root.find("leaf")) for root in window.read()) == 1
+
+
+def test_garbage_is_collected_in_the_middle():
+    class Node:
+        def __del__(self):
+            leaf()
+
+    def outer():
+        node = Node()
+        node.itself = node
+        del node
+        gc.collect()
+
+    call = record(outer, *FUNCTIONS)
+    assert shapes(call) == [("__del__", "leaf")]
