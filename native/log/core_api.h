@@ -43,7 +43,7 @@ struct BridgeApi {
   // On failure returns false and writes a message.
   bool (*configure)(uint32_t wanted, char* message, size_t message_bytes);
   // [MT] Puts the bridge's object into the calling thread's slot for torch's memory reports (and spans of
-  // compiled regions). Where that worked, the thread's `source_state` is not 0.
+  // compiled regions). Where that worked, the thread's `source_state` is not kUnheard.
   void (*enter_thread)();
   void (*leave_thread)();
   // The calling thread is ending, and its log with it.

@@ -101,7 +101,7 @@ class Recorder {
   // [owner of `log`] Has torch report this thread's memory to us, if that is wanted and not done yet. Called
   // where a span begins that torch does not know of; at torch's own spans the bridge does it.
   void hear_memory(ThreadLog& log) const {
-    if ((wanted() & kWantMemory) != 0 && log.source_state == 0 && bridge_ != nullptr) [[unlikely]]
+    if ((wanted() & kWantMemory) != 0 && log.source_state != kHeard && bridge_ != nullptr) [[unlikely]]
       bridge_->enter_thread();
   }
 

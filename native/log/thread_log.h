@@ -35,14 +35,20 @@ struct Drops {
   }
 };
 
+// Of a thread, for the torch bridge. At the end of a backward pass torch gives a thread back the local state
+// that it had before, and what was put there meanwhile is gone.
+constexpr uint32_t kUnheard = 0;
+constexpr uint32_t kHeard = 1;
+constexpr uint32_t kHeardInBackward = 2;
+
 class alignas(64) ThreadLog {
   // What every event reads and writes comes first: a program with work of its own to do leaves little
   // of this in its caches, so that each line of it costs.
   OpenSpans open_;
 
  public:
-  uint32_t source_state = 0;       // [owner] the torch bridge's: is what is allocated here reported to it?
-  uint32_t source_generation = 0;  // [owner] likewise: what it knew of operators when it last looked
+  uint32_t source_state = kUnheard;  // [owner] the torch bridge's: is what is allocated here reported to it?
+  uint32_t source_generation = 0;    // [owner] likewise: what it knew of operators when it last looked
 
  private:
   ChunkLog log_;

@@ -69,18 +69,13 @@ c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::Debug
 
 void enter(ThreadLog& log, uint32_t wants);
 
-// In a log's source_state: our object is in the thread's slot; or was put there within a backward pass, at
-// whose end the thread gets back the local state that it had before.
-constexpr uint32_t kEntered = 1;
-constexpr uint32_t kEnteredInBackward = 2;
-
 // Whether allocations of this thread are reported to us. Our object is put into the thread's slot at the
 // thread's first span, and again at the next operator after the thread's local state was replaced, as
 // autograd does on its workers for every backward pass.
 bool is_entered(const ThreadLog& log, uint32_t wants) {
-  if (log.source_state == kEntered && (wants & kWantMemory) == 0) [[likely]]
+  if (log.source_state == kHeard && (wants & kWantMemory) == 0) [[likely]]
     return true;
-  return log.source_state != 0 && in_slot() == hot.reporter;
+  return log.source_state != kUnheard && in_slot() == hot.reporter;
 }
 
 // Work that a collective hands to another thread belongs to the thread that asked for it.
@@ -214,7 +209,7 @@ const std::shared_ptr<Reporter>& reporter() {
   if (in_slot() == nullptr) c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::PROFILER_STATE, reporter());
   const bool heard = in_slot() == hot.reporter;
   const bool in_backward = torch::autograd::get_current_graph_task_id() != -1;
-  log.source_state = !heard ? 0 : in_backward ? kEnteredInBackward : kEntered;
+  log.source_state = !heard ? kUnheard : in_backward ? kHeardInBackward : kHeard;
   if (!heard && (wants & kWantMemory) != 0) log.count_unheard();
 }
 
@@ -225,7 +220,7 @@ void enter_thread() {
 // Takes us out of the slot again, if nothing was pushed on top since. Where that cannot be done (a
 // thread other than the one stopping) the object stays and answers "disabled".
 void leave_thread() {
-  if (cached_log != nullptr) cached_log->source_state = 0;
+  if (cached_log != nullptr) cached_log->source_state = kUnheard;
   if (in_slot() != reporter().get()) return;
   try {
     c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
