@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import threading
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -74,12 +76,23 @@ _PLACES = {
 """Where the other public names are. Each is imported when it is first asked for, because a program
 that only mentions opscope, and a command line that only asks for help, should not wait for it."""
 
+# Held during a fork. A child has the locks of Python's imports as they were: that of a module which
+# another thread was in the middle of importing would never be free in it.
+_importing = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_importing.acquire,
+        after_in_parent=_importing.release,
+        after_in_child=_importing.release,
+    )
+
 
 def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(place), name)
+    with _importing:
+        value = getattr(importlib.import_module(place), name)
     globals()[name] = value
     return value
 
