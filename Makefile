@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 NPM = PYTHON="$(CURDIR)/$(BIN)/python" web/npm
 STAMPS := $(VENV)/stamps
 ASAN := build/torture-asan
@@ -25,13 +26,16 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks) native/schema
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
-install: $(STAMPS)/opscope ## Set up .venv with everything that development needs
+install: $(STAMPS)/dependencies $(STAMPS)/opscope ## Set up .venv with everything that development needs
 
-demo: install ## Profile the training of a small network, and show where its time went
+demo: $(STAMPS)/opscope ## Profile the training of a small network, and show where its time went
 	@rm -rf demo-out
-	$(BIN)/opscope run --schedule 4,1,12,1 --shapes --modules --memory --stack --table \
+	@echo "Training a small network under opscope: examples/train_digits.py"
+	@$(BIN)/opscope run --schedule 4,1,12,1 --shapes --modules --memory --stack --table \
 	  --output demo-out/train_digits.opscope --chrome demo-out/train_digits.json \
 	  --report demo-out/train_digits.html examples/train_digits.py
+	@echo "Now try: $(BIN)/opscope summary demo-out/train_digits.opscope"
+	@echo "or open demo-out/train_digits.html in a browser."
 
 images: demo browser ## Make the pictures of the README from what the demo wrote
 	$(BIN)/python docs/images/make_images.py demo-out
@@ -152,18 +156,26 @@ $(STAMPS)/cupti: $(STAMPS)/venv requirements/cupti-11.8.txt requirements/cupti-1
 	done
 	@touch $@
 
-$(STAMPS)/dependencies: $(STAMPS)/venv $(STAMPS)/cupti requirements/dev.txt requirements/readers.txt \
-  requirements/clients.txt requirements/torch.txt
-	$(BIN)/python -m pip install --quiet --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/readers.txt \
-	  --requirement requirements/clients.txt
+# What running takes. pip speaks when it fails, and where torch is fetched, which takes long.
+$(STAMPS)/running: $(STAMPS)/venv requirements/run.txt requirements/torch.txt
+	@echo "Installing what opscope runs with into $(VENV) ..."
+	@$(PIP) install --quiet --requirement requirements/run.txt
 	@$(BIN)/python -c 'import torch' 2>/dev/null \
-	  || $(BIN)/python -m pip install torch==2.13.0 --constraint requirements/torch.txt || { \
+	  || $(PIP) install torch==2.13.0 --constraint requirements/torch.txt || { \
 	  echo "torch 2.13.0 has no build for this Python and platform that pip can find. Install one you" >&2; \
 	  echo "can get (2.6 or newer) with $(BIN)/pip install torch==VERSION, then run make again." >&2; \
 	  exit 1; }
 	@touch $@
 
-$(STAMPS)/opscope: $(STAMPS)/dependencies $(COMPILED_FROM)
-	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+$(STAMPS)/dependencies: $(STAMPS)/running $(STAMPS)/cupti requirements/dev.txt requirements/readers.txt \
+  requirements/clients.txt
+	@echo "Installing what tests and checks take ..."
+	@$(PIP) install --quiet --requirement requirements/dev.txt
+	@$(PIP) install --quiet --no-deps --requirement requirements/readers.txt \
+	  --requirement requirements/clients.txt
+	@touch $@
+
+$(STAMPS)/opscope: $(STAMPS)/running $(COMPILED_FROM)
+	@echo "Compiling opscope's native core ..."
+	@$(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	@touch $@

@@ -60,6 +60,13 @@ def test_lines_that_made_calls_are_kept_and_shown(record, tmp_path):
     assert "return network(torch.ones(2, 4)).sum().item()" in shown.stdout
 
 
+def test_memory_is_traced_to_the_line_that_keeps_it(record):
+    trace = record("--stack", "--memory", "--shapes", "--modules")
+    names = [group.name for group in trace.peak_memory().by_line]
+    assert any(name.endswith("train.py:8: network = torch.nn.Linear(4, 4)") for name in names)
+    assert any("train.py:5: return network(" in name for name in names)
+
+
 def test_they_can_be_left_out(record):
     assert texts_of(record("--stack", "--no-source-lines")) == {}
 

@@ -43,8 +43,7 @@ class ProgramLine:
 def program_lines(trace: Trace, listing: TorchListing | None = None) -> list[ProgramLine]:
     """Every line of the program that made a recorded call, those with most time first."""
     calls, frames, names = trace.table("python_calls"), trace.table("frames"), trace.names
-    own_frame = _own_frames(frames["file"], names)
-    own = np.append(own_frame, False)[calls["caller"]] & (calls["caller_line"] > 0)
+    own = calls_of_program(trace)
     event = calls["event"][own].astype(np.int64)
     if not len(event):
         return []
@@ -69,6 +68,22 @@ def program_lines(trace: Trace, listing: TorchListing | None = None) -> list[Pro
         )
     ]
     return sorted(found, key=lambda one: -one.time_ns)
+
+
+def calls_of_program(trace: Trace) -> Values:
+    """Rows of ``python_calls`` that were made from a line of the program's own."""
+    calls = trace.table("python_calls")
+    own = np.append(_own_frames(trace.table("frames")["file"], trace.names), False)
+    return np.flatnonzero(own[calls["caller"]] & (calls["caller_line"] > 0))
+
+
+def place_of_call(trace: Trace, call: int, texts: Mapping[tuple[str, int], str]) -> str:
+    """``train.py:12: what it says``: the line a call was made from, with what is known of it."""
+    calls, frames = trace.table("python_calls"), trace.table("frames")
+    file = trace.names[frames["file"][calls["caller"][call]]]
+    line = int(calls["caller_line"][call])
+    text = texts.get((file, line), "")
+    return f"{file}:{line}: {text}" if text else f"{file}:{line}"
 
 
 def line_texts(trace: Trace) -> Mapping[tuple[str, int], str]:

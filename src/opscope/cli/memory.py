@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import astuple
 from typing import Annotated
 
 from opscope.analysis.memory.groups import PeakGroup
 from opscope.analysis.memory.peak import PeakMemory, memory_at_peak
-from opscope.cli.console import Output
+from opscope.cli.console import Output, console_for
 from opscope.cli.parameters import Option
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
@@ -44,7 +45,7 @@ def memory(
     if format is RowsFormat.JSON:
         Output().write(json.dumps(peak.to_dict(), indent=2) + "\n")
     elif format is RowsFormat.TABLE:
-        Output().show(peak_table(peak, row_limit))
+        Output().show(peak_table(peak, row_limit, console_for(sys.stdout).width))
     else:
         rows = [[by, *astuple(group)] for by, groups in _groups(peak) for group in groups]
         text = (
@@ -59,4 +60,5 @@ def _groups(peak: PeakMemory) -> list[tuple[str, tuple[PeakGroup, ...]]]:
         ("module", peak.by_module),
         ("operator", peak.by_operator),
         ("stack", peak.by_stack),
+        ("line", peak.by_line),
     ]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 from opscope.analysis.memory.groups import PeakGroup, by_function
-from opscope.analysis.memory.peak import PeakMemory
+from opscope.analysis.memory.peak import NO_LINE, PeakMemory
 from opscope.printable import printable
 
-_NAME_WIDTH = 72
+_NAME_WIDTH, _NARROWEST = 72, 16
+_NUMBERS_WIDTH = 45
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-def peak_table(peak: PeakMemory, most_rows: int = 8) -> str:
+def peak_table(peak: PeakMemory, most_rows: int = 8, width: int = 120) -> str:
     """The peak by category, module, operator and Python stack, largest groups first.
 
     Args:
         peak: what :func:`opscope.analysis.memory.peak.memory_at_peak` found.
         most_rows: per table; the rest is summed up in one row.
+        width: of the terminal, to which names are cut.
     """
     lines = [f"{size_text(peak.total_bytes)} in use on {peak.device} at its peak"]
     if peak.before_bytes:
@@ -31,9 +36,17 @@ def peak_table(peak: PeakMemory, most_rows: int = 8) -> str:
         ("module", peak.by_module),
         ("operator", peak.by_operator),
         ("Python function", by_function(peak.by_stack)),
+        ("line of the program", _below_here(peak.by_line)),
     ):
-        lines += ["", *_table(title, groups, peak.total_bytes, most_rows)]
+        if title != "line of the program" or any(group.name != NO_LINE for group in groups):
+            lines += ["", *_table(title, groups, peak.total_bytes, most_rows, width)]
     return "\n".join(lines) + "\n"
+
+
+def _below_here(groups: tuple[PeakGroup, ...]) -> tuple[PeakGroup, ...]:
+    """Files below the current folder relative to it."""
+    here = os.getcwd() + os.sep
+    return tuple(replace(group, name=group.name.removeprefix(here)) for group in groups)
 
 
 def size_text(size_bytes: int) -> str:
@@ -44,7 +57,10 @@ def size_text(size_bytes: int) -> str:
     return f"{value:.2f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
 
 
-def _table(title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int) -> list[str]:
+def _table(
+    title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int, width: int
+) -> list[str]:
+    longest = max(min(width - _NUMBERS_WIDTH, _NAME_WIDTH), _NARROWEST)
     rest = groups[most_rows:]
     rows = list(groups[:most_rows])
     if rest:
@@ -52,18 +68,19 @@ def _table(title: str, groups: tuple[PeakGroup, ...], total: int, most_rows: int
         fields = ("size_bytes", "blocks", "before_bytes")
         sums = [sum(getattr(group, field) for group in rest) for field in fields]
         rows.append(PeakGroup(name, *sums))
-    width = max([len(title), *(len(_cut(group.name)) for group in rows)])
-    lines = [f"{title:<{width}}  {'size':>12}  {'share':>6}  {'blocks':>7}  {'from before':>12}"]
-    for group in rows:
+    names = [_cut(group.name, longest) for group in rows]
+    column = max([len(title), *map(len, names)])
+    lines = [f"{title:<{column}}  {'size':>12}  {'share':>6}  {'blocks':>7}  {'from before':>12}"]
+    for group, name in zip(rows, names, strict=True):
         share = f"{100 * group.size_bytes / total:.1f}%" if total else "-"
         before = size_text(group.before_bytes) if group.before_bytes else "-"
         lines.append(
-            f"{_cut(group.name):<{width}}  {size_text(group.size_bytes):>12}  {share:>6}  "
+            f"{name:<{column}}  {size_text(group.size_bytes):>12}  {share:>6}  "
             f"{group.blocks:>7}  {before:>12}"
         )
     return lines
 
 
-def _cut(name: str) -> str:
+def _cut(name: str, longest: int) -> str:
     name = printable(name)
-    return name if len(name) <= _NAME_WIDTH else name[: _NAME_WIDTH - 3] + "..."
+    return name if len(name) <= longest else name[: longest - 3] + "..."

@@ -9,18 +9,19 @@ from opscope.analysis.memory.peak import AliveBlocks, PeakGroup, PeakMemory
 from opscope.export.peak_table import peak_table, size_text
 
 
-def peak(by_stack=(), by_operator=(), **numbers):
+def peak(by_stack=(), by_operator=(), by_line=(), **numbers):
     none = np.zeros(0, dtype=np.int64)
     given = {"before_bytes": 0, "unseen_bytes": 0, "uncertain_bytes": 0, **numbers}
     return PeakMemory(
         device="cuda:0",
         time_ns=5,
         total_bytes=4096,
-        blocks=AliveBlocks(none, none, none, none, [], [], [], []),
+        blocks=AliveBlocks(none, none, none, none, [], [], [], [], []),
         by_category=(PeakGroup("parameter", 1024, 2, 1024),),
         by_module=(),
         by_operator=tuple(by_operator),
         by_stack=tuple(by_stack),
+        by_line=tuple(by_line),
         **given,
     )
 
@@ -76,3 +77,19 @@ def test_long_names_are_cut():
     table = peak_table(peak(by_operator=[PeakGroup("x" * 200, 1, 1, 0)]))
 
     assert max(map(len, table.splitlines())) < 130 and "xxx..." in table
+
+
+def test_lines_of_the_program_are_named_relative_to_this_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    line = f"{tmp_path}/train.py:3: kept.append(hidden)"
+    table = peak_table(peak(by_line=[PeakGroup(line, 1024, 1, 0)]))
+    assert "train.py:3: kept.append(hidden)  " in table
+    assert str(tmp_path) not in table
+    assert "line of the program" not in peak_table(peak())
+
+
+def test_names_are_cut_to_the_width_of_the_terminal():
+    groups = [PeakGroup("x" * 200, 1, 1, 0)]
+    lines = peak_table(peak(by_operator=groups), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("xxx") and "..." in line for line in lines)

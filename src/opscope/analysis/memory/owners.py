@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.program_lines import calls_of_program, line_texts, place_of_call
 from opscope.analysis.signatures import mix
 from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.listing import TorchListing
@@ -100,6 +101,25 @@ def stacks_of_events(trace: Trace, events: Values) -> list[tuple[str, ...]]:
         for row in first.tolist()
     ]
     return [texts[number] for number in group.tolist()]
+
+
+def lines_of_events(trace: Trace, events: Values) -> list[str]:
+    """The innermost line of the program around each event, as ``train.py:12: what it says``.
+
+    For what the backward pass does, that of the forward operator; empty where none is known.
+    """
+    listing = TorchListing(trace)
+    calls = calls_of_program(trace)
+    call_of = np.full(len(trace.events) + 1, -1, dtype=np.int64)
+    call_of[trace.table("python_calls")["event"][calls]] = calls
+    is_call = call_of[:-1] >= 0
+    around = nearest_ancestor(listing.tree.parent, is_call)
+    closest = np.append(np.where(is_call, np.arange(len(around)), around), -1)
+    innermost = np.append(Stacks(listing).innermost, -1)[np.where(events >= 0, events, -1)]
+    texts = line_texts(trace)
+    names = {call: place_of_call(trace, call, texts) for call in calls.tolist()}
+    found = call_of[closest[innermost]]
+    return [names.get(call, "") for call in found.tolist()]
 
 
 def _stack_signatures(

@@ -12,6 +12,7 @@ from opscope.analysis.memory.groups import ALLOCATED_BEFORE, NOT_RECORDED, PeakG
 from opscope.analysis.memory.life_categories import categories_of_lives, category_text
 from opscope.analysis.memory.owners import (
     OUTSIDE_MODULES,
+    lines_of_events,
     modules_of_events,
     modules_of_tensors,
     operators_of_events,
@@ -25,6 +26,7 @@ from opscope.trace.trace import Trace
 Values = npt.NDArray[np.int64]
 
 NO_STACK = "no Python stack"
+NO_LINE = "no line of the program"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class AliveBlocks:
         module: path of the module it was allocated for.
         operator: the outermost operator that allocated it.
         stack: Python frames from the outermost inwards.
+        line: the innermost line of the program that did it.
     """
 
     size_bytes: Values
@@ -50,6 +53,7 @@ class AliveBlocks:
     module: list[str]
     operator: list[str]
     stack: list[tuple[str, ...]]
+    line: list[str]
 
     def __len__(self) -> int:
         return len(self.size_bytes)
@@ -76,7 +80,8 @@ class PeakMemory:
         by_module: path of the module whose forward allocated it, or made the backward node that
             did, or that holds it.
         by_operator: the outermost operator that allocated it.
-        by_stack: the Python lines that did; one group if no Python calls were recorded.
+        by_stack: the Python functions that did; one group if no Python calls were recorded.
+        by_line: the innermost line of the program that did, with what it says where that is known.
     """
 
     device: str
@@ -90,6 +95,7 @@ class PeakMemory:
     by_module: tuple[PeakGroup, ...]
     by_operator: tuple[PeakGroup, ...]
     by_stack: tuple[PeakGroup, ...]
+    by_line: tuple[PeakGroup, ...]
 
     def __repr__(self) -> str:
         largest = (f"{group.name} {bytes_text(group.size_bytes)}" for group in self.by_category[:3])
@@ -98,7 +104,7 @@ class PeakMemory:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single blocks, as JSON can hold it."""
-        groups = ("by_category", "by_module", "by_operator", "by_stack")
+        groups = ("by_category", "by_module", "by_operator", "by_stack", "by_line")
         plain = {k: v for k, v in vars(self).items() if k not in (*groups, "blocks")}
         return plain | {name: [asdict(group) for group in getattr(self, name)] for name in groups}
 
@@ -154,7 +160,7 @@ def explain_peak(trace: Trace, peak: PeakMoment) -> PeakMemory:
     stacks = [";".join(stack) or NO_STACK for stack in blocks.stack]
     groups = [
         group_blocks(names, size, is_before, unseen)
-        for names in (blocks.category, blocks.module, blocks.operator, stacks)
+        for names in (blocks.category, blocks.module, blocks.operator, stacks, blocks.line)
     ]
     return PeakMemory(
         device=peak.device,
@@ -168,6 +174,7 @@ def explain_peak(trace: Trace, peak: PeakMoment) -> PeakMemory:
         by_module=groups[1],
         by_operator=groups[2],
         by_stack=groups[3],
+        by_line=groups[4],
     )
 
 
@@ -183,6 +190,7 @@ def _describe(trace: Trace, peak: PeakMoment, alive: Values) -> AliveBlocks:
     code = categories_of_lives(trace, lives).at(peak.time_ns)[alive]
     operators = operators_of_events(trace, event)
     stacks = stacks_of_events(trace, event)
+    lines = lines_of_events(trace, event)
     return AliveBlocks(
         size_bytes=lives.size_bytes[alive],
         allocated_ns=start,
@@ -192,6 +200,7 @@ def _describe(trace: Trace, peak: PeakMoment, alive: Values) -> AliveBlocks:
         module=_modules(trace, event, lives.tensor_id[alive], unknown),
         operator=[why or operator for why, operator in zip(unknown, operators, strict=True)],
         stack=[(why,) if why else stack for why, stack in zip(unknown, stacks, strict=True)],
+        line=[why or line or NO_LINE for why, line in zip(unknown, lines, strict=True)],
     )
 
 
