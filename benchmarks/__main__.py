@@ -21,6 +21,7 @@ from benchmarks import (
     annotations,
     drop_in,
     execution_traces,
+    first_minutes,
     lasting,
     looking,
     python_calls,
@@ -47,6 +48,7 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "drop-in": drop_in.measure,
     "memory": resident.measure,
     "lasting": lasting.measure,
+    "first-minutes": first_minutes.measure,
 }
 
 

@@ -49,7 +49,8 @@ def run_command(command: str, folder: Path) -> str:
         AssertionError: it fails.
     """
     name, *arguments = shlex.split(command)
-    if name == "opscope" and arguments[0] not in ("run", "doctor") and ">" not in arguments:
+    needs_shell = {">", "|"} & set(arguments)
+    if name == "opscope" and arguments[0] not in ("run", "doctor") and not needs_shell:
         return _run_here(arguments)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
