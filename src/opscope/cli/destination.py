@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import OpscopeError, UsageError
-from opscope.export.chrome.writer import FORMAT as CHROME
 from opscope.unfinished import remove_unfinished
+
+CHROME_SUFFIXES = (".json.gz", ".json")
+"""Those of the Chrome writer, which is not imported for runs that write none."""
 
 _PART_OF_A_TRACE = re.compile(r"(\..*|rank=\d+|cycle-\d+)")
 
@@ -67,8 +69,8 @@ def choose(
     Processes of a distributed job share the trace folder, where each has a place of its own; into
     the names of the other files goes the rank.
     """
-    if chrome is not None and not CHROME.suffix_of(chrome):
-        suffixes = " or ".join(CHROME.suffixes)
+    if chrome is not None and not chrome.name.endswith(CHROME_SUFFIXES):
+        suffixes = " or ".join(reversed(CHROME_SUFFIXES))
         raise UsageError(f"--chrome {str(chrome)!r} should end in {suffixes}.")
     if report is not None and not report.name.endswith(".html"):
         raise UsageError(f"--report {str(report)!r} should end in .html.")
@@ -90,7 +92,7 @@ def rank_in_job() -> int | None:
 
 def with_part(path: Path, part: str) -> Path:
     """``trace.json.gz`` with ``part`` becomes ``trace-part.json.gz``."""
-    suffix = CHROME.suffix_of(path) or (".html" if path.name.endswith(".html") else "")
+    suffix = next((s for s in (*CHROME_SUFFIXES, ".html") if path.name.endswith(s)), "")
     return path.with_name(f"{path.name.removesuffix(suffix)}-{part}{suffix}")
 
 

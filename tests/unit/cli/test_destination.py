@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from opscope.cli.destination import Destination, choose, with_part, write_or_rescue
+from opscope.cli.destination import (
+    CHROME_SUFFIXES,
+    Destination,
+    choose,
+    with_part,
+    write_or_rescue,
+)
 from opscope.errors import UsageError
+from opscope.export.chrome.writer import FORMAT
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +96,7 @@ def test_nothing_is_rescued_without_need(current_folder):
     wanted = current_folder / "new" / "out.txt"
     assert write_or_rescue(lambda p: p.write_text("kept"), wanted) == (wanted, None)
     assert wanted.read_text() == "kept"
+
+
+def test_chrome_files_are_those_that_its_writer_takes():
+    assert sorted(CHROME_SUFFIXES) == sorted(FORMAT.suffixes)
