@@ -14,8 +14,6 @@ from itertools import accumulate
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.segment import Segment
 from rich.text import Span, Text
 
@@ -132,12 +130,11 @@ class Messages:
         if not self._console.is_terminal:
             yield
         elif self._animated:
-            # Until the work tells how far it is, the bar only moves.
-            columns = (TextColumn("{task.description}"), BarColumn(), _Share(), TimeElapsedColumn())
-            with Progress(*columns, console=self._console, transient=True) as bar:
-                task = bar.add_task(escape(what), total=None)
-                with listening(lambda share: bar.update(task, total=1.0, completed=share)):
-                    yield
+            # Takes as long to import as all else here, and nothing in a pipe needs it.
+            from opscope.cli.progress_bar import progress_bar
+
+            with progress_bar(what, self._console):
+                yield
         else:
             line = f"opscope: {what} ..."
             self._stand_still(line)
@@ -155,10 +152,3 @@ class Messages:
         # program ends.
         with contextlib.suppress(Exception), broken_pipes_are_errors():
             self._console.print(text, end=end, soft_wrap=True)
-
-
-class _Share(ProgressColumn):
-    """How much is done, where that is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text("" if task.total is None else f"{task.percentage:3.0f}%")

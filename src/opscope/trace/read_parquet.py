@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from opscope.memory_limit import require_memory
@@ -56,6 +55,10 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _text_bytes(column: pa.ChunkedArray) -> int:
     """What the texts of a column take once each row has its own."""
+    # Makes a Python function of each of Arrow's hundreds, which takes as long as all other imports;
+    # whoever only writes traces needs none.
+    import pyarrow.compute as pc
+
     total = 0
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
