@@ -55,7 +55,7 @@ class ProfileSettings:
     def arguments(self) -> dict[str, bool]:
         """What :class:`opscope.profile` is given for these."""
         more = {s.parameter: True for s in switches() if s.option in self.more}
-        return {**self.flags, **more, "source_lines": self.source_lines}
+        return {**self.flags, **more, **({} if self.source_lines else {"source_lines": False})}
 
     @property
     def flags(self) -> dict[str, bool]:
