@@ -298,9 +298,10 @@ class WindowDecoder {
     e.duration_ns.push_back(std::max<int64_t>(end_ns - start_ns, 0));
     e.sequence_number.push_back(is_torch ? record.op.sequence_number : kNone);
     e.forward_thread.push_back(is_torch ? static_cast<int32_t>(record.op.forward_thread) : 0);
-    e.launch_thread.push_back(is_torch ? static_cast<int32_t>(record.op.launch & ~kAsynchronous) : 0);
+    const uint32_t launch = record.kind == RecordKind::kAnnotation ? record.annotation.launch : 0;
+    e.launch_thread.push_back(static_cast<int32_t>(launch & ~kAsynchronous));
     e.unfinished.push_back(unfinished);
-    e.is_async.push_back(is_async || (is_torch && (record.op.launch & kAsynchronous) != 0));
+    e.is_async.push_back(is_async || (launch & kAsynchronous) != 0);
     if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
     if ((window_.wants & (kWantCalls | kWantModules)) != 0) {
       const std::vector<int32_t>& callers = threads_[t].callers;

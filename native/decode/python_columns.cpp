@@ -29,18 +29,13 @@ void PythonColumnWriter::add_event(const Record& record, int32_t event, int32_t 
   const bool python = is_function(record.kind);
   const uint32_t own = python ? record.call.function : kNoFrame;
   enclosing_.push_back(python ? own : caller);
-  if (!python && record.kind != RecordKind::kCCall) return;
-  const int32_t offset = record.call.caller_offset;
-  int32_t line = kNone;
-  if (caller != kNoFrame && offset >= 0) {
-    const uint64_t place = static_cast<uint64_t>(caller) << 32 | static_cast<uint32_t>(offset);
-    const auto [known, is_new] = lines_.try_emplace(place, kNone);
-    if (is_new) {
-      const FunctionText function = texts_.function(caller);
-      known->second = line_at(function.line_table, function.line, offset);
-    }
-    line = known->second;
+  if (record.kind == RecordKind::kOperator && record.op.place != 0 && caller != kNoFrame) {
+    out_.operator_calls.event.push_back(event);
+    out_.operator_calls.caller.push_back(frame(caller).row);
+    out_.operator_calls.caller_line.push_back(line_in(caller, static_cast<int32_t>(record.op.place - 1)));
   }
+  if (!python && record.kind != RecordKind::kCCall) return;
+  const int32_t line = line_in(caller, record.call.caller_offset);
   PythonCallColumns& calls = out_.python_calls;
   calls.event.push_back(event);
   calls.frame.push_back(own == kNoFrame ? kNone : frame(own).row);
@@ -49,6 +44,17 @@ void PythonColumnWriter::add_event(const Record& record, int32_t event, int32_t 
   calls.module.push_back(record.kind == RecordKind::kModuleCall ? module_row(record.call.instance) : kNone);
   calls.optimizer.push_back(record.kind == RecordKind::kOptimizerCall ? optimizer_row(record.call.instance)
                                                                       : kNone);
+}
+
+int32_t PythonColumnWriter::line_in(uint32_t caller, int32_t offset) {
+  if (caller == kNoFrame || offset < 0) return kNone;
+  const uint64_t place = static_cast<uint64_t>(caller) << 32 | static_cast<uint32_t>(offset);
+  const auto [known, is_new] = lines_.try_emplace(place, kNone);
+  if (is_new) {
+    const FunctionText function = texts_.function(caller);
+    known->second = line_at(function.line_table, function.line, offset);
+  }
+  return known->second;
 }
 
 const PythonColumnWriter::Frame& PythonColumnWriter::frame(uint32_t id) {

@@ -33,6 +33,8 @@ class PythonColumnWriter {
   static constexpr uint32_t kNoFrame = UINT32_MAX;
 
   const Frame& frame(uint32_t id);
+  // Of an instruction in a function; -1 if either is not known.
+  int32_t line_in(uint32_t caller, int32_t offset);
   std::string_view shortened(std::string_view file) const;
 
   Columns& out_;

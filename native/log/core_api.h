@@ -25,6 +25,9 @@ struct CoreApi {
   uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload);
   void (*fault)(const char* what);             // an exception was caught: stop recording, remember why
   void (*lost_at_thread_end)(bool is_memory);  // a span or allocation of a thread that has no log any more
+  // [owner of `log`] Where the Python function is that calls an operator now, as OperatorPart::place has it.
+  // Only while Python calls are wanted. Needs no GIL.
+  uint32_t (*place_in_python)(const ThreadLog* log);
 };
 
 // Where ranges for other tools go: NVTX or ITT. [MT] push and pop nest on each thread.

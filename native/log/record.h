@@ -67,21 +67,31 @@ struct SpanPart {
   uint64_t end;
 };
 
-// Operators and annotations.
 struct OperatorPart {
   uint64_t end;
   int64_t sequence_number;  // of autograd, -1 none
   uint32_t name;            // row in the process's name table
   uint32_t inputs;          // payload: the arguments
   uint32_t forward_thread;  // of backward nodes: torch's id of the forward thread
-  uint32_t launch;          // of annotations: torch's id of the thread that made one that runs on
-                            // another, 0 if this one did; and kAsynchronous
+  uint32_t place;           // where the Python function is that called it, as an offset into its code,
+                            // plus one; 0 where that is not known
 };
 
-// Python functions, C functions, modules, optimizers, collections.
+// Annotations and collections: as operators but for the last.
+struct AnnotationPart {
+  uint64_t end;
+  int64_t sequence_number;
+  uint32_t name;
+  uint32_t inputs;
+  uint32_t forward_thread;
+  uint32_t launch;  // torch's id of the thread that made one that runs on another, 0 if this one did;
+                    // and kAsynchronous
+};
+
+// Python functions, C functions, modules, optimizers.
 struct CallPart {
   uint64_t end;
-  uint32_t function;      // row in the frame table; of C functions and collections, in the name table
+  uint32_t function;      // row in the frame table; of C functions, in the name table
   uint32_t instance;      // of module and optimizer calls: row in the table of those
   int32_t caller_offset;  // where the caller was, as an offset into its code; -1 if there is none
 };
@@ -134,6 +144,7 @@ struct Record {
   uint64_t ticks;  // start of a span, or the moment of anything else
   union {
     OperatorPart op;
+    AnnotationPart annotation;
     SpanPart span;
     CallPart call;
     TaskRunPart task;

@@ -56,14 +56,16 @@ Recorder& Recorder::instance() {
 }
 
 Recorder::Recorder() : origin_(read_anchor()) {
-  core_api_ = {kCoreApiVersion, &Recorder::this_thread,
+  core_api_ = {kCoreApiVersion,
+               &Recorder::this_thread,
                [](ThreadLog* log, const char* text, const char* overload) {
                  return instance().intern(log, text, overload);
                },
                [](const char* what) { instance().set_fault(what); },
                [](bool is_memory) {
                  (is_memory ? instance().lost_allocations_ : instance().lost_spans_).fetch_add(1);
-               }};
+               },
+               [](const ThreadLog*) -> uint32_t { return 0; }};
   pthread_atfork(
       &Recorder::before_fork, [] { after_fork(/*in_child*/ false); }, &Recorder::after_fork_in_child);
 }

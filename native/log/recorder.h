@@ -84,6 +84,8 @@ class Recorder {
   void attach_bridge(const BridgeApi* bridge);
   const BridgeApi* bridge() const { return bridge_; }
   const CoreApi& core_api() const { return core_api_; }
+  // Before any bridge is attached: who knows where in Python an operator is called.
+  void set_place_in_python(uint32_t (*place)(const ThreadLog*)) { core_api_.place_in_python = place; }
 
   // [MT] This thread's log, made on first use; nullptr while the thread is being torn down.
   static ThreadLog* this_thread() noexcept;

@@ -92,6 +92,14 @@ class alignas(64) ThreadLog {
   }
   void publish_span() { log_.publish(); }
 
+  // [owner] The innermost open span that is no annotation; nullptr if there is none.
+  const OpenSpan* innermost_but_annotations() const {
+    for (size_t i = open_.size(); i-- > 0;) {
+      if (open_[i].record->kind != RecordKind::kAnnotation) return &open_[i];
+    }
+    return nullptr;
+  }
+
   // [owner] Ends the span opened with `key`. The common case is the top of the stack. Annotations and
   // operators found above it have not ended yet, and perhaps never will (an annotation without an
   // exit): they leave the stack with it. A call that runs inside an operator or annotation may be what

@@ -39,7 +39,7 @@ class Annotation {
     ++open_;  // also if it was dropped: it has its place on the stack
     if (record == nullptr) return;
     fill_annotation(*record, RecordKind::kAnnotation, name_id(recorder, *log, name.c_str()));
-    if (args && (recorder.wanted() & kWantInputs) != 0) record->op.inputs = put_args(log->arena());
+    if (args && (recorder.wanted() & kWantInputs) != 0) record->annotation.inputs = put_args(log->arena());
     record->ticks = now_ticks();
     log->publish_span();
   }

@@ -10,10 +10,10 @@ namespace opscope {
 inline void fill_annotation(Record& record, RecordKind kind, uint32_t name) {
   record.kind = kind;
   record.scope = RecordScope::kUserScope;
-  record.op.sequence_number = -1;
-  record.op.name = name;
-  record.op.inputs = kNoArena;
-  record.op.forward_thread = record.op.launch = 0;
+  record.annotation.sequence_number = -1;
+  record.annotation.name = name;
+  record.annotation.inputs = kNoArena;
+  record.annotation.forward_thread = record.annotation.launch = 0;
 }
 
 inline uint32_t name_id(Recorder& recorder, ThreadLog& log, const char* text) {

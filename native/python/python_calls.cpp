@@ -221,6 +221,22 @@ bool close_top(PythonThreadCache& cache, uint64_t key, uint64_t ticks) {
 
 }  // namespace
 
+uint32_t place_in_python(const ThreadLog* log) {
+  const OpenSpan* const around = log->innermost_but_annotations();
+  if (around != nullptr && (!is_python(around->record->kind) || around->record->kind == RecordKind::kCCall)) {
+    return 0;
+  }
+  const PythonThreadCache* const cache = PythonThreadCache::existing();
+  if (cache != nullptr && (cache->busy || cache->hidden != 0)) return 0;
+  PyThreadState* const state = PyGILState_GetThisThreadState();
+  if (state == nullptr) return 0;
+  const RunningFrame frame = RunningFrame::current_without_gil(state);
+  if (!frame) return 0;
+  // Without a call around it, the function has been running since before the recording.
+  if (around != nullptr && around->key != key_of(frame, frame.code_without_gil())) return 0;
+  return static_cast<uint32_t>(std::max(frame.instruction(), -1) + 1);
+}
+
 // A thread's caches are destroyed when it ends. The pointer to them is a variable of its own, because a
 // trivially destructible one can be read even after that.
 struct PythonThreadCacheOwner {

@@ -84,7 +84,7 @@ class PythonCalls final : public Source {
   static inline uint64_t overlap_ticks_ = 0;
   static inline bool hears_evaluations_ = false;
 
-  PythonCalls() = default;
+  PythonCalls();
   uint32_t to_hook() const;
   CallLevel level_to_hook() const;
   void hook_calls();
@@ -107,6 +107,9 @@ class PythonCalls final : public Source {
   bool watching_optimizers_ = false;
 };
 
+// [owner of `log`] See CoreApi::place_in_python. An operator is called by the function that is running,
+// unless a C function, another operator or code of opscope's is around it. Needs no GIL.
+uint32_t place_in_python(const ThreadLog* log);
 // Takes a module or optimizer's row in `table`, and its parameters if this window has none yet.
 uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module);
 // What begins: a call of `function`, a row in the table of functions, or of names for C functions.

@@ -76,6 +76,8 @@ PyMethodDef forked_def = {"opscope_forked", &on_forked, METH_NOARGS, nullptr};
 
 }  // namespace
 
+PythonCalls::PythonCalls() { Recorder::instance().set_place_in_python(&place_in_python); }
+
 PythonCalls& PythonCalls::instance() {
   static auto* calls = new PythonCalls;
   return *calls;

@@ -48,6 +48,10 @@ class RunningFrame {
 #endif
   }
 
+  // [owner of `state`] The same without the GIL, in C code that Python has called: nobody else changes the
+  // frames of this thread, and this one does not run Python meanwhile.
+  static RunningFrame current_without_gil(PyThreadState* state) { return current(state); }
+
   explicit operator bool() const { return frame_ != nullptr; }
   RunningFrame caller() const { return RunningFrame(complete(frame_->previous)); }
   PyCodeObject* code() const {
@@ -57,6 +61,7 @@ class RunningFrame {
     return frame_->f_code;
 #endif
   }
+  PyCodeObject* code_without_gil() const { return code(); }
   // Offset of its instruction, as PyCode_Addr2Line takes it.
   int32_t instruction() const {
     return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
@@ -96,6 +101,14 @@ class RunningFrame {
     Py_XDECREF(reinterpret_cast<PyObject*>(frame));  // its thread keeps it
     return RunningFrame(frame);
   }
+  // Without the GIL nothing may be counted, and from 3.11 on there is no other way: nothing is known then.
+  static RunningFrame current_without_gil([[maybe_unused]] PyThreadState* state) {
+#if PY_VERSION_HEX < 0x030B0000
+    return RunningFrame(state->frame);
+#else
+    return RunningFrame(nullptr);
+#endif
+  }
 
   explicit operator bool() const { return frame_ != nullptr; }
   RunningFrame caller() const {
@@ -107,6 +120,13 @@ class RunningFrame {
     PyCodeObject* code = PyFrame_GetCode(frame_);
     Py_DECREF(reinterpret_cast<PyObject*>(code));  // the frame keeps it
     return code;
+  }
+  PyCodeObject* code_without_gil() const {
+#if PY_VERSION_HEX < 0x030B0000
+    return frame_->f_code;
+#else
+    return nullptr;
+#endif
   }
   int32_t instruction() const {
 #if PY_VERSION_HEX >= 0x030B0000

@@ -39,6 +39,9 @@ struct PythonThreadCache {
     return make();
   }
 
+  // [owner] This thread's if it has been made.
+  static const PythonThreadCache* existing() { return this_cache_; }
+
   ThreadLog& log;
   uint64_t epoch = 0;         // of the frame table, for `codes` and `functions`
   uint64_t installation = 0;  // of the hooks that last reported something here

@@ -35,7 +35,7 @@ inline void open_span(const char* name, uint64_t key, RecordKind kind = RecordKi
   record->op.name = known != kNoName ? known : recorder().intern(log, name);
   record->op.sequence_number = -1;
   record->op.inputs = kNoArena;
-  record->op.forward_thread = record->op.launch = 0;
+  record->op.forward_thread = record->op.place = 0;
   if (!numbers.empty()) {
     Arena& arena = log->arena();
     uint64_t* word = arena.begin() ? arena.reserve(1) : nullptr;

@@ -82,8 +82,9 @@ bool is_entered(const ThreadLog& log, uint32_t wants) {
 [[gnu::noinline]] void describe_annotation(Record& record, const ThreadLog& log,
                                            const at::RecordFunction& fn) {
   record.kind = RecordKind::kAnnotation;
-  if (fn.threadId() != log.torch_thread_id) record.op.launch = static_cast<uint32_t>(fn.threadId());
-  if (fn.isAsync()) record.op.launch |= kAsynchronous;
+  record.annotation.launch = 0;
+  if (fn.threadId() != log.torch_thread_id) record.annotation.launch = static_cast<uint32_t>(fn.threadId());
+  if (fn.isAsync()) record.annotation.launch |= kAsynchronous;
 }
 
 template <bool kInputs>
@@ -96,6 +97,8 @@ template <bool kInputs>
   }
   if (!is_entered(*log, wants)) [[unlikely]]
     enter(*log, wants);
+  // Before the span opens, because what is open says whether Python calls it directly.
+  const uint32_t place_in_python = (wants & kWantCalls) != 0 ? core->place_in_python(log) : 0;
   Record* const record = log->open_span(key_of(fn));
   if (record == nullptr) [[unlikely]]
     return nullptr;
@@ -104,7 +107,7 @@ template <bool kInputs>
   record->scope = static_cast<uint8_t>(scope);
   record->op.sequence_number = fn.seqNr();
   record->op.inputs = kNoArena;
-  record->op.launch = 0;
+  record->op.place = place_in_python;
   record->op.forward_thread = static_cast<uint32_t>(fn.forwardThreadId());
   const c10::FunctionSchema* const schema = schema_of(fn);
   ScriptPlace place;

@@ -46,6 +46,7 @@ class Decoded:
         gpu_refused: why devices could not be recorded, if they were asked for.
         gpu_timed: rows of the ledger about annotations that were timed by CUDA events.
         occupied_threads: threads whose Python calls another tool gets.
+        processor: what the thread that opened the window had of a processor, by the ledger's words.
     """
 
     tables: Mapping[str, Table]
@@ -55,6 +56,7 @@ class Decoded:
     gpu_refused: str = ""
     gpu_timed: Mapping[str, int] = field(default_factory=dict)
     occupied_threads: int = 0
+    processor: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def events(self) -> Table:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from opscope.recording.decoded import Decoded
+from opscope.trace import processor_rows
 
 Row = tuple[str, str, float]
 
@@ -111,6 +112,12 @@ def clocks(recorded: Recorded) -> Iterator[Row]:
         yield "clock", "jumped while recording, so that times are not right; by ns", float(jumped)
     if set_by:  # durations are right; times of day are those after it was set
         yield "clock", "was set while recording; forward by ns", float(set_by)
+
+
+def processor(recorded: Recorded) -> Iterator[Row]:
+    """What the thread that opened the window had of a processor, and how long it waited for one."""
+    for what, value in recorded.decoded.processor.items():
+        yield processor_rows.SOURCE, what, value
 
 
 def recorder(recorded: Recorded, cost_ns: Mapping[str, float]) -> Iterator[Row]:

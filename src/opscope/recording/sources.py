@@ -16,6 +16,7 @@ from opscope.recording import bridge, ledger
 from opscope.recording.gpu_account import gpu_ledger
 from opscope.recording.listeners import DeviceActivity, Listener, OtherTools
 from opscope.recording.neighbours import set_up_neighbours
+from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
 from opscope.trace.codes import EventKind, Want
 
@@ -206,7 +207,7 @@ SOURCES = (
             Switch(option="source_lines"),
         ),
         kinds=(EventKind.PYTHON_CALL,),
-        tables=("python_calls", "frames", "source_lines"),
+        tables=("python_calls", "operator_calls", "frames", "source_lines"),
         prepare=set_up_python_source,
         listener=lambda _: OtherTools(),
     ),
@@ -285,6 +286,12 @@ SOURCES = (
         tables=("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads"),
         listener=lambda options: DeviceActivity(options.cuda_events),
         ledger=gpu_ledger,
+    ),
+    Source(
+        name="processor",
+        records="how long the thread that opened the window computed, and waited for a processor",
+        listener=lambda _: ProcessorTime(),
+        ledger=ledger.processor,
     ),
     Source(
         name="clock",

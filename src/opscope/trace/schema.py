@@ -192,6 +192,17 @@ PYTHON_CALLS = TableSchema(
     ),
 )
 
+OPERATOR_CALLS = TableSchema(
+    "operator_calls",
+    "where a Python function called an operator itself, as x + y and x[i] do: with no C function "
+    "around it whose row in python_calls would say it",
+    (
+        Column("event", "int32", "row in events", **EVENT),
+        Column("caller", "int32", "function that called it, row in frames", -1, refers="frames"),
+        Column("caller_line", "int32", "line in the caller", -1),
+    ),
+)
+
 SCRIPT_CALLS = TableSchema(
     "script_calls",
     "where in TorchScript an operator was called, as torch writes it; row in names each",
@@ -352,6 +363,7 @@ _OF_SPANS = (
     SCALARS,
     ALLOCATIONS,
     PYTHON_CALLS,
+    OPERATOR_CALLS,
     SCRIPT_CALLS,
     TASK_RUNS,
     TASKS,

@@ -1,0 +1,87 @@
+"""At which line of a Python function an operator was called that no C function is around."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import opscope  # noqa: E402
+
+TABLE = torch.rand(3, 3)
+
+
+def line_of(mark):
+    lines = Path(__file__).read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.endswith(f"# {mark}"))
+
+
+def element():
+    return TABLE[1, 2] + 1  # element
+
+
+def in_an_annotation():
+    with torch.profiler.record_function("inside"):
+        return TABLE * 2  # annotated
+
+
+def through_a_function():
+    return torch.sum(TABLE)
+
+
+def nested():
+    return element()
+
+
+def placed(trace):
+    """(name of operator, function, line) of every row."""
+    calls, frames = trace.table("operator_calls"), trace.table("frames")
+    functions = [trace.names[frames["function"][row]] for row in calls["caller"]]
+    names = [trace.event_name(int(event)) for event in calls["event"]]
+    return list(zip(names, functions, calls["caller_line"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "function", "mark"),
+    [
+        (element, "aten::add", "element", "element"),
+        (element, "aten::select", "element", "element"),
+        (in_an_annotation, "aten::mul", "in_an_annotation", "annotated"),
+        (nested, "aten::add", "element", "element"),
+    ],
+)
+def test_what_python_calls_itself_has_its_line(program, name, function, mark):
+    with opscope.profile(with_stack=True) as profile:
+        program()
+    assert (name, function, line_of(mark)) in placed(profile.trace)
+
+
+def test_the_function_that_opened_the_recording_has_lines_too():
+    with opscope.profile(with_stack=True) as profile:
+        TABLE + TABLE  # opened
+    here = "test_the_function_that_opened_the_recording_has_lines_too"
+    assert ("aten::add", here, line_of("opened")) in placed(profile.trace)
+
+
+def test_what_a_c_function_or_an_operator_calls_has_none():
+    with opscope.profile(with_stack=True) as profile:
+        through_a_function()
+        TABLE[1, 2]
+    names = [name for name, *_ in placed(profile.trace)]
+    assert "aten::sum" not in names  # torch.sum is a C function: its row in python_calls has a line
+    assert "aten::as_strided" not in names  # called by aten::select
+
+
+def test_without_python_calls_there_are_none():
+    with opscope.profile(record_shapes=True) as profile:
+        element()
+    assert len(profile.trace.table("operator_calls")) == 0
+
+
+def test_backward_nodes_have_none():
+    weight = torch.rand(3, requires_grad=True)
+    with opscope.profile(with_stack=True) as profile:
+        (weight * 2).sum().backward()
+    assert not [name for name, *_ in placed(profile.trace) if "Backward" in name]
