@@ -55,3 +55,24 @@ def test_a_program_under_opscope_run_has_stacks(script, tmp_path):
     assert any(name.endswith("program.py(10): call_it") for name in nodes)
     assert "nn.Module: Net_0" in nodes
     assert not any("opscope/launch" in name for name in nodes)
+
+
+def test_what_a_watched_import_runs_is_seen(tmp_path):
+    """The first optimizer imports torch._dynamo, whose loader opscope wraps to hear of it."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "import torch._dynamo\n"
+        "model(torch.ones(1, 2)).sum().backward()\n"
+        "optimizer.step()\n"
+    )
+    run("opscope", "run", "--stack", "-o", tmp_path / "run.opscope", script)
+    trace = opscope.load(tmp_path / "run.opscope")
+    frames, names = trace.table("frames"), trace.names
+    rows = trace.table("python_calls")["frame"]
+    called = {names[frames["file"][row]] for row in rows[rows >= 0]}
+
+    assert any("torch/_dynamo/" in file for file in called)
+    assert not any("opscope/launch" in file for file in called)

@@ -15,6 +15,7 @@ import io
 import os
 import pkgutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -108,6 +109,11 @@ def run(program: Program) -> None:
 def execute(code: CodeType, namespace: dict[str, Any]) -> None:
     """Run code whose calls are the program's: from here on they are recorded."""
     exec(code, namespace)
+
+
+def execute_module(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+    """Likewise the code of a module that the program imports, by what its loader runs it with."""
+    execute(module)
 
 
 def _prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:

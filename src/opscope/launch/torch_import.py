@@ -15,6 +15,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from opscope.launch.program import execute_module
+
 
 def when_torch_is_imported(callback: Callable[[], None]) -> None:
     """Call ``callback`` once, right after ``import torch`` succeeds; at once if it already did.
@@ -65,11 +67,14 @@ class _Watcher(MetaPathFinder):
         execute = loader.exec_module  # type: ignore[attr-defined]
 
         def exec_module(module: ModuleType) -> None:
-            execute(module)
-            # Imported: leave no trace of the watcher behind, then say so. Another watcher of the
-            # same module has removed this function together with its own.
-            vars(loader).pop("exec_module", None)
-            sys.meta_path.remove(self)
-            self._callback()
+            execute_module(execute, module)
+            self._imported(loader)
 
         loader.exec_module = exec_module  # type: ignore[attr-defined]
+
+    def _imported(self, loader: object) -> None:
+        # Leave no trace of the watcher behind, then say so. Another watcher of the same module has
+        # removed the function together with its own.
+        vars(loader).pop("exec_module", None)
+        sys.meta_path.remove(self)
+        self._callback()
