@@ -58,7 +58,7 @@ def findings():
         ("single-tensor-optimizer", 4, "    optimizer.step()"),
         ("gradients-set-to-zero", 4, "    optimizer.zero_grad(set_to_none=False)"),
         ("convolution-bias-before-batch-norm", 4, "    network(images).sum()"),
-        ("for-loop-indexing", 1, "  # indexes here"),
+        ("for-loop-indexing", 40, "  # indexes here"),  # twenty rounds of two calls
         ("unaligned-matmul", 1, "  # odd sizes here"),
     ],
 )

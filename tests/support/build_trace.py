@@ -70,6 +70,7 @@ class Span:
     keywords: Mapping[str, Any] = field(default_factory=dict)
     frame: tuple[str, int, str] | None = None
     caller: tuple[str, int, str] | None = None
+    line: int | None = None
     module: str | None = None
     optimizer: str | None = None
 
@@ -78,7 +79,8 @@ def span(name: str, start: float, end: float | None, thread: str = "main", **opt
     """One event from ``start`` to ``end`` (None: unfinished).
 
     ``inputs``, ``outputs``, ``keywords`` hold :func:`tensor` rows, lists of them, or Python
-    scalars; ``frame`` and ``caller`` are (file, line, function); ``parent`` is a row or -1.
+    scalars; ``frame`` and ``caller`` are (file, line, function), and ``line`` is that of the call,
+    the caller's own unless given; ``parent`` is a row or -1.
     """
     return Span(name, start, end, thread, **options)
 
@@ -254,7 +256,10 @@ class _Builder:
             if s.frame:
                 row["frame"] = self._frame(s.frame)
             if s.caller:
-                row |= {"caller": self._frame(s.caller), "caller_line": s.caller[1]}
+                row |= {"caller": self._frame(s.caller), "caller_line": s.line or s.caller[1]}
+            if s.caller and s.kind in (None, EventKind.OPERATOR):
+                self.add("operator_calls", **row)
+                continue
             if s.module:
                 row["module"] = self._instance("modules", s.module, s.module.rpartition("_")[0])
             if s.optimizer:

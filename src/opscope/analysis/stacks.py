@@ -43,7 +43,7 @@ class Stacks:
             shown = np.array([is_stack_entry(text) for text in listing.texts], dtype=np.bool_)
             is_frame &= shown[listing.label]
         self.caller = nearest_ancestor(listing.tree.parent, is_frame)
-        source = _stack_source(listing)
+        source = stack_source(listing)
         self.innermost: Rows = np.where(source >= 0, self.caller[source], -1)
 
     def __bool__(self) -> bool:
@@ -83,7 +83,7 @@ def is_stack_entry(text: str) -> bool:
     return not any(file in text and function in text for file, function in _HIDDEN_FRAMES)
 
 
-def _stack_source(listing: TorchListing) -> Rows:
+def stack_source(listing: TorchListing) -> Rows:
     """The event whose stack each event has: itself, or its forward operator; -1 none."""
     itself = np.arange(len(listing.label))
     is_backward = listing.trace.events["scope"] == RecordScope.BACKWARD_FUNCTION

@@ -77,6 +77,7 @@ def as_text(findings: Findings, texts: LineTexts, limit: int = -1) -> Renderable
             Text(""),
         ]
     parts.append(Text(state_of(findings, len(chosen))))
+    parts += [Text(printable(note)) for note in findings.notes]
     return Group(*parts)
 
 
@@ -139,7 +140,8 @@ def as_markdown(findings: Findings, texts: LineTexts, heading: str = "##", limit
             )
         lines += [finding.place_note] if finding.place_note else []
         lines += ["", f"Estimate: {finding.saved_by}. ({finding.id})", ""]
-    return "\n".join([*lines, state_of(findings, len(chosen))]) + "\n"
+    notes = [line for note in findings.notes for line in ("", in_markdown(note))]
+    return "\n".join([*lines, state_of(findings, len(chosen)), *notes]) + "\n"
 
 
 def _times(place: Place) -> str:

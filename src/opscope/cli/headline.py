@@ -27,7 +27,8 @@ def _most_time(top: TopOperators) -> str:
 def _first_finding(trace: Trace) -> str:
     findings = find_findings(trace)
     if not len(findings):
-        return f"what to change: {state_of(findings)}"
+        left = f"; {findings.unexplained}" if findings.unexplained is not None else ""
+        return f"what to change: {state_of(findings)}{left}"
     first = findings[0]
     where = ""
     if first.places:

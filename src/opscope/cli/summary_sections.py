@@ -131,6 +131,7 @@ def section_texts(sections: Sections, width: int) -> list[RenderableType]:
         for finding in sections.findings.found[:MOST_FINDINGS]:
             shown += finding_lines(finding, sections.texts)
         shown.append(Text(state_of(sections.findings, MOST_FINDINGS), "dim"))
+        shown += [Text(printable(note), "dim") for note in sections.findings.notes]
     return shown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,17 +12,25 @@ from opscope.analysis.findings import (
     convolution,
     copies,
     data_loading,
+    gradients,
+    growth,
     indexing,
     interpreter,
     matmul,
     optimizer,
+    outside,
+    precision,
+    repetition,
     synchronisation,
 )
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
+from opscope.analysis.findings.overlap import general_last
 from opscope.analysis.findings.pattern import Evidence, Pattern, missing
 from opscope.analysis.findings.sites import RECORD_STACKS
 from opscope.analysis.findings.subject import Subject
-from opscope.analysis.quantity_text import share_text
+from opscope.analysis.findings.unexplained import unexplained
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.analysis.steady_state import SteadyState, steady_state
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
@@ -42,6 +51,15 @@ PATTERNS: tuple[Pattern, ...] = (
     copies.REPEATED,
     copies.CASTS,
     indexing.FOR_LOOP_INDEXING,
+    outside.TIME_OUTSIDE_TORCH,
+    repetition.CONSTANTS,
+    repetition.COPIES,
+    repetition.TWICE,
+    growth.GROWING_CONCATENATION,
+    growth.MEMORY_THAT_GROWS,
+    gradients.GRADIENTS_IN_INFERENCE,
+    gradients.ANOMALY_DETECTION,
+    precision.DOUBLE_PRECISION,
     allocation.CHURN,
     allocation.DEVICE_GROWTH,
 )
@@ -69,7 +87,9 @@ def find_findings(
         UsageError: ``name`` is no regular expression.
         MissingDependencyError: ``benchmark`` without torch.
     """
-    subject = Subject(trace, listing)
+    steady = steady_state(trace)
+    part = steady.part
+    subject = Subject(part.trace, listing if part.trace is trace else None)
     patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
@@ -81,8 +101,31 @@ def find_findings(
             absent.append(pattern.id)
         else:
             found.append(_finding(subject, pattern, evidence, benchmark))
-    found.sort(key=lambda finding: (-(finding.saved_ns or 0), -finding.time_ns))
-    return Findings(tuple(found), tuple(absent), tuple(unchecked), subject.wall_ns)
+    found.sort(key=lambda finding: (-finding.weight, -finding.time_ns))
+    found = general_last(subject, found, {p.id for p in patterns if p.is_general})
+    left = unexplained(subject, found)
+    return Findings(
+        found=tuple(replace(one, events=part.rows[one.events]) for one in found),
+        absent=tuple(absent),
+        unchecked=tuple(unchecked),
+        wall_ns=subject.wall_ns,
+        start_up_ns=steady.start_up_ns,
+        start_up=_start_up_text(steady),
+        unexplained=left,
+        waited_share=_waited_share(subject),
+    )
+
+
+def _start_up_text(steady: SteadyState) -> str:
+    if not steady.start_up_ns:
+        return ""
+    imports = f", of which imports {time_text(steady.imports_ns)}" if steady.imports_ns > 0 else ""
+    return f"start-up, until {steady.ends_with}: {time_text(steady.start_up_ns)}{imports}"
+
+
+def _waited_share(subject: Subject) -> float | None:
+    waited = subject.processor_wait_ns
+    return None if waited is None else waited / subject.wall_ns
 
 
 def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool) -> Finding:
@@ -103,9 +146,11 @@ def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: 
         saved_share=None if saved is None else saved / subject.wall_ns,
         saved_by=evidence.saved_by if measured is None else measured.how,
         measured=measured is not None,
-        places=subject.sites.places(evidence.events, took),
+        places=evidence.places or subject.sites.places(evidence.events, took),
         place_note="" if subject.sites.known else RECORD_STACKS,
         link=pattern.link,
+        saved_bytes=evidence.saved_bytes,
+        saved_bytes_share=evidence.saved_bytes_share,
     )
 
 

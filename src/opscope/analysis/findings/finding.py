@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.findings.sites import Place
+from opscope.analysis.findings.unexplained_time import Unexplained
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.html_table import html_table
 
@@ -17,6 +18,7 @@ Values = npt.NDArray[np.int64]
 Severity = Literal["high", "medium", "low"]
 
 _HIGH, _MEDIUM = 0.10, 0.02
+_BUSY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,6 +43,8 @@ class Finding:
         places: lines of the program, or modules, with most time first.
         place_note: what to record to learn the lines; empty where they are known.
         link: where to read on.
+        saved_bytes: what the fix would save of memory; None where it is not about that.
+        saved_bytes_share: of what is in use at the peak.
     """
 
     id: str
@@ -58,11 +62,21 @@ class Finding:
     places: tuple[Place, ...]
     place_note: str
     link: str
+    saved_bytes: int | None = None
+    saved_bytes_share: float = 0.0
+
+    @property
+    def weight(self) -> float:
+        """What it is sorted by: the share of the time saved, or half that of the memory."""
+        return max(self.saved_share or 0.0, self.saved_bytes_share / 2)
 
     @property
     def severity(self) -> Severity:
-        """By the share of the recording that the fix would save: 10 % is high, 2 % medium."""
-        share = self.saved_share or 0.0
+        """By the share of the time that the fix would save: 10 % is high, 2 % medium.
+
+        Twice as much of the memory at its peak is worth the same.
+        """
+        share = self.weight
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
 
     def __repr__(self) -> str:
@@ -83,6 +97,7 @@ class Finding:
             "time_share": round(self.time_share, 6),
             "saved_ns": self.saved_ns,
             "saved_share": None if self.saved_share is None else round(self.saved_share, 6),
+            "saved_bytes": self.saved_bytes,
             "saved_by": self.saved_by,
             "measured": self.measured,
             "places": [place.as_dict() for place in self.places],
@@ -117,13 +132,37 @@ class Findings:
         found: the findings.
         absent: ids of patterns that were looked for and are not in the trace.
         unchecked: patterns for which something was not recorded.
-        wall_ns: from the first event of the recording to the end of the last.
+        wall_ns: what shares are of: from the first event after the start-up to the end of the last.
+        start_up_ns: imports, setting up and the first step, which are left out; 0 for none.
+        start_up: the same in one line; empty for none.
+        unexplained: the time outside all findings, and where it passes; None: not looked at.
+        waited_share: of the time, what the thread waited for a processor; None: not recorded.
     """
 
     found: tuple[Finding, ...]
     absent: tuple[str, ...]
     unchecked: tuple[Unchecked, ...]
     wall_ns: int
+    start_up_ns: int = 0
+    start_up: str = ""
+    unexplained: Unexplained | None = None
+    waited_share: float | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What else there is to know, one line each: noise, what is unexplained, start-up."""
+        lines = []
+        if self.waited_share is not None and self.waited_share >= _BUSY:
+            lines.append(
+                f"The machine was busy: {share_text(self.waited_share)} of the time the program "
+                "waited for a processor. Shares allow for that; what takes less than a few "
+                "milliseconds in all cannot be told from noise here."
+            )
+        if self.unexplained is not None and self.unexplained.share >= _MEDIUM:
+            lines.append(f"{self.unexplained}.")
+        if self.start_up:
+            lines.append(f"Left out: {self.start_up}.")
+        return lines
 
     def __len__(self) -> int:
         return len(self.found)
@@ -171,6 +210,9 @@ class Findings:
         """What JSON can hold."""
         return {
             "wall_ns": self.wall_ns,
+            "start_up_ns": self.start_up_ns,
+            "unexplained": None if self.unexplained is None else self.unexplained.as_dict(),
+            "waited_share": self.waited_share,
             "findings": [finding.as_dict() for finding in self.found],
             "absent": list(self.absent),
             "unchecked": [

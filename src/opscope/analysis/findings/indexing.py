@@ -1,31 +1,49 @@
-"""Loops over the elements of a tensor."""
+"""Loops over the parts of a tensor: by lines of the program, or else by operators alone."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.findings.line_loops import find_line_loops
 from opscope.analysis.findings.pattern import Evidence, Pattern
 from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.signatures import mix
 
 _FEWEST_ROUNDS = 10
+_MOST_PARTS = 4
+"""Rows of ``select`` in one round: ``y[i] = v[i]`` has two."""
 
 
 def _find(subject: Subject) -> Evidence | None:
+    return find_line_loops(subject) if subject.sites.known else _find_by_operators(subject)
+
+
+def _find_by_operators(subject: Subject) -> Evidence | None:
     """``select``, some operators, ``select``, the same operators, ...: a loop over an index."""
     order, group = _siblings(subject)
-    is_select = subject.named("aten::select")[order]
-    selects = np.flatnonzero(is_select)
-    if len(selects) < _FEWEST_ROUNDS:
+    starts = _round_starts(subject, order, group)
+    if len(starts) < _FEWEST_ROUNDS:
         return None
-    what = _rounds(subject, order, group, selects)
-    run_start = np.flatnonzero(np.append(True, what[1:] != what[:-1]))
-    length = np.diff(np.append(run_start, len(what)))
+    what = _rounds(subject, order, group, starts)
+    for period in range(1, _MOST_PARTS + 1):
+        first, length = _runs(what, period)
+        if len(first):
+            return _evidence(subject, order[starts[::period]], first, length)
+    return None
+
+
+def _runs(what: np.ndarray[tuple[int], np.dtype[np.uint64]], period: int) -> tuple[Values, Values]:
+    """Where rounds of ``period`` parts repeat, and how often: position among every so many."""
+    whole = len(what) // period * period
+    rounds = what[:whole].reshape(-1, period)
+    if not len(rounds):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    new = np.append(True, (rounds[1:] != rounds[:-1]).any(axis=1))
+    run_start = np.flatnonzero(new)
+    length = np.diff(np.append(run_start, len(rounds)))
     loops = np.flatnonzero(length >= _FEWEST_ROUNDS)
-    if not len(loops):
-        return None
-    return _evidence(subject, order[selects], run_start[loops], length[loops])
+    return run_start[loops], length[loops]
 
 
 def _siblings(subject: Subject) -> tuple[Values, Values]:
@@ -35,6 +53,13 @@ def _siblings(subject: Subject) -> tuple[Values, Values]:
     group = thread * (len(subject.parent) + 1) + subject.operator_parent[rows] + 1
     order = np.argsort(group, kind="stable")
     return rows[order], group[order]
+
+
+def _round_starts(subject: Subject, order: Values, group: Values) -> Values:
+    """Positions of the first of each row of ``select``: ``x[i, j]`` is two of them."""
+    is_select = subject.named("aten::select")[order]
+    follows = np.append(False, is_select[:-1] & (group[1:] == group[:-1]))
+    return np.flatnonzero(is_select & ~follows)
 
 
 def _rounds(
@@ -64,7 +89,8 @@ def _evidence(subject: Subject, selects: Values, first: Values, length: Values) 
     spent, saved = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
     for loop, (begin, rounds) in enumerate(zip(first.tolist(), length.tolist(), strict=True)):
         took = np.diff(start[begin : begin + rounds])
-        spent[loop], saved[loop] = took.sum(), (rounds - 1) * int(took.min())
+        spent[loop] = took.sum()
+        saved[loop] = min((rounds - 1) * subject.typical_ns(took), spent[loop])
     rounds = int(length.sum())
     return Evidence(
         events=selects[first],
@@ -77,7 +103,7 @@ def _evidence(subject: Subject, selects: Values, first: Values, length: Values) 
         ),
         saved_ns=int(saved.sum()),
         saved_by=(
-            "the fastest round of each loop, for all its rounds but one: what a round costs "
+            "the median round of each loop, for all its rounds but one: what a round costs "
             "whatever its element holds"
         ),
     )
@@ -85,10 +111,11 @@ def _evidence(subject: Subject, selects: Values, first: Values, length: Values) 
 
 FOR_LOOP_INDEXING = Pattern(
     id="for-loop-indexing",
-    title="Tensors are indexed in Python loops",
+    title="A Python loop goes over the parts of a tensor",
     advice=(
         "Replace the loop by one operation on the whole tensor: arithmetic with broadcasting, "
-        "slices, torch.arange, index_select, scatter_ or torch.stack; or torch.vmap the body."
+        "slices, torch.arange, index_select, scatter_ or torch.stack; or torch.vmap the body. Give "
+        "a network all samples at once, and a recurrent one all time steps (nn.GRU, nn.LSTM)."
     ),
     find=_find,
 )

@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.findings.sites import Place
 from opscope.analysis.findings.subject import Subject
 
 Values = npt.NDArray[np.int64]
@@ -19,6 +20,7 @@ class Needs(Enum):
 
     SHAPES = "Record argument shapes: record_shapes=True, or --shapes."
     MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
+    STACKS = "Record Python calls: with_stack=True, or --stack."
     MODULES = "Record modules: with_modules=True, or --modules."
     DEVICE = "It is about programs that run on a GPU, and this recording shows none."
     KERNELS = "Record GPU activity, where torch sees a GPU."
@@ -36,6 +38,9 @@ class Evidence:
         saved_by: how that was derived, or why it cannot be.
         event_time_ns: time of each occurrence, shape (occurrences,); durations by default.
         advice: in place of the pattern's, where the case is special.
+        places: where they are, most time first, if not where the events come from.
+        saved_bytes: of memory at its peak, where the fix saves that; None otherwise.
+        saved_bytes_share: of what is in use then.
     """
 
     events: Values
@@ -45,6 +50,9 @@ class Evidence:
     saved_by: str
     event_time_ns: Values | None = None
     advice: str = ""
+    places: tuple[Place, ...] = ()
+    saved_bytes: int | None = None
+    saved_bytes_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class Pattern:
         needs: what has to be recorded to see it.
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
+        is_general: others may explain the same time better; it comes after those.
     """
 
     id: str
@@ -81,6 +90,7 @@ class Pattern:
     needs: tuple[Needs, ...] = ()
     measure: Callable[[Subject, Evidence], Measured | None] | None = None
     link: str = ""
+    is_general: bool = False
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
@@ -88,6 +98,7 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
     present = {
         Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
         Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
+        Needs.STACKS: lambda: len(subject.trace.table("python_calls")) > 0 and subject.sites.known,
         Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
         Needs.DEVICE: lambda: subject.has_device,
         Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.program_files import is_library
-from opscope.analysis.stacks import Stacks
+from opscope.analysis.stacks import stack_source
 from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.cached_property import cached_property
 from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
@@ -54,70 +55,120 @@ class Place:
 
 
 class Sites:
-    """The places of a trace's events."""
+    """The places of a trace's events: of each the innermost line of the program around it.
+
+    Arrays have shape (events,).
+
+    Attributes:
+        known: whether any line or function of the program is.
+        own_frame: which rows of ``frames`` are the program's, and a last one for "no frame".
+        caller: of each call and operator the function that made it, row in frames; -1 unknown.
+        caller_line: the line there; -1 unknown.
+        frame: of each call of a Python function that function, row in frames; -1 for others.
+    """
 
     def __init__(self, listing: TorchListing) -> None:
         trace = listing.trace
-        self._trace = trace
-        frames = trace.table("frames")
+        self._trace, self._listing = trace, listing
+        frames, events = trace.table("frames"), len(trace.events)
         library = np.array([is_library(trace.names[f]) for f in frames["file"]], dtype=np.bool_)
-        own = np.append(~library, False)  # the last stands for "no frame"
-        calls, events = trace.table("python_calls"), len(trace.events)
-        self._call = np.full(events, -1, dtype=np.int64)
-        self._call[calls["event"]] = np.arange(len(calls))
-        called_here, defined_here = np.zeros(events, np.bool_), np.zeros(events, np.bool_)
-        called_here[calls["event"]] = own[calls["caller"]] & (calls["caller_line"] >= 0)
-        defined_here[calls["event"]] = own[calls["frame"]]
-        self._called_here, self._defined_here = called_here, defined_here
-        decisive = called_here | defined_here
-        self.known = bool(decisive.any())
-        if self.known:
-            stacks = Stacks(listing)
-            inner = stacks.innermost
-            above = nearest_ancestor(stacks.caller, decisive)
-            self._site = np.where((inner >= 0) & decisive[inner], inner, above[inner])
-            self._site = np.where(inner >= 0, self._site, -1)
-            itself = np.arange(events)
-            self._site = np.where(decisive, itself, self._site)
+        self.own_frame: Flags = np.append(~library, False)
+        self.caller, self.caller_line, self.frame = (
+            np.full(events, -1, dtype=np.int64) for _ in range(3)
+        )
+        for table in (trace.table("operator_calls"), trace.table("python_calls")):
+            self.caller[table["event"]] = table["caller"]
+            self.caller_line[table["event"]] = table["caller_line"]
+        calls = trace.table("python_calls")
+        self.frame[calls["event"]] = calls["frame"]
+        self.called_here: Flags = self.own_frame[self.caller] & (self.caller_line >= 0)
+        self.defined_here: Flags = self.own_frame[self.frame]
+        self.known = bool((self.called_here | self.defined_here).any())
 
-    def places(self, events: Values, time_ns: Values) -> tuple[Place, ...]:
+    @cached_property
+    def around(self) -> Values:
+        """The innermost event around each, or itself, that says where in the program it is.
+
+        Of a backward operator it is that of its forward operator, where that was recorded, else the
+        line that began the backward pass. -1 for none.
+        """
+        decisive = self.called_here | self.defined_here
+        itself = np.arange(len(decisive))
+        nearest = np.where(
+            decisive, itself, nearest_ancestor(self._listing.tree.parent, decisive)
+        ).astype(np.int64)
+        source = stack_source(self._listing)
+        forward = np.where(source >= 0, nearest[source], -1)
+        return np.where(forward >= 0, forward, nearest)
+
+    @cached_property
+    def at(self) -> tuple[Values, Values]:
+        """Frame and line of each event, -1 for none.
+
+        For what a function of the program calls the line is recorded; of what it does itself, such
+        as an annotation, only where the function begins is.
+        """
+        site = self.around
+        known = site >= 0
+        precise = known & self.called_here[site]
+        # What runs directly in a function of the program is not at the line that called it.
+        own_body = self.defined_here[site] & (site != np.arange(len(site)))
+        precise &= ~own_body
+        frame = np.where(precise, self.caller[site], self.frame[site])
+        frames = self._trace.table("frames")
+        first = frames["line"][frame] if len(frames) else np.full(len(site), -1)
+        line = np.where(precise, self.caller_line[site], first)
+        return np.where(known, frame, -1), np.where(known, line, -1).astype(np.int64)
+
+    def outer_lines(self) -> Values:
+        """Of each event a number for the line of the program two levels out; 0 for none."""
+        parent = self._listing.tree.parent
+        above = nearest_ancestor(parent, self.called_here).astype(np.int64)
+        site = self.around
+        outer = np.where(site >= 0, above[site], -1)
+        line = np.where(outer >= 0, self.caller_line[outer], 0)
+        return np.where(outer >= 0, (self.caller[outer] + 1) * 65_537 + line, 0).astype(np.int64)
+
+    def places(
+        self, events: Values, time_ns: Values, with_modules: bool = True
+    ) -> tuple[Place, ...]:
         """Where ``events`` come from, most time first; those without a place are left out."""
-        keys = self._keys(events)
+        frame, line = self.at
+        modules = np.full(len(events), -1, dtype=np.int64)
+        if with_modules and len(self._trace.table("modules")):
+            modules = attribute_to_modules(self._trace).path[events].astype(np.int64)
+        keys = np.stack([frame[events], line[events], modules], axis=1)
         distinct, group = np.unique(keys, axis=0, return_inverse=True)
         group = group.reshape(-1)
         count = np.bincount(group, minlength=len(distinct))
         total = np.bincount(group, weights=time_ns, minlength=len(distinct)).astype(np.int64)
-        order = np.lexsort((-count, -total))
+        # A line comes before what others of its modules took: one line may call many.
+        at_line = _sums_of_equal(distinct[:, :2], total)
+        order = np.lexsort((-count, -total, -at_line))
         places = [
-            self._place(distinct[row].tolist(), int(count[row]), int(total[row]))
+            self.place(
+                int(distinct[row, 0]),
+                int(distinct[row, 1]),
+                int(distinct[row, 2]),
+                int(count[row]),
+                int(total[row]),
+            )
             for row in order[: MOST_PLACES + 1]
         ]
         return tuple(place for place in places if place.file or place.module)[:MOST_PLACES]
 
-    def _keys(self, events: Values) -> npt.NDArray[np.int64]:
-        """Frame, line and module path of each event, -1 for none. Shape (events, 3)."""
-        keys = np.full((len(events), 3), -1, dtype=np.int64)
-        if self.known:
-            site = self._site[events]
-            calls, call = self._trace.table("python_calls"), self._call[site]
-            # For a call that a function of the program makes the line is recorded; for what the
-            # function does itself, such as an annotation, only the function is.
-            precise = (site == events) | ~self._defined_here[site]
-            precise &= (site >= 0) & self._called_here[site]
-            frame = np.where(precise, calls["caller"][call], calls["frame"][call])
-            first_line = self._trace.table("frames")["line"][frame]
-            keys[:, 0] = np.where(site >= 0, frame, -1)
-            keys[:, 1] = np.where(precise, calls["caller_line"][call], first_line)
-            keys[:, 1] = np.where(site >= 0, keys[:, 1], -1)
-        if len(self._trace.table("modules")):
-            keys[:, 2] = attribute_to_modules(self._trace).path[events]
-        return keys
-
-    def _place(self, key: list[int], count: int, time_ns: int) -> Place:
-        frame, line, path = key
+    def place(self, frame: int, line: int, path: int, count: int, time_ns: int) -> Place:
+        """One place; ``path`` is a position among the paths of modules, -1 for none."""
         frames, names = self._trace.table("frames"), self._trace.names
         module = ".".join(attribute_to_modules(self._trace).paths[path]) if path >= 0 else ""
         if frame < 0:
             return Place("", -1, "", module, count, time_ns)
         file, function = names[frames["file"][frame]], names[frames["function"][frame]]
         return Place(file, line, function, module, count, time_ns)
+
+
+def _sums_of_equal(keys: npt.NDArray[np.int64], values: Values) -> Values:
+    """For each row the sum over all rows with the same key."""
+    _, group = np.unique(keys, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    return np.bincount(group, weights=values)[group].astype(np.int64)

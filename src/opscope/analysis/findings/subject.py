@@ -6,20 +6,26 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
+from opscope.trace import processor_rows
 from opscope.trace.codes import DeviceType
-from opscope.trace.schema import EventKind, Role
+from opscope.trace.schema import EventKind, RecordScope, Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _FIXED_COST_PERCENTILE = 5
+_MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
+"""In a program of large operators even the fastest say nothing of what calling one costs."""
+
+_MOST_WAITING = 0.98
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
@@ -50,6 +56,11 @@ class Subject:
         return Sites(self.listing)
 
     @cached_property
+    def line_calls(self) -> LineCalls:
+        """What the program's lines call."""
+        return LineCalls(self.sites, self.parent, self.start_ns, self.end_ns)
+
+    @cached_property
     def is_operator(self) -> Flags:
         """Whether each event is an operator."""
         return np.asarray(self.events["kind"] == EventKind.OPERATOR)
@@ -74,6 +85,56 @@ class Subject:
         )
 
     @cached_property
+    def stretch(self) -> float:
+        """How much longer everything took because the thread waited for a processor; 1 if not."""
+        waited = self.processor_wait_ns
+        return 1.0 if waited is None else self.wall_ns / max(self.wall_ns - waited, 1)
+
+    @cached_property
+    def processor_wait_ns(self) -> int | None:
+        """How long the thread that was recorded waited for a processor; None: not recorded."""
+        counted = self.trace.ledger.get(processor_rows.SOURCE, {})
+        waited, computed = (
+            counted.get(what) for what in (processor_rows.WAITED, processor_rows.COMPUTED)
+        )
+        if waited is None or computed is None or waited + computed <= 0:
+            return None
+        # Of the whole recording: spread over it evenly, and never all of it.
+        return int(min(waited / (waited + computed), _MOST_WAITING) * self.wall_ns)
+
+    def typical_ns(self, took: Values) -> int:
+        """The median of times, stretched by what all times were stretched by."""
+        return int(np.median(took) * self.stretch) if len(took) else 0
+
+    @property
+    def call_cost_ns(self) -> int:
+        """What calling one operator that computes next to nothing takes here, recording included.
+
+        Twice the fastest, within what is known of processors.
+        """
+        return int(np.clip(2 * self.fixed_cost_ns, _LEAST_CALL_COST_NS, _MOST_FIXED_COST_NS))
+
+    @cached_property
+    def work_ns(self) -> Values:
+        """What each outermost operator takes beyond the cost of calling one; 0 for other events.
+
+        Below 0 where it was quick; sums over many are what counts.
+        """
+        result = np.zeros(len(self.parent), dtype=np.int64)
+        took = self.duration_ns[self.outermost]
+        spans = subtree_sums(self.parent, self.is_operator.astype(np.int64))[self.outermost]
+        calling = np.minimum(took, self.call_cost_ns * spans) * self.stretch
+        result[self.outermost] = took - calling.astype(np.int64)
+        return result
+
+    @cached_property
+    def is_training(self) -> Flags:
+        """Whether each event is part of a backward pass, or a step of an optimizer."""
+        backward = self.events["scope"] == RecordScope.BACKWARD_FUNCTION
+        step = self.events["kind"] == EventKind.OPTIMIZER_CALL
+        return np.asarray((backward & self.is_operator) | step | self.named_like("Optimizer.step#"))
+
+    @cached_property
     def fixed_cost_ns(self) -> int:
         """From one operator to the next where Python calls one after the other as fast as it can.
 
@@ -84,7 +145,8 @@ class Subject:
         order = np.argsort(self.events["thread"][rows], kind="stable")
         apart = np.diff(self.start_ns[rows][order])
         apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
-        return int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
+        fastest = int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
+        return min(fastest, _MOST_FIXED_COST_NS)
 
     @cached_property
     def outermost(self) -> Values:

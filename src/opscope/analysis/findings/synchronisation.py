@@ -8,6 +8,7 @@ from opscope.analysis.findings.pattern import Evidence, Pattern
 from opscope.analysis.findings.subject import CUDA, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.schema import EventKind
+from opscope.tree.ancestry import nearest_ancestor
 
 _READS = ("aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::masked_select")
 """Operators whose result's value or shape Python needs before it can go on."""
@@ -64,6 +65,7 @@ def _on_host(subject: Subject) -> Evidence | None:
         reads = reads[on_device]
     around = np.unique(subject.outermost_operator[reads])
     around = around[around >= 0]
+    around = around[nearest_ancestor(subject.parent, subject.is_training)[around] < 0]
     took = subject.duration_ns[around]
     total = int(took.sum())
     if len(around) < 2 or (total < _WORTH_SAYING * subject.wall_ns and not on_device.any()):

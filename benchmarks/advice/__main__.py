@@ -1,0 +1,86 @@
+"""``python -m benchmarks.advice``: are the findings about programs with planted faults right?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.advice.child import SUBJECTS
+from benchmarks.advice.judge import Verdict, judge
+from benchmarks.advice.program import PROGRAMS
+from benchmarks.advice.results import as_markdown, totals
+
+_ROOT = Path(__file__).parents[2]
+_ENVIRONMENT = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # memory that it did not see being allocated
+
+
+def main() -> None:
+    options = _parse()
+    names = [name for name in PROGRAMS if not options.only or name in options.only]
+    conditions = ("quiet", *(["busy"] if options.busy else []))
+    verdicts: dict[str, list[Verdict]] = {condition: [] for condition in conditions}
+    known = _known(options.real)
+    for name in names:
+        for condition in conditions:
+            with _busy(options.busy if condition == "busy" else 0):
+                result = _child("record" if name in known else "both", name)
+            known.setdefault(name, result["real"])
+            verdicts[condition].append(judge(PROGRAMS[name], known[name], result["found"]))
+            print(f"{condition:6}", verdicts[condition][-1], file=sys.stderr, flush=True)
+    if options.real is not None:
+        options.real.write_text(json.dumps(known))
+    for condition, given in verdicts.items():
+        print(f"\n### {condition.capitalize()}\n\n{as_markdown(given)}\n\n{totals(given)}")
+
+
+def _known(file: Path | None) -> dict[str, dict[str, float]]:
+    """What the fixes were measured to save before, by program."""
+    known: dict[str, dict[str, float]] = {}
+    if file is not None and file.exists():
+        known = json.loads(file.read_text())
+    return known
+
+
+def _child(what: str, name: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.advice.child", what, name]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, check=True, cwd=_ROOT, env={**os.environ, **_ENVIRONMENT}
+    )
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+@contextmanager
+def _busy(count: int) -> Iterator[None]:
+    """With so many other processes that compute all the time."""
+    others = [subprocess.Popen([sys.executable, "-c", "while 1: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in others:
+            process.kill()
+            process.wait()
+
+
+def _parse() -> argparse.Namespace:
+    assert SUBJECTS
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.advice", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=sorted(PROGRAMS), help="some programs only")
+    parser.add_argument(
+        "--real", type=Path, metavar="FILE", help="keep what the fixes save, or take it from there"
+    )
+    parser.add_argument(
+        "--busy", type=int, default=0, metavar="N", help="once more beside N busy processes"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""One program in a process of its own: ``python -m benchmarks.advice.child both|record NAME``."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import opscope
+from benchmarks.advice import loops, python_time, tensors, training, tuned
+from benchmarks.advice.program import PROGRAMS, Body, Program
+
+SUBJECTS = (loops, python_time, tensors, training, tuned)
+"""Importing them lists their programs."""
+
+_ROUNDS = 3
+_MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of glibc's mallopt
+_MOST_FINDINGS = 6
+
+
+def main() -> None:
+    what, name = sys.argv[1:3]
+    program = PROGRAMS[name]
+    torch.manual_seed(0)
+    if program.grows:
+        # Blocks are given back to the system as soon as they are freed, so that it can be asked.
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
+    torch.set_num_threads(1)  # threads that wait for each other on a busy machine measure that
+    real = _time(program) if what == "both" else None
+    json.dump({"real": real, "found": _record(program)}, sys.stdout)
+
+
+def _time(program: Program) -> dict[str, float]:
+    """What the fix saves: a share of the time, and bytes that are held when it is done."""
+    faulty, fixed = program.make()
+    held = (_held_bytes(fixed), _held_bytes(faulty)) if program.grows else (0, 0)
+    times = [(_seconds(faulty), _seconds(fixed)) for _ in range(_ROUNDS)]
+    before, after = (statistics.median(column) for column in zip(*times, strict=True))
+    return {"seconds": before, "share": 1 - after / before, "bytes": held[1] - held[0]}
+
+
+def _seconds(body: Body) -> float:
+    """Without what the program waited for a processor, which others had meanwhile."""
+    gc.collect()
+    begin, waited = time.perf_counter(), _waited()
+    body()
+    return time.perf_counter() - begin - (_waited() - waited)
+
+
+def _waited() -> float:
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
+def _held_bytes(body: Body) -> int:
+    """How much more memory the process has once it has run, with its result still there."""
+    body()
+    before = _resident()
+    result = body()
+    after = _resident()
+    del result
+    return after - before
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def _record(program: Program) -> dict[str, Any]:
+    faulty, _ = program.make()
+    faulty()  # what happens only once has happened
+    gc.collect()
+    with opscope.profile(
+        record_shapes=True, profile_memory=True, with_stack=True, with_modules=True
+    ) as profile:
+        result = faulty()
+    del result
+    found = profile.trace.findings().as_dict()
+    found["findings"] = found["findings"][:_MOST_FINDINGS]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""Programs whose time passes in Python, or in libraries that know nothing of torch."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import json
+import logging
+import os
+import tempfile
+import time
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.advice.networks import batch, perceptron, trainer
+from benchmarks.advice.program import Variants, planted
+
+OUTSIDE = ("time-outside-torch",)
+
+
+@planted(*OUTSIDE)
+def parsing_in_the_step() -> Variants:
+    """The same JSON document parsed in every step."""
+    step, (data, target) = trainer(perceptron()), batch()
+    text = json.dumps([{"id": i, "weights": [i * 0.5] * 20} for i in range(300)])
+
+    def faulty() -> None:
+        for _ in range(60):
+            json.loads(text)  # fault
+            step(data, target)
+
+    def fixed() -> None:
+        json.loads(text)
+        for _ in range(60):
+            step(data, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def normalised_in_python() -> Variants:
+    """Pixels divided in a list comprehension."""
+    step = trainer(perceptron())
+    pixels = [[(i * j) % 255 for j in range(128)] for i in range(128)]
+    whole, target = torch.tensor(pixels, dtype=torch.float32), batch()[1]
+
+    def faulty() -> None:
+        for _ in range(50):
+            rows = [[value / 255.0 for value in row] for row in pixels]  # fault
+            step(torch.tensor(rows), target)  # fault
+
+    def fixed() -> None:
+        for _ in range(50):
+            step(whole / 255.0, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def sorted_by_numpy() -> Variants:
+    """NumPy computes the same statistics for every step."""
+    step, (data, target) = trainer(perceptron()), batch()
+    table = np.random.default_rng(0).random(60_000)
+
+    def faulty() -> None:
+        for _ in range(60):
+            median = np.sort(table)[len(table) // 2]  # fault
+            step(data - float(median), target)
+
+    def fixed() -> None:
+        median = np.sort(table)[len(table) // 2]
+        for _ in range(60):
+            step(data - float(median), target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def histogram_in_python() -> Variants:
+    """A loop in Python that calls nothing."""
+    labels = [i * 7 % 10 for i in range(30_000)]
+    held = torch.tensor(labels)
+    step, (data, target) = trainer(perceptron()), batch()
+
+    def faulty() -> None:
+        for _ in range(40):
+            counts = [0] * 10
+            for label in labels:  # fault
+                counts[label] += 1  # fault
+            step(data, target)
+
+    def fixed() -> None:
+        for _ in range(40):
+            torch.bincount(held, minlength=10)
+            step(data, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def tensors_printed() -> Variants:
+    """Whole tensors turned into text for a log, at a level that nobody reads."""
+    step, (data, target) = trainer(perceptron()), batch()
+    log = logging.getLogger("benchmarks.advice")
+    log.addHandler(logging.NullHandler())
+    log.propagate = False
+
+    def faulty() -> None:
+        for _ in range(60):
+            loss = step(data, target)
+            log.warning("loss %s of %s", loss, str(data[:20, :20]))  # fault
+
+    def fixed() -> None:
+        for _ in range(60):
+            step(data, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def best_state_copied() -> Variants:
+    """A deep copy of all weights after every step."""
+    network, (data, target) = perceptron(256), batch(16, 256)
+    step = trainer(network)
+
+    def faulty() -> None:
+        best = None
+        for _ in range(60):
+            step(data, target)
+            best = copy.deepcopy(network.state_dict())  # fault
+        return best
+
+    def fixed() -> None:
+        for _ in range(60):
+            step(data, target)
+        copy.deepcopy(network.state_dict())
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def tensor_from_lists() -> Variants:
+    """A batch made of nested lists in every step."""
+    step, (data, target) = trainer(perceptron()), batch()
+    lists = data.tolist()
+
+    def faulty() -> None:
+        for _ in range(60):
+            step(torch.tensor(lists), target)  # fault
+
+    def fixed() -> None:
+        for _ in range(60):
+            step(data, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def tensor_to_list() -> Variants:
+    """A sum over what tolist() gives."""
+    step, (data, target) = trainer(perceptron()), batch()
+    values = torch.rand(50_000)
+
+    def faulty() -> None:
+        for _ in range(60):
+            sum(values.tolist())  # fault
+            step(data, target)
+
+    def fixed() -> None:
+        for _ in range(60):
+            values.sum().item()
+            step(data, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def waiting_for_a_service() -> Variants:
+    """Something slow is asked in every step."""
+    step, (data, target) = trainer(perceptron()), batch()
+
+    def ask() -> None:
+        time.sleep(0.004)  # fault
+
+    def faulty() -> None:
+        for _ in range(60):
+            ask()  # fault
+            step(data, target)
+
+    def fixed() -> None:
+        ask()
+        for _ in range(60):
+            step(data, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def file_read_again() -> Variants:
+    """The same file read in every step."""
+    step, (data, target) = trainer(perceptron()), batch()
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, "table.csv")
+    with open(path, "w") as file:
+        file.writelines(f"{i},{i * 2},{i * 3}\n" for i in range(2_000))
+
+    def read() -> list[list[int]]:
+        with open(path) as file:
+            return [[int(cell) for cell in line.split(",")] for line in file]  # fault
+
+    def faulty() -> None:
+        for _ in range(40):
+            read()  # fault
+            step(data, target)
+
+    def fixed() -> None:
+        read()
+        for _ in range(40):
+            step(data, target)
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def saved_after_every_step() -> Variants:
+    """A checkpoint after every step."""
+    network, (data, target) = perceptron(256), batch(16, 256)
+    step = trainer(network)
+
+    def faulty() -> None:
+        for _ in range(40):
+            step(data, target)
+            torch.save(network.state_dict(), io.BytesIO())  # fault
+
+    def fixed() -> None:
+        for _ in range(40):
+            step(data, target)
+        torch.save(network.state_dict(), io.BytesIO())
+
+    return faulty, fixed
+
+
+@planted("garbage-collections", *OUTSIDE)
+def collecting_in_the_step() -> Variants:
+    """gc.collect() after every step."""
+    step, (data, target) = trainer(perceptron()), batch()
+    kept = [{"name": str(i), "values": [i]} for i in range(5_000)]
+
+    def faulty() -> None:
+        for _ in range(12):
+            step(data, target)
+            gc.collect()  # fault
+
+    def fixed() -> None:
+        for _ in range(12):
+            step(data, target)
+        gc.collect()
+        len(kept)
+
+    return faulty, fixed
+
+
+@planted("garbage-collections")
+def objects_that_are_looked_through() -> Variants:
+    """Many small objects live, and more are made all the time: the collector looks through all."""
+    step, (data, target) = trainer(perceptron(128, 2)), batch(64, 128)
+
+    def faulty() -> None:
+        records: list[dict[str, list[int]]] = []
+        for i in range(150):
+            records += [{"step": [i, k]} for k in range(300)]  # fault
+            step(data, target)
+
+    def fixed() -> None:
+        gc.freeze()
+        gc.disable()
+        faulty()
+        gc.enable()
+        gc.unfreeze()
+
+    return faulty, fixed
+
+
+@planted(*OUTSIDE)
+def accuracy_in_python() -> Variants:
+    """Predictions compared one by one as Python numbers."""
+    network, (data, target) = perceptron(32, 1).eval(), batch(50_000, 32)
+
+    @torch.inference_mode()
+    def faulty() -> float:
+        right = 0
+        for _ in range(6):
+            predicted = network(data).argmax(1).tolist()
+            for one, other in zip(predicted, target.tolist(), strict=True):  # fault
+                right += one == other  # fault
+        return right / len(data)
+
+    @torch.inference_mode()
+    def fixed() -> Tensor:
+        right = torch.zeros(())
+        for _ in range(6):
+            right = right + (network(data).argmax(1) == target).sum()
+        return right / len(data)
+
+    return faulty, fixed

@@ -1,0 +1,173 @@
+"""What is computed, converted or copied again although the result is there already."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.values import ComputedValues
+from opscope.analysis.quantity_text import share_text
+from opscope.analysis.signatures import first_of_each
+
+_WORTH_SAYING = 0.02
+_FEWEST = 3
+_COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
+_BUFFERS = (
+    "aten::zeros",
+    "aten::zeros_like",
+    "aten::new_zeros",
+    "aten::detach",
+    "aten::lift_fresh",
+)
+"""A result of these is there to be written to, or none of its own."""
+
+
+def _repeated(subject: Subject, wanted: Flags) -> tuple[Values, Values]:
+    """Operators whose value was there before, and a number for each value."""
+    rows = np.flatnonzero(wanted)
+    group, _ = first_of_each(computed_values(subject).number[rows])
+    return rows, group
+
+
+def computed_values(subject: Subject) -> ComputedValues:
+    """Of this subject, made once."""
+    found = vars(subject).get("_computed_values")
+    if not isinstance(found, ComputedValues):
+        found = ComputedValues(subject)
+        vars(subject)["_computed_values"] = found
+    return found
+
+
+def _find_constants(subject: Subject) -> Evidence | None:
+    values = computed_values(subject)
+    wanted = np.zeros(len(subject.parent), dtype=np.bool_)
+    wanted[subject.outermost] = True
+    wanted &= values.from_nothing & ~subject.named(*_BUFFERS)
+    rows, group = _repeated(subject, wanted)
+    if not len(rows):
+        return None
+    count = np.bincount(group)
+    again = count[group] >= _FEWEST
+    return _evidence(
+        subject, rows[again], group[again],
+        "are computed from nothing but constants, with the same result every time",
+        "all but the longest computation of each result",
+    )  # fmt: skip
+
+
+def _find_copies(subject: Subject) -> Evidence | None:
+    values = computed_values(subject)
+    copying = subject.named("aten::copy_", "aten::_to_copy", "aten::clone")
+    has_copy = np.zeros(len(subject.parent), dtype=np.bool_)
+    has_copy[subject.outermost_operator[np.flatnonzero(copying)]] = True
+    wanted = subject.named(*_COPIES) & has_copy & (subject.operator_parent < 0)
+    wanted &= ~values.written_after(np.arange(len(wanted))) & ~values.from_nothing
+    rows, group = _repeated(subject, wanted)
+    if not len(rows):
+        return None
+    again = np.bincount(group)[group] > 1
+    return _evidence(
+        subject, rows[again], group[again],
+        "copy or convert a tensor again that has not changed since",
+        "all copies of a tensor but the slowest",
+    )  # fmt: skip
+
+
+def _find_twice(subject: Subject) -> Evidence | None:
+    """The same value at more than one line: for each one line is enough."""
+    values = computed_values(subject)
+    wanted = np.zeros(len(subject.parent), dtype=np.bool_)
+    wanted[subject.outermost] = True
+    wanted &= (subject.duration_ns > subject.fixed_cost_ns) & ~values.from_nothing
+    wanted &= ~subject.named(*_COPIES, *_BUFFERS)
+    rows, group = _repeated(subject, wanted)
+    if not len(rows) or not subject.sites.known:
+        return None
+    line = _program_lines(subject)[rows]
+    pairs, first = np.unique(np.stack([group, line]), axis=1, return_index=True)
+    lines = np.bincount(pairs[0], minlength=int(group.max()) + 1)
+    chosen = first[lines[pairs[0]] > 1]
+    # Of what one line did, the first occurrence stands; the line that came first keeps its own.
+    chosen = chosen[np.argsort(rows[chosen])]
+    _, keep = np.unique(group[chosen], return_index=True)
+    again = np.delete(chosen, keep)
+    if not len(again):
+        return None
+    took = subject.duration_ns[rows[again]]
+    saved = int(took.sum())
+    if saved < _WORTH_SAYING * subject.wall_ns:
+        return None
+    return Evidence(
+        events=rows[again],
+        event_time_ns=took,
+        time_ns=saved,
+        explanation=(
+            f"{len(again):,} operators compute what another line has computed from the same "
+            f"tensors shortly before, {share_text(saved / subject.wall_ns)} of the time."
+        ),
+        saved_ns=saved,
+        saved_by="the second computation of each result",
+    )
+
+
+def _program_lines(subject: Subject) -> Values:
+    """A number for the outermost line of the program each event was asked for from: its stack."""
+    frame, line = subject.sites.at
+    number: Values = (frame + 1) * (int(line.max(initial=0)) + 2) + line + 1
+    caller = subject.sites.outer_lines()
+    return np.asarray(number + caller * 1_000_003, dtype=np.int64)
+
+
+def _evidence(
+    subject: Subject, rows: Values, group: Values, what: str, saved_by: str
+) -> Evidence | None:
+    if not len(rows):
+        return None
+    took = subject.duration_ns[rows]
+    total = np.bincount(group, weights=took)
+    longest = np.zeros(len(total), dtype=np.int64)
+    np.maximum.at(longest, group, took)
+    saved = int((total - longest).sum())
+    if saved < _WORTH_SAYING * subject.wall_ns:
+        return None
+    results = len(np.unique(group))
+    return Evidence(
+        events=rows,
+        event_time_ns=took,
+        time_ns=int(took.sum()),
+        explanation=(
+            f"{len(rows):,} operators {what}: {results:,} different results, "
+            f"{share_text(saved / subject.wall_ns)} of the time for those that were there already."
+        ),
+        saved_ns=saved,
+        saved_by=saved_by,
+    )
+
+
+CONSTANTS = Pattern(
+    id="repeated-constants",
+    title="The same constants are computed again and again",
+    advice=(
+        "Compute them once, before the loop or in __init__ (register_buffer in a module), and use "
+        "the tensor."
+    ),
+    find=_find_constants,
+    needs=(Needs.SHAPES, Needs.MEMORY),
+)
+
+COPIES = Pattern(
+    id="repeated-copies",
+    title="The same tensor is copied or converted again and again",
+    advice="Make the copy once, before the loop, and keep it; leave out a clone that is only read.",
+    find=_find_copies,
+    needs=(Needs.SHAPES, Needs.MEMORY),
+)
+
+TWICE = Pattern(
+    id="computed-twice",
+    title="Two lines compute the same from the same tensors",
+    advice="Keep the first result and use it again; detach() it where no gradient is wanted.",
+    find=_find_twice,
+    needs=(Needs.SHAPES, Needs.MEMORY, Needs.STACKS),
+)

@@ -1,0 +1,150 @@
+"""Whose time passes: torch's, that of the program's own Python, or that of other libraries."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.cached_property import cached_property
+from opscope.trace.schema import EventKind
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.frame_text import python_events
+from opscope.tree.self_time import minus_children
+
+_OF_A_CALL_NS = 4_000
+"""What the interpreter and the recorder need around one call or operator: not the program's own."""
+
+_OF_AN_OPERATOR_NS = 30_000
+"""Likewise what a C function of torch's needs around each operator it calls."""
+
+_PYTHON_PER_OPERATOR = 3
+"""torch's own Python may take so many times what its operators take before it is named."""
+
+_MACHINERY = ("torch/optim/", "torch/_compile.py", "torch/_dynamo/", "torch/_inductor/")
+"""torch's Python that findings of their own are about."""
+
+_WRITERS = ("torch/_tensor_str.py", "torch/serialization.py")
+
+
+class Spent(IntEnum):
+    """Whose time it is while an event runs and nothing that it called does."""
+
+    TORCH = 0  # operators, autograd, and C functions that call them
+    TORCH_PYTHON = 1  # torch's Python code
+    OWN = 2  # functions of the program
+    OUTSIDE = 3  # other libraries, and C functions that call no operator
+    PAUSE = 4  # collections
+    UNKNOWN = 5  # in no call
+    IMPORT = 6  # modules that are imported, with all they call
+
+
+class TimeSplit:
+    """Arrays have shape (events,).
+
+    Attributes:
+        self_ns: time of each event in which nothing that it called ran.
+        whose: ``Spent`` of that.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self.self_ns: Values = np.maximum(minus_children(subject.parent, subject.duration_ns), 0)
+        self._is_call: Flags = python_events(subject.trace)
+        self._called_by = nearest_ancestor(subject.parent, self._is_call).astype(np.int64)
+        inner = subject.is_operator & (subject.operator_parent < 0)
+        self._operators = _count(self._called_by[inner], len(self.self_ns))
+        self.whose = self._classify()
+
+    def _classify(self) -> Values:
+        subject, kind = self._subject, self._subject.events["kind"]
+        of_frame = self._of_frames()
+        whose = np.full(len(kind), Spent.UNKNOWN, dtype=np.int64)
+        functions = self._is_call & (kind != EventKind.C_CALL)
+        whose[functions] = of_frame[subject.sites.frame[functions]]
+        c_calls = kind == EventKind.C_CALL
+        by = of_frame[subject.sites.caller]
+        whose[c_calls] = np.where(by == Spent.OWN, Spent.OUTSIDE, by)[c_calls]
+        whose[c_calls & (self._operators > 0)] = Spent.TORCH
+        # An annotation's own time is that of the function it is in.
+        others = ~self._is_call
+        whose[others] = np.where(self._called_by >= 0, whose[self._called_by], Spent.UNKNOWN)[
+            others
+        ]
+        in_torch = subject.is_operator | (subject.operator_parent >= 0)
+        whose[in_torch] = Spent.TORCH
+        importing = self._defined_in("importlib._bootstrap>")
+        whose[importing | (nearest_ancestor(subject.parent, importing) >= 0)] = Spent.IMPORT
+        whose[kind == EventKind.GC_PAUSE] = Spent.PAUSE
+        return whose
+
+    def _of_frames(self) -> Values:
+        """Whose each row of ``frames`` is; the last is for "no frame"."""
+        trace, own = self._subject.trace, self._subject.sites.own_frame
+        files = [trace.names[file] for file in trace.table("frames")["file"]]
+        torch = np.array([_is_torch(file) for file in files] + [False], dtype=np.bool_)
+        kinds = np.where(own, Spent.OWN, np.where(torch, Spent.TORCH_PYTHON, Spent.OUTSIDE))
+        kinds[-1] = Spent.OUTSIDE
+        return kinds.astype(np.int64)
+
+    @cached_property
+    def own_ns(self) -> Values:
+        """Python code of the program itself, without what calling anything from it takes."""
+        children = _count(self._subject.parent[self._subject.parent >= 0], len(self.self_ns))
+        allowed = (_OF_A_CALL_NS * self._subject.stretch * children).astype(np.int64)
+        own = np.where(self.whose == Spent.OWN, self.self_ns - allowed, 0)
+        own[~self._is_call] = 0
+        return np.maximum(own, 0)
+
+    @cached_property
+    def outside_ns(self) -> Values:
+        """Time in other libraries, and in calls of torch's that compute hardly anything."""
+        outside = np.where(self.whose == Spent.OUTSIDE, self.self_ns, 0)
+        sites = self._subject.sites
+        converting = (self._subject.events["kind"] == EventKind.C_CALL) & (
+            self._of_frames()[sites.caller] == Spent.OWN
+        )
+        converting &= self.whose == Spent.TORCH
+        allowed = _OF_AN_OPERATOR_NS * self._subject.stretch * (self._operators + 1)
+        excess = np.where(converting, self.self_ns - allowed.astype(np.int64), 0)
+        outside += np.maximum(excess, 0)
+        outside += self._idle_torch_python()
+        writing = self._in_text_of_tensors() & (self.whose != Spent.IMPORT)
+        return np.where(writing, self.self_ns, outside)
+
+    def _idle_torch_python(self) -> Values:
+        """torch's own Python below calls of which its operators are a small part."""
+        subject = self._subject
+        python = np.where(self.whose == Spent.TORCH_PYTHON, self.self_ns, 0)
+        site = subject.sites.around
+        frame, line = subject.sites.at
+        key = (frame + 1) * (int(line.max(initial=0)) + 2) + line + 1
+        _, group = np.unique(key, return_inverse=True)
+        group = group.reshape(-1)
+        of_python = np.bincount(group, weights=python)
+        of_torch = np.bincount(group, weights=np.where(self.whose == Spent.TORCH, self.self_ns, 0))
+        idle = of_python > _PYTHON_PER_OPERATOR * of_torch
+        counted = idle[group] & (site >= 0) & ~self._defined_in(*_MACHINERY)[site]
+        return np.where(counted, python, 0)
+
+    def _defined_in(self, *parts: str) -> Flags:
+        """Calls of functions that stand in files with one of these in their path."""
+        trace = self._subject.trace
+        files = [trace.names[file] for file in trace.table("frames")["file"]]
+        wanted = [any(part in file for part in parts) for file in files]
+        return np.array([*wanted, False], dtype=np.bool_)[self._subject.sites.frame]
+
+    def _in_text_of_tensors(self) -> Flags:
+        """What turns tensors into text or files, with the operators it calls."""
+        writing = self._defined_in(*_WRITERS)
+        return np.asarray(writing | (nearest_ancestor(self._subject.parent, writing) >= 0))
+
+
+def _is_torch(file: str) -> bool:
+    return file.startswith("torch/") or "/torch/" in file
+
+
+def _count(rows: Values, size: int) -> Values:
+    rows = rows[rows >= 0]
+    return np.bincount(rows, minlength=size).astype(np.int64)

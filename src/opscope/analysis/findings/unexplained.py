@@ -1,0 +1,62 @@
+"""What the findings leave unexplained: how much of the time, and where it passes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.finding import Finding
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.time_split import Spent, TimeSplit
+from opscope.analysis.findings.unexplained_time import Unexplained
+from opscope.tree.ancestry import nearest_ancestor
+
+_WORDS = {
+    Spent.TORCH: "torch's operators",
+    Spent.TORCH_PYTHON: "torch's Python",
+    Spent.OWN: "the program's Python",
+    Spent.OUTSIDE: "other libraries",
+    Spent.PAUSE: "garbage collections",
+    Spent.UNKNOWN: "calls that were not recorded",
+    Spent.IMPORT: "imports",
+}
+_MOST_PLACES = 3
+_SAYS_ENOUGH = 0.02
+"""Findings that save less do not count as an explanation."""
+
+
+def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
+    """What is left once the time of the findings is taken away."""
+    thread = subject.events["thread"]
+    if not len(thread):
+        return Unexplained(0, 0.0, (), ())
+    busiest = thread == np.argmax(np.bincount(thread))
+    split = TimeSplit(subject)
+    left = busiest & ~_explained(subject, found)
+    spent = np.where(left, split.self_ns, 0)
+    counted = int(split.self_ns[busiest].sum())
+    by_kind = np.bincount(split.whose, weights=spent, minlength=len(Spent)).astype(np.int64)
+    by_kind[Spent.UNKNOWN] += max(subject.wall_ns - counted, 0)
+    order = [kind for kind in np.argsort(-by_kind).tolist() if by_kind[kind] > 0]
+    total = int(by_kind.sum())
+    rows = np.flatnonzero(spent > 0)
+    places = (
+        subject.sites.places(rows, spent[rows], with_modules=False) if subject.sites.known else ()
+    )
+    return Unexplained(
+        time_ns=total,
+        share=min(total / subject.wall_ns, 1.0),
+        parts=tuple((_WORDS[Spent(kind)], int(by_kind[kind])) for kind in order),
+        places=tuple(place for place in places if place.file)[:_MOST_PLACES],
+    )
+
+
+def _explained(subject: Subject, found: list[Finding]) -> Flags:
+    """What is an occurrence of a finding, or runs in one that is not a running function."""
+    chosen = np.zeros(len(subject.parent), dtype=np.bool_)
+    functions = subject.sites.defined_here
+    for finding in found:
+        if finding.weight >= _SAYS_ENOUGH:
+            events: Values = finding.events
+            chosen[events] = True
+    inner = chosen & ~functions
+    return np.asarray(chosen | (nearest_ancestor(subject.parent, inner) >= 0))

@@ -1,0 +1,177 @@
+"""Which operators computed the same value: same operator, same arguments, same contents.
+
+Every outermost operator gets a number made of its name, its scalars and the numbers of what made
+its arguments. What random operators give, and what was written to afterwards, is like nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.signatures import mix, scalar_signatures
+from opscope.cached_property import cached_property
+from opscope.trace.schema import AllocationAction, RecordScope, Role
+
+Numbers = npt.NDArray[np.uint64]
+
+_RANDOM = (
+    "rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "poisson",
+    "geometric", "cauchy", "empty",
+)  # fmt: skip
+"""Parts of the names of operators whose result does not follow from their arguments."""
+
+_DEPTH = 24
+"""Of operators whose results are arguments of others; what is deeper is taken to differ."""
+
+
+class ComputedValues:
+    """Arrays have shape (events,) unless said otherwise.
+
+    Attributes:
+        number: of the value each outermost operator computed; unique where it cannot be told.
+        from_nothing: it follows from scalars alone.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        size = len(subject.parent)
+        tensors = subject.trace.table("tensors")
+        self._rows = self._argument_rows()
+        self._event = tensors["event"][self._rows].astype(np.int64)
+        self._producer = self._producers()
+        self._base = mix(subject.events["name"].astype(np.int64)) ^ scalar_signatures(subject.trace)
+        self._base ^= self._numbers()
+        self.number, self.from_nothing = self._solve(size)
+
+    def _argument_rows(self) -> Values:
+        tensors, subject = self._subject.trace.table("tensors"), self._subject
+        event = tensors["event"].astype(np.int64)
+        outermost = subject.is_operator[event] & (subject.operator_parent[event] < 0)
+        given = outermost & (tensors["role"] == Role.INPUT) & (tensors["impl"] != 0)
+        return np.flatnonzero(given & ~tensors["is_wrapped_number"])
+
+    def _numbers(self) -> Numbers:
+        """Operators with a Python number among their arguments, whose value is not recorded.
+
+        They are told apart by the line that they are at: there it is most likely the same.
+        """
+        tensors = self._subject.trace.table("tensors")
+        has = np.zeros(len(self._subject.parent), dtype=np.bool_)
+        has[tensors["event"][tensors["is_wrapped_number"]]] = True
+        frame, line = self._subject.sites.at
+        return np.where(has, mix(frame * 1_000_003 + line), np.uint64(0))
+
+    def _producers(self) -> Values:
+        """The outermost operator that allocated each argument's memory, -1 for none seen."""
+        maker = self.maker_of_allocation
+        allocation = self._subject.trace.table("tensors")["allocation_id"][self._rows]
+        known = (allocation >= 0) & (allocation < len(maker))
+        return (
+            np.where(known, maker[np.where(known, allocation, 0)], -1)
+            if len(maker)
+            else (np.full(len(self._rows), -1, dtype=np.int64))
+        )
+
+    @cached_property
+    def maker_of_allocation(self) -> Values:
+        """The outermost operator that made each allocation, -1 for none. By allocation id."""
+        table = self._subject.trace.table("allocations")
+        rows = np.flatnonzero(
+            (table["action"] == AllocationAction.ALLOCATE)
+            & (table["allocation_id"] >= 0) & (table["event"] >= 0)
+        )  # fmt: skip
+        identity = table["allocation_id"][rows]
+        maker = np.full(int(identity.max(initial=-1)) + 1, -1, dtype=np.int64)
+        maker[identity] = self._subject.outermost_operator[table["event"][rows]]
+        return maker
+
+    @cached_property
+    def writes(self) -> tuple[Values, Values]:
+        """Memory that operators write to in place, and the outermost operator, sorted by both."""
+        subject, tensors = self._subject, self._subject.trace.table("tensors")
+        names = [text for text in subject.names_used if text.endswith("_")]
+        many = [text for text in names if "_foreach_" in text or "_fused_" in text]
+        event = tensors["event"].astype(np.int64)
+        role = tensors["role"] == Role.INPUT
+        written = role & subject.named(*names)[event] & (tensors["argument"] == 0)
+        written |= role & subject.named(*many)[event]
+        rows = np.flatnonzero(written & (tensors["storage"] != 0))
+        memory = tensors["storage"][rows].astype(np.int64)
+        by = subject.outermost_operator[event[rows]]
+        by = np.where(by >= 0, by, event[rows])
+        order = np.lexsort((by, memory))
+        return memory[order], by[order]
+
+    def _writes_before(self) -> Values:
+        """How often each argument's memory had been written to before its call."""
+        memory, by = self.writes
+        storage = self._subject.trace.table("tensors")["storage"][self._rows].astype(np.int64)
+        distinct = np.unique(np.concatenate([memory, storage]))
+        size = len(self._subject.parent) + 1
+        keys = np.searchsorted(distinct, memory) * size + by
+        wanted = np.searchsorted(distinct, storage) * size
+        first = np.searchsorted(keys, wanted)
+        return np.searchsorted(keys, wanted + self._event) - first
+
+    def written_after(self, operators: Values) -> Flags:
+        """Whether what each of these operators made was written to by another one."""
+        tensors = self._subject.trace.table("tensors")
+        names = [text for text in self._subject.names_used if text.endswith("_")]
+        event = tensors["event"].astype(np.int64)
+        rows = self._subject.named(*names)[event] & (tensors["argument"] == 0)
+        rows &= tensors["allocation_id"] >= 0
+        by = self._subject.outermost_operator[event[rows]]
+        identity = tensors["allocation_id"][rows]
+        known = identity < len(self.maker_of_allocation)
+        maker = self.maker_of_allocation[identity[known]]
+        other = maker != by[known]
+        touched = np.zeros(len(self._subject.parent) + 1, dtype=np.bool_)
+        touched[maker[other]] = True
+        return touched[operators]
+
+    def _solve(self, size: int) -> tuple[Numbers, Flags]:
+        subject, tensors = self._subject, self._subject.trace.table("tensors")
+        itself = np.arange(size)
+        unique = subject.named_like(*_RANDOM)
+        touched = self.written_after(itself)
+        # What autograd runs shows no arguments of its own.
+        plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
+        unique = unique | touched | ~plain | subject.named_like("autograd::")
+        memory = mix(tensors["storage"][self._rows]) ^ mix(self._writes_before())
+        shape = mix(tensors["storage_offset"][self._rows]) ^ mix(tensors["version"][self._rows])
+        shape ^= _layouts(subject, self._rows)
+        place = mix(
+            tensors["argument"][self._rows].astype(np.int64) * 4096 + tensors["element"][self._rows]
+        )
+        number = mix(itself) ^ np.uint64(1)
+        constant = ~unique
+        made = self._producer >= 0
+        for _ in range(_DEPTH):
+            source = np.where(made, number[self._producer], memory)
+            total = np.zeros(size, dtype=np.uint64)
+            np.add.at(total, self._event, mix((source ^ shape) + place))
+            new = np.where(unique, mix(itself) ^ np.uint64(1), mix(self._base ^ total))
+            same = constant.copy()
+            bad = ~made | ~constant[self._producer]
+            same[self._event[bad]] = False
+            settled = bool((new == number).all() and (same == constant).all())
+            number, constant = new, same
+            if settled:
+                break
+        return number, constant & ~unique
+
+
+def _layouts(subject: Subject, rows: Values) -> Numbers:
+    """A number for sizes, strides and type of each tensor."""
+    tensors = subject.trace.table("tensors")
+    total = np.zeros(len(rows), dtype=np.uint64)
+    for salt, name in enumerate(("sizes", "strides")):
+        lists = tensors.lists(name)
+        length = lists.offsets[rows + 1] - lists.offsets[rows]
+        owner = np.repeat(np.arange(len(rows)), length)
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
+        value = lists.values[np.repeat(lists.offsets[rows], length) + place]
+        np.add.at(total, owner, mix(mix(value) + mix(place * 2 + salt)))
+    return total ^ mix(tensors["dtype"][rows].astype(np.int64) + 64)

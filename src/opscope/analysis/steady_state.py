@@ -1,0 +1,127 @@
+"""Where a program's start-up ends: imports, what is made once, the first step.
+
+Steps are what an optimizer's ``step`` ends, or else the outermost calls of modules; a program that
+marks its steps with a schedule has left its start-up out itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.step_times import covered
+from opscope.trace.later_part import Part, part_from
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.event_tree import event_tree
+from opscope.tree.frame_text import event_texts
+from opscope.tree.steps import find_steps
+
+Values = npt.NDArray[np.int64]
+
+_FEWEST_STEPS = 5
+_WORTH_LEAVING_OUT = 0.02
+"""Of the recording; a shorter start-up changes no share that is worth showing."""
+
+_MUCH = 0.5
+"""Of the rest of the recording: a program that does so much before its first step is not only
+starting."""
+
+_SLOW_START = 3
+"""A first call of a module is part of the start-up if it takes so many times the median."""
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """A trace without its start-up.
+
+    Attributes:
+        part: the events after the start-up; all of them where none could be told.
+        start_up_ns: how long it took; 0 for none.
+        imports_ns: of that, importing modules; -1 where Python calls were not recorded.
+        ends_with: what it ends with, in words; empty for none.
+    """
+
+    part: Part
+    start_up_ns: int = 0
+    imports_ns: int = -1
+    ends_with: str = ""
+
+
+def steady_state(trace: Trace) -> SteadyState:
+    """Find it; the trace itself where there are no steps, or hardly any start-up."""
+    whole = SteadyState(Part(trace, np.arange(len(trace.events))))
+    if not len(trace.events) or len(find_steps(trace)):
+        return whole
+    tree = event_tree(trace)
+    end, words = _end_of_start_up(trace)
+    begin = int(tree.start_ns.min())
+    finish = int((tree.start_ns + tree.duration_ns).max())
+    if end - begin < _WORTH_LEAVING_OUT * (finish - begin):
+        return whole
+    imports = _imports(trace, end)
+    if _busy_before(trace, end, begin, imports) > _MUCH * (finish - end):
+        return whole
+    return SteadyState(part_from(trace, end), end - begin, imports, words)
+
+
+def _end_of_start_up(trace: Trace) -> tuple[int, str]:
+    """Unix nanoseconds, and what happens then; 0 where there are no steps."""
+    tree = event_tree(trace)
+    ends = tree.start_ns + tree.duration_ns
+    steps = _optimizer_steps(trace)
+    if len(steps) >= _FEWEST_STEPS:
+        return int(ends[steps[0]]), "the first step of the optimizer"
+    calls = _module_calls(trace)
+    if len(calls) < _FEWEST_STEPS:
+        return 0, ""
+    took = tree.duration_ns[calls]
+    if took[0] > _SLOW_START * np.median(took[1:]):
+        return int(ends[calls[0]]), "the first call of the network"
+    return int(tree.start_ns[calls[0]]), "the beginning of the first call of the network"
+
+
+def _optimizer_steps(trace: Trace) -> Values:
+    """Calls of ``Optimizer.step``, rows, without those inside another."""
+    events = trace.events
+    used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
+    names = [row for row in used.tolist() if row >= 0 and "Optimizer.step#" in trace.names[row]]
+    wanted = np.isin(events["name"], names) & (events["kind"] == EventKind.ANNOTATION)
+    inside = nearest_ancestor(event_tree(trace).parent, wanted)
+    return np.flatnonzero(wanted & (inside < 0))
+
+
+def _module_calls(trace: Trace) -> Values:
+    """Outermost calls of the module that is called most often as an outermost one, rows."""
+    is_module = trace.events["kind"] == EventKind.MODULE_CALL
+    if not is_module.any():
+        return np.zeros(0, dtype=np.int64)
+    inside = nearest_ancestor(event_tree(trace).parent, is_module)
+    rows = np.flatnonzero(is_module & (inside < 0))
+    _, group, count = np.unique(trace.events["name"][rows], return_inverse=True, return_counts=True)
+    return np.asarray(rows[group.reshape(-1) == int(np.argmax(count))], dtype=np.int64)
+
+
+def _imports(trace: Trace, end_ns: int) -> int:
+    """Time in which modules were imported before a moment; -1: not recorded."""
+    if not (trace.events["kind"] == EventKind.PYTHON_CALL).any():
+        return -1
+    label, texts = event_texts(trace)
+    importing = np.array(["importlib._bootstrap>" in text for text in texts], dtype=np.bool_)
+    tree = event_tree(trace)
+    rows = np.flatnonzero(importing[label] & (tree.start_ns < end_ns))
+    ends = np.minimum(tree.start_ns[rows] + tree.duration_ns[rows], end_ns)
+    return int(covered(tree.start_ns[rows], ends, rows * 0, 1)[0]) if len(rows) else 0
+
+
+def _busy_before(trace: Trace, end_ns: int, begin_ns: int, imports_ns: int) -> int:
+    """What was not importing before a moment; where that is not known, time in operators."""
+    if imports_ns >= 0:
+        return end_ns - begin_ns - imports_ns
+    tree = event_tree(trace)
+    rows = np.flatnonzero((trace.events["kind"] == EventKind.OPERATOR) & (tree.start_ns < end_ns))
+    ends = np.minimum(tree.start_ns[rows] + tree.duration_ns[rows], end_ns)
+    return int(covered(tree.start_ns[rows], ends, rows * 0, 1)[0]) if len(rows) else 0

@@ -1,0 +1,258 @@
+"""Findings about real programs: each fault at its line, nothing where it is mended, and no answer
+where what it needs was not recorded."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import opscope  # noqa: E402
+
+EVERYTHING = {"record_shapes": True, "profile_memory": True, "with_stack": True}
+TABLE = torch.rand(40, 40)
+TURNED = torch.rand(600, 700).t()
+ROWS = torch.rand(800, 20)
+TEXT = json.dumps([[i, i / 2, str(i)] for i in range(8_000)])
+SMALL = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Tanh())
+WIDE = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
+DATA = torch.rand(512, 256)
+
+
+def lines_of(text):
+    """The lines of this file that end with ``text``."""
+    lines = Path(__file__).read_text().splitlines()
+    return {i for i, line in enumerate(lines, 1) if line.endswith(f"# {text}")}
+
+
+def elements():
+    result = torch.empty_like(TABLE)
+    for i in range(40):
+        for j in range(40):
+            result[i, j] = TABLE[i, j] * 2  # elements
+
+
+def whole():
+    TABLE * 2
+
+
+def rows():
+    for row in ROWS:
+        torch.softmax(row, 0)  # rows
+
+
+def all_rows():
+    torch.softmax(ROWS, 1)
+
+
+def parsing():
+    for _ in range(20):
+        json.loads(TEXT)  # parsing
+        DATA @ DATA.t()
+
+
+def products():
+    for _ in range(20):
+        DATA @ DATA.t()
+
+
+def counting():
+    count = 0
+    for i in range(200_000):  # counting
+        count += i & 1
+    DATA @ DATA.t()
+
+
+def contiguous():
+    for _ in range(20):
+        TURNED.contiguous().sum()  # contiguous
+
+
+def contiguous_once():
+    turned = TURNED.contiguous()
+    for _ in range(20):
+        turned.sum()
+
+
+def copies_that_are_written_to():
+    for _ in range(20):
+        TURNED.clone().add_(1)
+
+
+def constants():
+    for _ in range(20):
+        torch.arange(100_000.0).sin() + DATA.sum()  # constants
+
+
+def constants_once():
+    angles = torch.arange(100_000.0).sin()
+    for _ in range(20):
+        angles + DATA.sum()
+
+
+def twice():
+    for _ in range(10):
+        data = DATA + torch.rand(())
+        WIDE(data).sum()
+        WIDE(data).argmax(1)  # twice
+
+
+def once():
+    for _ in range(10):
+        scores = WIDE(DATA + torch.rand(()))
+        scores.sum()
+        scores.argmax(1)
+
+
+def growing():
+    everything = torch.empty(0, 256)
+    for _ in range(40):
+        everything = torch.cat([everything, DATA])  # growing
+
+
+def gathered():
+    torch.cat([DATA for _ in range(40)])
+
+
+def kept():
+    losses = []
+    for _ in range(20):
+        losses.append(WIDE(DATA).sum())  # kept
+    return losses
+
+
+def kept_as_numbers():
+    losses = []
+    for _ in range(20):
+        losses.append(WIDE(DATA).sum().detach())
+    return losses
+
+
+def inferring():
+    for _ in range(400):
+        SMALL(DATA[:8, :8])  # inferring
+
+
+def inferring_without_gradients():
+    with torch.inference_mode():
+        for _ in range(400):
+            SMALL(DATA[:8, :8])
+
+
+def training():
+    for _ in range(20):
+        WIDE(DATA).sum().backward()
+
+
+def looking_for_nan():
+    with torch.autograd.set_detect_anomaly(True):  # anomaly
+        training()
+
+
+def double():
+    factor = torch.linspace(0, 1, 256, dtype=torch.float64)
+    for _ in range(10):
+        torch.tanh(DATA * factor)  # double
+
+
+def single():
+    factor = torch.linspace(0, 1, 256)
+    for _ in range(10):
+        torch.tanh(DATA * factor)
+
+
+FAULTS = [
+    ("for-loop-indexing", elements, "elements", whole),
+    ("for-loop-indexing", rows, "rows", all_rows),
+    ("time-outside-torch", parsing, "parsing", products),
+    ("time-outside-torch", counting, "counting", products),
+    ("repeated-copies", contiguous, "contiguous", contiguous_once),
+    ("repeated-copies", contiguous, "contiguous", copies_that_are_written_to),
+    ("repeated-constants", constants, "constants", constants_once),
+    ("computed-twice", twice, "twice", once),
+    ("growing-concatenation", growing, "growing", gathered),
+    ("memory-that-grows", kept, "kept", kept_as_numbers),
+    ("gradients-in-inference", inferring, "inferring", inferring_without_gradients),
+    ("gradients-in-inference", inferring, "inferring", training),
+    ("anomaly-detection", looking_for_nan, "anomaly", training),
+    ("double-precision", double, "double", single),
+]
+
+
+def findings_of(program, **options):
+    result = program()  # what happens only once has happened
+    gc.collect()
+    gc.disable()
+    try:
+        with opscope.profile(**options) as profile:
+            result = program()
+    finally:
+        gc.enable()
+    del result
+    return profile.trace.findings()
+
+
+@pytest.mark.parametrize(("pattern", "faulty", "mark", "_"), FAULTS)
+def test_a_fault_is_found_at_its_line(pattern, faulty, mark, _):
+    finding = findings_of(faulty, **EVERYTHING)[pattern]
+    assert Path(finding.places[0].file).name == Path(__file__).name
+    assert finding.places[0].line in lines_of(mark)
+
+
+@pytest.mark.parametrize(("pattern", "_", "mark", "mended"), FAULTS)
+def test_a_program_like_it_does_not_have_it(pattern, _, mark, mended):
+    findings = findings_of(mended, **EVERYTHING)
+    assert pattern in findings.absent
+
+
+@pytest.mark.parametrize(
+    ("pattern", "program"),
+    sorted({(pattern, faulty) for pattern, faulty, *_ in FAULTS}, key=str),
+)
+def test_without_what_it_needs_there_is_no_answer(pattern, program):
+    findings = findings_of(program)
+    if pattern == "for-loop-indexing":  # operators alone can show it, but not where it is
+        assert pattern not in [one.id for one in findings.unchecked]
+        return
+    unchecked = {one.id: one.needs for one in findings.unchecked}
+    assert "Record" in unchecked[pattern]
+    assert pattern not in [one.id for one in findings] and pattern not in findings.absent
+
+
+def test_a_loop_of_reads_and_writes_is_found_without_stacks_too():
+    assert findings_of(elements)["for-loop-indexing"].place_note
+
+
+def test_memory_that_grows_is_told_in_bytes():
+    finding = findings_of(kept, **EVERYTHING)["memory-that-grows"]
+    # Twenty hidden layers of 512 by 256 floats, before and after the ReLU, less one round.
+    assert finding.saved_bytes >= 19 * 512 * 256 * 4
+    assert finding.saved_ns is None and finding.severity == "high"
+
+
+def test_what_no_finding_explains_is_said_with_its_lines():
+    findings = findings_of(products, **EVERYTHING)
+    assert 0 < findings.unexplained.share <= 1
+    assert findings.unexplained.parts[0][0] == "torch's operators"
+    file = Path(__file__).name
+    assert {Path(place.file).name for place in findings.unexplained.places} == {file}
+    assert any("not explained" in note for note in findings.notes)
+
+
+def test_start_up_is_left_out_and_said():
+    network = torch.nn.Linear(64, 64)
+
+    def program():
+        optimizer = torch.optim.Adam(network.parameters())
+        for _ in range(25):
+            optimizer.zero_grad()
+            network(torch.rand(4, 64)).sum().backward()
+            optimizer.step()
+
+    findings = findings_of(program, with_modules=True)
+    assert findings.start_up_ns > 0 and "first step" in findings.start_up
+    assert any(note.startswith("Left out") for note in findings.notes)

@@ -1,0 +1,125 @@
+"""Findings that rest on lines of the program, on pictures of timelines."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.analysis.findings.find import find_findings
+from opscope.trace.processor_rows import COMPUTED, SOURCE, WAITED
+from opscope.trace.schema import EventKind
+from support.build_trace import build_trace, span, tensor
+
+CALLER = ("train.py", 1, "train")
+LIBRARY = ("/lib/python3.11/json/__init__.py", 299, "loads")
+PYTHON = {"kind": EventKind.PYTHON_CALL}
+
+
+def program(*inner, end):
+    return [span("train", 0, end, frame=CALLER, **PYTHON), *inner]
+
+
+def loop(rounds, each, gap=10, line=5, parts=True, start=0):
+    """One operator in every round, each on another part of a tensor."""
+    return [
+        span("aten::mul", start + i * (each + gap) + gap, start + (i + 1) * (each + gap),
+             caller=CALLER, line=line,
+             inputs=[tensor(2, storage=64, storage_offset=2 * i if parts else 0)])
+        for i in range(rounds)
+    ]  # fmt: skip
+
+
+def found(trace, pattern):
+    findings = find_findings(trace)
+    assert pattern not in [one.id for one in findings.unchecked]
+    return None if pattern in findings.absent else findings[pattern]
+
+
+def test_a_loop_over_the_parts_of_a_tensor_is_at_its_line():
+    finding = found(build_trace(program(*loop(20, 3), end=300)), "for-loop-indexing")
+    assert finding.places[0].line == 5 and finding.places[0].function == "train"
+    assert finding.severity == "high"
+    assert finding.places[0].occurrences == 20
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        loop(9, 3),  # too few rounds
+        loop(20, 3, parts=False),  # the same tensor every time
+        loop(20, 900),  # mostly computing
+    ],
+)
+def test_other_loops_are_none(inner):
+    trace = build_trace(program(*inner, end=30_000))
+    assert found(trace, "for-loop-indexing") is None
+
+
+def test_a_loop_of_training_steps_is_none():
+    inner = [
+        one
+        for i in range(20)
+        for one in (
+            *loop(1, 3, start=i * 50),
+            span("Optimizer.step#SGD.step", i * 50 + 20, i * 50 + 30,
+                 kind=EventKind.OPTIMIZER_CALL, caller=CALLER, line=6),
+        )
+    ]  # fmt: skip
+    for i, one in enumerate(inner[::2]):
+        one.inputs[0]["storage_offset"] = i
+    assert found(build_trace(program(*inner, end=1_000)), "for-loop-indexing") is None
+
+
+def outside(share):
+    """A library's function that takes so much of a millisecond."""
+    return program(
+        span("loads", 100, 100 + 1_000 * share, frame=LIBRARY, caller=CALLER, line=7, **PYTHON),
+        span("aten::mm", 950, 995, caller=CALLER, line=8),
+        end=1_000,
+    )
+
+
+def test_time_in_another_library_is_at_the_line_that_calls_it():
+    finding = found(build_trace(outside(0.6)), "time-outside-torch")
+    assert finding.places[0].line == 7
+    assert "loads" in finding.explanation
+    assert finding.saved_ns >= 600_000
+
+
+def test_without_python_calls_nothing_is_said_about_other_libraries():
+    findings = find_findings(build_trace([span("aten::mm", 0, 10)]))
+    assert "time-outside-torch" in [one.id for one in findings.unchecked]
+    assert "time-outside-torch" not in findings.absent
+
+
+def test_what_no_finding_explains_is_told_by_whose_time_it_is():
+    trace = build_trace(program(span("aten::mm", 20, 980, caller=CALLER, line=8), end=1_000))
+    left = find_findings(trace).unexplained
+    assert left.share == 1
+    assert dict(left.parts) == {"torch's operators": 960_000, "the program's Python": 40_000}
+    assert (left.places[0].file, left.places[0].line) == ("train.py", 8)
+
+
+def test_small_operators_come_after_the_loop_that_they_are_in():
+    trace = build_trace(program(*loop(600, 3), end=9_000))
+    assert [one.id for one in find_findings(trace)][:2] == [
+        "for-loop-indexing", "many-small-operators",
+    ]  # fmt: skip
+
+
+def test_waiting_for_a_processor_stretches_what_is_counted_at_a_typical_cost():
+    spans = [span("aten::add", 10 * i, 10 * i + 2) for i in range(600)]
+    quiet, busy = (
+        find_findings(build_trace(spans, ledger=ledger))["many-small-operators"].saved_ns
+        for ledger in ({}, {SOURCE: {COMPUTED: 3_000_000, WAITED: 3_000_000}})
+    )
+    assert busy == pytest.approx(2 * quiet, rel=1e-3)
+
+
+def test_a_busy_machine_is_named():
+    trace = build_trace("aten::mm 0..100", ledger={SOURCE: {COMPUTED: 1, WAITED: 3}})
+    findings = find_findings(trace)
+    assert findings.waited_share == 0.75
+    assert any("waited for a processor" in note for note in findings.notes)
+    quiet = find_findings(build_trace("aten::mm 0..100"))
+    assert quiet.waited_share is None
+    assert not any("processor" in note for note in quiet.notes)

@@ -1,0 +1,75 @@
+"""Where a start-up ends, and what is left of a trace after it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.steady_state import steady_state
+from opscope.trace.later_part import part_from
+from opscope.trace.schema import EventKind
+from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
+
+
+def steps(first, count=6, begin=0, kind=EventKind.ANNOTATION):
+    """Steps of 100 µs after one that takes ``first``."""
+    spans, at = [], begin
+    for i in range(count):
+        took = first if i == 0 else 100
+        spans.append(span("aten::mm", at, at + took / 2))
+        spans.append(span("Optimizer.step#SGD.step", at + took - 10, at + took, kind=kind))
+        at += took
+    return spans
+
+
+def test_it_ends_with_the_first_step_of_the_optimizer():
+    found = steady_state(build_trace(steps(200)))
+    assert found.start_up_ns == 200_000
+    assert "first step" in found.ends_with
+    assert found.imports_ns == -1
+    assert len(found.part.trace.events) == 10
+    assert found.part.rows.tolist() == list(range(2, 12))
+
+
+def test_without_steps_nothing_is_left_out():
+    trace = build_trace("aten::mm 0..900\naten::mm 900..910")
+    assert steady_state(trace).start_up_ns == 0
+    assert steady_state(trace).part.trace is trace
+
+
+def test_a_program_that_computes_much_before_its_first_step_is_not_only_starting():
+    assert steady_state(build_trace(steps(2_000))).start_up_ns == 0
+
+
+def test_steps_of_a_schedule_have_none():
+    trace = build_trace([span("ProfilerStep#3", 0, 900, kind=EventKind.ANNOTATION), *steps(100)])
+    assert steady_state(trace).start_up_ns == 0
+
+
+def test_calls_of_a_network_are_steps_where_there_is_no_optimizer():
+    calls = [
+        span("Net_0", 500 + i * 100, 590 + i * 100, kind=EventKind.MODULE_CALL, module="Net_0")
+        for i in range(8)
+    ]
+    found = steady_state(build_trace([span("aten::rand", 0, 20), *calls]))
+    assert found.start_up_ns == 500_000
+
+
+def test_what_was_still_running_begins_with_the_part():
+    trace = build_trace(
+        [
+            span("outer", 0, 100, kind=EventKind.ANNOTATION),
+            span("aten::mm", 10, 20, inputs=[tensor(2, 3)]),
+            span("aten::add", 60, 70, inputs=[tensor(4)]),
+        ],
+        allocations=[allocation(15, 32), allocation(65, 64)],
+    )
+    part = part_from(trace, ORIGIN_NS + 50_000)
+    events = part.trace.events
+    assert part.rows.tolist() == [0, 2]
+    assert (events["start_ns"] - ORIGIN_NS).tolist() == [50_000, 60_000]
+    assert events["duration_ns"].tolist() == [50_000, 10_000]
+    assert events["parent"].tolist() == [-1, 0]
+    assert part.trace.table("tensors")["event"].tolist() == [1]
+    assert part.trace.table("tensors").lists("sizes")[0] == [4]
+    assert part.trace.table("allocations")["size_bytes"].tolist() == [64]
+    assert np.array_equal(part.trace.table("allocations")["event"], [1])
