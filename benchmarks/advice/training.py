@@ -63,10 +63,10 @@ def collating_samples() -> Variants:
 @planted("gradients-in-inference")
 def inference_with_gradients() -> Variants:
     """A forward pass alone, recorded for a backward pass that never comes."""
-    network, (data, _) = perceptron(512, 6).eval(), batch(1_024, 512)
+    network, (data, _) = perceptron(32, 12).eval(), batch(8, 32)
 
     def infer() -> None:
-        for _ in range(6):
+        for _ in range(500):
             network(data)  # fault
 
     def fixed() -> None:

@@ -12,7 +12,7 @@ from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.links import thread_numbers
 
 _WORTH_SAYING, _FEWEST = 0.02, 16
-_NODE_NS = 1_500
+_NODE_NS = 3_000
 """What making a node of the graph takes, and taking it down again."""
 
 _NANOSECONDS_PER_BYTE = 0.12

@@ -23,7 +23,6 @@ _ALIKE = 2.5
 _MOSTLY = 0.5
 """Of a loop's time, what must be calling and not computing."""
 
-_WORTH_SAYING = 0.0005
 _LEVELS = 3
 """Calls of the program's own functions between the loop and what handles a part of the tensor."""
 
@@ -70,7 +69,7 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     saved = np.where(chosen, lines.time_ns - work, 0)
     once = np.where(lines.joins & (lines.rounds < _FEWEST_ROUNDS), 0, saved)
     saved = saved - once // np.maximum(lines.rounds, 1)
-    chosen &= saved >= _WORTH_SAYING * subject.wall_ns
+    chosen &= saved > 0
     if not chosen.any():
         return None
     return _evidence(subject, calls, lines, np.flatnonzero(chosen), saved)

@@ -26,6 +26,8 @@ _MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 """In a program of large operators even the fastest say nothing of what calling one costs."""
 
 _MOST_WAITING = 0.98
+_ODD, _SHORT_NS = 4, 500_000
+"""What takes so many times the median was interrupted; a turn of the processor is a few ms long."""
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
@@ -121,11 +123,31 @@ class Subject:
         Below 0 where it was quick; sums over many are what counts.
         """
         result = np.zeros(len(self.parent), dtype=np.int64)
-        took = self.duration_ns[self.outermost]
-        spans = subtree_sums(self.parent, self.is_operator.astype(np.int64))[self.outermost]
-        calling = np.minimum(took, self.call_cost_ns * spans) * self.stretch
-        result[self.outermost] = took - calling.astype(np.int64)
+        rows = self.outermost
+        if not len(rows):
+            return result
+        took, median = self.duration_ns[rows], self._medians(rows)
+        spans = subtree_sums(self.parent, self.is_operator.astype(np.int64))[rows]
+        calling = np.minimum(took, self.call_cost_ns * spans)
+        # One that is short is hardly ever interrupted, and then for much longer than it takes.
+        short = self.stretch * (np.minimum(took, _ODD * median) - calling)
+        long = took - self.stretch * calling
+        result[rows] = np.where(median < _SHORT_NS, short, long).astype(np.int64)
         return result
+
+    def _medians(self, rows: Values) -> Values:
+        """The median duration of operators of the same name at the same line, for each of them."""
+        unknown = np.zeros(len(self.parent), dtype=np.int64)
+        frame, line = self.sites.at if self.sites.known else (unknown, unknown)
+        keys = np.stack([self.events["name"][rows], frame[rows], line[rows]])
+        _, group = np.unique(keys, axis=1, return_inverse=True)
+        group = group.reshape(-1)
+        took = self.duration_ns[rows]
+        order = np.lexsort((took, group))
+        numbers = np.arange(int(group.max()) + 1)
+        first = np.searchsorted(group[order], numbers)
+        last = np.searchsorted(group[order], numbers, side="right")
+        return np.asarray(took[order][(first + last - 1) // 2][group], dtype=np.int64)
 
     @cached_property
     def is_training(self) -> Flags:
