@@ -53,8 +53,8 @@ class profile(ProfileRecording):
         with_flops: estimate floating point operations; implies ``record_shapes``.
         with_modules: nn.Module and optimizer calls.
         with_asyncio: runs of asyncio tasks: what each does between two awaits.
-        with_functions: Python function calls without C functions: where the program was, at a fraction
-            of what ``with_stack`` costs, and nothing between calls.
+        with_functions: Python function calls without C functions: where the program was, at a
+            fraction of what ``with_stack`` costs, and nothing between calls.
         experimental_config: torch's ``_ExperimentalConfig``; the switches that mean something here
             are honoured.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the

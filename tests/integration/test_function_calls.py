@@ -1,4 +1,4 @@
-"""Calls of Python functions alone: with torch, with code that torch.compile makes, beside other options."""
+"""Calls of Python functions alone: with torch, and with code that torch.compile makes."""
 
 import numpy as np
 import torch
