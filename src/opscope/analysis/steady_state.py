@@ -30,6 +30,9 @@ _MUCH = 0.5
 """Of the rest of the recording: a program that does so much before its first step is not only
 starting."""
 
+_UNUSUAL = 10
+"""An operator that takes so many times its median is doing something for the first time."""
+
 _SLOW_START = 3
 """A first call of a module is part of the start-up if it takes so many times the median."""
 
@@ -118,10 +121,28 @@ def _imports(trace: Trace, end_ns: int) -> int:
 
 
 def _busy_before(trace: Trace, end_ns: int, begin_ns: int, imports_ns: int) -> int:
-    """What was not importing before a moment; where that is not known, time in operators."""
-    if imports_ns >= 0:
-        return end_ns - begin_ns - imports_ns
-    tree = event_tree(trace)
-    rows = np.flatnonzero((trace.events["kind"] == EventKind.OPERATOR) & (tree.start_ns < end_ns))
-    ends = np.minimum(tree.start_ns[rows] + tree.duration_ns[rows], end_ns)
-    return int(covered(tree.start_ns[rows], ends, rows * 0, 1)[0]) if len(rows) else 0
+    """What was not importing before a moment; where that is not known, time in operators.
+
+    Without what operators take longer when they are first called: libraries are set up then.
+    """
+    tree, events = event_tree(trace), trace.events
+    is_operator = events["kind"] == EventKind.OPERATOR
+    outer = np.flatnonzero(is_operator & (nearest_ancestor(tree.parent, is_operator) < 0))
+    usual = np.minimum(tree.duration_ns[outer], _UNUSUAL * _medians(trace, outer))
+    before = tree.start_ns[outer] < end_ns
+    if imports_ns < 0:
+        return int(usual[before].sum())
+    unusual = int((tree.duration_ns[outer] - usual)[before].sum())
+    return end_ns - begin_ns - imports_ns - unusual
+
+
+def _medians(trace: Trace, rows: Values) -> Values:
+    """The median duration of the events of each one's name."""
+    took = event_tree(trace).duration_ns[rows]
+    _, group = np.unique(trace.events["name"][rows], return_inverse=True)
+    group = group.reshape(-1)
+    order = np.lexsort((took, group))
+    numbers = np.arange(int(group.max(initial=-1)) + 1)
+    first = np.searchsorted(group[order], numbers)
+    last = np.searchsorted(group[order], numbers, side="right")
+    return np.asarray(took[order][(first + last - 1) // 2][group], dtype=np.int64)

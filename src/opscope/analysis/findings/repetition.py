@@ -10,7 +10,7 @@ from opscope.analysis.findings.values import ComputedValues
 from opscope.analysis.quantity_text import share_text
 from opscope.analysis.signatures import first_of_each
 
-_WORTH_SAYING = 0.02
+_WORTH_SAYING = 0.01
 _FEWEST = 3
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
 _BUFFERS = (
