@@ -126,7 +126,7 @@ def record_with_a_pause(player: Player) -> None:
     program = player.program
     if len(program.history.windows) >= MOST_OPENED:
         return
-    options = {**choose_options(player.random), "with_stack": False}
+    options = {**choose_options(player.random), "with_stack": False, "with_functions": False}
     window = Window(program, opscope.profile(**options), options)
     cpu = {opscope.ProfilerActivity.CPU}
     window.start()

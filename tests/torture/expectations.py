@@ -42,10 +42,13 @@ class Bounds:
 def is_wanted(window: Window, category: str) -> bool:
     """Whether a window asked for this category."""
     options = window.options
-    if category in ("python", "c"):
+    has_functions = options["with_stack"] or options.get("with_functions", False)
+    if category == "c":
         return options["with_stack"]
+    if category == "python":
+        return has_functions
     if category in ("module", "optimizer"):
-        return options["with_stack"] or options["with_modules"]
+        return has_functions or options["with_modules"]
     if category in ("allocation", "free"):
         return options["profile_memory"]
     if category == "gc":

@@ -20,6 +20,7 @@ OPTIONS = (
     "with_modules",
     "record_outputs",
     "with_flops",
+    "with_functions",
 )
 MOST_OPENED = MOST_WINDOWS // 4  # schedules and handlers have the rest
 
