@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -59,10 +60,18 @@ def test_what_python_calls_itself_has_its_line(program, name, function, mark):
 
 
 def test_the_function_that_opened_the_recording_has_lines_too():
-    with opscope.profile(with_stack=True) as profile:
-        TABLE + TABLE  # opened
-    here = "test_the_function_that_opened_the_recording_has_lines_too"
-    assert ("aten::add", here, line_of("opened")) in placed(profile.trace)
+    profiles = []
+
+    def opens():
+        with opscope.profile(with_stack=True) as profile:
+            TABLE + TABLE  # opened
+        profiles.append(profile)
+
+    # On a thread of its own, which has nothing open that another one was to end.
+    thread = threading.Thread(target=opens)
+    thread.start()
+    thread.join()
+    assert ("aten::add", "opens", line_of("opened")) in placed(profiles[0].trace)
 
 
 def test_what_a_c_function_or_an_operator_calls_has_none():

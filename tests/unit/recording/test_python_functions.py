@@ -137,12 +137,13 @@ def test_functions_that_ran_before_and_call_nothing_end_with_the_window_at_the_l
 
 
 def test_threads_that_ran_before_and_threads_that_begin():
-    go, done = threading.Event(), threading.Event()
+    go, done, end = threading.Event(), threading.Event(), threading.Event()
 
     def early():
         go.wait(60)
         leaf()
         done.set()
+        end.wait(60)  # so that no other thread gets its handle, by which Python 3.10 knows threads
 
     def late():
         leaf()
@@ -152,10 +153,11 @@ def test_threads_that_ran_before_and_threads_that_begin():
     window = PythonWindow(*FUNCTIONS)
     go.set()
     assert done.wait(60)
-    thread.join()
     other = threading.Thread(target=late)
     other.start()
     other.join()
+    end.set()
+    thread.join()
     window.close()
     roots = window.read()
     for name in ("early", "late"):
@@ -291,4 +293,4 @@ def test_garbage_is_collected_in_the_middle():
         gc.collect()
 
     call = record(outer, *FUNCTIONS)
-    assert shapes(call) == [("__del__", "leaf")]
+    assert ("__del__", "leaf") in shapes(call)  # whatever else was garbage

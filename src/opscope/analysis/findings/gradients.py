@@ -74,7 +74,8 @@ def _without_backward(subject: Subject) -> Values:
         ],
         dtype=np.bool_,
     )
-    frame, line = subject.sites.at if subject.sites.known else (rows, rows)
+    every = np.arange(len(events))
+    frame, line = subject.sites.at if subject.sites.known else (every, every)
     _, group = np.unique(np.stack([frame[rows], line[rows]]), axis=1, return_inverse=True)
     group = group.reshape(-1)
     by_line = np.bincount(group, weights=has)

@@ -31,9 +31,7 @@ def _find_growing(subject: Subject) -> Evidence | None:
     known = first >= 0
     joins, first = joins[known], first[known]
     allocation = subject.trace.table("tensors")["allocation_id"][first]
-    maker = computed_values(subject).maker_of_allocation
-    inside = (allocation >= 0) & (allocation < len(maker))
-    made_by = np.where(inside, maker[np.where(inside, allocation, 0)], -1) if len(maker) else first
+    made_by = computed_values(subject).makers_of(allocation)
     is_join = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
     is_join[joins] = True
     growing = joins[is_join[made_by] & (made_by >= 0)]
@@ -158,11 +156,10 @@ def _keeper(subject: Subject, rounds: Values, events: Values) -> tuple[Place, ..
 def _carried(subject: Subject, rounds: Values) -> Values:
     """Operators called from the program on a tensor with gradients that an earlier round made."""
     tensors = subject.trace.table("tensors")
-    maker = computed_values(subject).maker_of_allocation
     allocation = tensors["allocation_id"]
-    rows = np.flatnonzero(tensors["requires_grad"] & (allocation >= 0) & (allocation < len(maker)))
+    rows = np.flatnonzero(tensors["requires_grad"] & (allocation >= 0))
     event = tensors["event"][rows].astype(np.int64)
-    made = maker[allocation[rows]] if len(maker) else event
+    made = computed_values(subject).makers_of(allocation[rows])
     earlier = np.searchsorted(rounds, made, side="right") < np.searchsorted(
         rounds, event, side="right"
     )

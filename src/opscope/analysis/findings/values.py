@@ -65,27 +65,30 @@ class ComputedValues:
 
     def _producers(self) -> Values:
         """The outermost operator that allocated each argument's memory, -1 for none seen."""
-        maker = self.maker_of_allocation
-        allocation = self._subject.trace.table("tensors")["allocation_id"][self._rows]
-        known = (allocation >= 0) & (allocation < len(maker))
-        return (
-            np.where(known, maker[np.where(known, allocation, 0)], -1)
-            if len(maker)
-            else (np.full(len(self._rows), -1, dtype=np.int64))
-        )
+        return self.makers_of(self._subject.trace.table("tensors")["allocation_id"][self._rows])
+
+    def makers_of(self, allocations: Values) -> Values:
+        """The outermost operator that made each of these allocations, given by id; -1 for none."""
+        ids, makers = self._makers
+        if not len(ids):
+            return np.full(len(allocations), -1, dtype=np.int64)
+        at = np.maximum(np.searchsorted(ids, allocations, side="right") - 1, 0)
+        return np.where(ids[at] == allocations, makers[at], -1)
 
     @cached_property
-    def maker_of_allocation(self) -> Values:
-        """The outermost operator that made each allocation, -1 for none. By allocation id."""
+    def _makers(self) -> tuple[Values, Values]:
+        """Ids of allocations, in order, and the outermost operator that made each.
+
+        Ids may be any numbers in a file, so that nothing is indexed by them.
+        """
         table = self._subject.trace.table("allocations")
         rows = np.flatnonzero(
             (table["action"] == AllocationAction.ALLOCATE)
             & (table["allocation_id"] >= 0) & (table["event"] >= 0)
         )  # fmt: skip
-        identity = table["allocation_id"][rows]
-        maker = np.full(int(identity.max(initial=-1)) + 1, -1, dtype=np.int64)
-        maker[identity] = self._subject.outermost_operator[table["event"][rows]]
-        return maker
+        rows = rows[np.argsort(table["allocation_id"][rows], kind="stable")]
+        makers = self._subject.outermost_operator[table["event"][rows]]
+        return table["allocation_id"][rows], makers
 
     @cached_property
     def writes(self) -> tuple[Values, Values]:
@@ -123,10 +126,8 @@ class ComputedValues:
         rows = self._subject.named(*names)[event] & (tensors["argument"] == 0)
         rows &= tensors["allocation_id"] >= 0
         by = self._subject.outermost_operator[event[rows]]
-        identity = tensors["allocation_id"][rows]
-        known = identity < len(self.maker_of_allocation)
-        maker = self.maker_of_allocation[identity[known]]
-        other = maker != by[known]
+        maker = self.makers_of(tensors["allocation_id"][rows])
+        other = maker != by
         touched = np.zeros(len(self._subject.parent) + 1, dtype=np.bool_)
         touched[maker[other]] = True
         return touched[operators]
