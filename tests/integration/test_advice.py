@@ -229,8 +229,8 @@ def test_a_loop_of_reads_and_writes_is_found_without_stacks_too():
 
 def test_memory_that_grows_is_told_in_bytes():
     finding = findings_of(kept, **EVERYTHING)["memory-that-grows"]
-    # Twenty hidden layers of 512 by 256 floats, before and after the ReLU; how many rounds count as start-up
-    # depends on how long they took.
+    # Twenty hidden layers of 512 by 256 floats, before and after the ReLU; how many rounds count as
+    # start-up depends on how long they took.
     assert finding.saved_bytes >= 10 * 512 * 256 * 4
     assert finding.saved_ns is None and finding.severity == "high"
 
