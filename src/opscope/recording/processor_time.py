@@ -42,7 +42,8 @@ class ProcessorTime(Listener):
 def _counts(thread: int) -> tuple[int, int] | None:
     """Nanoseconds on a processor, and waiting for one; None where they are not counted."""
     try:
-        with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:
+        # Not as text: its codec may be imported then, and a forked child must not wait for that.
+        with open(f"/proc/self/task/{thread}/schedstat", "rb", buffering=0) as file:
             fields = file.read().split()
         computed, waited = int(fields[0]), int(fields[1])
     except (OSError, ValueError, IndexError):
