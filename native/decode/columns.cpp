@@ -128,7 +128,7 @@ class WindowDecoder {
     thread.initial_ends.assign(thread.initial.size(), UINT64_MAX);
     for (size_t i = 0; i < thread.initial.size(); ++i) {
       Record& record = thread.initial[i];
-      const uint64_t end = ends_.end_of_started(record.span.end, window_.started.ticks);
+      const uint64_t end = ends_.end_of_started(record.span.end, window_.started.ticks, stack.native_thread);
       if (end == UINT64_MAX) continue;
       thread.initial_ends[i] = end;
       record.store_end(end);

@@ -13,8 +13,8 @@ bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks;
 }  // namespace
 
 void Ends::add(const Record& record, const ThreadView* thread) {
-  const auto [key, what] = record.close;
-  const End end = {record.ticks, thread, what == EndOf::kSpan};
+  const auto [key, native_thread, what] = record.close;
+  const End end = {record.ticks, thread, what == EndOf::kSpan, native_thread};
   if (what != EndOf::kSpan) of_started_[key].push_back(end);
   if (what == EndOf::kStartedFrame) return;
   apart_[key].push_back(end);
@@ -27,10 +27,13 @@ void Ends::sort() {
   }
 }
 
-uint64_t Ends::end_of_started(uint64_t key, uint64_t start) const {
+uint64_t Ends::end_of_started(uint64_t key, uint64_t start, uint64_t native_thread) const {
   const auto entry = of_started_.find(key);
   if (entry == of_started_.end()) return UINT64_MAX;
-  const auto end = std::lower_bound(entry->second.begin(), entry->second.end(), End{start}, earlier);
+  const auto first = std::lower_bound(entry->second.begin(), entry->second.end(), End{start}, earlier);
+  const auto end = std::find_if(first, entry->second.end(), [native_thread](const End& candidate) {
+    return candidate.native_thread == 0 || candidate.native_thread == native_thread;
+  });
   return end == entry->second.end() ? UINT64_MAX : end->ticks;
 }
 

@@ -48,15 +48,16 @@ class Ends {
   struct End {
     uint64_t ticks = 0;  // 0: none
     const ThreadView* thread = nullptr;
-    bool is_counted = false;  // one that nobody has is a loss: of a Python call it may be from before
+    bool is_counted = false;     // one that nobody has is a loss: of a Python call it may be from before
+    uint64_t native_thread = 0;  // whose it is, 0 for any
   };
 
   // A kClose record.
   void add(const Record& record, const ThreadView* thread);
   // Once all are added.
   void sort();
-  // When a function that was running at `start` ended, UINT64_MAX if it did not.
-  uint64_t end_of_started(uint64_t key, uint64_t start) const;
+  // When a function that this thread was running at `start` ended, UINT64_MAX if it did not.
+  uint64_t end_of_started(uint64_t key, uint64_t start, uint64_t native_thread) const;
 
   // A span of this window that has no end in its record.
   void expect(const Record& span) { expected_[span.load_end()].push_back(&span); }

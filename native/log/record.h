@@ -109,6 +109,9 @@ struct TaskRunPart {
 // The end of a span that was no longer on its thread's stack.
 struct ClosePart {
   uint64_t key;
+  // pthread_self() of the thread that ran it, 0 where it may be any: another thread's function, which runs
+  // still, can have the key of one that is over.
+  uint64_t native_thread;
   EndOf what;
 };
 

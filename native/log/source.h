@@ -25,8 +25,8 @@ class Source {
  public:
   // Has what open windows want be heard, and `also` what one wants that is about to open, and no more.
   virtual void configure(uint32_t also) = 0;
-  // A window has opened that wants this. `running`: what was running then, by thread, to be added to.
-  virtual void begin_window(uint32_t /*wants*/, std::vector<InitialStack>& /*running*/) {}
+  // A window has opened. `running`: what was running then, by thread, to be added to.
+  virtual void begin_window(Window& /*window*/, std::vector<InitialStack>& /*running*/) {}
   // A window is about to close.
   virtual void before_end(const Window& /*window*/) {}
   // A window has closed; what it wanted may still be heard.

@@ -120,14 +120,20 @@ class alignas(64) ThreadLog {
     const auto has_key = [key](const OpenSpan& span) { return span.key == key; };
     if (is_top(key)) [[likely]] {
       close_span(key, ticks);
-    } else if (open_.any_of(has_key) || std::any_of(abandoned_.begin(), abandoned_.end(), has_key)) {
+    } else if (is_open(key) || std::any_of(abandoned_.begin(), abandoned_.end(), has_key)) {
       close_out_of_order(key, ticks, EndOf::kPythonCall);
     }
   }
 
   // [owner] Says once more, apart from its span, that a span has ended: for windows that opened while
   // it ran, which know it only by key.
-  void note_end(uint64_t key, uint64_t ticks) { append_end(key, ticks, EndOf::kStartedFrame); }
+  void note_end(uint64_t key, uint64_t ticks) {
+    append_end(key, ticks, EndOf::kStartedFrame, thread_of(key));
+  }
+  // [owner] Likewise of a function that another thread ran.
+  void note_end_elsewhere(uint64_t key, uint64_t ticks, uint64_t thread) {
+    append_end(key, ticks, EndOf::kStartedFrame, thread);
+  }
 
   // [owner] Ends the spans whose end nobody is going to report: those for which `is_over(key, record)` says
   // so. It is asked innermost first. They end as of now, or when what goes on above them began.
@@ -180,6 +186,10 @@ class alignas(64) ThreadLog {
   // [owner] Log index of the innermost open span, kNoParent outside all spans.
   uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
   size_t depth() const { return open_.size(); }
+  // [owner] Is a span open that was opened with `key`?
+  bool is_open(uint64_t key) const {
+    return open_.any_of([key](const OpenSpan& span) { return span.key == key; });
+  }
   // [owner] Is the innermost open span the one opened with `key`?
   bool is_top(uint64_t key) const { return !open_.empty() && open_.back().key == key; }
   // [owner] When the innermost open span began. There must be one.
@@ -227,7 +237,7 @@ class alignas(64) ThreadLog {
     while (above > 0 && open_[above - 1].key != key) --above;
     const OpenSpan* const open = above == 0 ? nullptr : &open_[above - 1];
     if (take_abandoned(key, open) || open == nullptr) {
-      append_end(key, ticks, what);
+      append_end(key, ticks, what, what == EndOf::kSpan ? 0 : thread_of(key));
       return;
     }
     finish(open->record, ticks);
@@ -265,11 +275,14 @@ class alignas(64) ThreadLog {
     return false;
   }
 
-  void append_end(uint64_t key, uint64_t ticks, EndOf what) {
+  // Functions end on the thread that runs them; what a source says of its own spans may be said by any.
+  uint64_t thread_of(uint64_t key) const { return (key & kWatchedCall) != 0 ? native_thread : 0; }
+
+  void append_end(uint64_t key, uint64_t ticks, EndOf what, uint64_t thread) {
     Record* record = append(RecordKind::kClose);
     if (record == nullptr) return;
     record->ticks = ticks;
-    record->close = {key, what};
+    record->close = {key, thread, what};
     publish();
   }
 

@@ -448,35 +448,37 @@ class AsyncioTasks final : public Source {
     own.clear_error();
   }
 
-  void begin_window(uint32_t wants, std::vector<InitialStack>& running) override {
-    if ((wants & kWantAsyncio) == 0 || !is_hooked_) return;
+  void begin_window(Window& window, std::vector<InitialStack>& running) override {
+    if ((window.wants & kWantAsyncio) == 0 || !is_hooked_) return;
     overlap_ticks = now_ticks();
-    const std::vector<RunningTask> found = running_tasks(&unplaced_);
+    uint64_t unplaced = 0;  // it is not known where these run
+    const std::vector<RunningTask> found = running_tasks(&unplaced);
+    note(window, "not seen: running already, on a thread that is not known", unplaced);
     for (const RunningTask& task : found) add_to(running, task);
     note_ends(found);
   }
 
   void end_window(Window& window) override {
     if ((window.wants & kWantAsyncio) == 0) return;
-    const auto note = [&](const char* what, uint64_t value) {
-      if (value != 0) window.notes.push_back({"asyncio tasks", what, static_cast<double>(value)});
-    };
-    note("not seen: this Python does not tell of them", is_hooked_ ? 0 : 1);
-    note("not seen: running already, on a thread that is not known", std::exchange(unplaced_, 0));
+    note(window, "not seen: this Python does not tell of them", is_hooked_ ? 0 : 1);
 #ifndef OPSCOPE_WATCHES_TASKS
     const bool has_uvloop = PyDict_GetItemString(PyImport_GetModuleDict(), "uvloop") != nullptr;
-    note("not seen: those of uvloop, which Python tells of in 3.12 and 3.13 only", has_uvloop ? 1 : 0);
-    note("not seen: first runs of eager tasks", PY_VERSION_HEX >= 0x030C0000 ? 1 : 0);
+    note(window, "not seen: those of uvloop, which Python tells of in 3.12 and 3.13 only",
+         has_uvloop ? 1 : 0);
+    note(window, "not seen: first runs of eager tasks", PY_VERSION_HEX >= 0x030C0000 ? 1 : 0);
 #endif
   }
 
   void forget() override { tasks().forget(); }
 
  private:
+  static void note(Window& window, const char* what, uint64_t value) {
+    if (value != 0) window.notes.push_back({"asyncio tasks", what, static_cast<double>(value)});
+  }
+
   pid_t process_ = getpid();
   bool is_on_ = false;
   bool is_hooked_ = false;
-  uint64_t unplaced_ = 0;  // tasks that were running when a window opened, it is not known where
 };
 
 const ListedSource listed(2, []() -> Source& {

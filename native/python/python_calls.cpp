@@ -77,6 +77,17 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   return slot.name;
 }
 
+// Of what runs around this frame and of the frame itself, outermost first.
+std::vector<uint64_t> keys_from(RunningFrame frame) {
+  std::vector<uint64_t> keys;
+  for (; frame; frame = frame.caller()) keys.push_back(key_of(frame, frame.code()));
+  std::reverse(keys.begin(), keys.end());
+  return keys;
+}
+
+// Stacks may be very deep, too deep to look through them for each key.
+std::unordered_set<uint64_t> set_of(const std::vector<uint64_t>& keys) { return {keys.begin(), keys.end()}; }
+
 // Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
 // heard because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
 // functions have no frame, so one counts as running if something that it called still runs. What is closed
@@ -85,8 +96,7 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
   if (cache.log.depth() == 0) return;
-  std::unordered_set<uint64_t> running;
-  for (; frame; frame = frame.caller()) running.insert(key_of(frame, frame.code()));
+  const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
   bool has_running_callee = false;
   cache.log.leave_spans(ticks, [&](uint64_t key, const Record& record) {
     if (record.kind == RecordKind::kCCall) return !has_running_callee;
@@ -102,23 +112,33 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   });
 }
 
-// Of what runs around this frame and of the frame itself, outermost first.
-std::vector<uint64_t> keys_from(RunningFrame frame) {
-  std::vector<uint64_t> keys;
-  for (; frame; frame = frame.caller()) keys.push_back(key_of(frame, frame.code()));
-  std::reverse(keys.begin(), keys.end());
-  return keys;
+// Ends, as of `ticks`, what was running before and is not around this frame, the innermost that runs, any
+// more.
+void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
+  std::vector<uint64_t>& ran = cache.ran_before;
+  const uint64_t innermost = frame ? key_of(frame, frame.code()) : 0;
+  if (ran.empty() || ran.back() == innermost) return;
+  size_t still = static_cast<size_t>(std::find(ran.rbegin(), ran.rend(), innermost).base() - ran.begin());
+  if (still == 0 && frame) {  // a function that nobody was told of
+    const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
+    still = ran.size();
+    while (still > 0 && !running.contains(ran[still - 1])) --still;
+  }
+  for (; ran.size() > still; ran.pop_back()) {
+    if (cache.hidden == ran.back()) cache.hidden = 0;
+    cache.log.note_end(ran.back(), ticks);
+  }
 }
 
-bool contains(const std::vector<uint64_t>& keys, uint64_t key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
-// What windows noted as running on this thread, and is over since, ends as of now.
+// What windows noted as running on this thread, and is over since, ends as of now. Those that hear functions
+// where they are evaluated are told of no such end, also where all calls are reported by now.
 void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks, uint64_t last_generation) {
+  notice_ends(cache, frame, ticks);
   cache.ran_before = keys_from(frame);
+  cache.evaluating = 0;
+  const std::unordered_set<uint64_t> running = set_of(cache.ran_before);
   for (const uint64_t key : Recorder::instance().initial_frames(cache.log, last_generation)) {
-    if ((key & kWatchedCall) != 0 && !contains(cache.ran_before, key)) cache.log.note_end(key, ticks);
+    if ((key & kWatchedCall) != 0 && !running.contains(key)) cache.log.note_end(key, ticks);
   }
 }
 
@@ -130,9 +150,8 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
   if (cache.installation != PythonCalls::installation()) {
     cache.may_begin.clear();
     catch_up(cache, frame, ticks);
-    cache.evaluating = 0;
   }
-  if (PythonCalls::hears_evaluations()) note_what_runs(cache, frame, ticks, last_generation);
+  note_what_runs(cache, frame, ticks, last_generation);
   for (const uint64_t key : recorder.frames_that_may_begin(cache.log, last_generation)) {
     if (std::erase(cache.may_begin, key) == 0) cache.has_frames_that_may_begin = true;
     cache.may_begin.push_back(key);
@@ -153,18 +172,6 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
 void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
   if (cache.generation != PythonCalls::generation()) begin_generation(cache, caller, now_ticks());
   if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
-}
-
-// Ends, as of now, what was running before and is not around this frame any more.
-void notice_ends(PythonThreadCache& cache, RunningFrame frame) {
-  std::vector<uint64_t>& ran = cache.ran_before;
-  if (ran.empty() || (frame && key_of(frame, frame.code()) == ran.back())) return;
-  const std::vector<uint64_t> running = keys_from(frame);
-  while (!ran.empty() && !contains(running, ran.back())) {
-    if (cache.hidden == ran.back()) cache.hidden = 0;
-    cache.log.note_end(ran.back(), now_ticks());
-    ran.pop_back();
-  }
 }
 
 int32_t instruction_of(RunningFrame frame) { return frame ? frame.instruction() : -1; }
@@ -297,6 +304,11 @@ void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
   if (id == kOptimizerFrame) enter_optimizer(*cache, frame, caller, key);
 }
 
+void python_enter_if_new(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
+  const PythonThreadCache* const cache = PythonThreadCache::get();
+  if (cache != nullptr && !cache->log.is_open(key_of(frame, code))) python_enter(code, frame, caller);
+}
+
 void python_leave(PyCodeObject* code, RunningFrame frame) {
   const uint64_t ticks = now_ticks();
   PythonThreadCache* cache = begin_event(frame, ticks);
@@ -319,7 +331,7 @@ void evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObjec
   if (cache.generation != PythonCalls::generation()) [[unlikely]]
     begin_generation(cache, caller, now_ticks());
   if (cache.evaluating++ == 0) [[unlikely]]
-    notice_ends(cache, caller);
+    notice_ends(cache, caller, now_ticks());
   const bool is_plain = cache.hidden == 0 && !cache.has_frames_that_may_begin;
   const uint32_t id = is_plain ? frame_of(cache, code) : kHiddenFrame;
   if (id >= kFirstSpecialFrame) [[unlikely]]
@@ -331,7 +343,11 @@ void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* stat
   const uint64_t ticks = now_ticks();
   if (cache.generation != PythonCalls::generation()) [[unlikely]]
     begin_generation(cache, RunningFrame::current(state), ticks);
-  if (cache.evaluating != 0) --cache.evaluating;
+  if (cache.evaluating != 0) {
+    --cache.evaluating;
+  } else {  // what it called before that was noted may have ended unheard
+    notice_ends(cache, RunningFrame::current(state), ticks);
+  }
   if (cache.has_frames_that_may_begin) [[unlikely]]
     settle(cache, key, /*begins=*/false);
   if (close_top(cache, key, ticks)) [[likely]]

@@ -46,7 +46,7 @@ class PythonCalls final : public Source {
   // Installs or removes hooks.
   void configure(uint32_t also) override;
   // Adds what every thread is running.
-  void begin_window(uint32_t wants, std::vector<InitialStack>& running) override;
+  void begin_window(Window& window, std::vector<InitialStack>& running) override;
   void before_end(const Window& window) override;
   void end_window(Window& window) override;
   // Of functions that were running when the window opened, ends those that ended while it paused.
@@ -68,8 +68,6 @@ class PythonCalls final : public Source {
   static uint64_t installation() { return installation_; }
   // Rises with every installation, and whenever a window has noted what is running.
   static uint64_t generation() { return generation_; }
-  // Are functions heard where they are evaluated? Then nothing tells of the ends of those that ran before.
-  static bool hears_evaluations() { return hears_evaluations_; }
   // Spans that began before this time may be known to a window as frames that were running.
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
@@ -82,7 +80,6 @@ class PythonCalls final : public Source {
   static inline uint64_t installation_ = 0;
   static inline uint64_t generation_ = 0;
   static inline uint64_t overlap_ticks_ = 0;
-  static inline bool hears_evaluations_ = false;
 
   PythonCalls();
   uint32_t to_hook() const;

@@ -133,7 +133,6 @@ void PythonCalls::hook_calls() {
   const bool hears_memory = (to_hook() & kWantMemory) != 0;
   if (level != hooked_calls_) {
     if (std::exchange(hooked_calls_, level) != CallLevel::kNone) remove_call_hooks();
-    hears_evaluations_ = level == CallLevel::kFunctions && PY_VERSION_HEX < 0x030C0000;
     Recorder::instance().watch_calls(on);
     if (on) {
       ++installation_, ++generation_;
@@ -211,13 +210,14 @@ bool PythonCalls::is_any_step_running() const {
   return false;
 }
 
-void PythonCalls::begin_window(uint32_t wants, std::vector<InitialStack>& running) {
-  if ((wants & (kWantCalls | kWantModules)) != 0) {
+void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& running) {
+  window.unheard_evaluations = evaluations_unheard();
+  if ((window.wants & (kWantCalls | kWantModules)) != 0) {
     modules.begin_window();
     optimizers.begin_window();
   }
   PythonThreadCache* cache = PythonThreadCache::get();
-  if ((wants & kWantCalls) == 0 || cache == nullptr) return;
+  if ((window.wants & kWantCalls) == 0 || cache == nullptr) return;
   const OwnCode own;
   const RunningThreads threads;
   overlap_ticks_ = now_ticks();
@@ -228,14 +228,13 @@ void PythonCalls::begin_window(uint32_t wants, std::vector<InitialStack>& runnin
 }
 
 // What was running before its evaluation could be hooked ends unheard.
-void PythonCalls::before_end(const Window& window) {
-  if (hears_evaluations_) resume_window(window);
-}
+void PythonCalls::before_end(const Window& window) { resume_window(window); }
 
 void PythonCalls::end_window(Window& window) {
-  if ((window.wants & kWantFunctions) != 0 && evaluations_unheard() != 0) {
+  window.unheard_evaluations = evaluations_unheard() - window.unheard_evaluations;
+  if ((window.wants & kWantFunctions) != 0 && window.unheard_evaluations != 0) {
     window.notes.push_back({"Python calls", "not heard: times that a thread was too deep in its stack",
-                            static_cast<double>(evaluations_unheard())});
+                            static_cast<double>(window.unheard_evaluations)});
   }
   if (window.unhooked_threads == 0) window.unhooked_threads = unhooked_threads(window);
 }
@@ -243,11 +242,13 @@ void PythonCalls::end_window(Window& window) {
 void PythonCalls::resume_window(const Window& window) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if ((window.wants & kWantCalls) == 0 || cache == nullptr) return;
-  const std::unordered_set<uint64_t> running = running_keys();
+  auto running = running_keys();
+  const uint64_t ticks = now_ticks();  // one for all: none of them outlasts what ran around it
   for (const InitialStack& stack : window.initial_stacks) {
+    const std::unordered_set<uint64_t>& still = running[stack.native_thread];
     for (const InitialFrame& frame : stack.frames) {
-      if ((frame.key() & kWatchedCall) != 0 && !running.contains(frame.key()))
-        cache->log.note_end(frame.key(), now_ticks());
+      if ((frame.key() & kWatchedCall) != 0 && !still.contains(frame.key()))
+        cache->log.note_end_elsewhere(frame.key(), ticks, stack.native_thread);
     }
   }
 }

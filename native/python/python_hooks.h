@@ -53,6 +53,8 @@ void without_exceptions(Function&& function) {
 
 // What the hooks call. `caller`: what runs around the frame, which need not know it yet.
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
+// Likewise, unless it has been called for this frame already, or the frame was heard to begin otherwise.
+void python_enter_if_new(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
 void python_leave(PyCodeObject* code, RunningFrame frame);
 // `self`: what a method descriptor is called on, nullptr for functions that are bound already.
 void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller);
@@ -66,6 +68,9 @@ void evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObjec
 void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* state);
 void install_evaluation_hook();
 void remove_evaluation_hook();
+// [GIL] Are functions heard where they are evaluated? Then nothing tells of the ends of those that ran
+// before.
+bool hears_evaluations();
 // How often functions went unheard because a thread's stack was nearly used up, so far.
 uint64_t evaluations_unheard();
 

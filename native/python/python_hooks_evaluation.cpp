@@ -75,11 +75,12 @@ PyInterpreterState* interpreter() { return PyInterpreterState_Get(); }
 bool is_ours() { return _PyInterpreterState_GetEvalFrameFunc(interpreter()) == &on_evaluation; }
 
 // This function and what it calls go unheard, also those of other threads meanwhile.
-[[gnu::noinline]] PyObject* evaluate_unhooked(PyThreadState* state, Frame* frame, int throwing) {
+[[gnu::noinline]] PyObject* evaluate_unhooked(PythonThreadCache& cache, PyThreadState* state, Frame* frame,
+                                              int throwing) {
   ++unheard;
   const bool was_ours = is_ours();
   if (was_ours) _PyInterpreterState_SetEvalFrameFunc(interpreter(), next);
-  PyObject* const result = _PyEval_EvalFrameDefault(state, frame, throwing);
+  PyObject* const result = pass_on(&cache, state, frame, throwing);
   if (was_ours && is_on && _PyInterpreterState_GetEvalFrameFunc(interpreter()) == next)
     _PyInterpreterState_SetEvalFrameFunc(interpreter(), &on_evaluation);
   return result;
@@ -91,7 +92,7 @@ PyObject* on_evaluation(PyThreadState* state, Frame* frame, int throwing) {
   if (!is_heard) [[unlikely]]
     return pass_on(cache, state, frame, throwing);
   if (is_stack_short(*cache)) [[unlikely]]
-    return evaluate_unhooked(state, frame, throwing);
+    return evaluate_unhooked(*cache, state, frame, throwing);
   const RunningFrame running(frame);
   PyCodeObject* const code = running.code();
   if (only_makes_generator(frame, code)) [[unlikely]]
@@ -117,6 +118,8 @@ void remove_evaluation_hook() {
   is_on = false;
   if (is_ours()) _PyInterpreterState_SetEvalFrameFunc(interpreter(), next);
 }
+
+bool hears_evaluations() { return is_on; }
 
 uint64_t evaluations_unheard() { return unheard; }
 

@@ -140,6 +140,7 @@ void remove_call_hooks() {
   tool = -1;
 }
 
+bool hears_evaluations() { return false; }
 uint64_t evaluations_unheard() { return 0; }
 
 // From Python 3.12 on tools are for all threads, so that it is one or none.

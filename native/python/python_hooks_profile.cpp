@@ -12,8 +12,7 @@ namespace opscope {
 
 namespace {
 
-bool installed = false;  // the profile function
-bool evaluates = false;  // the hook of evaluation
+bool installed = false;
 
 void record_event(PyFrameObject* object, int what, PyObject* arg) {
   const RunningFrame frame(object);
@@ -87,7 +86,7 @@ PyObject* begin_thread(PyObject*, PyObject*) {
       running.push_back(frame);
     }
     for (auto frame = running.rbegin(); installed && frame != running.rend(); ++frame) {
-      python_enter(frame->code(), *frame, frame->caller());
+      python_enter_if_new(frame->code(), *frame, frame->caller());
     }
   });
   Py_RETURN_NONE;
@@ -118,10 +117,7 @@ bool is_heard(const PyThreadState* state) {
 }  // namespace
 
 void install_call_hooks(CallLevel level) {
-  if (level == CallLevel::kFunctions) {
-    evaluates = true;
-    return install_evaluation_hook();
-  }
+  if (level == CallLevel::kFunctions) return install_evaluation_hook();
   OwnCode own;
   installed = PySys_Audit("sys.setprofile", nullptr) == 0;
   if (!installed) own.clear_error();
@@ -141,7 +137,7 @@ bool hook_free_threads() {
 
 uint64_t occupied_threads() {
   uint64_t occupied = 0;
-  if (evaluates) return occupied;
+  if (hears_evaluations()) return occupied;
   for_each_thread_state([&](PyThreadState* state) {
     const bool had_ours = hooked_threads().contains(PyThreadState_GetID(state));
     occupied += !installed || (!is_heard(state) && (had_ours || state->c_profilefunc != nullptr));
@@ -150,8 +146,8 @@ uint64_t occupied_threads() {
 }
 
 void remove_call_hooks() {
-  if (evaluates) remove_evaluation_hook();
-  evaluates = installed = false;
+  if (hears_evaluations()) remove_evaluation_hook();
+  installed = false;
   hooked_threads().clear();
   for_each_thread_state([](PyThreadState* state) {
     if (state->c_profilefunc == &on_event) set_profile(state, nullptr);
@@ -181,16 +177,18 @@ void visit_threads(bool on) {
   });
 }
 
-bool was_hooked(uint64_t python_thread) { return evaluates || hooked_threads().contains(python_thread); }
+bool was_hooked(uint64_t python_thread) {
+  return hears_evaluations() || hooked_threads().contains(python_thread);
+}
 
 bool reports_calls(PyThreadState* state) {
-  return evaluates || (installed && state->c_profilefunc == &on_event && state->tracing == 0);
+  return hears_evaluations() || (installed && state->c_profilefunc == &on_event && state->tracing == 0);
 }
 
 // What a tracing function runs reports nothing, and is told apart from what it traces by nothing either.
 bool will_report_ends(PyThreadState* state) {
   const bool is_in_ours = state->tracing == 0 || state->c_tracefunc == nullptr;
-  return evaluates || (installed && state->c_profilefunc == &on_event && is_in_ours);
+  return hears_evaluations() || (installed && state->c_profilefunc == &on_event && is_in_ours);
 }
 
 }  // namespace opscope

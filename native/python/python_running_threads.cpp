@@ -94,14 +94,15 @@ void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int6
   frames.insert(place, span);
 }
 
-std::unordered_set<uint64_t> running_keys() {
-  std::unordered_set<uint64_t> keys;
+std::unordered_map<uint64_t, std::unordered_set<uint64_t>> running_keys() {
+  std::unordered_map<uint64_t, std::unordered_set<uint64_t>> threads;
   for_each_thread_state([&](PyThreadState* state) {
+    std::unordered_set<uint64_t>& keys = threads[static_cast<uint64_t>(state->thread_id)];
     for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
       keys.insert(key_of(frame, frame.code()));
     }
   });
-  return keys;
+  return threads;
 }
 
 }  // namespace opscope

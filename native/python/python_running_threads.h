@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -59,7 +60,7 @@ std::vector<RunningCall> running_calls(PyCodeObject* code);
 // inside all spans of sources noted before, innermost where there is none.
 void add_running(std::vector<InitialStack>& stacks, uint64_t native_thread, int64_t system_thread_id,
                  const InitialFrame& span, uint32_t function);
-// [GIL] The keys of everything that runs on any thread.
-std::unordered_set<uint64_t> running_keys();
+// [GIL] The keys of everything that runs, by pthread_self() of the thread that runs it.
+std::unordered_map<uint64_t, std::unordered_set<uint64_t>> running_keys();
 
 }  // namespace opscope

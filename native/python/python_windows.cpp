@@ -55,8 +55,10 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
     throw;
   }
   configure_sources();  // a window that closed meanwhile may have taken it away
+  const auto window = recorder.window(id);
+  if (window == nullptr) return id;  // another thread has discarded it already
   std::vector<InitialStack> running;
-  ListedSource::for_each([&](Source& source) { source.begin_window(wants, running); });
+  ListedSource::for_each([&](Source& source) { source.begin_window(*window, running); });
   recorder.set_initial_stacks(id, std::move(running), PythonCalls::generation());
   return id;
 }
@@ -66,9 +68,7 @@ void close_window(uint32_t id) {
   Recorder& recorder = Recorder::instance();
   if (const auto window = recorder.window(id); window != nullptr && window->open) {
     ListedSource::for_each([&](Source& source) { source.before_end(*window); });
-  }
-  recorder.close_window(id);
-  if (const auto window = recorder.window(id); window != nullptr) {
+    recorder.close_window(id);
     ListedSource::for_each([&](Source& source) { source.end_window(*window); });
   }
   configure_sources();

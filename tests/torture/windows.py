@@ -74,7 +74,9 @@ class Window:
         """Open it; ``together`` with what other threads do."""
         with self.program.passing(together):
             self.opening()
+            self.may_be_nothing = True  # a signal that the handler of another runs in may end it
             self.profile.start()
+            self.may_be_nothing = False
             self.set(State.OPEN)
 
     def stop(self, *, together: bool = False) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.trace.registered_operators import registered_overloads, registered_schema
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
 
@@ -83,35 +84,19 @@ def _schema(name: str, overload: str, known: dict[str, Any], exact: bool) -> str
         return text
     if "::" not in name:
         return ""
-    if overload or exact:
-        return registered_schema(name, overload)
     # Without overload names, the schema is certain only for operators with one overload.
-    candidates = registered_overloads(name)
-    return registered_schema(name, candidates[0]) if len(candidates) == 1 else ""
+    candidates = (overload,) if overload or exact else _overloads(name)
+    return _registered_text(name, candidates[0]) if len(candidates) == 1 else ""
 
 
 @cache
-def registered_schema(name: str, overload: str) -> str:
-    """The schema of an operator of this process's torch, ``""`` if it has none by that name."""
-    torch = _torch()
-    if torch is None or overload not in registered_overloads(name):
-        return ""
-    return str(torch._C._get_schema(name, overload))
+def _registered_text(name: str, overload: str) -> str:
+    return str(registered_schema(name, overload)) if overload in _overloads(name) else ""
 
 
-@cache
-def registered_overloads(name: str) -> tuple[str, ...]:
-    """Names of an operator's overloads in this process's torch; none for what is no operator."""
-    torch = _torch()
-    if torch is None:
-        return ()
-    schemas = torch._C._jit_get_schemas_for_operator(name)
-    return tuple(str(schema.overload_name) for schema in schemas)
-
-
-def _torch() -> Any:
+def _overloads(name: str) -> tuple[str, ...]:
+    """None where torch is not installed."""
     try:
-        import torch
+        return registered_overloads(name)
     except ImportError:
-        return None
-    return torch
+        return ()

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from opscope.errors import OpscopeError, UsageError
-from opscope.export.schema_text import registered_overloads
 from opscope.replay.calls import Calls, RecordedCall
 from opscope.replay.fresh_arguments import FreshArguments, RefusedError
 from opscope.replay.timing import measure
+from opscope.trace.registered_operators import registered_overloads
 from opscope.trace.trace import Trace
 
 _REFUSED_NAMESPACES = {

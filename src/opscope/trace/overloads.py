@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope.errors import MissingDependencyError
 from opscope.trace.codes import ArgumentKind
+from opscope.trace.registered_operators import registered_overloads, registered_schema
 
 TENSOR, TENSOR_LIST = ArgumentKind.TENSOR.value, ArgumentKind.TENSOR_LIST.value
 NOTHING = ArgumentKind.NOTHING.value
@@ -114,22 +115,16 @@ def overloads_of(name: str) -> tuple[Overload, ...]:
 
 
 def _look_up(name: str) -> Iterator[Overload]:
-    if "::" not in name:  # torch refuses such names; most annotations have one
-        return
     try:
-        import torch
+        overloads = registered_overloads(name)
     except ImportError as error:
         raise MissingDependencyError(
             "Memory categories are worked out with the operator schemas that torch knows, and "
             "torch is not installed here. Install it with: pip install torch"
         ) from error
-    try:
-        schemas = torch._C._jit_get_schemas_for_operator(name)
-    except RuntimeError:  # not a name an operator can have
-        return
-    for schema in schemas:
-        arguments = tuple(_argument(argument) for argument in schema.arguments)
-        yield Overload(schema.overload_name, arguments)
+    for overload in overloads:
+        schema = registered_schema(name, overload)
+        yield Overload(overload, tuple(_argument(argument) for argument in schema.arguments))
 
 
 def _argument(argument: Any) -> SchemaParameter:
