@@ -14,8 +14,8 @@
 
 namespace opscope {
 
-// Python functions, with or without C functions.
-constexpr uint32_t kWantCalls = kWantPython | kWantFunctions;
+// Python functions, with or without C functions, or some of them.
+constexpr uint32_t kWantCalls = kWantPython | kWantFunctions | kWantOwnFunctions;
 
 constexpr uint32_t kCoreApiVersion = 9;
 

@@ -20,6 +20,13 @@ namespace opscope {
 namespace {
 
 uint64_t address_key(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+// Where a thread's cache has this code, if it has it. The cache may be const.
+template <typename Cache>
+auto& slot_of(Cache& cache, const PyCodeObject* code) {
+  return cache.codes[(address_key(code) >> 5) % cache.codes.size()];
+}
+
 uint64_t c_key(const void* callable) { return address_key(callable) | kWatchedCall | 1; }
 
 // A C function is named as it prints itself; a method of a built-in type as it would once bound to
@@ -130,6 +137,15 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   }
 }
 
+// One that was evaluated since `ran_before` was noted has ended, or else one of those.
+void note_evaluated(PythonThreadCache& cache, PyThreadState* state) {
+  if (cache.evaluating != 0) [[likely]] {
+    --cache.evaluating;
+  } else {  // what it called before that was noted may have ended unheard
+    notice_ends(cache, RunningFrame::current(state), now_ticks());
+  }
+}
+
 // What windows noted as running on this thread, and is over since, ends as of now. Those that hear functions
 // where they are evaluated are told of no such end, also where all calls are reported by now.
 void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks, uint64_t last_generation) {
@@ -174,7 +190,13 @@ void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
   if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
 }
 
-int32_t instruction_of(RunningFrame frame) { return frame ? frame.instruction() : -1; }
+// Where the innermost function from `frame` outwards is that is recorded: its span is around what begins now.
+int32_t instruction_of(PythonThreadCache& cache, RunningFrame frame) {
+  if (FrameTable::skips_libraries()) [[unlikely]] {
+    while (frame && frame_of(cache, frame.code()) == kSkippedFrame) frame = frame.caller();
+  }
+  return frame ? frame.instruction() : -1;
+}
 
 // The module is the function's first argument, read from its frame. (The exchanged vectorcall would have it
 // too, but on Python 3.11 code that calls the function directly, such as super().__call__(x), does not go
@@ -186,8 +208,8 @@ void enter_module(PythonThreadCache& cache, RunningFrame frame, RunningFrame cal
     PythonCalls& python = PythonCalls::instance();
     const uint32_t row = row_of_instance(python.modules, self, /*is_module=*/true);
     settle_again(cache, caller, key);
-    begin_call(cache.log,
-               {RecordKind::kModuleCall, key, python.frames.module_row(), instruction_of(caller), row});
+    begin_call(cache.log, {RecordKind::kModuleCall, key, python.frames.module_row(),
+                           instruction_of(cache, caller), row});
   }
   Py_DECREF(self);
 }
@@ -198,8 +220,8 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, RunningFrame 
   PythonCalls& python = PythonCalls::instance();
   const uint32_t row = row_of_instance(python.optimizers, self, /*is_module=*/false);
   settle_again(cache, caller, key);
-  begin_call(cache.log,
-             {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(), instruction_of(caller), row});
+  begin_call(cache.log, {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(),
+                         instruction_of(cache, caller), row});
   if ((Recorder::instance().wanted() & kWantModules) != 0) cache.stepped = self;  // its hook comes next
   Py_DECREF(self);
 }
@@ -228,6 +250,13 @@ bool close_top(PythonThreadCache& cache, uint64_t key, uint64_t ticks) {
 
 }  // namespace
 
+// Where it is known without asking Python: is this code skipped?
+static bool is_known_as_skipped(const PythonThreadCache* cache, PyCodeObject* code) {
+  if (!FrameTable::skips_libraries() || cache == nullptr) return false;
+  const PythonThreadCache::Code& slot = slot_of(*cache, code);
+  return slot.code == code && slot.id == kSkippedFrame;
+}
+
 uint32_t place_in_python(const ThreadLog* log) {
   const OpenSpan* const around = log->innermost_but_annotations();
   if (around != nullptr && (!is_python(around->record->kind) || around->record->kind == RecordKind::kCCall)) {
@@ -237,7 +266,8 @@ uint32_t place_in_python(const ThreadLog* log) {
   if (cache != nullptr && (cache->busy || cache->hidden != 0)) return 0;
   PyThreadState* const state = PyGILState_GetThisThreadState();
   if (state == nullptr) return 0;
-  const RunningFrame frame = RunningFrame::current_without_gil(state);
+  RunningFrame frame = RunningFrame::current_without_gil(state);
+  while (frame && is_known_as_skipped(cache, frame.code_without_gil())) frame = frame.caller_without_gil();
   if (!frame) return 0;
   // Without a call around it, the function has been running since before the recording.
   if (around != nullptr && around->key != key_of(frame, frame.code_without_gil())) return 0;
@@ -282,9 +312,16 @@ uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
     cache.functions.fill({});
     cache.epoch = frames.epoch();
   }
-  auto& slot = cache.codes[(address_key(code) >> 5) % cache.codes.size()];
+  PythonThreadCache::Code& slot = slot_of(cache, code);
   if (slot.code != code) slot = {code, frames.intern(code)};
   return slot.id;
+}
+
+bool is_skipped(PyCodeObject* code) {
+  if (!FrameTable::skips_libraries()) [[likely]]
+    return false;
+  PythonThreadCache* const cache = PythonThreadCache::get();
+  return cache != nullptr && frame_of(*cache, code) == kSkippedFrame;
 }
 
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
@@ -295,7 +332,7 @@ void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
     settle(*cache, key, /*begins=*/true);
   const uint32_t id = frame_of(*cache, code);
   if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
-    return begin_call(cache->log, {RecordKind::kPythonCall, key, id, instruction_of(caller)});
+    return begin_call(cache->log, {RecordKind::kPythonCall, key, id, instruction_of(*cache, caller)});
   }
   if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
   if (id == kProgramFrame) cache->hidden = 0;
@@ -326,7 +363,7 @@ void python_leave(PyCodeObject* code, RunningFrame frame) {
   if (overlap_ticks != 0) cache->log.note_end(key, ticks);
 }
 
-void evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
+bool evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
                        RunningFrame caller) {
   if (cache.generation != PythonCalls::generation()) [[unlikely]]
     begin_generation(cache, caller, now_ticks());
@@ -334,20 +371,26 @@ void evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObjec
     notice_ends(cache, caller, now_ticks());
   const bool is_plain = cache.hidden == 0 && !cache.has_frames_that_may_begin;
   const uint32_t id = is_plain ? frame_of(cache, code) : kHiddenFrame;
-  if (id >= kFirstSpecialFrame) [[unlikely]]
-    return python_enter(code, frame, caller);
-  begin_call(cache.log, {RecordKind::kPythonCall, key, id, instruction_of(caller)});
+  if (id == kSkippedFrame) return false;
+  if (id >= kFirstSpecialFrame) [[unlikely]] {
+    python_enter(code, frame, caller);
+    return true;
+  }
+  begin_call(cache.log, {RecordKind::kPythonCall, key, id, instruction_of(cache, caller)});
+  return true;
+}
+
+void evaluation_passed(PythonThreadCache& cache, PyThreadState* state) {
+  if (cache.generation != PythonCalls::generation()) [[unlikely]]
+    begin_generation(cache, RunningFrame::current(state), now_ticks());
+  note_evaluated(cache, state);
 }
 
 void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* state) {
   const uint64_t ticks = now_ticks();
   if (cache.generation != PythonCalls::generation()) [[unlikely]]
     begin_generation(cache, RunningFrame::current(state), ticks);
-  if (cache.evaluating != 0) {
-    --cache.evaluating;
-  } else {  // what it called before that was noted may have ended unheard
-    notice_ends(cache, RunningFrame::current(state), ticks);
-  }
+  note_evaluated(cache, state);
   if (cache.has_frames_that_may_begin) [[unlikely]]
     settle(cache, key, /*begins=*/false);
   if (close_top(cache, key, ticks)) [[likely]]

@@ -86,6 +86,7 @@ PythonCalls& PythonCalls::instance() {
 void PythonCalls::set_up(const PythonSetup& setup) {
   if (module_function_ == nullptr && optimizer_hook_ == nullptr) call_when_forked(&forked_def);
   frames.hide_files_under(setup.hidden_folder, setup.shown_file, setup.program_file);
+  frames.set_library_marks(setup.library_marks);
   Py_XSETREF(module_function_,
              PyFunction_Check(setup.module_function) ? Py_NewRef(setup.module_function) : nullptr);
   if (module_function_ != nullptr) {
@@ -133,6 +134,7 @@ void PythonCalls::hook_calls() {
   const bool hears_memory = (to_hook() & kWantMemory) != 0;
   if (level != hooked_calls_) {
     if (std::exchange(hooked_calls_, level) != CallLevel::kNone) remove_call_hooks();
+    frames.skip_libraries(level == CallLevel::kOwn);
     Recorder::instance().watch_calls(on);
     if (on) {
       ++installation_, ++generation_;
@@ -152,9 +154,10 @@ void PythonCalls::hook_calls() {
 
 // What reports fewer calls does not know the ends of calls that have begun. So the level falls only to none.
 CallLevel PythonCalls::level_to_hook() const {
-  if ((to_hook() & kWantPython) != 0) return CallLevel::kAll;
-  return (to_hook() & kWantFunctions) == 0 ? CallLevel::kNone
-                                           : std::max(hooked_calls_, CallLevel::kFunctions);
+  const uint32_t wanted = to_hook();
+  if ((wanted & kWantPython) != 0) return CallLevel::kAll;
+  if ((wanted & kWantFunctions) != 0) return std::max(hooked_calls_, CallLevel::kFunctions);
+  return (wanted & kWantOwnFunctions) == 0 ? CallLevel::kNone : std::max(hooked_calls_, CallLevel::kOwn);
 }
 
 void PythonCalls::visit_threads() {
@@ -232,7 +235,7 @@ void PythonCalls::before_end(const Window& window) { resume_window(window); }
 
 void PythonCalls::end_window(Window& window) {
   window.unheard_evaluations = evaluations_unheard() - window.unheard_evaluations;
-  if ((window.wants & kWantFunctions) != 0 && window.unheard_evaluations != 0) {
+  if ((window.wants & kWantCalls) != 0 && window.unheard_evaluations != 0) {
     window.notes.push_back({"Python calls", "not heard: times that a thread was too deep in its stack",
                             static_cast<double>(window.unheard_evaluations)});
   }

@@ -1,5 +1,6 @@
 #include "python/python_frames.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "log/line_table.h"
@@ -8,6 +9,8 @@
 namespace opscope {
 
 namespace {
+
+constexpr uint32_t kNoRow = UINT32_MAX - 5;  // it has not been asked for
 
 std::string text_of(PyObject* text) {
   Py_ssize_t length = 0;
@@ -35,22 +38,31 @@ std::string line_table_of(const PyCodeObject* code) {
 }  // namespace
 
 uint32_t FrameTable::intern(PyCodeObject* code) {
-  const auto known = by_code_.find(code);
-  if (known != by_code_.end()) return known->second;
-  const uint32_t id = id_of(code);
-  // Kept alive so that its address means the same function for as long as it is in the table.
-  Py_INCREF(reinterpret_cast<PyObject*>(code));
-  by_code_.emplace(code, id);
-  return id;
+  auto known = by_code_.find(code);
+  if (known == by_code_.end()) {
+    const Known seen = look_at(code);
+    // Kept alive so that its address means the same function for as long as it is in the table.
+    Py_INCREF(reinterpret_cast<PyObject*>(code));
+    known = by_code_.emplace(code, seen).first;
+  }
+  if (known->second.is_library && skips_libraries_) return kSkippedFrame;
+  if (known->second.row == kNoRow) known->second.row = row_of(code);
+  return known->second.row;
 }
 
-uint32_t FrameTable::id_of(PyCodeObject* code) {
-  if (code == module_code_) return kModuleFrame;
-  if (code == optimizer_code_) return kOptimizerFrame;
-  std::string file = text_of(code->co_filename);
+FrameTable::Known FrameTable::look_at(PyCodeObject* code) {
+  if (code == module_code_) return {kModuleFrame, false};
+  if (code == optimizer_code_) return {kOptimizerFrame, false};
+  const std::string file = text_of(code->co_filename);
   const bool is_ours = !hidden_folder_.empty() && file.starts_with(hidden_folder_);
-  if (!is_ours || file == shown_file_) return row_of(code, std::move(file));
-  return file == program_file_ ? kProgramFrame : kHiddenFrame;
+  if (!is_ours || file == shown_file_) return {kNoRow, is_of_library(file)};
+  return {file == program_file_ ? kProgramFrame : kHiddenFrame, false};
+}
+
+bool FrameTable::is_of_library(std::string_view file) const {
+  return file.empty() || std::any_of(library_marks_.begin(), library_marks_.end(), [file](const auto& mark) {
+           return file.find(mark) != std::string_view::npos;
+         });
 }
 
 PyCodeObject* FrameTable::kept(PyCodeObject* code) {
@@ -59,7 +71,8 @@ PyCodeObject* FrameTable::kept(PyCodeObject* code) {
 }
 
 // Functions with the same text, such as two lambdas in a line, share a row.
-uint32_t FrameTable::row_of(PyCodeObject* code, std::string file) {
+uint32_t FrameTable::row_of(PyCodeObject* code) {
+  const std::string file = text_of(code->co_filename);
   const std::string function = text_of(code->co_name);
   const int32_t line = code->co_firstlineno;
   std::string text = file + '\0' + function + '\0' + std::to_string(line);
@@ -72,18 +85,18 @@ uint32_t FrameTable::row_of(PyCodeObject* code, std::string file) {
 }
 
 uint32_t FrameTable::row_once(PyCodeObject* code, uint32_t& row) {
-  if (row == kHiddenFrame && code != nullptr) row = row_of(code, text_of(code->co_filename));
+  if (row == kHiddenFrame && code != nullptr) row = row_of(code);
   return row;
 }
 
 void FrameTable::forget() {
-  std::unordered_map<PyCodeObject*, uint32_t> dropped;
+  std::unordered_map<PyCodeObject*, Known> dropped;
   dropped.swap(by_code_);
   by_text_.clear();
   module_row_ = optimizer_row_ = kHiddenFrame;
   ++epoch_;
   // Last: destroying code objects may run Python, and so come back here.
-  for (const auto& [code, id] : dropped) Py_DECREF(reinterpret_cast<PyObject*>(code));
+  for (const auto& [code, known] : dropped) Py_DECREF(reinterpret_cast<PyObject*>(code));
 }
 
 }  // namespace opscope

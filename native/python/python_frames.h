@@ -7,7 +7,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace opscope {
 
@@ -16,7 +19,8 @@ constexpr uint32_t kHiddenFrame = UINT32_MAX;         // opscope's own
 constexpr uint32_t kModuleFrame = UINT32_MAX - 1;     // nn.Module.__call__: recorded as the module
 constexpr uint32_t kOptimizerFrame = UINT32_MAX - 2;  // where an optimizer shows itself, once a step
 constexpr uint32_t kProgramFrame = UINT32_MAX - 3;    // opscope's own that runs the program
-constexpr uint32_t kFirstSpecialFrame = kProgramFrame;
+constexpr uint32_t kSkippedFrame = UINT32_MAX - 4;    // a library's, where only the program's own are wanted
+constexpr uint32_t kFirstSpecialFrame = kSkippedFrame;
 
 class FrameTable {
  public:
@@ -27,6 +31,13 @@ class FrameTable {
     shown_file_ = std::move(shown_file);
     program_file_ = std::move(program_file);
   }
+  // Code in files with one of these in their names is a library's.
+  void set_library_marks(std::vector<std::string> marks) { library_marks_ = std::move(marks); }
+  // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls.
+  void skip_libraries(bool skip) {
+    if (std::exchange(skips_libraries_, skip) != skip) ++epoch_;
+  }
+  static bool skips_libraries() { return skips_libraries_; }
   // Kept for good. nullptr: there is none.
   void set_module_code(PyCodeObject* code) { module_code_ = kept(code); }
   void set_optimizer_code(PyCodeObject* code) { optimizer_code_ = kept(code); }
@@ -43,16 +54,25 @@ class FrameTable {
   uint64_t epoch() const { return epoch_; }
 
  private:
-  uint32_t id_of(PyCodeObject* code);
-  uint32_t row_of(PyCodeObject* code, std::string file);
+  // What is known of code for as long as the table has it. `row` is one once it was asked for.
+  struct Known {
+    uint32_t row;
+    bool is_library;
+  };
+
+  Known look_at(PyCodeObject* code);
+  bool is_of_library(std::string_view file) const;
+  uint32_t row_of(PyCodeObject* code);
   uint32_t row_once(PyCodeObject* code, uint32_t& row);
   static PyCodeObject* kept(PyCodeObject* code);
 
-  std::unordered_map<PyCodeObject*, uint32_t> by_code_;  // strong
+  std::unordered_map<PyCodeObject*, Known> by_code_;  // strong
   std::unordered_map<std::string, uint32_t> by_text_;
   std::string hidden_folder_;
   std::string shown_file_;
   std::string program_file_;
+  std::vector<std::string> library_marks_;
+  static inline bool skips_libraries_ = false;  // read at every call; there is one table
   PyCodeObject* module_code_ = nullptr;
   PyCodeObject* optimizer_code_ = nullptr;
   uint32_t module_row_ = kHiddenFrame;  // kHiddenFrame: not asked for since the table was emptied

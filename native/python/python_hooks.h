@@ -12,8 +12,9 @@
 
 namespace opscope {
 
-// What is reported: nothing, calls of Python functions, or of C functions too.
-enum class CallLevel { kNone, kFunctions, kAll };
+// What is reported: nothing, calls of the program's own Python functions, of all Python functions, or of C
+// functions too.
+enum class CallLevel { kNone, kOwn, kFunctions, kAll };
 
 // [GIL] Makes every thread report its calls, except threads where another profiler is installed. Nothing may
 // be installed.
@@ -52,6 +53,8 @@ void without_exceptions(Function&& function) {
 }
 
 // What the hooks call. `caller`: what runs around the frame, which need not know it yet.
+// Is this code not to be recorded, for as long as the level stays the same?
+bool is_skipped(PyCodeObject* code);
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
 // Likewise, unless it has been called for this frame already, or the frame was heard to begin otherwise.
 void python_enter_if_new(PyCodeObject* code, RunningFrame frame, RunningFrame caller);
@@ -62,10 +65,12 @@ void python_leave_c(PyObject* callable, RunningFrame caller);
 
 // Where calls reach us by the evaluation of frames: nothing is reported there of what a thread was running
 // before, so that its end is noticed when it next calls a function.
-void evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
+// False: it is not to be recorded, and it is evaluation_passed() that is to be told of its end.
+bool evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
                        RunningFrame caller);
 // The frame is gone.
 void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* state);
+void evaluation_passed(PythonThreadCache& cache, PyThreadState* state);
 void install_evaluation_hook();
 void remove_evaluation_hook();
 // [GIL] Are functions heard where they are evaluated? Then nothing tells of the ends of those that ran

@@ -98,10 +98,13 @@ PyObject* on_evaluation(PyThreadState* state, Frame* frame, int throwing) {
   if (only_makes_generator(frame, code)) [[unlikely]]
     return pass_on(cache, state, frame, throwing);
   const uint64_t key = key_of(running, code);
-  without_exceptions([&] { evaluation_begins(*cache, running, code, key, RunningFrame::current(state)); });
+  bool is_recorded = true;
+  without_exceptions(
+      [&] { is_recorded = evaluation_begins(*cache, running, code, key, RunningFrame::current(state)); });
   PyObject* const result = pass_on(cache, state, frame, throwing);
   if (!cache->busy) [[likely]]
-    without_exceptions([&] { evaluation_ends(*cache, key, state); });
+    without_exceptions(
+        [&] { is_recorded ? evaluation_ends(*cache, key, state) : evaluation_passed(*cache, state); });
   return result;
 }
 

@@ -36,13 +36,40 @@ PyObject* on_c_return(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-PyObject* on_start(PyObject*, PyObject* const* args, Py_ssize_t) {
+void start(PyObject* const* args) {
   without_exceptions([&] { python_enter(code_of(args[0]), current_frame(), current_frame().caller()); });
+}
+
+void end(PyObject* const* args) {
+  without_exceptions([&] { python_leave(code_of(args[0]), current_frame()); });
+}
+
+// What a callback returns so that it is called no more for this place in this code.
+PyObject* disable() {
+  static PyObject* const marker = PyObject_GetAttrString(PySys_GetObject("monitoring"), "DISABLE");
+  return Py_NewRef(marker);
+}
+
+PyObject* on_start(PyObject*, PyObject* const* args, Py_ssize_t) {
+  if (is_skipped(code_of(args[0]))) return disable();
+  start(args);
   Py_RETURN_NONE;
 }
 
 PyObject* on_end(PyObject*, PyObject* const* args, Py_ssize_t) {
-  without_exceptions([&] { python_leave(code_of(args[0]), current_frame()); });
+  if (is_skipped(code_of(args[0]))) return disable();
+  end(args);
+  Py_RETURN_NONE;
+}
+
+// Exceptions cannot be disabled by place.
+PyObject* on_throw(PyObject*, PyObject* const* args, Py_ssize_t) {
+  if (!is_skipped(code_of(args[0]))) start(args);
+  Py_RETURN_NONE;
+}
+
+PyObject* on_unwind(PyObject*, PyObject* const* args, Py_ssize_t) {
+  if (!is_skipped(code_of(args[0]))) end(args);
   Py_RETURN_NONE;
 }
 
@@ -61,10 +88,10 @@ struct Event {
 std::array<Event, 9> events = {{
     {"PY_START", method("opscope_start", &on_start)},
     {"PY_RESUME", method("opscope_start", &on_start)},
-    {"PY_THROW", method("opscope_start", &on_start)},
+    {"PY_THROW", method("opscope_throw", &on_throw)},
     {"PY_RETURN", method("opscope_end", &on_end)},
     {"PY_YIELD", method("opscope_end", &on_end)},
-    {"PY_UNWIND", method("opscope_end", &on_end)},
+    {"PY_UNWIND", method("opscope_unwind", &on_unwind)},
     {"CALL", method("opscope_call", &on_call)},
     {"C_RETURN", method("opscope_c_return", &on_c_return)},
     {"C_RAISE", method("opscope_c_return", &on_c_return)},
@@ -128,7 +155,9 @@ void install_call_hooks(CallLevel level) {
   tool = claim_tool(own);
   if (tool < 0) return;
   const long set = register_callbacks(own, true, level == CallLevel::kAll);
-  if (set == 0 || !set_events(own, set)) remove_call_hooks();
+  if (set == 0 || !set_events(own, set)) return remove_call_hooks();
+  // What was skipped at another level, and so disabled, is heard again.
+  drop(own.call([] { return PyObject_CallMethod(monitoring(), "restart_events", nullptr); }));
 }
 
 void remove_call_hooks() {

@@ -117,7 +117,7 @@ bool is_heard(const PyThreadState* state) {
 }  // namespace
 
 void install_call_hooks(CallLevel level) {
-  if (level == CallLevel::kFunctions) return install_evaluation_hook();
+  if (level != CallLevel::kAll) return install_evaluation_hook();
   OwnCode own;
   installed = PySys_Audit("sys.setprofile", nullptr) == 0;
   if (!installed) own.clear_error();

@@ -62,6 +62,7 @@ class RunningFrame {
 #endif
   }
   PyCodeObject* code_without_gil() const { return code(); }
+  RunningFrame caller_without_gil() const { return caller(); }
   // Offset of its instruction, as PyCode_Addr2Line takes it.
   int32_t instruction() const {
     return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
@@ -126,6 +127,13 @@ class RunningFrame {
     return frame_->f_code;
 #else
     return nullptr;
+#endif
+  }
+  RunningFrame caller_without_gil() const {
+#if PY_VERSION_HEX < 0x030B0000
+    return RunningFrame(frame_->f_back);
+#else
+    return RunningFrame(nullptr);
 #endif
   }
   int32_t instruction() const {

@@ -55,8 +55,10 @@ InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameT
     if (id == kModuleFrame) id = frames.module_row();
     if (id == kOptimizerFrame) id = frames.optimizer_row();
     if (id >= kFirstSpecialFrame) continue;
-    const bool has_caller = i + 1 < thread.frames.size();
-    const int32_t caller_offset = has_caller ? thread.frames[i + 1].instruction : -1;
+    size_t caller = i + 1;
+    while (caller < thread.frames.size() && frame_of(cache, thread.frames[caller].code) == kSkippedFrame)
+      ++caller;
+    const int32_t caller_offset = caller < thread.frames.size() ? thread.frames[caller].instruction : -1;
     stack.frames.push_back(running_call(frame.key, id, caller_offset, frame.may_begin));
   }
   std::reverse(stack.frames.begin(), stack.frames.end());

@@ -53,6 +53,7 @@ class ProfileRecording(Cycles):
         cuda_events: bool = False,
         with_asyncio: bool = False,
         with_functions: bool = False,
+        with_own_functions: bool = False,
         source_lines: bool = True,
     ) -> None:
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
@@ -70,6 +71,7 @@ class ProfileRecording(Cycles):
                 "cuda_events": cuda_events,
                 "with_asyncio": with_asyncio,
                 "with_functions": with_functions,
+                "with_own_functions": with_own_functions,
             },
             all_threads=all_threads,
             source_lines=source_lines,

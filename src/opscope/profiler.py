@@ -55,6 +55,8 @@ class profile(ProfileRecording):
         with_asyncio: runs of asyncio tasks: what each does between two awaits.
         with_functions: Python function calls without C functions: where the program was, at a
             fraction of what ``with_stack`` costs, and nothing between calls.
+        with_own_functions: of these the program's own, without those of installed libraries, at the
+            least cost; all of them while another recording wants them.
         experimental_config: torch's ``_ExperimentalConfig``; the switches that mean something here
             are honoured.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the

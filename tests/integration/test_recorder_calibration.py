@@ -7,16 +7,20 @@ import torch
 
 import opscope
 from opscope import _native
+from opscope.cli.completeness import describe_completeness
 from opscope.recording import cost
+from opscope.trace.ledger_rows import SLOWDOWN
 from support.recorded import names, record
 
 
 @pytest.fixture
 def not_measured_yet():
-    kept = dict(cost._measured)
+    kept = dict(cost._measured), dict(cost._slowdowns)
     cost._measured.clear()
+    cost._slowdowns.clear()
     yield
-    cost._measured.update(kept)
+    cost._measured.update(kept[0])
+    cost._slowdowns.update(kept[1])
 
 
 def test_the_cost_of_a_span_is_in_the_ledger(not_measured_yet):
@@ -58,3 +62,33 @@ def test_threads_that_measure_at_once_get_the_same(not_measured_yet):
     for thread in threads:
         thread.join()
     assert len(seen) == 4 and all(measured == seen[0] for measured in seen)
+
+
+@pytest.mark.parametrize(
+    ("option", "level"),
+    [
+        ("with_stack", "Python and C calls"),
+        ("with_functions", "Python calls"),
+        ("with_own_functions", "Python calls"),
+    ],
+)
+def test_what_recording_does_to_code_between_events_is_in_the_ledger(
+    not_measured_yet, option, level
+):
+    trace = record(lambda: torch.ones(1), **{option: True})
+    assert trace.ledger["recorder"][f"{SLOWDOWN}{level}"] > 0
+    assert not any("_time_loop" in name for name in names(trace))
+    again = record(lambda: torch.ones(1), **{option: True})
+    assert again.ledger["recorder"] == trace.ledger["recorder"]
+
+
+def test_where_no_calls_are_recorded_nothing_runs_between_events(not_measured_yet):
+    rows = record(lambda: torch.ones(1)).ledger["recorder"]
+    assert not any(what.startswith(SLOWDOWN) for what in rows)
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1.84, "1.8 times as long"), (1.01, "")])
+def test_a_slowdown_that_can_be_noticed_is_said(not_measured_yet, factor, said):
+    cost._slowdowns["Python and C calls"] = factor
+    line = describe_completeness(record(lambda: torch.ones(1), with_stack=True))
+    assert (said in line) if said else ("as long" not in line)

@@ -126,7 +126,8 @@ def record_with_a_pause(player: Player) -> None:
     program = player.program
     if len(program.history.windows) >= MOST_OPENED:
         return
-    options = {**choose_options(player.random), "with_stack": False, "with_functions": False}
+    without = ("with_stack", "with_functions", "with_own_functions")
+    options = {**choose_options(player.random), **dict.fromkeys(without, False)}
     window = Window(program, opscope.profile(**options), options)
     cpu = {opscope.ProfilerActivity.CPU}
     window.start()

@@ -42,7 +42,8 @@ class Bounds:
 def is_wanted(window: Window, category: str) -> bool:
     """Whether a window asked for this category."""
     options = window.options
-    has_functions = options["with_stack"] or options.get("with_functions", False)
+    levels = ("with_stack", "with_functions", "with_own_functions")
+    has_functions = any(options.get(level, False) for level in levels)
     if category == "c":
         return options["with_stack"]
     if category == "python":

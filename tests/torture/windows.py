@@ -21,6 +21,7 @@ OPTIONS = (
     "record_outputs",
     "with_flops",
     "with_functions",
+    "with_own_functions",
 )
 MOST_OPENED = MOST_WINDOWS // 4  # schedules and handlers have the rest
 

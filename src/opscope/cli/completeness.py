@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from opscope.trace.ledger_rows import SLOWDOWN
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, NEWER, SHOWN
+
+_NOTICED = 1.05
 
 
 def describe_completeness(trace: Trace) -> str:
@@ -19,6 +22,7 @@ def describe_completeness(trace: Trace) -> str:
     cost_ns = ledger.get("recorder", {}).get("cost_ns: span")
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
+    parts += _slowdown(ledger)
     return ", ".join(parts)
 
 
@@ -30,6 +34,15 @@ def _dropped(ledger: dict[str, dict[str, float]]) -> str:
         if what.startswith("dropped") and value
     ]
     return ", ".join(reasons) or "none dropped"
+
+
+def _slowdown(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What recording cost where nothing was recorded, if that can be noticed."""
+    return [
+        f"code between them took {factor:.1f} times as long ({what.removeprefix(SLOWDOWN)})"
+        for what, factor in ledger.get("recorder", {}).items()
+        if what.startswith(SLOWDOWN) and factor >= _NOTICED
+    ]
 
 
 def _clock(ledger: dict[str, dict[str, float]]) -> list[str]:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli.finding_formats import place_text, said_at, saving_text, state_of
+from opscope.cli.finding_formats import as_text, place_text, said_at, saving_text, state_of
 from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators
 from opscope.trace.trace import Trace
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 _MOST_NAMES = 3
+_MOST_FINDINGS = 3
 
 
 def headline(trace: Trace) -> list[str]:
     """Two lines; none for a trace without operators."""
     top = find_top_operators(trace, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
     return [_most_time(top), _first_finding(trace)] if top.rows else []
+
+
+def what_to_change(trace: Trace) -> RenderableType:
+    """The first few findings, in full."""
+    return as_text(find_findings(trace), line_texts(trace), _MOST_FINDINGS)
 
 
 def _most_time(top: TopOperators) -> str:

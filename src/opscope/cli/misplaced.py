@@ -27,8 +27,9 @@ def check_no_value_of_a_flag(program: Program) -> None:
 
 def hint(program: Program) -> str | None:
     """What to say when a switch of ours is among the arguments of the program; None if none is."""
-    ours = {f"--{switch.option}" for switch in switches() if switch.flag} | {
+    ours = {switch.flag_name for switch in switches() if switch.flag} | {
         "--flops",
+        "--why",
         "--schedule",
     }
     misplaced = [word for word in program.arguments if word.partition("=")[0] in ours]

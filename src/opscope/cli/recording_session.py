@@ -20,6 +20,7 @@ from opscope.cli.optimizer_steps import after_each_optimizer_step
 from opscope.cli.run_options import RunOptions
 from opscope.cli.run_results import results_for
 from opscope.cli.top_operators import find_top_operators
+from opscope.cli.warm_steps import WarmSteps
 from opscope.drop_in.install import install
 from opscope.profile_recording import ProfileRecording
 from opscope.schedule import schedule
@@ -38,6 +39,7 @@ class RecordingSession:
         self._messages = messages
         self._results = results_for(options, destination)
         self._profile: ProfileRecording | None = None
+        self._warm: WarmSteps | None = None
         self._failed = False
         self._cycles = 0
         self._rank = rank_in_job()
@@ -49,6 +51,9 @@ class RecordingSession:
             # A program that uses torch.profiler itself then pays for one recorder, not for two.
             if os.environ.get("OPSCOPE_DROP_IN") != "0":
                 install()
+            if self._options.why:
+                self._begin_to_find_out()
+                return
             self._profile = ProfileRecording(**self._profile_arguments())
             self._profile.start()
             if self._options.schedule is not None:
@@ -57,6 +62,12 @@ class RecordingSession:
             self._failed = True
             self._messages.fail(f"{error} The program runs on without being recorded.")
 
+    def _begin_to_find_out(self) -> None:
+        arguments = self._profile_arguments()
+        self._warm = WarmSteps(lambda: ProfileRecording(**arguments), self._keep_warm_steps)
+        after_each_optimizer_step(self._warm.step_ended)
+        self._warm.begin()
+
     def finish(self) -> None:
         """Stop, write the files, print the table and the names of the files."""
         recursion_limit = sys.getrecursionlimit()
@@ -64,7 +75,10 @@ class RecordingSession:
             _leave_programs_limits()
             if self._profile is not None:
                 self._profile.stop()
-            self._report()
+            if self._warm is not None:
+                self._finish_finding_out(self._warm)
+            else:
+                self._report()
         except KeyboardInterrupt:
             self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
         except Exception as error:
@@ -98,6 +112,24 @@ class RecordingSession:
                 "written. A step ends when the optimizer's step() returns; wait for fewer of them, "
                 "or record everything by leaving out --schedule."
             )
+
+    def _finish_finding_out(self, warm: WarmSteps) -> None:
+        recording = warm.finish()
+        if recording is None or self._failed:
+            return
+        if warm.recorded_steps:
+            self._keep_warm_steps(recording)
+        else:
+            self._messages.say(
+                "the program ended before it was warm, so this is about its start; a step ends "
+                "when the optimizer's step() returns"
+            )
+            self._keep(recording, self._destination)
+
+    def _keep_warm_steps(self, recording: ProfileRecording) -> None:
+        steps = self._warm.recorded_steps if self._warm is not None else 0
+        self._messages.say(f"this is about {steps} steps of the program once it was warm")
+        self._keep(recording, self._destination)
 
     def _keep_cycle(self, profile: ProfileRecording) -> None:
         self._cycles += 1
@@ -146,11 +178,21 @@ class RecordingSession:
         if made.report is not None and destination.report is not None:
             self._write("report", functools.partial(made.report, trace), destination.report)
         with self._said_if_failing("summary"):
-            for line in made.headline(trace) if self._rank in (None, 0) else ():
-                self._messages.say(line)
+            if self._rank in (None, 0):
+                self._say_what_it_shows(trace)
         if saved is not None:
             rank = "" if self._rank is None else f" --rank {self._rank}"
             self._messages.say(f"look closer with `opscope summary {saved}{rank}`")
+
+    def _say_what_it_shows(self, trace: Trace) -> None:
+        lines = self._results.headline(trace)
+        if self._results.findings is None:
+            for line in lines:
+                self._messages.say(line)
+        else:
+            for line in lines[:1]:
+                self._messages.say(line)
+            self._messages.show(self._results.findings(trace))
 
     def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
         """Write one file, say where it is, and return that; None, with a message, if it fails."""

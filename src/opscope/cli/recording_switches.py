@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from opscope.cli.parameters import Option
-from opscope.recording.sources import switches
+from opscope.recording.sources import Switch, switches
 
 
 def with_recording_switches(
@@ -25,12 +25,12 @@ def with_recording_switches(
     offered = [switch for switch in switches() if switch.flag]
     added = [
         inspect.Parameter(
-            switch.option,
+            _name(switch),
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=False,
             annotation=Annotated[
                 bool,
-                Option(names=(f"--{switch.option}",), help=switch.flag, heading=panel),
+                Option(names=(switch.flag_name,), help=switch.flag, heading=panel),
             ],
         )
         for switch in offered
@@ -44,7 +44,7 @@ def with_recording_switches(
 
         @functools.wraps(command)
         def switched(**given: Any) -> Any:
-            on = frozenset(switch.option for switch in offered if given.pop(switch.option))
+            on = frozenset(switch.option for switch in offered if given.pop(_name(switch)))
             return command(**given, **{parameter: on})
 
         vars(switched)["__signature__"] = signature.replace(parameters=parameters)
@@ -52,3 +52,7 @@ def with_recording_switches(
         return switched
 
     return decorate
+
+
+def _name(switch: Switch) -> str:
+    return switch.flag_name.removeprefix("--").replace("-", "_")

@@ -10,7 +10,7 @@ from opscope.cli import destination, misplaced, readiness
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.recording_switches import with_recording_switches
-from opscope.cli.run_options import RunOptions, ScheduleOption
+from opscope.cli.run_options import WHY, RunOptions, ScheduleOption
 from opscope.cli.termination import LastAction
 from opscope.cli.top_operators import (
     DEFAULT_ROWS,
@@ -47,6 +47,14 @@ def run(
     is_module: Annotated[
         bool, Option(names=("-m",), help="Run a module by its name, as python -m does.")
     ] = False,
+    why: Annotated[
+        bool,
+        Option(
+            help="Say what makes it slow: record everything that tells, but only of a few steps "
+            "once it is warm, and print what to change.",
+            heading=_WHAT,
+        ),
+    ] = False,
     recorded: frozenset[str] = frozenset(),
     flops: Annotated[
         bool,
@@ -55,7 +63,7 @@ def run(
     source_lines: Annotated[
         bool | None,
         Option(
-            help="With --stack, keep the text of the program's own lines.",
+            help="With Python calls, keep the text of the program's own lines.",
             default="kept",
             heading=_WHAT,
         ),
@@ -135,6 +143,13 @@ def run(
     recording: os._exit(), os.exec*(), and being killed by SIGKILL or a crash.
     """
     shaped = sort_by is not None or row_limit is not None
+    if why:
+        recorded |= WHY
+        if schedule is not None:
+            raise UsageError(
+                "--why chooses the steps that it records, and so does --schedule. Drop one or the "
+                "other."
+            )
     if table is False and shaped:
         raise UsageError(
             "--sort-by and --row-limit shape the table that --no-table leaves out. Drop one or "
@@ -153,6 +168,7 @@ def run(
             source_lines=source_lines is not False,
         ),
         schedule=None if schedule is None else ScheduleOption.parse(schedule),
+        why=why,
         sort_by=check_sort_key(sort_by or DEFAULT_SORT),
         row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
         table=shaped if table is None else table,

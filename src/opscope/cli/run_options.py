@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from opscope.errors import UsageError
 from opscope.settings import ProfileSettings
 
+WHY = frozenset({"shapes", "memory", "modules", "own_functions"})
+"""What finding out why a program is slow needs to be recorded."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleOption:
@@ -52,6 +55,7 @@ class RunOptions:
     Attributes:
         settings: what to record.
         schedule: which steps to record; None records from start to end.
+        why: record the start, then a few warm steps, and say what to change.
         sort_by: column of the table.
         row_limit: rows of the table; -1 for all.
         table: whether to print one.
@@ -59,6 +63,7 @@ class RunOptions:
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
     schedule: ScheduleOption | None = None
+    why: bool = False
     sort_by: str = "self_cpu_time_total"
     row_limit: int = 15
     table: bool = False

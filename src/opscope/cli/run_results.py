@@ -32,12 +32,14 @@ class RunResults:
         report: writes a page; None where none is wanted.
         table: lays out the table of operators; None where none is wanted.
         headline: what to say of the trace, in a few lines.
+        findings: what to change; None where the first of it, in the headline, will do.
     """
 
     chrome: WriteFile | None
     report: WriteFile | None
     table: Callable[[TopOperators, int], tuple[RenderableType, list[str]]] | None
     headline: Callable[[Trace], list[str]]
+    findings: Callable[[Trace], RenderableType] | None = None
 
 
 def results_for(options: RunOptions, destination: Destination) -> RunResults:
@@ -54,4 +56,7 @@ def results_for(options: RunOptions, destination: Destination) -> RunResults:
         from opscope.report.page import write_report as report
     if options.table:
         from opscope.cli.summary_formats import as_table as table
-    return RunResults(chrome, report, table, headline)
+    findings: Callable[[Trace], RenderableType] | None = None
+    if options.why:
+        from opscope.cli.headline import what_to_change as findings
+    return RunResults(chrome, report, table, headline, findings)

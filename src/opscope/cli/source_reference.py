@@ -27,6 +27,6 @@ def _cells(source: Source) -> Iterator[str]:
     yield source.records
     asking = [s for s in switches() if s in source.switches or s.option in source.wanted_with]
     yield ", ".join(f"`{switch.parameter}=True`" for switch in asking if switch.parameter)
-    yield ", ".join(f"`--{switch.option}`" for switch in asking if switch.flag)
+    yield ", ".join(f"`{switch.flag_name}`" for switch in asking if switch.flag)
     yield ", ".join(f"`{kind.name.lower()}`" for kind in source.kinds)
     yield ", ".join(f"`{table}`" for table in source.tables)

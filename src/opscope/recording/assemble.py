@@ -35,13 +35,13 @@ def with_ids_from(decoded: Decoded, first: int) -> Decoded:
     return decoded.with_tables(events=events.replaced({"record_function_id": ids}))
 
 
-def assemble_trace(decoded: Decoded, options: RecordingOptions, cost_ns: dict[str, float]) -> Trace:
+def assemble_trace(decoded: Decoded, options: RecordingOptions, cost: ledger.Cost) -> Trace:
     """Build the trace of one window.
 
     Args:
         decoded: with devices and everything else that was recorded.
         options: what the window asked for.
-        cost_ns: measured cost of recording one span, by level.
+        cost: of the recording, as it was measured.
     """
     events = decoded.events.replaced({"step": step_of_events(decoded.events, decoded.names)})
     decoded = decoded.with_tables(events=_with_engine_links(events, decoded.names))
@@ -54,7 +54,7 @@ def assemble_trace(decoded: Decoded, options: RecordingOptions, cost_ns: dict[st
         if source.ledger is not None and source.is_wanted(options)
         for row in source.ledger(recorded)
     ]
-    rows += ledger.recorder(recorded, cost_ns)
+    rows += ledger.recorder(recorded, cost)
     trace = _trace(decoded, rows, metadata, lines)
     if not len(trace.table("gpu")):
         return trace

@@ -14,6 +14,7 @@ import numpy as np
 
 from opscope.recording.decoded import Decoded
 from opscope.trace import processor_rows
+from opscope.trace.ledger_rows import SLOWDOWN
 
 Row = tuple[str, str, float]
 
@@ -29,6 +30,19 @@ class Recorded:
 
     decoded: Decoded
     options: Mapping[str, bool]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What recording costs on this machine.
+
+    Attributes:
+        span_ns: of one span, by level.
+        slowdown: of what runs between events, a factor by what is recorded.
+    """
+
+    span_ns: Mapping[str, float]
+    slowdown: Mapping[str, float]
 
 
 def events(recorded: Recorded) -> Iterator[Row]:
@@ -120,13 +134,15 @@ def processor(recorded: Recorded) -> Iterator[Row]:
         yield processor_rows.SOURCE, what, value
 
 
-def recorder(recorded: Recorded, cost_ns: Mapping[str, float]) -> Iterator[Row]:
+def recorder(recorded: Recorded, cost: Cost) -> Iterator[Row]:
     """The recorder itself: what its sources say of themselves, a fault, what a span cost."""
     yield from recorded.decoded.account["notes"]
     if recorded.decoded.account["fault"]:
         yield "recorder", "stopped early by a fault", 1
-    for level, value in cost_ns.items():
+    for level, value in cost.span_ns.items():
         yield "recorder", f"cost_ns: {level}", value
+    for level, factor in cost.slowdown.items():
+        yield "recorder", f"{SLOWDOWN}{level}", factor
 
 
 def as_columns(rows: list[Row]) -> dict[str, list[Any]]:

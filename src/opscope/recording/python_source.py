@@ -11,6 +11,7 @@ from typing import Any
 from opscope import _native
 from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.recording.parameters import read_parameters
+from opscope.trace.program_files import library_marks
 
 _set_up = False
 
@@ -37,6 +38,7 @@ def set_up_python_source() -> None:
         read_parameters,
         getattr(optimizers, "_global_optimizer_post_hooks", None),
         report_optimizer_step,
+        library_marks(),
     )
     _set_up = True
 

@@ -17,11 +17,12 @@ from opscope.errors import LifecycleError
 from opscope.memory_limit import memory_for
 from opscope.notice import notice
 from opscope.recording.assemble import assemble_trace, with_ids_from
-from opscope.recording.cost import recording_cost_ns
+from opscope.recording.cost import recording_cost_ns, slowdown_between_events
 from opscope.recording.decoded import read_decoded
 from opscope.recording.distributed_job import note_job
 from opscope.recording.gpu_collecting import wait_for_devices
 from opscope.recording.gpu_events import with_devices
+from opscope.recording.ledger import Cost
 from opscope.recording.narrow import narrowed
 from opscope.recording.neighbours import (
     is_recording,
@@ -193,7 +194,8 @@ class Recording:
         for listener in self._window.listeners:
             decoded = listener.added_to(decoded)
         decoded = with_ids_from(decoded, self._first_id)
-        trace = assemble_trace(decoded, self._recorded, recording_cost_ns())
+        cost = Cost(recording_cost_ns(), slowdown_between_events(self._recorded))
+        trace = assemble_trace(decoded, self._recorded, cost)
         return trace.with_metadata({"process_groups": self._groups}) if self._groups else trace
 
 

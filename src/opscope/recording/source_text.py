@@ -35,16 +35,18 @@ def source_lines(decoded: Decoded) -> dict[str, Any]:
 
 def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:
     """Where functions of the program begin, and where they call something; by name of the file."""
-    frames, calls = decoded.tables["frames"], decoded.tables["python_calls"]
+    frames = decoded.tables["frames"]
     file, first = frames["file"], frames["line"]
     names = decoded.names
     used = np.unique(file).tolist()
     own = [row for row in used if row >= 0 and not is_library(names[row])]
     is_own = np.isin(file, own)
-    made = calls["caller"] >= 0
-    caller, number = calls["caller"][made], calls["caller_line"][made]
-    inside = is_own[caller]
-    places = {*_pairs(file[is_own], first[is_own]), *_pairs(file[caller[inside]], number[inside])}
+    places = {*_pairs(file[is_own], first[is_own])}
+    for calls in (decoded.tables["python_calls"], decoded.tables["operator_calls"]):
+        made = calls["caller"] >= 0
+        caller, number = calls["caller"][made], calls["caller_line"][made]
+        inside = is_own[caller]
+        places |= {*_pairs(file[caller[inside]], number[inside])}
     found: defaultdict[int, list[int]] = defaultdict(list)
     for row, at in sorted(places):
         found[row].append(at)

@@ -33,6 +33,7 @@ class RecordingOptions:
         memory: allocations and frees.
         stack: Python and C calls.
         functions: Python calls without C calls, which costs a fraction of that.
+        own_functions: of these the program's own, not those of installed libraries.
         modules: nn.Module and optimizer calls only.
         overloads: operator overload names.
         asyncio: runs of asyncio's tasks, as spans.
@@ -53,6 +54,7 @@ class RecordingOptions:
     memory: bool = False
     stack: bool = False
     functions: bool = False
+    own_functions: bool = False
     modules: bool = False
     overloads: bool = False
     asyncio: bool = False
@@ -83,7 +85,8 @@ class Switch:
         option: the field of RecordingOptions.
         want: what the native recorder is asked; 0: it is not told.
         parameter: of ``opscope.profile``, where that says it with a bool; else empty.
-        flag: what the help of ``opscope run`` says of ``--<option>``; empty: it has none.
+        flag: what the help of ``opscope run`` says of its option; empty: it has none.
+        command: what ``opscope run`` calls it, where that is not ``option``.
         filter_kind: what an activity filter for the CPU calls it; empty: it cannot be named.
     """
 
@@ -91,7 +94,13 @@ class Switch:
     want: Want = NOTHING
     parameter: str = ""
     flag: str = ""
+    command: str = ""
     filter_kind: str = ""
+
+    @property
+    def flag_name(self) -> str:
+        """What asks for it in ``opscope run``: ``--shapes``."""
+        return f"--{self.command or self.option}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,20 +197,29 @@ SOURCES = (
     Source(
         name="Python calls",
         records="Python functions",
-        wanted_with=("stack", "functions"),
+        wanted_with=("stack", "functions", "own_functions"),
         switches=(
             Switch(
                 option="stack",
                 want=Want.PYTHON,
                 parameter="with_stack",
-                flag="Python and C function calls.",
+                command="c-calls",
+                flag="Calls of Python and of C functions, at several times the cost of --stack.",
                 filter_kind="PYTHON_FUNCTION",
             ),
             Switch(
                 option="functions",
                 want=Want.FUNCTIONS,
                 parameter="with_functions",
-                flag="Python function calls: as --stack without C functions, at less cost.",
+                command="stack",
+                flag="Calls of Python functions; --c-calls has those of C functions too.",
+            ),
+            Switch(
+                option="own_functions",
+                want=Want.OWN_FUNCTIONS,
+                parameter="with_own_functions",
+                command="own-stack",
+                flag="Calls of the program's own Python functions, at the least cost.",
             ),
             Switch(option="new_threads", want=Want.NEW_THREADS),
             Switch(option="source_lines"),
@@ -220,11 +238,8 @@ SOURCES = (
     Source(
         name="modules and optimizers",
         records="calls of nn.Module instances and steps of optimizers; what they hold",
-        wanted_with=(
-            "modules",
-            "stack",
-            "functions",
-        ),  # among all Python functions there are these too
+        # Among all Python functions there are these too.
+        wanted_with=("modules", "stack", "functions", "own_functions"),
         switches=(
             Switch(
                 option="modules",
@@ -240,7 +255,7 @@ SOURCES = (
     Source(
         name="TorchScript calls",
         records="where in TorchScript an operator was called",
-        wanted_with=("modules", "stack", "functions"),
+        wanted_with=("modules", "stack", "functions", "own_functions"),
         tables=("script_calls",),
     ),
     Source(

@@ -40,17 +40,19 @@ class Want(IntFlag):
     PROCESS_IDS = 1 << 10  # ids of spans that are the same in every window open meanwhile
     ASYNCIO = 1 << 11  # runs of asyncio tasks
     FUNCTIONS = 1 << 12  # Python calls without C calls
+    OWN_FUNCTIONS = 1 << 13  # those alone of the program's own files
     GPU = 1 << 16  # what devices do, and calls of their runtime
     GPU_SYNC = 1 << 17  # with it, which CUDA event a wait is for
 
 
+_FUNCTIONS = Want.PYTHON | Want.FUNCTIONS | Want.OWN_FUNCTIONS
 WANTED_BY = {
     EventKind.OPERATOR: Want.OPERATORS,
     EventKind.ANNOTATION: Want.ANNOTATIONS,
-    EventKind.PYTHON_CALL: Want.PYTHON | Want.FUNCTIONS,
+    EventKind.PYTHON_CALL: _FUNCTIONS,
     EventKind.C_CALL: Want.PYTHON,
-    EventKind.MODULE_CALL: Want.PYTHON | Want.FUNCTIONS | Want.MODULES,
-    EventKind.OPTIMIZER_CALL: Want.PYTHON | Want.FUNCTIONS | Want.MODULES,
+    EventKind.MODULE_CALL: _FUNCTIONS | Want.MODULES,
+    EventKind.OPTIMIZER_CALL: _FUNCTIONS | Want.MODULES,
     EventKind.GC_PAUSE: Want.GC,
     EventKind.RUNTIME_CALL: Want.GPU,
     EventKind.TASK_RUN: Want.ASYNCIO,

@@ -16,7 +16,7 @@ def test_every_source_has_a_row_of_as_many_cells():
 
 def test_a_row_says_how_to_ask_for_it():
     assert rows()["modules and optimizers"][2:4] == [
-        "`with_stack=True`, `with_functions=True`, `with_modules=True`",
-        "`--stack`, `--functions`, `--modules`",
+        "`with_stack=True`, `with_functions=True`, `with_own_functions=True`, `with_modules=True`",
+        "`--c-calls`, `--stack`, `--own-stack`, `--modules`",
     ]
     assert rows()["annotations"][2:4] == ["", ""]

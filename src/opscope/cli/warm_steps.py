@@ -1,0 +1,99 @@
+"""Which part of a program says why it is slow: its start, or better some steps once it is warm.
+
+Everything is recorded of these, and of the rest nothing, so that the rest is as fast as ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from opscope.profile_recording import ProfileRecording
+
+_NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
+_FEW, _MANY = 5, 100  # steps: enough after a second, enough however short
+_SECOND_S, _LONG_S = 1.0, 20.0
+
+
+class WarmSteps:
+    """Records from the start to the end of the first step, then some steps after the third."""
+
+    def __init__(
+        self,
+        new_recording: Callable[[], ProfileRecording],
+        when_done: Callable[[ProfileRecording], None],
+    ) -> None:
+        """Use recordings that ``new_recording`` makes.
+
+        Args:
+            new_recording: called for each; it has not started yet.
+            when_done: called with the recording of the warm steps as soon as there are enough.
+        """
+        self._new_recording, self._when_done = new_recording, when_done
+        self._recording: ProfileRecording | None = None  # the one to look at, as things stand
+        self._warm: ProfileRecording | None = None
+        self._warm_since_s = 0.0
+        self._ended = 0  # steps
+        self._is_done = False
+        self._limit: threading.Timer | None = None
+
+    @property
+    def recorded_steps(self) -> int:
+        """Whole steps in what is recorded of the warm program."""
+        return max(self._ended - _NOT_YET_WARM, 0) if self._warm is not None else 0
+
+    def begin(self) -> None:
+        """The program starts.
+
+        Raises:
+            BridgeError: the recorder cannot be set up.
+        """
+        self._recording = self._new_recording()
+        self._recording.start()
+        # A program without steps, a server for instance, is not recorded for good.
+        self._limit = threading.Timer(_LONG_S, self._recording.stop)
+        self._limit.daemon = True
+        self._limit.start()
+
+    def step_ended(self) -> None:
+        """One of the program's steps has ended."""
+        if self._is_done or self._recording is None:
+            return
+        self._ended += 1
+        if self._ended == 1:
+            self._end_start()
+        elif self._ended == _NOT_YET_WARM:
+            self._warm = self._new_recording()
+            self._warm_since_s = time.monotonic()
+            self._warm.start()
+        elif self._warm is not None:
+            self._recording = self._warm
+            if self._has_enough():
+                self._is_done = True
+                self._warm.stop()
+                self._when_done(self._warm)
+
+    def finish(self) -> ProfileRecording | None:
+        """The program has ended: what to look at, stopped; None where ``when_done`` had it."""
+        if self._is_done:
+            return None
+        self._is_done = True
+        self._end_start()
+        if self._warm is not None:
+            self._warm.stop()
+        return self._recording
+
+    def _end_start(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        if self._recording is not None:
+            self._recording.stop()
+
+    def _has_enough(self) -> bool:
+        steps, took_s = self.recorded_steps, time.monotonic() - self._warm_since_s
+        return (
+            steps >= _MANY
+            or (steps >= _FEW and took_s >= _SECOND_S)
+            or (steps > 1 and took_s >= _LONG_S)
+        )

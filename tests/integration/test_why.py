@@ -1,0 +1,102 @@
+"""``opscope run --why``: from nothing to what to change, in one command."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import opscope
+
+PROGRAM = """\
+import sys
+import torch
+
+
+class Rows(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        for i in range(x.shape[0]):
+            y[i] = self.linear(x[i])
+        return y
+
+
+network = Rows()
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+x = torch.randn(16, 16)
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    network(x).square().mean().backward()
+    optimizer.step()
+    if sys.argv[2:] == [str(step)]:
+        raise SystemExit(7)
+print("the end")
+"""
+
+
+@pytest.fixture
+def why(tmp_path):
+    (tmp_path / "train.py").write_text(PROGRAM)
+
+    def call(*arguments, options=(), code=0):
+        command = [sys.executable, "-m", "opscope", "run", "--why", *options, "train.py"]
+        done = subprocess.run(
+            [*command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == code, done.stderr[-3000:]
+        return done
+
+    return call
+
+
+def optimizer_steps(trace):
+    names = [trace.event_name(event) for event in range(len(trace.events))]
+    return sum(name.startswith("Optimizer.step") for name in names)
+
+
+def test_the_line_to_change_is_said_and_only_warm_steps_are_recorded(why, tmp_path):
+    done = why("130")
+    assert done.stdout == "the end\n"
+    assert "this is about " in done.stderr and "once it was warm" in done.stderr
+    assert "train.py:13 in forward" in done.stderr
+    assert "y[i] = self.linear(x[i])" in done.stderr
+    assert "What to do:" in done.stderr
+
+    trace = opscope.load(tmp_path / "train.opscope")
+    said = int(done.stderr.split("this is about ")[1].split(" ")[0])
+    # The window opens and closes at the end of a step, inside what torch calls the step.
+    assert abs(optimizer_steps(trace) - said) <= 1
+    files = {trace.names[row] for row in np.unique(trace.table("frames")["file"]).tolist()}
+    own = {file for file in files if "site-packages" not in file and "/lib/python" not in file}
+    assert {file.rpartition("/")[2] for file in own} <= {"train.py", "<string>"}
+    functions = trace.table("frames")["function"]
+    installed = {trace.names[row] for row in functions.tolist()} - {"forward", "<module>"}
+    assert len(installed) <= 6, "modules and optimizers alone"
+
+
+def test_a_program_that_ends_before_it_is_warm_is_explained_by_its_start(why, tmp_path):
+    done = why("2")
+    assert "before it was warm" in done.stderr
+    assert "train.py:13 in forward" in done.stderr
+    assert len(opscope.load(tmp_path / "train.opscope").events) > 50
+
+
+def test_a_program_without_steps(why):
+    done = why("0")
+    assert "before it was warm" in done.stderr
+    assert done.stdout == "the end\n"
+
+
+def test_a_program_that_leaves_in_the_middle_keeps_its_code(why):
+    done = why("100", "20", code=7)
+    assert "this is about " in done.stderr
+    assert "train.py:13 in forward" in done.stderr
+
+
+def test_a_schedule_of_ones_own_is_refused(why):
+    done = why("1", options=("--schedule", "1,1,1"), code=2)
+    assert "--why chooses the steps" in done.stderr

@@ -1,0 +1,174 @@
+"""Calls of the program's own Python functions alone, on any interpreter, no torch."""
+
+import sys
+import threading
+import types
+
+import pytest
+
+from opscope import _native
+from support.record_python import PythonWindow, leaf, record, shapes
+
+pytest_plugins = ["support.without_torch"]
+pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch", "libraries")
+
+OWN = ("OWN_FUNCTIONS", "NEW_THREADS")
+ALL = ("FUNCTIONS", "NEW_THREADS")
+
+
+@pytest.fixture
+def libraries():
+    """What is under /installed/ is a library's, and Python's own is."""
+    marks = ["/installed/", "/lib/python3", "<frozen"]
+    _native.set_up_python("", "", "", *[None] * 4, library_marks=marks)
+    yield
+    _native.set_up_python("", "", "", *[None] * 4)
+
+
+@pytest.fixture
+def library():
+    """Functions that call what they are given, once and for each of a generator's values."""
+    module = types.ModuleType("library")
+    source = """
+def calls(function):
+    return inner(function)
+
+def inner(function):
+    return function()
+
+def yields(function):
+    for _ in range(3):
+        yield function()
+
+def fails(function):
+    function()
+    raise ValueError
+"""
+    exec(compile(source, "/installed/library.py", "exec"), vars(module))
+    return module
+
+
+def test_functions_of_libraries_are_skipped_and_what_they_call_is_not(library):
+    def outer():
+        library.calls(leaf)
+        leaf()
+
+    call = record(outer, *OWN)
+    assert shapes(call) == ["leaf", "leaf"]
+    first = outer.__code__.co_firstlineno
+    assert [child.line for child in call.children] == [first + 1, first + 2], "lines of outer"
+
+
+def test_generators_and_exceptions_of_libraries_pass_through(library):
+    def outer():
+        assert list(library.yields(leaf)) == [1, 1, 1]
+        with pytest.raises(ValueError):
+            library.fails(leaf)
+        leaf()
+
+    call = record(outer, *OWN)
+    assert [name for name in shapes(call) if name == "leaf"] == ["leaf"] * 5
+
+
+def test_what_libraries_ran_before_the_window_is_no_frame_of_it(library):
+    windows = []
+
+    def opens():
+        windows.append(PythonWindow(*OWN))
+        leaf()
+
+    def outer():
+        library.calls(opens)
+        leaf()
+
+    outer()
+    leaf()
+    windows[0].close()
+    roots = windows[0].read()
+    (call,) = [found for root in roots for found in root.find("outer")]
+    assert [(child.name, child.line) for child in call.children] == [
+        ("opens", outer.__code__.co_firstlineno + 1),
+        ("leaf", outer.__code__.co_firstlineno + 2),
+    ]
+    assert not any(child.unfinished for child in call.find_all())
+
+
+def test_libraries_are_recorded_while_another_window_wants_them(library):
+    def outer():
+        library.calls(leaf)
+
+    own = PythonWindow(*OWN)
+    outer()
+    functions = PythonWindow(*ALL)
+    outer()
+    functions.close()
+    own.close()
+    later = PythonWindow(*OWN)
+    outer()
+    later.close()
+    (call,) = [found for root in functions.read() for found in root.find("outer")]
+    assert shapes(call) == [("calls", ("inner", "leaf"))]
+    found = [call for root in own.read() for call in root.find("outer")]
+    assert [shapes(call) for call in found][:1] == [["leaf"]]
+    assert sum(len(call.find("leaf")) for call in found) == 2
+    (call,) = [found for root in later.read() for found in root.find("outer")]
+    assert shapes(call) == ["leaf"]
+
+
+def test_c_functions_are_heard_once_the_level_rises(library):
+    windows = []
+
+    def inside():
+        windows.append(PythonWindow("PYTHON", "NEW_THREADS"))
+        len([])
+        return leaf()
+
+    def outer():
+        library.calls(inside)
+        leaf()
+
+    own = PythonWindow(*OWN)
+    outer()
+    leaf()
+    windows[0].close()
+    own.close()
+    roots = windows[0].read()
+    (call,) = [found for root in roots for found in root.find("inside")]
+    assert call.find("<built-in function len>") and not call.unfinished
+    (call,) = [found for root in own.read() for found in root.find("outer")]
+    assert len(call.find("leaf")) == 2
+    assert not any(found.unfinished for found in call.find_all())
+
+
+def test_threads_that_begin_in_a_library(library):
+    def work():
+        library.calls(leaf)
+
+    def outer():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    window = PythonWindow(*OWN)
+    outer()
+    window.close()
+    roots = window.read()
+    assert any(root.find("outer") for root in roots)
+    assert [shapes(root) for root in roots if root.name == "work"] == [["leaf"]]
+
+
+def test_deep_stacks_of_libraries(library):
+    source = "def down(n, f):\n return down(n - 1, f) if n else f()"
+    exec(compile(source, "/installed/deep.py", "exec"), vars(library))
+
+    def outer():
+        library.down(3_000, leaf)
+        leaf()
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        call = record(outer, *OWN)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert shapes(call) == ["leaf", "leaf"]
