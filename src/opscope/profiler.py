@@ -192,18 +192,20 @@ class profile(ProfileRecording):
         """
         write_perfetto(self.trace, path)
 
-    def export_report(self, path: str | Path, title: str = "") -> None:
+    def export_report(self, path: str | Path, title: str = "", period: str = "steady") -> None:
         """Write the last cycle as an HTML page: one file, no network, open it from disk.
 
         Args:
             path: ends in ``.html``.
             title: shown at the top; the program's name by default.
+            period: what tables and findings speak of: ``steady`` (the recording without its
+                start-up), ``start-up`` or ``all``.
 
         Raises:
             LifecycleError: nothing has been recorded yet.
-            UsageError: the path cannot be written.
+            UsageError: the path cannot be written, or there is no such period.
         """
-        write_report(self.trace, path, title=title)
+        write_report(self.trace, path, title=title, period=period)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the top of the averages, once something has been recorded."""

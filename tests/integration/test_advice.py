@@ -256,4 +256,4 @@ def test_start_up_is_left_out_and_said():
 
     findings = findings_of(program, with_modules=True)
     assert findings.start_up_ns > 0 and "first step" in findings.start_up
-    assert any(note.startswith("Left out") for note in findings.notes)
+    assert "Left out: start-up" in findings.looked_at

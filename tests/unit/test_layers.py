@@ -84,6 +84,7 @@ METHODS_OF_TRACE = {
         "trace.summary_html",
         "tree.node",
         "analysis.memory.peak",
+        "analysis.period",
         "analysis.findings.find",
         "analysis.findings.finding",
         "export.formats",

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.signatures import first_of_each
-from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.analysis.time_kind import waiting_ns
 from opscope.trace.names import Names
 from opscope.trace.program_files import is_library
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.ancestry import Index, nearest_ancestor, subtree_sums
+from opscope.tree.event_tree import event_tree
 from opscope.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
@@ -29,7 +30,9 @@ class ProgramLine:
         function: the function the line is in.
         text: what it says; empty where the recording did not keep it.
         calls: made from it.
-        time_ns: in these calls, but for what they spent in calls made from other such lines.
+        time_ns: in these calls, but for what they spent in calls made from other such lines, and
+            waiting.
+        waiting_ns: likewise what they spent waiting.
     """
 
     file: str
@@ -38,9 +41,10 @@ class ProgramLine:
     text: str
     calls: int
     time_ns: int
+    waiting_ns: int = 0
 
 
-def program_lines(trace: Trace, listing: TorchListing | None = None) -> list[ProgramLine]:
+def program_lines(trace: Trace) -> list[ProgramLine]:
     """Every line of the program that made a recorded call, those with most time first."""
     calls, frames, names = trace.table("python_calls"), trace.table("frames"), trace.names
     own = calls_of_program(trace)
@@ -51,7 +55,12 @@ def program_lines(trace: Trace, listing: TorchListing | None = None) -> list[Pro
     line, first = first_of_each(
         caller.astype(np.uint64) << np.uint64(32) | number.astype(np.uint64)
     )
-    time_ns = np.bincount(line, _time_ns(trace, event, listing)[event], len(first))
+    parent = event_tree(trace).parent
+    waited = subtree_sums(parent, waiting_ns(trace))
+    time_ns, waiting = (
+        np.bincount(line, _without_inner(parent, event, value)[event], len(first))
+        for value in (event_tree(trace).duration_ns - waited, waited)
+    )
     made = np.bincount(line, minlength=len(first))
     texts = line_texts(trace)
     found = [
@@ -62,6 +71,7 @@ def program_lines(trace: Trace, listing: TorchListing | None = None) -> list[Pro
             text=texts.get((file, at), ""),
             calls=int(made[row]),
             time_ns=int(time_ns[row]),
+            waiting_ns=int(waiting[row]),
         )
         for row, (frame, at) in enumerate(
             zip(caller[first].tolist(), number[first].tolist(), strict=True)
@@ -98,10 +108,9 @@ def _own_frames(file: npt.NDArray[np.int32], names: Names) -> npt.NDArray[np.boo
     return np.isin(file, own)
 
 
-def _time_ns(trace: Trace, event: Values, listing: TorchListing | None) -> Values:
-    """Of every event of ``event`` its time without that of others among them."""
-    listing = listing or TorchListing(trace)
-    is_call = np.zeros(len(trace.events), dtype=np.bool_)
+def _without_inner(parent: Index, event: Values, value: Values) -> Values:
+    """Of every event of ``event`` its value without those of others among them."""
+    is_call = np.zeros(len(parent), dtype=np.bool_)
     is_call[event] = True
-    around = nearest_ancestor(listing.tree.parent, is_call)
-    return minus_children(np.where(is_call, around, -1), listing.duration_ns)
+    around = nearest_ancestor(parent, is_call)
+    return minus_children(np.where(is_call, around, -1), value)

@@ -7,12 +7,13 @@ marks its steps with a schedule has left its start-up out itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.quantity_text import time_text
 from opscope.analysis.step_times import covered
-from opscope.trace.later_part import Part, part_from
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -36,39 +37,68 @@ _UNUSUAL = 10
 _SLOW_START = 3
 """A first call of a module is part of the start-up if it takes so many times the median."""
 
+_START_UPS: WeakKeyDictionary[Trace, StartUp] = WeakKeyDictionary()
+
 
 @dataclass(frozen=True)
-class SteadyState:
-    """A trace without its start-up.
+class StartUp:
+    """How long a program took to start.
 
     Attributes:
-        part: the events after the start-up; all of them where none could be told.
-        start_up_ns: how long it took; 0 for none.
+        took_ns: from the first event on; 0 where there is no start-up, or none could be told.
+        end_ns: Unix nanoseconds; 0 for none.
         imports_ns: of that, importing modules; -1 where Python calls were not recorded.
         ends_with: what it ends with, in words; empty for none.
     """
 
-    part: Part
-    start_up_ns: int = 0
+    took_ns: int = 0
+    end_ns: int = 0
     imports_ns: int = -1
     ends_with: str = ""
 
+    def __str__(self) -> str:
+        """In one line; empty for none."""
+        if not self.took_ns:
+            return ""
+        took, imports = time_text(self.took_ns), ""
+        if self.imports_ns > 0:
+            imports = f", of which imports {time_text(self.imports_ns)}"
+        return f"start-up, until {self.ends_with}: {took}{imports}"
 
-def steady_state(trace: Trace) -> SteadyState:
-    """Find it; the trace itself where there are no steps, or hardly any start-up."""
-    whole = SteadyState(Part(trace, np.arange(len(trace.events))))
+
+def find_start_up(trace: Trace) -> StartUp:
+    """Find it; none where there are no steps, or hardly any start-up.
+
+    The same object for the same trace.
+    """
+    found = _START_UPS.get(trace)
+    if found is None:
+        found = _START_UPS[trace] = _find_start_up(trace)
+    return found
+
+
+def _find_start_up(trace: Trace) -> StartUp:
     if not len(trace.events) or len(find_steps(trace)):
-        return whole
+        return StartUp()
     tree = event_tree(trace)
     end, words = _end_of_start_up(trace)
     begin = int(tree.start_ns.min())
     finish = int((tree.start_ns + tree.duration_ns).max())
     if end - begin < _WORTH_LEAVING_OUT * (finish - begin):
-        return whole
+        return StartUp()
     imports = _imports(trace, end)
     if _busy_before(trace, end, begin, imports) > _MUCH * (finish - end):
-        return whole
-    return SteadyState(part_from(trace, end), end - begin, imports, words)
+        return StartUp()
+    return StartUp(end - begin, end, imports, words)
+
+
+def count_steps(trace: Trace) -> tuple[int, str]:
+    """How many steps there are in a trace, and what they are, in words; 0 where there are none."""
+    if scheduled := len(find_steps(trace)):
+        return scheduled, "steps"
+    if steps := len(_optimizer_steps(trace)):
+        return steps, "steps of the optimizer"
+    return len(_module_calls(trace)), "calls of the network"
 
 
 def _end_of_start_up(trace: Trace) -> tuple[int, str]:

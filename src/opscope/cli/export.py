@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+from opscope.analysis.period import period_of
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.summary_formats import as_csv
@@ -23,7 +24,7 @@ from opscope.trace.trace import Trace
 
 
 def _write_averages(trace: Trace, path: str) -> None:
-    top = find_top_operators(trace, sort_by=DEFAULT_SORT, row_limit=-1)
+    top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=-1)
     write_file(path, [as_csv(top).encode()])
 
 

@@ -77,7 +77,7 @@ def as_text(findings: Findings, texts: LineTexts, limit: int = -1) -> Renderable
             Text(""),
         ]
     parts.append(Text(state_of(findings, len(chosen))))
-    parts += [Text(printable(note)) for note in findings.notes]
+    parts += [Text(printable(note)) for note in (*findings.notes, findings.looked_at)]
     return Group(*parts)
 
 

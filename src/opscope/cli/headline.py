@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from opscope.analysis.findings.find import find_findings
+from opscope.analysis.period import Period, period_of
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli.finding_formats import as_text, place_text, said_at, saving_text, state_of
@@ -20,7 +21,7 @@ _MOST_FINDINGS = 3
 
 def headline(trace: Trace) -> list[str]:
     """Two lines; none for a trace without operators."""
-    top = find_top_operators(trace, sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
+    top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
     return [_most_time(top), _first_finding(trace)] if top.rows else []
 
 
@@ -30,9 +31,14 @@ def what_to_change(trace: Trace) -> RenderableType:
 
 
 def _most_time(top: TopOperators) -> str:
-    total = max(top.total_cpu_ns, 1)
-    names = [f"{row['name']} {share_text(row['cpu_self_ns'] / total)}" for row in top.rows]
-    return f"most time: {', '.join(names)} of {time_text(top.total_cpu_ns)}"
+    wall_ns = top.period.wall_ns
+    names = [f"{row['name']} {share_text(row['cpu_self_ns'] / wall_ns)}" for row in top.rows]
+    return f"most time: {', '.join(names)} of {time_text(wall_ns)}{_left_out(top.period)}"
+
+
+def _left_out(period: Period) -> str:
+    took = period.start_up.took_ns
+    return f" (besides {time_text(took)} of start-up)" if took else ""
 
 
 def _first_finding(trace: Trace) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.analysis.device_account import describe_devices
+from opscope.analysis.period import period_of
 from opscope.child_process import ChildProcess, is_limited
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
@@ -217,7 +218,9 @@ class RecordingSession:
 
     def _show(self, trace: Trace) -> None:
         options = self._options
-        top = find_top_operators(trace, sort_by=options.sort_by, row_limit=options.row_limit)
+        top = find_top_operators(
+            period_of(trace), sort_by=options.sort_by, row_limit=options.row_limit
+        )
         if not top.rows:
             self._messages.fail("The program ran no torch operator while it was recorded.")
         elif self._results.table is not None and self._rank in (None, 0):

@@ -6,9 +6,10 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
+from opscope.analysis.period import Which, find_which
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.cli.trace_argument import PeriodOption, RankOption, TraceArgument, open_trace
 from opscope.report.page import write_report
 
 
@@ -26,18 +27,21 @@ def report(
     title: Annotated[
         str, Option(metavar="TEXT", help="Shown at the top.", default="the program")
     ] = "",
+    period: PeriodOption = Which.STEADY.value,
     rank: RankOption = None,
     open_it: Annotated[bool, Option(names=("--open",), help="Show it in the browser.")] = False,
 ) -> None:
     """Write a page that shows a trace: timeline, operators, modules, memory, steps.
 
+    The timeline and memory are of the whole recording, everything else of the period.
+
     The page is one file that needs no network and no server: send it to anybody, open it from disk.
     """
-    messages = Messages()
+    messages, which = Messages(), find_which(period)
     trace, loaded = open_trace(trace, rank)
     page = output or Path(f"{page_stem(trace)}.html")
     with messages.progress(f"writing {page}"):
-        write_report(loaded, page, title=title)
+        write_report(loaded, page, title=title, period=which)
     messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
     if open_it:
         webbrowser.open(page.resolve().as_uri())

@@ -6,6 +6,7 @@ import sys
 from typing import Annotated, Any
 
 from opscope.analysis.device_account import describe_devices
+from opscope.analysis.period import Which, find_which, period_of
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
@@ -21,8 +22,9 @@ from opscope.cli.top_operators import (
     check_sort_key,
     find_top_operators,
 )
-from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.cli.trace_argument import PeriodOption, RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError
+from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 
@@ -38,44 +40,50 @@ def summary(
     group_by_shape: Annotated[
         bool, Option(help="Calls with other argument shapes are another row.")
     ] = False,
+    period: PeriodOption = Which.STEADY.value,
     format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
     """Show where the time went: operators, modules, memory, and what to change.
 
+    Shares are of the time looked at: that of the steady state, where a start-up can be told.
+
     In JSON and CSV, times are nanoseconds and sizes bytes, under keys that stay the same. CSV has
     the operators only.
     """
     sort_by, row_limit = check_sort_key(sort_by), check_row_limit(row_limit)
+    which = find_which(period)
     trace, loaded = open_trace(trace, rank)
     if len(loaded.events) == 0:
         raise TraceFormatError(
             f"{trace} holds no event, so there is nothing to summarise. Record a program that "
             "runs torch operators."
         )
-    top = find_top_operators(loaded, sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape)
-    if not top.rows:
+    if (loaded.events["kind"] == EventKind.GC_PAUSE).all():
         raise TraceFormatError(
             f"{trace} holds no operator, so there is nothing to summarise; its events are of "
             "other kinds (`opscope sql` shows them). Record a program that runs torch operators."
         )
+    top = find_top_operators(
+        period_of(loaded, which), sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape
+    )
     _print(top, format, loaded)
 
 
 def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
     if format is RowsFormat.JSON:
-        Output().write(as_json(top, _about(trace), find_sections(trace).as_dict()))
+        Output().write(as_json(top, _about(trace), find_sections(trace, top.period).as_dict()))
     elif format is RowsFormat.CSV:
         Output().write(as_csv(top))
     elif format is RowsFormat.MARKDOWN:
-        Output().show(as_markdown(top) + section_markdown(find_sections(trace)))
+        Output().show(as_markdown(top) + section_markdown(find_sections(trace, top.period)))
     else:
         console, messages = console_for(sys.stdout), Messages()
         table, left_out = as_table(top, console.width)
         console.print(table)
         if left_out:
             messages.say(f"left out for want of width: {', '.join(left_out)}")
-        for section in section_texts(find_sections(trace), console.width):
+        for section in section_texts(find_sections(trace, top.period), console.width):
             console.print(section)
         if top.left_out:
             messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from opscope.analysis.period import Period, Which
 from opscope.cli import rows
 from opscope.cli.narrow import GAP, width_of
 from opscope.cli.top_operators import SummaryColumn, TopOperators
-from opscope.printable import printable
+from opscope.printable import in_markdown, printable
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -33,13 +35,15 @@ _LEFT_OUT_FIRST = (
 )
 
 
-def as_table(top: TopOperators, width: int) -> tuple[Table, list[str]]:
+def as_table(top: TopOperators, width: int) -> tuple[RenderableType, list[str]]:
     """A table at most ``width`` characters wide, and the headings of columns left out for that.
+
+    What it speaks of comes first.
 
     Numbers are never cut: names are, and columns are left out.
     """
     titles = ["Name", *(["Input shapes"] if _has_shapes(top) else [])]
-    shown = [_cells(top, row) for row in top.rows]
+    shown = _rows(top)
     headings = titles + _headings(top)
     cells_of = zip(*shown, strict=True) if shown else [()] * len(headings)
     columns = list(zip(headings, cells_of, strict=True))
@@ -60,32 +64,51 @@ def as_table(top: TopOperators, width: int) -> tuple[Table, list[str]]:
         table.add_column(heading, justify="right", no_wrap=True)
     for cells in zip(*(cells for _, cells in left + numbers), strict=True):
         table.add_row(*map(Text, cells))
-    return table, left_out
+    return Group(*(Text(line, "dim") for line in what_it_is_of(top.period)), table), left_out
 
 
 def as_markdown(top: TopOperators) -> str:
     """A Markdown table, with the same cells as the one for the terminal."""
     headings = ["Name", *(["Input shapes"] if _has_shapes(top) else []), *_headings(top)]
     texts = len(headings) - len(_headings(top))
-    return rows.as_markdown(headings, [_cells(top, row) for row in top.rows], texts)
+    about = "".join(f"{in_markdown(line)}\n\n" for line in what_it_is_of(top.period))
+    return about + rows.as_markdown(headings, _rows(top), texts)
+
+
+def what_it_is_of(period: Period) -> list[str]:
+    """What a table speaks of, and what it leaves out."""
+    about = str(period)
+    lines = [f"{about[0].upper()}{about[1:]}; Self CPU % is of that time."]
+    if period.which is Which.STEADY and period.start_up.took_ns:
+        lines.append(f"Left out: {period.start_up} (--period start-up shows it).")
+    return lines
 
 
 def as_json(top: TopOperators, about: dict[str, Any], below: dict[str, Any]) -> str:
     """One JSON object: ``about`` the trace, all columns of the rows, and what is ``below`` them."""
+    period = top.period
     content = {
         **about,
+        "period": {
+            "which": period.which.value,
+            "start_ns": period.start_ns,
+            "wall_ns": period.wall_ns,
+            "start_up_ns": period.start_up.took_ns,
+        },
         "cpu_self_ns_of_all": top.total_cpu_ns,
         "rows_left_out": top.left_out,
         "rows": top.rows,
+        "waiting": top.waiting,
         **below,
     }
     return json.dumps(content, indent=2) + "\n"
 
 
 def as_csv(top: TopOperators) -> str:
-    """All columns under their keys; shapes as JSON text."""
-    keys = list(top.rows[0]) if top.rows else []
-    values = ([json.dumps(v) if isinstance(v, list) else v for v in r.values()] for r in top.rows)
+    """All columns under their keys; shapes as JSON text. What waits follows where all is wanted."""
+    shown = [*top.rows, *([] if top.left_out else top.waiting)]
+    keys = list(shown[0]) if shown else []
+    values = ([json.dumps(v) if isinstance(v, list) else v for v in r.values()] for r in shown)
     return rows.as_csv(keys, values)
 
 
@@ -102,14 +125,21 @@ def _headings(top: TopOperators) -> list[str]:
     return headings
 
 
-def _cells(top: TopOperators, row: dict[str, Any]) -> list[str]:
-    cells = [printable(row["name"])]
+def _rows(top: TopOperators) -> list[list[str]]:
+    """The cells of all rows; those of what waits are marked, and no share of the work."""
+    return [_cells(top, row) for row in top.rows] + [
+        _cells(top, row, is_work=False) for row in top.waiting
+    ]
+
+
+def _cells(top: TopOperators, row: dict[str, Any], is_work: bool = True) -> list[str]:
+    cells = [printable(row["name"]) if is_work else f"(waiting) {printable(row['name'])}"]
     if "input_shapes" in row:
         cells.append(str(row["input_shapes"]))
     for column in top.used:
         cells.append(_shown(row[column.key], column))
         if column.key == "cpu_self_ns":
-            cells.append(f"{row[column.key] / max(top.total_cpu_ns, 1):.1%}")
+            cells.append(f"{row[column.key] / top.period.wall_ns:.1%}" if is_work else _NOT_COUNTED)
     return cells
 
 

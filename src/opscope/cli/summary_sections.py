@@ -16,6 +16,7 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.module_times import module_times
+from opscope.analysis.period import Period
 from opscope.analysis.program_lines import line_texts, program_lines
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.analysis.torch_listing.listing import TorchListing
@@ -66,14 +67,14 @@ class Sections:
         }
 
 
-def find_sections(trace: Trace) -> Sections:
-    """Gather them."""
-    listing = TorchListing(trace)
+def find_sections(trace: Trace, period: Period) -> Sections:
+    """Gather them: of the period, but memory of the whole recording, whose peak may be anywhere."""
+    listing = TorchListing(period.trace)
     return Sections(
-        modules=_modules(trace, listing),
-        lines=_lines(trace, listing),
+        modules=_modules(period.trace, listing),
+        lines=_lines(period.trace),
         memory=_memory(trace),
-        findings=find_findings(trace, listing=listing),
+        findings=find_findings(trace, listing=listing, which=period.which),
         texts=line_texts(trace),
     )
 
@@ -94,8 +95,8 @@ def _modules(trace: Trace, listing: TorchListing) -> list[dict[str, Any]]:
     ]
 
 
-def _lines(trace: Trace, listing: TorchListing) -> list[dict[str, Any]]:
-    return [asdict(line) for line in program_lines(trace, listing)[:MOST_LINES]]
+def _lines(trace: Trace) -> list[dict[str, Any]]:
+    return [asdict(line) for line in program_lines(trace)[:MOST_LINES]]
 
 
 def _memory(trace: Trace) -> list[dict[str, Any]]:
@@ -152,7 +153,7 @@ def _line_table(lines: list[dict[str, Any]], width: int) -> RenderableType:
     table.add_column("Calls", justify="right", no_wrap=True)
     table.add_column("Time", justify="right", no_wrap=True)
     places = [printable(_place(line)) for line in lines]
-    numbers = [(f"{line['calls']:,}", time_text(line["time_ns"])) for line in lines]
+    numbers = [_line_numbers(line) for line in lines]
     columns = [("Line of your program", [place[: width // 2] for place in places])]
     columns += [("Calls", [calls for calls, _ in numbers]), ("Time", [time for _, time in numbers])]
     table.add_column(
@@ -161,6 +162,11 @@ def _line_table(lines: list[dict[str, Any]], width: int) -> RenderableType:
     for place, (calls, time), line in zip(places, numbers, lines, strict=True):
         table.add_row(Text(place), calls, time, Text(printable(line["text"])))
     return table
+
+
+def _line_numbers(line: dict[str, Any]) -> tuple[str, str]:
+    waited = f" + {time_text(line['waiting_ns'])} waiting" if line["waiting_ns"] else ""
+    return f"{line['calls']:,}", time_text(line["time_ns"]) + waited
 
 
 def _place(line: dict[str, Any]) -> str:
@@ -191,7 +197,7 @@ def section_markdown(sections: Sections) -> str:
         lines += ["", "## Lines of your program", "", "| Line | Calls | Time | |"]
         lines += ["| --- | --: | --: | --- |"]
         lines += [
-            f"| {in_markdown(_place(row))} | {row['calls']:,} | {time_text(row['time_ns'])} "
+            f"| {in_markdown(_place(row))} | {' | '.join(_line_numbers(row))} "
             f"| {in_markdown(row['text'])} |"
             for row in sections.lines
         ]

@@ -1,4 +1,9 @@
-"""The operators that took the time: which rows and columns a summary has."""
+"""What took the time: which rows and columns a summary has.
+
+Rows are names of any kind; own times count every instant of a thread once (``OwnListing``), and
+shares are of the time of the period that is looked at (``analysis.period``). Steps and hooks of our
+own are no rows, and what waits comes after all that works.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import count_flops
+from opscope.analysis.own_listing import OwnListing
+from opscope.analysis.period import Period
+from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.errors import UsageError
-from opscope.trace.trace import Trace
 
 DEFAULT_SORT = "self_cpu_time_total"
 DEFAULT_ROWS = 15
+_MOST_WAITING, _LEAST_WAITING = 3, 0.005
+"""Rows of what waits besides, if they took such a share of the time."""
 
 Values = npt.NDArray[np.int64]
 
@@ -61,15 +70,19 @@ class TopOperators:
 
     Attributes:
         rows: values by column key, besides ``name`` and (grouped by shape) ``input_shapes``.
+        waiting: likewise of what waits, which is no work; a few, or all if all rows are wanted.
         left_out: groups that come after the last row.
-        total_cpu_ns: self CPU time of all groups together.
+        total_cpu_ns: own time of all names together, of every thread.
+        period: what is looked at; shares are of its ``wall_ns``.
         used: columns in which any group has anything but zero.
         sorted_by: what decided the order.
     """
 
     rows: list[dict[str, Any]]
+    waiting: list[dict[str, Any]]
     left_out: int
     total_cpu_ns: int
+    period: Period
     used: tuple[SummaryColumn, ...]
     sorted_by: SummaryColumn
 
@@ -101,13 +114,14 @@ def check_row_limit(limit: int) -> int:
 
 
 def find_top_operators(
-    trace: Trace, *, sort_by: str, row_limit: int, by_shape: bool = False
+    period: Period, *, sort_by: str, row_limit: int, by_shape: bool = False
 ) -> TopOperators:
-    """Average the events of a trace by name, sort, and keep the first ``row_limit`` (-1: all).
+    """Average the events of a period by name, sort, and keep the first ``row_limit`` (-1: all).
 
     Raises:
         UsageError: grouping by shape, and the trace has none.
     """
+    trace = period.trace
     has_shapes = len(trace.table("tensors")) > 0
     if by_shape and not has_shapes:
         raise UsageError(
@@ -115,14 +129,26 @@ def find_top_operators(
             "--group-by-shape."
         )
     flops = count_flops(trace) if has_shapes else None
-    averages = key_averages(trace, group_by_input_shape=by_shape, flops=flops)
+    averages = key_averages(
+        trace, group_by_input_shape=by_shape, flops=flops, listing=OwnListing(trace)
+    )
     values = _values(averages)
     order = np.argsort(-values[SORT_KEYS[sort_by].key], kind="stable")
-    shown = order if row_limit == -1 else order[:row_limit]
+    working, waiting = (
+        np.array([time_kind(name) is kind for name in averages.names], dtype=np.bool_)[order]
+        for kind in (TimeKind.WORK, TimeKind.WAITING)
+    )
+    limit = most_waiting = None
+    if row_limit != -1:
+        limit, most_waiting = row_limit, _MOST_WAITING
+        waiting &= values["cpu_self_ns"][order] >= _LEAST_WAITING * period.wall_ns
+    shown = order[working][:limit]
     return TopOperators(
         rows=[_row(averages, values, int(group)) for group in shown],
-        left_out=len(order) - len(shown),
+        waiting=[_row(averages, values, int(g)) for g in order[waiting][:most_waiting]],
+        left_out=int(working.sum()) - len(shown),
         total_cpu_ns=int(values["cpu_self_ns"].sum()),
+        period=period,
         used=tuple(column for column in COLUMNS if values[column.key].any()),
         sorted_by=SORT_KEYS[sort_by],
     )

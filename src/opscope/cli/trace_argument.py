@@ -30,6 +30,17 @@ RankOption: TypeAlias = Annotated[
 ]
 
 
+PeriodOption: TypeAlias = Annotated[
+    str,
+    Option(
+        metavar="PART",
+        help="What to look at: steady leaves out the start-up, start-up is that alone, all is "
+        "everything recorded.",
+        default="steady",
+    ),
+]
+
+
 def open_trace(asked_for: Path | None, rank: int | None) -> tuple[Path, Trace]:
     """Load it, showing that this is going on; says which ranks of its job are not there.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import EventKind, Role, ScalarType
+from opscope.trace.schema import Role, ScalarType
 from opscope.trace.table import ListColumn, Table
 from opscope.trace.trace import Trace
 
@@ -46,15 +46,6 @@ def _inputs(table: Table, event_count: int) -> Rows:
     rows = np.flatnonzero((table["role"] == Role.INPUT) & within(event, event_count))
     event = event[rows]
     return rows if np.all(event[1:] >= event[:-1]) else rows[np.argsort(event, kind="stable")]
-
-
-def is_python(events: Table) -> npt.NDArray[np.bool_]:
-    """Which events are calls in Python or from it, shape (events,)."""
-    kind = events["kind"]
-    calls: npt.NDArray[np.bool_] = (kind >= EventKind.PYTHON_CALL) & (
-        kind <= EventKind.OPTIMIZER_CALL
-    )
-    return calls
 
 
 def name_columns(trace: Trace) -> Columns:

@@ -26,7 +26,6 @@ from opscope.export.perfetto_tracks import (
     clock_packet,
     instant_packet,
 )
-from opscope.export.timeline import Placement, place_events, place_gpu
 from opscope.export.window import process_id_of, process_name_of, window_of
 from opscope.trace.codes import CATEGORIES, GpuKind
 from opscope.trace.dtypes import TORCH_NAMES
@@ -35,6 +34,7 @@ from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import event_texts
 from opscope.tree.links import forward_backward_links
+from opscope.tree.timeline import Placement, place_events, place_gpu
 
 Columns = dict[str, npt.NDArray[Any]]
 

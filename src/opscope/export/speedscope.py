@@ -1,7 +1,7 @@
 """speedscope's file format: one evented profile per thread and stream, for speedscope.app.
 
 https://www.speedscope.app/file-format-schema.json. Viewers require that frames open and close in
-stack order, which the lines of ``export.timeline`` guarantee.
+stack order, which the lines of ``tree.timeline`` guarantee.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy.typing as npt
 from opscope.export.format import Format
 from opscope.export.json_text import to_json
 from opscope.export.output_file import write_file
-from opscope.export.timeline import Line, Placement, place_events, place_gpu
 from opscope.progress import tell
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import event_texts
+from opscope.tree.timeline import Line, Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
 

@@ -17,6 +17,7 @@ def finding_section(findings: Findings, spans: Spans) -> dict[str, Any]:
     return {
         "found": [_finding(finding, spans) for finding in findings],
         "absent": len(findings.absent),
+        "notes": [shown(note) for note in findings.notes],
         "unchecked": [
             {"title": shown(one.title), "needs": shown(one.needs)} for one in findings.unchecked
         ],

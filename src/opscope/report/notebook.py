@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from opscope.analysis.quantity_text import time_text
+from opscope.analysis.own_listing import OwnListing
+from opscope.analysis.period import period_of
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import key_averages
 from opscope.trace.html_table import html_table
 from opscope.trace.trace import Trace
@@ -14,32 +19,33 @@ _ROWS = 10
 
 def overview_html(trace: Trace) -> str:
     """The names with most time of their own, and what to call for more."""
-    averages = key_averages(trace)
-    if not len(averages):
+    if not len(trace.events):
         return html_table("opscope: nothing was recorded", (), ())
-    zero = np.zeros(len(averages), dtype=np.int64)
+    period = period_of(trace)
+    averages = key_averages(period.trace, listing=OwnListing(period.trace))
+    works = np.array([time_kind(name) is TimeKind.WORK for name in averages.names], dtype=np.bool_)
     q = averages.quantities
-    own, total = q.cpu_self_ns, q.cpu_total_ns
-    device = q.device_self_ns
-    own, total = zero if own is None else own, zero if total is None else total
-    device = zero if device is None else device
-    top = np.argsort(-np.maximum(own, device), kind="stable")[:_ROWS]
-    columns = ["name", "calls", "self CPU", "total CPU"]
-    with_device = bool(device.any())
-    if with_device:
-        columns.append("self device")
+    own, total, device = (_filled(v) for v in (q.cpu_self_ns, q.cpu_total_ns, q.device_self_ns))
+    top = np.argsort(-np.where(works, np.maximum(own, device), -1), kind="stable")[:_ROWS]
+    with_device = bool(np.any(device))
     rows = [
         [
             averages.names[row],
             f"{averages.count[row]:,}",
             time_text(int(own[row])),
+            share_text(int(own[row]) / period.wall_ns),
             time_text(int(total[row])),
             *([time_text(int(device[row]))] if with_device else []),
         ]
-        for row in top
+        for row in top[works[top]]
     ]
     note = (
-        f"{len(trace.events):,} events, {len(averages):,} names. export_report(path) writes a page "
-        "to look at, key_averages() a table, trace.to_pandas() a DataFrame."
+        f"{period} ({len(trace.events):,} events, {len(averages):,} names). export_report(path) "
+        "writes a page to look at, key_averages() a table, trace.to_pandas() a DataFrame."
     )
+    columns = ["name", "calls", "self CPU", "share", "total CPU", *["self device"] * with_device]
     return html_table("opscope: most time of their own", columns, rows, note)
+
+
+def _filled(values: Any) -> Any:
+    return 0 if values is None else values

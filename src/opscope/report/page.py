@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 
 from opscope.analysis.findings.finding import Findings
+from opscope.analysis.period import Which
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
 from opscope.report.payload import gather
@@ -50,6 +51,7 @@ def write_report(
     *,
     title: str = "",
     findings: Findings | None = None,
+    period: Which | str = Which.STEADY,
 ) -> None:
     """Write the report of ``trace`` to ``path``.
 
@@ -58,16 +60,24 @@ def write_report(
         path: replaced once the new file is complete.
         title: shown at the top; the program's name by default.
         findings: what makes the program slow, where it is known already or was measured.
+        period: what tables and findings speak of: the steady state, the start-up or all.
 
     Raises:
-        UsageError: ``path`` cannot be written.
+        UsageError: ``path`` cannot be written, or there is no such period.
     """
-    write_file(path, [report_html(trace, title=title, findings=findings).encode("utf-8")])
+    page = report_html(trace, title=title, findings=findings, period=period)
+    write_file(path, [page.encode("utf-8")])
 
 
-def report_html(trace: Trace, *, title: str = "", findings: Findings | None = None) -> str:
+def report_html(
+    trace: Trace,
+    *,
+    title: str = "",
+    findings: Findings | None = None,
+    period: Which | str = Which.STEADY,
+) -> str:
     """The page as text; see :func:`write_report`."""
-    report, columns = gather(trace, title, findings)
+    report, columns = gather(trace, title, findings, period)
     script, style = _bundled("report.js"), _bundled("report.css")
     return _PAGE.format(
         title=escape(str(report["title"])),

@@ -8,13 +8,14 @@ from typing import Any
 
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
+from opscope.analysis.period import Which, period_of
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.export.window import window_of
 from opscope.progress import tell
 from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer
-from opscope.report.run_section import run_section
+from opscope.report.run_section import period_section, run_section
 from opscope.report.shown_text import shown
 from opscope.report.span_section import add_spans
 from opscope.report.step_section import step_section
@@ -28,31 +29,41 @@ _PARTS = 10
 
 
 def gather(
-    trace: Trace, title: str, findings: Findings | None = None
+    trace: Trace, title: str, findings: Findings | None = None, which: Which | str = Which.STEADY
 ) -> tuple[dict[str, Any], str]:
-    """The report as JSON can hold it, and its packed columns."""
-    metadata, listing, packer = trace.metadata, TorchListing(trace), Packer()
-    window = window_of(trace, metadata)
+    """The report as JSON can hold it, and its packed columns.
+
+    The timeline and memory are those of the whole recording; tables, findings and what pictures
+    show first are those of a period of it.
+    """
+    metadata, period, packer = trace.metadata, period_of(trace, which), Packer()
+    window, part = window_of(trace, metadata), period.trace
+    listing = TorchListing(trace)
+    part_listing = listing if part is trace else TorchListing(part)
     tell(1, _PARTS)
     spans_section, spans = add_spans(trace, listing, window.start_ns, packer)
     tell(2, _PARTS)
-    operators, by_shape = operator_sections(trace, listing)
+    operators, by_shape = operator_sections(part)
     tell(4, _PARTS)
     report: dict[str, Any] = {
         "version": CONTRACT_VERSION,
         "title": shown(title or _program_name(metadata)),
         "run": run_section(trace, metadata, window),
+        "period": period_section(period, window.start_ns),
         "spans": spans_section,
         "operators": operators,
         "operatorsByShape": by_shape,
     }
     sections: dict[str, Callable[[], Any]] = {
-        "modules": lambda: module_section(trace, listing),
-        "sources": lambda: source_section(trace, listing),
+        "modules": lambda: module_section(part, part_listing),
+        "sources": lambda: source_section(part, part_listing),
         "steps": lambda: step_section(trace, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
         "findings": lambda: finding_section(
-            find_findings(trace, listing=listing) if findings is None else findings, spans
+            find_findings(trace, listing=part_listing, which=which)
+            if findings is None
+            else findings,
+            spans,
         ),
     }
     for done, (name, make) in enumerate(sections.items(), start=5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from opscope.analysis.period import Period, Which
 from opscope.export.window import Window
 from opscope.report.shown_text import shown
 from opscope.trace.job import missing_ranks
@@ -49,6 +50,18 @@ def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[
         ),
         "unfinished": int(trace.events["unfinished"].sum()) if events else 0,
         "costNs": _cost(trace, events),
+    }
+
+
+def period_section(period: Period, origin_ns: int) -> dict[str, Any]:
+    """What the page speaks of, and the start-up that it leaves out."""
+    start_up, start_ns = period.start_up, period.start_ns
+    is_left_out = period.which is Which.STEADY and start_up.took_ns > 0
+    return {
+        "about": str(period),
+        "from": max(start_ns - origin_ns, 0),
+        "to": max(start_ns + period.wall_ns - origin_ns, 1),
+        "leftOut": str(start_up) if is_left_out else "",
     }
 
 

@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.signatures import first_of_each, shape_signatures
+from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.export.timeline import Line, Placement, place_events, place_gpu
 from opscope.report.packing import Packer, differences
 from opscope.report.shown_text import shown
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
 from opscope.tree.links import forward_backward_links
+from opscope.tree.timeline import Line, Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
 
@@ -102,9 +103,14 @@ def _labels(trace: Trace, listing: TorchListing) -> tuple[Values, dict[str, list
     number = np.zeros(int(used[-1]) + 1 if used.size else 1, dtype=np.int64)
     number[used] = np.arange(len(used))
     pairs = [divmod(k, kinds) for k in used.tolist()]
+    times = [time_kind(texts[text]) for text, _ in pairs]
     return number[key], {
         "text": [shown(texts[t]) for t, _ in pairs],
         "kind": [k if k != _UNKNOWN else -1 for _, k in pairs],
+        "waiting": [i for i, time in enumerate(times) if time is TimeKind.WAITING],
+        "unranked": [
+            i for i, time in enumerate(times) if time in (TimeKind.STEP, TimeKind.RECORDING)
+        ],
     }
 
 

@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts, count_flops
 from opscope.analysis.module_times import ModuleTimes, module_times
+from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.program_files import is_library
 from opscope.analysis.source_lines import SourceLines, source_lines
+from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import RowSource
@@ -18,16 +20,19 @@ from opscope.report.shown_text import shown
 from opscope.report.span_section import GPU_KIND, page_kinds, shapes_text
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
+from opscope.tree.frame_text import PYTHON_KINDS
 
 MOST_ROWS = 3000
 """Rows of one table; of more, those with most time of their own."""
 
+_SHOWN = (TimeKind.WORK, TimeKind.WAITING)
+
 Section = dict[str, Any]
 
 
-def operator_sections(trace: Trace, listing: TorchListing) -> tuple[Section, Section | None]:
+def operator_sections(trace: Trace) -> tuple[Section, Section | None]:
     """Averages by name, and by name and argument shapes where shapes were recorded."""
-    with_shapes = len(trace.table("tensors")) > 0
+    with_shapes, listing = len(trace.table("tensors")) > 0, OwnListing(trace)
     flops = count_flops(trace) if with_shapes else None
     by_name = _operators(trace, key_averages(trace, flops=flops, listing=listing), flops)
     if not with_shapes:
@@ -37,11 +42,17 @@ def operator_sections(trace: Trace, listing: TorchListing) -> tuple[Section, Sec
 
 
 def _operators(trace: Trace, averages: Averages, flops: FlopCounts | None) -> Section:
-    q = averages.quantities
-    rows = _top(np.maximum(_filled(q.cpu_self_ns), _filled(q.device_self_ns)))
+    """Names of any kind; of Python's as many at most as of all others."""
+    q, kind = averages.quantities, _kinds(trace, averages)
+    weight = np.maximum(_filled(q.cpu_self_ns), _filled(q.device_self_ns))
+    times = [time_kind(name) for name in averages.names]
+    ranks = np.array([time in _SHOWN for time in times], dtype=np.bool_)
+    of_python = np.isin(kind, PYTHON_KINDS)
+    rows = np.concatenate([_top(weight, ranks & ~of_python), _top(weight, ranks & of_python)])
     columns: dict[str, Any] = {
         "name": [shown(averages.names[row]) for row in rows],
-        "kind": _kinds(trace, averages)[rows].tolist(),
+        "kind": kind[rows].tolist(),
+        "waits": [times[row] is TimeKind.WAITING for row in rows],
         "calls": averages.count[rows].tolist(),
     }
     for name, values in (
@@ -57,7 +68,7 @@ def _operators(trace: Trace, averages: Averages, flops: FlopCounts | None) -> Se
             columns[name] = values[rows].tolist()
     if averages.input_shapes is not None:
         columns["shapes"] = [shapes_text(averages.input_shapes[row]) for row in rows]
-    section = _section(columns, len(averages))
+    section = _section(columns, int(ranks.sum()))
     if flops is not None:
         section["flopsCoverage"] = flops.coverage
     return section
@@ -119,8 +130,11 @@ def _section(columns: dict[str, Any], total_rows: int) -> Section:
     return {"columns": columns, "rows": len(next(iter(columns.values()))), "allRows": total_rows}
 
 
-def _top(weight: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.argsort(-weight, kind="stable")[:MOST_ROWS]
+def _top(
+    weight: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_] | None = None
+) -> npt.NDArray[np.int64]:
+    order = np.argsort(-weight, kind="stable")
+    return (order if chosen is None else order[chosen[order]])[:MOST_ROWS]
 
 
 def _filled(values: npt.NDArray[np.int64] | None) -> Any:

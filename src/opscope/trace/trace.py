@@ -136,7 +136,27 @@ class Trace:
 
         return memory_at_peak(self, device)
 
-    def findings(self, benchmark: bool = False, name: str | None = None) -> Findings:
+    def period(self, which: str = "steady") -> Trace:
+        """Part of this recording, as a trace that every view and analysis takes.
+
+        The steady state is what opscope's own views speak of by default. What still ran when the
+        part begins is cut there, and what was allocated before is not in it.
+
+        Args:
+            which: ``steady`` is the recording without its start-up (imports, what is made once, the
+                first step), ``start-up`` that alone, ``all`` this trace. A recording that was
+                scheduled, or whose steps cannot be told, has no start-up and is steady.
+
+        Raises:
+            UsageError: there is no such part.
+        """
+        from opscope.analysis.period import period_of
+
+        return period_of(self, which).trace
+
+    def findings(
+        self, benchmark: bool = False, name: str | None = None, period: str = "steady"
+    ) -> Findings:
         """Why is this program slow? All patterns that the trace shows, with what a fix would save.
 
         Estimates are derived from the recording and say how; they do not add up, as one fix can
@@ -146,14 +166,15 @@ class Trace:
             benchmark: where a pattern can be measured, run it with and without the fix, in torch on
                 this machine, and scale by that. Takes seconds.
             name: a regular expression; all events whose names it matches are one more finding.
+            period: what to look at, as in :meth:`period`.
 
         Raises:
-            UsageError: ``name`` is no regular expression.
+            UsageError: ``name`` is no regular expression, or there is no such period.
             MissingDependencyError: ``benchmark`` without torch.
         """
         from opscope.analysis.findings.find import find_findings
 
-        return find_findings(self, benchmark, name)
+        return find_findings(self, benchmark, name, which=period)
 
     def export(self, format: str, path: str | os.PathLike[str]) -> None:
         """Write this trace for other tools.

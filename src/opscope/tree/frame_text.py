@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.schema import EventKind
+from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
 MODULE_PREFIX = "nn.Module: "
@@ -20,9 +21,15 @@ PYTHON_KINDS = (
 
 def python_events(trace: Trace) -> npt.NDArray[np.bool_]:
     """Which events are frames of a Python stack. Shape (events,)."""
-    is_python = np.zeros(256, dtype=np.bool_)  # by any kind, also one of a newer opscope
-    is_python[list(PYTHON_KINDS)] = True
-    return is_python[trace.events["kind"]]
+    return is_python(trace.events)
+
+
+def is_python(events: Table) -> npt.NDArray[np.bool_]:
+    """As :func:`python_events`, of the table alone."""
+    of_kind = np.zeros(256, dtype=np.bool_)  # by any kind, also one of a newer opscope
+    of_kind[list(PYTHON_KINDS)] = True
+    found: npt.NDArray[np.bool_] = of_kind[events["kind"]]
+    return found
 
 
 def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.steady_state import steady_state
-from opscope.trace.later_part import part_from
+from opscope.analysis.period import period_of
+from opscope.analysis.steady_state import find_start_up
+from opscope.trace.part import part_from
 from opscope.trace.schema import EventKind
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
 
@@ -22,27 +23,29 @@ def steps(first, count=6, begin=0, kind=EventKind.ANNOTATION):
 
 
 def test_it_ends_with_the_first_step_of_the_optimizer():
-    found = steady_state(build_trace(steps(200)))
-    assert found.start_up_ns == 200_000
+    trace = build_trace(steps(200))
+    found = find_start_up(trace)
+    assert found.took_ns == 200_000
     assert "first step" in found.ends_with
     assert found.imports_ns == -1
-    assert len(found.part.trace.events) == 10
-    assert found.part.rows.tolist() == list(range(2, 12))
+    steady = period_of(trace)
+    assert len(steady.trace.events) == 10
+    assert steady.in_recording(np.arange(10)).tolist() == list(range(2, 12))
 
 
 def test_without_steps_nothing_is_left_out():
     trace = build_trace("aten::mm 0..900\naten::mm 900..910")
-    assert steady_state(trace).start_up_ns == 0
-    assert steady_state(trace).part.trace is trace
+    assert find_start_up(trace).took_ns == 0
+    assert period_of(trace).trace is trace
 
 
 def test_a_program_that_computes_much_before_its_first_step_is_not_only_starting():
-    assert steady_state(build_trace(steps(2_000))).start_up_ns == 0
+    assert find_start_up(build_trace(steps(2_000))).took_ns == 0
 
 
 def test_steps_of_a_schedule_have_none():
     trace = build_trace([span("ProfilerStep#3", 0, 900, kind=EventKind.ANNOTATION), *steps(100)])
-    assert steady_state(trace).start_up_ns == 0
+    assert find_start_up(trace).took_ns == 0
 
 
 def test_calls_of_a_network_are_steps_where_there_is_no_optimizer():
@@ -50,8 +53,8 @@ def test_calls_of_a_network_are_steps_where_there_is_no_optimizer():
         span("Net_0", 500 + i * 100, 590 + i * 100, kind=EventKind.MODULE_CALL, module="Net_0")
         for i in range(8)
     ]
-    found = steady_state(build_trace([span("aten::rand", 0, 20), *calls]))
-    assert found.start_up_ns == 500_000
+    found = find_start_up(build_trace([span("aten::rand", 0, 20), *calls]))
+    assert found.took_ns == 500_000
 
 
 def test_what_was_still_running_begins_with_the_part():

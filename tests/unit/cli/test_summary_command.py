@@ -21,6 +21,12 @@ def rows_of(outcome):
     return json.loads(outcome.out)["rows"]
 
 
+def table_of(outcome):
+    """The lines from the table's heading on; before them stands what it speaks of."""
+    lines = outcome.out.splitlines()
+    return lines[next(i for i, line in enumerate(lines) if line.startswith("Name")) :]
+
+
 def test_json(command_line, trace_folder):
     outcome = command_line("summary", trace_folder, "--format", "json")
     content = json.loads(outcome.out)
@@ -84,7 +90,7 @@ def test_grouping_by_shape(command_line, trace_folder):
 
 def test_table(command_line, trace_folder):
     outcome = command_line("summary", trace_folder, "--row-limit", "2")
-    heading, first, second, empty, memory = (line.split() for line in outcome.out.splitlines())
+    heading, first, second, empty, memory = (line.split() for line in table_of(outcome))
     assert empty == []
     assert " ".join(memory).startswith("Memory of CPU: 4.00 KiB at its peak: ")
     assert heading[:4] == ["Name", "Calls", "Self", "CPU"]
@@ -103,7 +109,7 @@ def test_columns_without_a_value_are_left_out_of_tables(command_line, trace_fold
 def test_operations_that_no_formula_counts_are_not_zero(command_line, trace_folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     outcome = command_line("summary", trace_folder, "--sort-by", "flops")
-    last = [line.split()[-1] for line in outcome.out.splitlines()[1:4]]
+    last = [line.split()[-1] for line in table_of(outcome)[1:4]]
     assert last == ["48096", "--", "--"]
 
 
@@ -114,14 +120,14 @@ def test_numbers_are_never_cut(command_line, trace_folder, monkeypatch, width):
     lines = outcome.out.splitlines()
     assert max(len(line.rstrip()) for line in lines) <= width
     assert "…" not in outcome.out
-    assert {"Calls", "FLOPs"} <= set(lines[0].split())  # a column sorted by stays
+    assert {"Calls", "FLOPs"} <= set(table_of(outcome)[0].split())  # a column sorted by stays
     assert ("left out" in outcome.err) == (width < 100)
 
 
 def test_long_names_are_cut_in_tables(command_line, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     build_trace([("x" * 500, 0, 10)]).save(tmp_path / "long.opscope")
-    _heading, row = command_line("summary", tmp_path / "long.opscope").out.splitlines()
+    _heading, row = table_of(command_line("summary", tmp_path / "long.opscope"))
     assert row.startswith("xxx") and "…" in row
     assert len(row) <= 80
     assert row.split()[1:4] == ["1", "10.00", "µs"]
@@ -129,7 +135,8 @@ def test_long_names_are_cut_in_tables(command_line, tmp_path, monkeypatch):
 
 def test_markdown(command_line, trace_folder):
     outcome = command_line("summary", trace_folder, "--format", "md", "--row-limit", "1")
-    lines = outcome.out.splitlines()
+    about, empty, *lines = outcome.out.splitlines()
+    assert about == "Recording, 100 µs; Self CPU % is of that time." and empty == ""
     assert lines[0].startswith("| Name | Calls | Self CPU | Self CPU % |")
     assert set(lines[1]) <= set("| -:")
     assert lines[2].startswith("| aten::mm | 3 | 60.00 µs | 60.0% |")
@@ -190,3 +197,54 @@ def test_a_trace_without_operators_is_not_a_success(command_line, tmp_path):
     build_trace([pause]).save(tmp_path / "pause.opscope")
     outcome = command_line("summary", tmp_path / "pause.opscope")
     assert "holds no operator" in outcome.complaint and "opscope sql" in outcome.complaint
+
+
+def test_what_waits_is_marked_and_comes_last_and_steps_do_not_rank(command_line, tmp_path):
+    wait = "<built-in method acquire of _thread.lock object at 0x7f>"
+    build_trace(
+        [
+            span("ProfilerStep#3", 0, 100, kind=EventKind.ANNOTATION),
+            span(wait, 0, 90, "other", kind=EventKind.C_CALL),
+            span("aten::mm", 10, 20),
+            span("aten::add", 95, 99, "other"),
+        ]
+    ).save(tmp_path / "waits.opscope")
+    outcome = command_line("summary", tmp_path / "waits.opscope")
+    names = [line.split("  ")[0] for line in table_of(outcome)[1:4]]
+    assert names[:2] == ["aten::mm", "aten::add"]
+    assert names[2].startswith("(waiting) <built-in method acquire")
+    assert " 10.0% " in table_of(outcome)[1]
+    content = json.loads(command_line("summary", tmp_path / "waits.opscope", "--format=json").out)
+    assert [row["name"] for row in content["rows"]] == ["aten::mm", "aten::add"]
+    assert [row["name"] for row in content["waiting"]] == [wait]
+    everything = command_line(
+        "summary", tmp_path / "waits.opscope", "--format=csv", "--row-limit=-1"
+    )
+    assert [row["name"] for row in csv.DictReader(io.StringIO(everything.out))][-1] == wait
+
+
+def test_start_up_is_left_out_and_can_be_opened(command_line, tmp_path):
+    spans, at = [], 0
+    for took in (300, *[100] * 5):
+        spans.append(span("aten::rand" if at == 0 else "aten::mm", at, at + 50))
+        step = span("Optimizer.step#SGD.step", at + took - 10, at + took, kind=EventKind.ANNOTATION)
+        spans.append(step)
+        at += took
+    build_trace(spans).save(tmp_path / "train.opscope")
+
+    def first_row(*options):
+        outcome = command_line("summary", tmp_path / "train.opscope", *options)
+        return outcome.out, table_of(outcome)[1].split()
+
+    about, row = first_row()
+    assert about.startswith("Steady state, 500 µs, 5 steps of the optimizer;")
+    assert "Left out: start-up, until the first step of the optimizer: 300 µs" in about
+    assert (row[0], row[4]) == ("aten::mm", "50.0%")
+    about, row = first_row("--period", "start-up")
+    assert about.startswith("Start-up, 300 µs;") and "Left out" not in about
+    assert (row[0], row[4]) == ("aten::rand", "16.7%")
+    about, row = first_row("--period", "all")
+    assert about.startswith("Recording, 800 µs, 6 steps of the optimizer;")
+    assert (row[0], row[4]) == ("aten::mm", "31.2%")
+    outcome = command_line("summary", tmp_path / "train.opscope", "--period", "warm")
+    assert "no period 'warm'" in outcome.complaint

@@ -13,8 +13,9 @@ import pytest
 
 from opscope import _native
 from opscope.analysis.memory import categories
-from opscope.export import chakra, execution_trace_nodes, perfetto, timeline
+from opscope.export import chakra, execution_trace_nodes, perfetto
 from opscope.export.chrome import writer as chrome_writer
+from opscope.tree import timeline
 from support.hostile_sources import built_trace
 
 

@@ -82,7 +82,7 @@ def _find_casts(subject: Subject) -> Evidence | None:
         time_ns=total,
         explanation=(
             f"{len(rows):,} tensors were cast between floating-point types, "
-            f"{share_text(total / subject.wall_ns)} of the recording; {int(weights.sum()):,} of "
+            f"{share_text(total / subject.wall_ns)} of the time; {int(weights.sum()):,} of "
             "the casts were of tensors that need gradients, such as weights, cast again each time."
         ),
         saved_ns=saved if saved else None,

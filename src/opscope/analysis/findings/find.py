@@ -29,8 +29,8 @@ from opscope.analysis.findings.pattern import Evidence, Pattern, missing
 from opscope.analysis.findings.sites import RECORD_STACKS
 from opscope.analysis.findings.subject import Subject
 from opscope.analysis.findings.unexplained import unexplained
-from opscope.analysis.quantity_text import share_text, time_text
-from opscope.analysis.steady_state import SteadyState, steady_state
+from opscope.analysis.period import Which, period_of
+from opscope.analysis.quantity_text import share_text
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
@@ -70,6 +70,7 @@ def find_findings(
     benchmark: bool = False,
     name: str | None = None,
     listing: TorchListing | None = None,
+    which: Which | str = Which.STEADY,
 ) -> Findings:
     """Why is this program slow? All patterns that the trace shows, with what a fix would save.
 
@@ -81,15 +82,15 @@ def find_findings(
         benchmark: where a pattern can be measured, run it with and without the fix, in torch on
             this machine, and scale by that. Takes seconds.
         name: a regular expression; all events whose names it matches are one more finding.
-        listing: of ``trace``, where it has been made already.
+        listing: of the part of ``trace`` that is looked at, where it has been made already.
+        which: that part: the steady state, the start-up or all.
 
     Raises:
-        UsageError: ``name`` is no regular expression.
+        UsageError: ``name`` is no regular expression, or there is no such part.
         MissingDependencyError: ``benchmark`` without torch.
     """
-    steady = steady_state(trace)
-    part = steady.part
-    subject = Subject(part.trace, listing if part.trace is trace else None)
+    period = period_of(trace, which)
+    subject = Subject(period.trace, listing)
     patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
@@ -105,22 +106,16 @@ def find_findings(
     found = general_last(subject, found, {p.id for p in patterns if p.is_general})
     left = unexplained(subject, found)
     return Findings(
-        found=tuple(replace(one, events=part.rows[one.events]) for one in found),
+        found=tuple(replace(one, events=period.in_recording(one.events)) for one in found),
         absent=tuple(absent),
         unchecked=tuple(unchecked),
         wall_ns=subject.wall_ns,
-        start_up_ns=steady.start_up_ns,
-        start_up=_start_up_text(steady),
+        about=str(period),
+        start_up_ns=period.start_up.took_ns,
+        start_up=str(period.start_up) if period.which is Which.STEADY else "",
         unexplained=left,
         waited_share=_waited_share(subject),
     )
-
-
-def _start_up_text(steady: SteadyState) -> str:
-    if not steady.start_up_ns:
-        return ""
-    imports = f", of which imports {time_text(steady.imports_ns)}" if steady.imports_ns > 0 else ""
-    return f"start-up, until {steady.ends_with}: {time_text(steady.start_up_ns)}{imports}"
 
 
 def _waited_share(subject: Subject) -> float | None:
@@ -178,7 +173,7 @@ def _name_pattern(expression: str) -> Pattern:
                 time_ns=total,
                 explanation=(
                     f"{len(rows):,} events of {len(wanted):,} names match {expression!r}; together "
-                    f"they take {share_text(total / subject.wall_ns)} of the recording."
+                    f"they take {share_text(total / subject.wall_ns)} of the time."
                 ),
                 saved_ns=None,
                 saved_by="that depends on what you do about them",

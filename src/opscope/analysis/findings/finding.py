@@ -25,7 +25,7 @@ _BUSY = 0.2
 class Finding:
     """One thing that costs time and can be changed.
 
-    Shares are of ``Findings.wall_ns``: 0.25 is a quarter of the recording.
+    Shares are of ``Findings.wall_ns``: 0.25 is a quarter of the time looked at.
 
     Attributes:
         id: stays the same from release to release, as in ``gradients-set-to-zero``.
@@ -35,9 +35,9 @@ class Finding:
         occurrences: how often.
         events: row in ``events`` of each occurrence, shape (occurrences,).
         time_ns: spent in them.
-        time_share: of the recording.
+        time_share: of that time.
         saved_ns: what the fix would save; None where this recording cannot tell.
-        saved_share: of the recording; None as above.
+        saved_share: of that time; None as above.
         saved_by: how ``saved_ns`` was arrived at.
         measured: whether that was measured with torch on this machine, not derived.
         places: lines of the program, or modules, with most time first.
@@ -133,6 +133,7 @@ class Findings:
         absent: ids of patterns that were looked for and are not in the trace.
         unchecked: patterns for which something was not recorded.
         wall_ns: what shares are of: from the first event after the start-up to the end of the last.
+        about: the same in words, as in "steady state, 210 ms, 29 steps".
         start_up_ns: imports, setting up and the first step, which are left out; 0 for none.
         start_up: the same in one line; empty for none.
         unexplained: the time outside all findings, and where it passes; None: not looked at.
@@ -143,6 +144,7 @@ class Findings:
     absent: tuple[str, ...]
     unchecked: tuple[Unchecked, ...]
     wall_ns: int
+    about: str = ""
     start_up_ns: int = 0
     start_up: str = ""
     unexplained: Unexplained | None = None
@@ -150,7 +152,7 @@ class Findings:
 
     @property
     def notes(self) -> list[str]:
-        """What else there is to know, one line each: noise, what is unexplained, start-up."""
+        """What else there is to know, one line each: noise, and what is unexplained."""
         lines = []
         if self.waited_share is not None and self.waited_share >= _BUSY:
             lines.append(
@@ -160,9 +162,13 @@ class Findings:
             )
         if self.unexplained is not None and self.unexplained.share >= _MEDIUM:
             lines.append(f"{self.unexplained}.")
-        if self.start_up:
-            lines.append(f"Left out: {self.start_up}.")
         return lines
+
+    @property
+    def looked_at(self) -> str:
+        """What shares are of, and what is left out, in sentences."""
+        left_out = f" Left out: {self.start_up}." if self.start_up else ""
+        return f"Shares are of the {self.about}.{left_out}" if self.about else ""
 
     def __len__(self) -> int:
         return len(self.found)

@@ -39,7 +39,7 @@ def _find_unaligned(subject: Subject) -> Evidence | None:
         explanation=(
             f"{len(unaligned):,} of {len(unaligned) + len(others):,} products in half precision "
             f"have a dimension that is no multiple of {_ALIGNMENT}, so the matrix units cannot be "
-            f"fed in full; they take {share_text(total / subject.wall_ns)} of the recording."
+            f"fed in full; they take {share_text(total / subject.wall_ns)} of the time."
         ),
         saved_ns=None,
         saved_by="it depends on the library and the device; --benchmark measures it here",
@@ -84,7 +84,7 @@ def _find_full_precision(subject: Subject) -> Evidence | None:
         time_ns=total,
         explanation=(
             f"{len(kernels):,} products of float32 matrices ran in full precision on the GPU, "
-            f"{share_text(total / subject.wall_ns)} of the recording. From compute capability 8.0 "
+            f"{share_text(total / subject.wall_ns)} of the time. From compute capability 8.0 "
             "on, TF32 computes them on the matrix units, with 10 bits of mantissa."
         ),
         saved_ns=total - total // _TF32_SPEEDUP,

@@ -45,7 +45,7 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
         explanation=(
             f"{name} updates one parameter at a time: {len(operators) // len(steps):,} operator "
             f"calls from Python in each of {len(steps):,} steps, "
-            f"{share_text(total / subject.wall_ns)} of the recording."
+            f"{share_text(total / subject.wall_ns)} of the time."
         ),
         saved_ns=saved,
         saved_by=(

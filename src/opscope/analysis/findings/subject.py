@@ -8,6 +8,7 @@ import numpy.typing as npt
 from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.sites import Sites
+from opscope.analysis.period import wall_bounds
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace import processor_rows
@@ -46,11 +47,19 @@ class Subject:
 
     @cached_property
     def wall_ns(self) -> int:
-        """From the first start to the last end; at least 1."""
-        gpu = self.trace.table("gpu")
-        starts = [c.min() for c in (self.start_ns, gpu["start_ns"]) if len(c)]
-        ends = [c.max() for c in (self.end_ns, gpu["start_ns"] + gpu["duration_ns"]) if len(c)]
-        return max(int(max(ends, default=1)) - int(min(starts, default=0)), 1)
+        """What shares are of: from the first start to the last end; at least 1."""
+        first, last = wall_bounds(self.trace)
+        return max(last - first, 1)
+
+    @cached_property
+    def is_main(self) -> Flags:
+        """Whether each event is on the thread that calls most operators; what others do is beside.
+
+        Where none is called, on the one with most events.
+        """
+        thread = self.events["thread"]
+        counted = thread[self.is_operator] if self.is_operator.any() else thread
+        return np.asarray(thread == np.argmax(np.bincount(counted))) if len(thread) else thread > 0
 
     @cached_property
     def sites(self) -> Sites:

@@ -7,11 +7,12 @@ from enum import IntEnum
 import numpy as np
 
 from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.time_kind import is_idle
 from opscope.cached_property import cached_property
 from opscope.trace.schema import EventKind
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.frame_text import python_events
-from opscope.tree.self_time import minus_children
+from opscope.tree.own_time import own_times
 
 _OF_A_CALL_NS = 4_000
 """What the interpreter and the recorder need around one call or operator: not the program's own."""
@@ -38,6 +39,7 @@ class Spent(IntEnum):
     PAUSE = 4  # collections
     UNKNOWN = 5  # in no call
     IMPORT = 6  # modules that are imported, with all they call
+    WAITING = 7  # of loops of events, for whatever comes next
 
 
 class TimeSplit:
@@ -50,7 +52,7 @@ class TimeSplit:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self.self_ns: Values = np.maximum(minus_children(subject.parent, subject.duration_ns), 0)
+        self.self_ns: Values = own_times(subject.trace)
         self._is_call: Flags = python_events(subject.trace)
         self._called_by = nearest_ancestor(subject.parent, self._is_call).astype(np.int64)
         inner = subject.is_operator & (subject.operator_parent < 0)
@@ -77,6 +79,9 @@ class TimeSplit:
         importing = self._defined_in("importlib._bootstrap>")
         whose[importing | (nearest_ancestor(subject.parent, importing) >= 0)] = Spent.IMPORT
         whose[kind == EventKind.GC_PAUSE] = Spent.PAUSE
+        listing = subject.listing
+        idle = np.array([is_idle(text) for text in listing.texts], dtype=np.bool_)
+        whose[idle[listing.label]] = Spent.WAITING
         return whose
 
     def _of_frames(self) -> Values:
@@ -94,12 +99,15 @@ class TimeSplit:
         children = _count(self._subject.parent[self._subject.parent >= 0], len(self.self_ns))
         allowed = (_OF_A_CALL_NS * self._subject.stretch * children).astype(np.int64)
         own = np.where(self.whose == Spent.OWN, self.self_ns - allowed, 0)
-        own[~self._is_call] = 0
+        own[~self._is_call | ~self._subject.is_main] = 0
         return np.maximum(own, 0)
 
     @cached_property
     def outside_ns(self) -> Values:
-        """Time in other libraries, and in calls of torch's that compute hardly anything."""
+        """Time in other libraries, and in calls of torch's that compute hardly anything.
+
+        Of the main thread: what others do, or wait for, goes on beside it.
+        """
         outside = np.where(self.whose == Spent.OUTSIDE, self.self_ns, 0)
         sites = self._subject.sites
         converting = (self._subject.events["kind"] == EventKind.C_CALL) & (
@@ -111,7 +119,7 @@ class TimeSplit:
         outside += np.maximum(excess, 0)
         outside += self._idle_torch_python()
         writing = self._in_text_of_tensors() & (self.whose != Spent.IMPORT)
-        return np.where(writing, self.self_ns, outside)
+        return np.where(self._subject.is_main, np.where(writing, self.self_ns, outside), 0)
 
     def _idle_torch_python(self) -> Values:
         """torch's own Python below calls of which its operators are a small part."""

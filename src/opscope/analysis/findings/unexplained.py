@@ -18,6 +18,7 @@ _WORDS = {
     Spent.PAUSE: "garbage collections",
     Spent.UNKNOWN: "calls that were not recorded",
     Spent.IMPORT: "imports",
+    Spent.WAITING: "waiting for what comes next",
 }
 _MOST_PLACES = 3
 _SAYS_ENOUGH = 0.02
@@ -26,14 +27,12 @@ _SAYS_ENOUGH = 0.02
 
 def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     """What is left once the time of the findings is taken away."""
-    thread = subject.events["thread"]
-    if not len(thread):
+    if not len(subject.events):
         return Unexplained(0, 0.0, (), ())
-    busiest = thread == np.argmax(np.bincount(thread))
     split = TimeSplit(subject)
-    left = busiest & ~_explained(subject, found)
+    left = subject.is_main & ~_explained(subject, found)
     spent = np.where(left, split.self_ns, 0)
-    counted = int(split.self_ns[busiest].sum())
+    counted = int(split.self_ns[subject.is_main].sum())
     by_kind = np.bincount(split.whose, weights=spent, minlength=len(Spent)).astype(np.int64)
     by_kind[Spent.UNKNOWN] += max(subject.wall_ns - counted, 0)
     order = [kind for kind in np.argsort(-by_kind).tolist() if by_kind[kind] > 0]

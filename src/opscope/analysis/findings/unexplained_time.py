@@ -11,7 +11,7 @@ from opscope.analysis.quantity_text import share_text
 
 @dataclass(frozen=True)
 class Unexplained:
-    """Time of the busiest thread outside all findings that are worth something.
+    """Time of the main thread outside all findings that are worth something.
 
     Attributes:
         time_ns: in all.

@@ -102,6 +102,11 @@ class TorchListing:
         return self.tree.duration_ns
 
     @cached_property
+    def counted_ns(self) -> Values:
+        """What totals are sums of: the duration of every event."""
+        return self.duration_ns
+
+    @cached_property
     def self_ns(self) -> Values:
         """Duration minus that of listed children; 0 for asynchronous events."""
         return self.minus_children(self.duration_ns)

@@ -96,7 +96,7 @@ def list_rows(listing: TorchListing, flops: FlopCounts | None = None) -> ListedR
 def _events(listing: TorchListing, flops: FlopCounts | None) -> ListedRows:
     trace, rows = listing.trace, listing.rows
     columns: dict[str, Values] = {
-        "cpu_total_ns": listing.duration_ns,
+        "cpu_total_ns": listing.counted_ns,
         "cpu_self_ns": listing.self_ns,
     }
     if len(trace.table("allocations")):

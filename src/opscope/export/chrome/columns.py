@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from opscope.export.chrome.backward import backward_numbers
 from opscope.export.chrome.keywords import keyword_fragment
-from opscope.export.native_columns import Columns, Rows, flat, is_python, row_ranges, within
+from opscope.export.native_columns import Columns, Rows, flat, row_ranges, within
 from opscope.trace.codes import FlowEnd
 from opscope.trace.schema import Role
 from opscope.trace.trace import Trace
+from opscope.tree.frame_text import is_python
 from opscope.tree.links import forward_backward_links
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.export.timeline import Yields, yields
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
+from opscope.tree.timeline import Yields, yields
 
 Indices = npt.NDArray[np.int32]
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.export.native_columns import is_python
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
+from opscope.tree.frame_text import is_python
 
 Indices = npt.NDArray[np.int32]
 Values = npt.NDArray[np.int64]

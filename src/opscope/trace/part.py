@@ -1,4 +1,4 @@
-"""The part of a trace from some moment on, with what was still running then."""
+"""The part of a trace between two moments, with what was running then."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from opscope.trace.trace import Trace
 Values = npt.NDArray[np.int64]
 
 _ELSEWHERE = ("events", "metadata", "ledger")
+_LATEST = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Part:
     """Part of a trace.
 
     Attributes:
-        trace: that part; what began before it begins with it.
+        trace: that part; what began before it begins with it, what ended later ends with it.
         rows: of each of its events the row in the whole trace. Shape (events,).
     """
 
@@ -32,31 +33,40 @@ class Part:
 
 def part_from(trace: Trace, begin_ns: int) -> Part:
     """All that had not ended at ``begin_ns``, Unix nanoseconds."""
+    return _part(trace, begin_ns, _LATEST)
+
+
+def part_until(trace: Trace, end_ns: int) -> Part:
+    """All that had begun before ``end_ns``, Unix nanoseconds."""
+    return _part(trace, 0, end_ns)
+
+
+def _part(trace: Trace, begin_ns: int, end_ns: int) -> Part:
     events = trace.events
     start = events["start_ns"].astype(np.int64)
     end = start + events["duration_ns"]
-    rows = np.flatnonzero((end > begin_ns) | (start >= begin_ns))
+    rows = np.flatnonzero(((end > begin_ns) | (start >= begin_ns)) & (start < end_ns))
     new = np.full(len(start) + 1, -1, dtype=np.int64)
     new[rows] = np.arange(len(rows))
-    clipped = np.maximum(start[rows], begin_ns)
+    begins = np.maximum(start[rows], begin_ns)
     tables: dict[str, Any] = {
         "events": events.take(rows).replaced(
             {
                 "parent": new[events["parent"][rows]].astype(np.int32),
-                "start_ns": clipped,
-                "duration_ns": end[rows] - clipped,
+                "start_ns": begins,
+                "duration_ns": np.minimum(end[rows], end_ns) - begins,
             }
         )
     }
     for name in TABLES:
         if name not in _ELSEWHERE:
-            tables[name] = _part_of(trace.table(name), new, begin_ns)
+            tables[name] = _part_of(trace.table(name), new, begin_ns, end_ns)
     tables["ledger"] = trace.table("ledger")
     return Part(Trace(tables, trace.names, trace.metadata), rows.astype(np.int64))
 
 
-def _part_of(table: Table, new: Values, begin_ns: int) -> Table:
-    """Rows about events that are left, and rows about later moments."""
+def _part_of(table: Table, new: Values, begin_ns: int, end_ns: int) -> Table:
+    """Rows about events that are in it, and rows about moments in it."""
     keep = np.ones(len(table), dtype=np.bool_)
     columns = [column for column in table.schema.columns if column.refers == "events"]
     for column in columns:
@@ -66,7 +76,7 @@ def _part_of(table: Table, new: Values, begin_ns: int) -> Table:
         if table.schema.name != "parameters" and any(
             column.name == moment for column in table.schema.columns
         ):
-            keep &= table[moment] >= begin_ns
+            keep &= (table[moment] >= begin_ns) & (table[moment] < end_ns)
     rows = np.flatnonzero(keep)
     changed = {c.name: new[table[c.name][rows]].astype(np.int32) for c in columns}
     return table.take(rows).replaced(changed) if len(table) else table

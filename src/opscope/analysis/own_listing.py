@@ -1,0 +1,36 @@
+"""The events of a trace as opscope's own views count them; see ``TorchListing`` for torch's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.torch_listing.listing import Flags, TorchListing, Values
+from opscope.cached_property import cached_property
+from opscope.tree.own_time import outermost_of, own_times
+
+
+class OwnListing(TorchListing):
+    """Every event, collections and bookkeeping too, each instant of a thread once.
+
+    What torch folds into its caller of the same name is folded here as well.
+    """
+
+    def _hidden(self) -> Flags:
+        return np.zeros(len(self.trace.events), dtype=np.bool_)
+
+    @cached_property
+    def self_ns(self) -> Values:
+        """Own time of every event, and of what is folded into it."""
+        own = own_times(self.trace)
+        folded = np.flatnonzero(~self.listed)
+        if not len(folded):
+            return own
+        own = own.copy()
+        np.add.at(own, self.parent[folded], own[folded])
+        return own
+
+    @cached_property
+    def counted_ns(self) -> Values:
+        """Duration; 0 for what runs within another event of its name, whose time it is part of."""
+        outermost = outermost_of(self.trace, self.group_label)
+        return np.where(outermost, self.duration_ns, 0)

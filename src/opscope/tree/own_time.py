@@ -1,0 +1,87 @@
+"""Own time: every instant of a thread belongs to the innermost span that was running then.
+
+By their recorded parents some instants would count twice: an annotation begins within the Python
+call that opens it and outlives that, so that what it contains is not among its children. Here spans
+nest by time, on the lines that :mod:`opscope.tree.timeline` places them on, as in every picture of
+a timeline. What had to leave the line of its thread for overlapping others has no own time, because
+nobody knows what of it is its own. So the own times of a thread add up to the time in its spans.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.trace.trace import Trace
+from opscope.tree.event_tree import event_tree
+from opscope.tree.self_time import minus_children
+from opscope.tree.timeline import place_events
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_OWN_TIMES: WeakKeyDictionary[Trace, Values] = WeakKeyDictionary()
+
+
+def own_times(trace: Trace) -> Values:
+    """Nanoseconds of every event, shape (events,); the same array for the same trace."""
+    found = _OWN_TIMES.get(trace)
+    if found is None:
+        found = _OWN_TIMES[trace] = _own_times(trace)
+    return found
+
+
+def outermost_of(trace: Trace, group: Values) -> Flags:
+    """Which events do not run, by time, within another event of their thread and group.
+
+    Shape (events,). A function that calls itself is one stretch of time, however deep.
+    """
+    start, line = event_tree(trace).start_ns, trace.events["thread"].astype(np.int64)
+    end = start + event_tree(trace).duration_ns
+    if not len(start):
+        return np.zeros(0, dtype=np.bool_)
+    order = np.lexsort((np.arange(len(start)), start, group, line))
+    begins = np.ones(len(order), dtype=np.bool_)
+    begins[1:] = (np.diff(line[order]) != 0) | (np.diff(group[order]) != 0)
+    # Every group gets a stretch of its own, so that one running maximum serves them all.
+    origin = int(start.min())
+    shift = (np.cumsum(begins) - 1) * (int(end.max()) - origin + 1)
+    reached = np.maximum.accumulate(end[order] - origin + shift)
+    result = np.ones(len(order), dtype=np.bool_)
+    result[order[1:]] = begins[1:] | ((start[order] - origin + shift)[1:] >= reached[:-1])
+    return result
+
+
+def _own_times(trace: Trace) -> Values:
+    placement, start_ns = place_events(trace), trace.events["start_ns"]
+    result = np.zeros(len(start_ns), dtype=np.int64)
+    rows, begin = placement.by_line(start_ns)
+    for number, line in enumerate(placement.lines):
+        if line.lane == 0:
+            own = rows[begin[number] : begin[number + 1]]
+            took = placement.duration_ns[own]
+            result[own] = minus_children(_around(start_ns[own], took), took)
+    return result
+
+
+def _around(start: Values, took: Values) -> Values:
+    """The span directly around each of one line by time, -1 for none; in order of start."""
+    count, end = len(start), start + took
+    depth = np.arange(count) - _ended(start, end)
+    key = depth * count + np.arange(count)
+    order = np.argsort(key)
+    place = np.searchsorted(key[order], key - count) - 1
+    # The latest span before it that is one level higher is still open: spans of a line nest.
+    return np.where(depth > 0, order[np.maximum(place, 0)], -1) if count else order
+
+
+def _ended(start: Values, end: Values) -> Values:
+    """How many earlier spans are over when each begins."""
+    ended = np.searchsorted(np.sort(end), start, side="right")
+    empty = np.concatenate([[0], np.cumsum(start == end)])
+    # Spans of no duration that begin then, itself among them, are over but not earlier.
+    same_until = np.searchsorted(start, start, side="right")
+    earlier: Values = ended - (empty[same_until] - empty[:-1])
+    return earlier

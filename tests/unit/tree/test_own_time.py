@@ -1,0 +1,79 @@
+"""Every instant of a thread is somebody's own time, once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscope.trace.schema import EventKind
+from opscope.tree.event_tree import event_tree
+from opscope.tree.own_time import outermost_of, own_times
+from opscope.tree.self_time import self_times
+from opscope.tree.timeline import place_events
+from support.build_trace import ORIGIN_NS, build_trace, span
+
+
+def own_us(trace):
+    return (own_times(trace) // 1000).tolist()
+
+
+def test_spans_that_nest_have_what_their_children_leave():
+    trace = build_trace("step 0..100\n  aten::mm 10..40\n    inner 10..20\n  aten::add 40..40")
+    assert own_us(trace) == [70, 20, 10, 0]
+    assert own_times(trace).tolist() == self_times(event_tree(trace)).tolist()
+
+
+def test_an_annotation_that_outlives_the_call_that_opened_it_counts_once():
+    trace = build_trace(
+        [
+            span("train.py(1): main", 0, 100, kind=EventKind.PYTHON_CALL),
+            span("profiler.py(1): __enter__", 10, 14, kind=EventKind.PYTHON_CALL),
+            span("Optimizer.step#SGD.step", 12, 60, kind=EventKind.ANNOTATION, parent=1),
+            span("aten::add_", 20, 50, parent=0),
+        ]
+    )
+    # The call that opened it overlaps it and has left the line: nobody knows what is its own.
+    assert own_us(trace) == [52, 0, 18, 30]
+    assert sum(own_us(trace)) == 100
+
+
+def test_threads_count_apart():
+    trace = build_trace([span("a", 0, 50), span("b", 10, 90, "other"), span("c", 20, 30)])
+    assert own_us(trace) == [40, 80, 10]
+
+
+def test_spans_without_a_duration_contain_nothing():
+    trace = build_trace([span("a", 0, 10), span("b", 5, 5), span("c", 5, 5), span("d", 5, 8)])
+    assert own_us(trace) == [7, 0, 0, 3]
+
+
+def random_spans(seed):
+    """Spans of three threads that overlap in any way."""
+    random = np.random.default_rng(seed)
+    kinds = [EventKind.OPERATOR, EventKind.PYTHON_CALL, EventKind.ANNOTATION]
+    found = []
+    for start in np.sort(random.integers(0, 100, size=60)).tolist():
+        end = start + int(random.integers(0, 40))
+        kind, thread = kinds[random.integers(3)], f"thread {random.integers(3)}"
+        found.append(span("x", start, end, thread, kind=kind, parent=-1))
+    return build_trace(found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_own_times_of_a_line_add_up_to_the_time_in_its_spans(seed):
+    trace = random_spans(seed)
+    placement, own, start = place_events(trace), own_times(trace), trace.events["start_ns"]
+    end = start + placement.duration_ns
+    assert (own >= 0).all()
+    for number, line in enumerate(placement.lines):
+        rows = np.flatnonzero(placement.line == number)
+        moments = range(ORIGIN_NS, ORIGIN_NS + 200_000, 1000)
+        covered = sum(1000 for at in moments if ((start[rows] <= at) & (at < end[rows])).any())
+        assert own[rows].sum() == (covered if line.lane == 0 else 0)
+
+
+def test_a_function_that_calls_itself_is_one_stretch():
+    trace = build_trace("f 0..100\n  f 10..90\n    g 20..80\n      f 30..40\nf 100..120")
+    names = trace.events["name"].astype(np.int64)
+    assert outermost_of(trace, names).tolist() == [True, False, True, False, True]
+    assert outermost_of(build_trace(""), np.zeros(0, dtype=np.int64)).tolist() == []
