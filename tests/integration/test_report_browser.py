@@ -218,7 +218,7 @@ def test_clicking_a_span_shows_what_it_is(opened, training):
     assert "30.0 µs" in details
     assert "[64, 128], [128, 10]" in details
     assert "MmBackward0" in details  # what it leads to
-    assert "nn.Module: Net_0" in details  # what it is inside
+    assert "Net_0" in details  # what it is inside
 
 
 def test_walking_from_span_to_span(opened, training):
@@ -229,7 +229,7 @@ def test_walking_from_span_to_span(opened, training):
         report.page.keyboard.press(key)
         names.append(report.state("s.spans.name(s.selected)"))
     assert names == [
-        "main", "nn.Module: Net_0", "main", "aten::mm", "aten::empty", "aten::empty",
+        "main", "Net_0", "main", "aten::mm", "aten::empty", "aten::empty",
     ]  # fmt: skip
     report.page.keyboard.press("Escape")
     assert report.state("s.selected") == -1
@@ -247,7 +247,8 @@ def test_a_selected_stretch_has_statistics(opened, training):
     report.settle()
     length = report.state("s.range.to - s.range.from")
     assert length == pytest.approx(100_000, rel=0.02)
-    assert set(report.rows()) >= {"ProfilerStep#0", "aten::mm", "MmBackward0", "gemm_kernel"}
+    assert set(report.rows()) >= {"aten::mm", "MmBackward0", "gemm_kernel"}
+    assert "ProfilerStep#0" not in report.rows()  # its time is that of what runs in it
     assert "ProfilerStep#1" not in report.rows()
     report.page.fill(".table-filter", "mm")
     assert sorted(report.rows()) == ["MmBackward0", "aten::mm", "gemm_kernel"]
@@ -309,11 +310,12 @@ def test_operators_by_shape(opened, training):
 def test_the_flame_graph_follows_the_selection(opened, training):
     report = opened(training)
     report.open_tab("flame")
-    assert "over the whole recording" in report.page.inner_text(".crumbs")
+    crumbs = report.page.inner_text(".crumbs")
+    assert "of 370 µs (recording, 370 µs, 3 steps); 3 lines at the same time" in crumbs
     report.state("s.selectRange({ from: 0, to: 50000 })")
     report.settle()
     report.settle()
-    assert "over the selected time" in report.page.inner_text(".crumbs")
+    assert "of the selected 50.0 µs" in report.page.inner_text(".crumbs")
 
 
 def test_memory_explains_its_peak(opened, training):

@@ -7,7 +7,7 @@ export function addressOf(state: State): string {
   const parts = new URLSearchParams();
   const { view, range, selected, search, tab } = state;
   if (tab !== "overview" || range || selected >= 0) parts.set("tab", tab);
-  if (!state.seesAll) parts.set("view", times(view.from, view.to));
+  if (!state.seesWhatCameFirst) parts.set("view", times(view.from, view.to));
   if (range) parts.set("range", times(range.from, range.to));
   if (selected >= 0) parts.set("span", String(selected));
   if (search) parts.set(search.exact ? "name" : "search", search.text);

@@ -11,7 +11,7 @@ import { overviewPanel } from "./panels/overview";
 import { runPanel } from "./panels/run";
 import { selectionPanel } from "./panels/selection";
 import { stepsPanel } from "./panels/steps";
-import { modulesPanel, operatorsPanel, sourcesPanel } from "./panels/tables";
+import { countOperators, modulesPanel, operatorsPanel, sourcesPanel } from "./panels/tables";
 import { SearchBox } from "./search_box";
 import type { State } from "./state";
 import { Timeline } from "./view/timeline";
@@ -98,7 +98,7 @@ export class App {
       {
         id: "operators",
         title: "Operators",
-        badge: formatCount(report.operators.allRows),
+        badge: formatCount(countOperators(report.operators.columns)),
         make: () => operatorsPanel(state),
         follows: [],
       },
@@ -212,6 +212,7 @@ export class App {
       }),
     );
     if (hadFocus) this.tabBar.querySelector<HTMLElement>(".on")?.focus();
+    this.tooltip.hide(); // what it describes may be in the panel that goes
     const current = this.tabs.find((tab) => tab.id === this.state.tab) ?? this.tabs[0];
     this.panel.setAttribute("aria-label", current.title);
     replace(this.panel, current.make());

@@ -7,6 +7,7 @@ export interface Report {
   version: 1;
   title: string;
   run: Run;
+  period: Period;
   spans: SpanSection;
   operators: TableSection<OperatorColumns>;
   operatorsByShape: TableSection<OperatorColumns> | null;
@@ -42,10 +43,23 @@ export interface Run {
   costNs: number | null; // what recording cost in all
 }
 
+// What tables, findings and shares are of: the recording without its start-up, where one can be told.
+export interface Period {
+  about: string; // in words: steady state, 210 ms, 29 steps
+  from: number;
+  to: number; // its length is what every share is of
+  leftOut: string; // the start-up in words; empty for none
+}
+
 export interface SpanSection {
   lines: Line[];
   lineStarts: number[]; // spans of line i are lineStarts[i] to lineStarts[i + 1]
-  labels: { text: string[]; kind: number[] };
+  labels: {
+    text: string[];
+    kind: number[];
+    waiting: number[]; // labels of what waits: never ranked as work
+    unranked: number[]; // labels of steps and of what recording needs: of no table
+  };
   unfinished: number[]; // spans
   inputs: string[];
 }
@@ -68,11 +82,12 @@ export const Kind = {
   optimizerCall: 5,
   gcPause: 6,
   runtimeCall: 7,
-  kernel: 8,
-  copy: 9,
-  set: 10,
-  synchronisation: 11,
-  deviceAnnotation: 12,
+  taskRun: 8,
+  kernel: 9,
+  copy: 10,
+  set: 11,
+  synchronisation: 12,
+  deviceAnnotation: 13,
 } as const;
 
 export interface TableSection<C> {
@@ -86,6 +101,7 @@ export interface TableSection<C> {
 export interface OperatorColumns {
   name: string[];
   kind: number[];
+  waits: boolean[]; // waiting is no work
   calls: number[];
   self?: number[];
   total?: number[];
@@ -98,8 +114,9 @@ export interface OperatorColumns {
 }
 
 export interface ModuleColumns {
-  name: string[];
-  path: string[][];
+  name: string[]; // as the program calls it: blocks.3.mlp.0
+  class: string[];
+  label: string[]; // of its calls on the timeline
   calls: number[];
   self: number[];
   total: number[];
@@ -173,6 +190,7 @@ export interface MemoryBlock {
 export interface FindingSection {
   found: Finding[];
   absent: number; // patterns that were looked for and are not there
+  notes: string[]; // noise, and what no finding explains
   unchecked: { title: string; needs: string }[]; // that the recording cannot show
 }
 

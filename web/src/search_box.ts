@@ -65,9 +65,11 @@ export class SearchBox {
   private show(): void {
     const { search } = this.state;
     if (document.activeElement !== this.field) this.field.value = search?.text ?? "";
-    this.found.textContent = search
-      ? `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}`
-      : "";
+    this.found.textContent = !search
+      ? ""
+      : search.problem || `${formatCount(search.spanCount)} · ${formatTime(search.totalTime)}`;
+    this.found.title = search?.problem ?? "";
+    this.found.classList.toggle("bad", !!search?.problem);
     this.root.classList.toggle("active", search !== null);
   }
 }

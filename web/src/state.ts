@@ -21,6 +21,7 @@ export class State {
   theme: Theme;
   colors: LabelColors;
   readonly duration: number;
+  private readonly firstView: TimeRange;
   private readonly listeners = new Map<Change, (() => void)[]>();
 
   constructor(
@@ -29,6 +30,8 @@ export class State {
   ) {
     this.duration = Math.max(spans.maxTime, report.run.duration, 1);
     this.view = this.wholeView();
+    if (report.period.leftOut) this.focus(report.period.from, report.period.to);
+    this.firstView = this.view;
     this.theme = currentTheme();
     this.colors = this.makeColors();
     const deepest = Math.max(0, ...spans.all.rows.map((rows) => rows.length));
@@ -70,9 +73,8 @@ export class State {
     this.setView(whole.from, whole.to);
   }
 
-  get seesAll(): boolean {
-    const whole = this.wholeView();
-    return this.view.from === whole.from && this.view.to === whole.to;
+  get seesWhatCameFirst(): boolean {
+    return this.view.from === this.firstView.from && this.view.to === this.firstView.to;
   }
 
   // Makes a stretch of time fill most of the window.
@@ -115,6 +117,21 @@ export class State {
     this.tell("search");
   }
 
+  // Marks all spans of a name and sees to it that they can be seen: calls of Python are shown, and the
+  // window goes to the next of them where none is in it.
+  showAllOf(name: string, exact = false): void {
+    this.setSearch(name, exact);
+    const { search, spans } = this;
+    if (!search?.spanCount) return;
+    if (!this.pythonShown && search.onlyPython) this.showPython(true);
+    const { from, to } = this.view;
+    if (search.anyIn(from, to)) return;
+    const next = search.next(-1, 1);
+    const width = Math.max((spans.end[next] - spans.start[next]) * 8, (to - from) / 8, SHORTEST_VIEW);
+    const middle = (spans.start[next] + spans.end[next]) / 2;
+    this.setView(middle - width / 2, middle + width / 2);
+  }
+
   // A selected call of Python stays selected only where it can be seen.
   showPython(show: boolean): void {
     if (!this.spans.hasPython || show === this.pythonShown) return;
@@ -146,9 +163,20 @@ export class State {
   }
   private labelNumbers: Map<string, number> | undefined;
 
-  // What the panels below describe: the selected stretch, or everything.
+  // What the panels below describe: the selected stretch, or the period that the page is about.
   get scope(): TimeRange {
-    return this.range ?? { from: 0, to: this.duration };
+    return this.range ?? { from: this.report.period.from, to: this.report.period.to };
+  }
+
+  // What every share of the page is of.
+  get wall(): number {
+    return Math.max(this.report.period.to - this.report.period.from, 1);
+  }
+
+  // Selects the start-up, which tables and findings leave out, and makes it fill the window.
+  openStartUp(): void {
+    this.selectRange({ from: 0, to: this.report.period.from });
+    this.focus(0, this.report.period.from);
   }
 
   private wholeView(): TimeRange {

@@ -4,13 +4,15 @@ import { addressOf, goToAddress } from "../src/address";
 import { State } from "../src/state";
 import { makeSpans } from "./fixtures";
 
+const PERIOD = { about: "recording", from: 0, to: 1000, leftOut: "" };
+
 function newState(): State {
   const spans = makeSpans([
     ["step", 0, 1000],
     ["aten::mm", 100, 200],
     ["aten::mm", 300, 900],
   ]);
-  return new State({ run: { duration: 1000 }, steps: null } as unknown as Report, spans);
+  return new State({ run: { duration: 1000 }, period: PERIOD, steps: null } as unknown as Report, spans);
 }
 
 describe("the address", () => {

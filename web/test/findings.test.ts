@@ -24,19 +24,20 @@ const FINDING: Finding = {
 
 function panel(section: FindingSection): { root: HTMLElement; goTo: ReturnType<typeof vi.fn> } {
   const goTo = vi.fn();
-  const state = { report: { findings: section }, goTo } as unknown as State;
+  const period = { about: "steady state, 1 s", from: 0, to: 1e9, leftOut: "start-up: 2 s" };
+  const state = { report: { findings: section, period }, goTo } as unknown as State;
   return { root: findingsPanel(state), goTo };
 }
 
 test("a finding says what, where, what to do and what that saves", () => {
-  const { root } = panel({ found: [FINDING], absent: 4, unchecked: [] });
+  const { root } = panel({ found: [FINDING], absent: 4, unchecked: [], notes: [] });
   for (const text of ["1 of 5 patterns", "Three loops.", "Vectorise.", "train.py:12 in main", "20.0%"])
     expect(root.textContent).toContain(text);
   expect(root.querySelector("a")).toBeNull();
 });
 
 test("its button walks through the places and begins again", () => {
-  const { root, goTo } = panel({ found: [FINDING], absent: 0, unchecked: [] });
+  const { root, goTo } = panel({ found: [FINDING], absent: 0, unchecked: [], notes: [] });
   const button = root.querySelector("button")!;
   for (let press = 0; press < 3; press++) button.click();
   expect(goTo.mock.calls).toEqual([
@@ -49,17 +50,21 @@ test("its button walks through the places and begins again", () => {
 
 test("without a line it says what to record", () => {
   const finding = { ...FINDING, places: [], placeNote: "Record Python calls.", spans: [] };
-  const { root } = panel({ found: [finding], absent: 0, unchecked: [] });
+  const { root } = panel({ found: [finding], absent: 0, unchecked: [], notes: [] });
   expect(root.textContent).toContain("Record Python calls.");
   expect(root.querySelector("button")).toBeNull();
 });
 
 test("nothing found is said, with what could not be looked for", () => {
   const unchecked = [{ title: "Odd sizes", needs: "Record shapes." }];
-  const { root } = panel({ found: [], absent: 12, unchecked });
+  const { root } = panel({ found: [], absent: 12, unchecked, notes: ["66% of the time is not explained."] });
   expect(root.textContent).toContain("Nothing found: 12 patterns were looked for");
   expect(root.querySelector("details")!.textContent).toContain("Record shapes.");
-  expect(summary({ found: [], absent: 0, unchecked })).toContain("No pattern could be looked for");
+  expect(root.textContent).toContain("66% of the time is not explained.");
+  expect(root.textContent).toContain("Shares are of the steady state, 1 s. Left out: start-up: 2 s.");
+  expect(
+    summary({ found: [], absent: 0, unchecked, notes: ["66% of the time is not explained."] }),
+  ).toContain("No pattern could be looked for");
 });
 
 test("an unknown saving is not a saving of nothing", () => {

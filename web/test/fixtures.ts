@@ -10,6 +10,8 @@ export interface Extra {
   inputs?: string[]; // of every span, "" for none
   arrows?: [number, number][];
   devices?: number[]; // of every line
+  lanes?: number[]; // likewise
+  waiting?: string[]; // names
 }
 
 // Descriptions must be in order of line, then start.
@@ -26,11 +28,16 @@ export function makeSpans(described: Described[], extra: Extra = {}): Spans {
       name: `t${i}`,
       number: 100 + i,
       device: extra.devices?.[i] ?? -1,
-      lane: 0,
+      lane: extra.lanes?.[i] ?? 0,
       home: i,
     })),
     lineStarts,
-    labels: { text: names, kind: names.map((name) => extra.kinds?.[name] ?? 0) },
+    labels: {
+      text: names,
+      kind: names.map((name) => extra.kinds?.[name] ?? 0),
+      waiting: rowsOf(names, extra.waiting ?? []),
+      unranked: names.flatMap((name, i) => (/^ProfilerStep#/.test(name) ? [i] : [])),
+    },
     unfinished: [],
     inputs,
   };
@@ -44,6 +51,10 @@ export function makeSpans(described: Described[], extra: Extra = {}): Spans {
     arrowTarget: Float64Array.from(extra.arrows ?? [], ([, target]) => target),
   };
   return new Spans(section, columns);
+}
+
+function rowsOf(names: string[], chosen: string[]): number[] {
+  return chosen.map((name) => names.indexOf(name));
 }
 
 // A repeatable stream of numbers from 0 to 1.

@@ -46,3 +46,22 @@ describe("matcher", () => {
     expect(matcher(text)(name)).toBe(expected);
   });
 });
+
+it("a wrong regular expression says so", () => {
+  const spans = makeSpans([["aten::mm", 0, 10]]);
+  expect(new Search(spans, "/aten::(mm/").problem).toContain("not a regular expression");
+  expect(new Search(spans, "/aten::(mm)/").problem).toBe("");
+  expect(new Search(spans, "aten::(mm").problem).toBe("");
+});
+
+it("it knows where in the recording matches ran", () => {
+  const spans = makeSpans([
+    ["a", 0, 10],
+    ["b", 10, 11],
+    ["a", 90, 100],
+  ]);
+  const search = new Search(spans, "b", true);
+  expect([...search.presence(100, 10)]).toEqual([0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+  expect(search.anyIn(20, 80)).toBe(false);
+  expect(search.anyIn(0, 10)).toBe(true);
+});

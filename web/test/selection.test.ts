@@ -82,3 +82,23 @@ describe("buildFlame", () => {
     expect([step.value, step.calls, step.children[0].value]).toEqual([20, 2, 4]);
   });
 });
+
+it("steps are no rows, and what overlaps others on a thread is counted once in the flame graph", () => {
+  const spans = makeSpans(
+    [
+      ["ProfilerStep#0", 0, 100],
+      ["aten::mm", 10, 40],
+      ["wait", 50, 90],
+      ["__enter__", 5, 95, 1],
+    ],
+    { lanes: [0, 1], waiting: ["wait"] },
+  );
+  const found = statisticsOf(spans, { from: 0, to: 100 });
+  expect(found.map(({ label, self }) => [spans.labels[label], self])).toEqual([
+    ["aten::mm", 30],
+    ["wait", 40],
+    ["__enter__", 0],
+  ]);
+  expect([...spans.waiting]).toEqual([0, 0, 1, 0]);
+  expect(buildFlame(spans, { from: 0, to: 100 }).value).toBe(100);
+});

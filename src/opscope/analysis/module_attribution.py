@@ -19,7 +19,7 @@ from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
-from opscope.tree.frame_text import MODULE_PREFIX, event_texts
+from opscope.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
 from opscope.tree.links import forward_backward_links, thread_numbers
 
 Values = npt.NDArray[np.int64]
@@ -38,21 +38,34 @@ class ModuleAttribution:
     """The module of every event.
 
     Attributes:
-        paths: names of modules from the outermost to the one called, in order of first call.
+        paths: what modules are called, part by part, in order of first call: their paths as
+            ``named_modules()`` gives them, or else class and number after what is around them.
+        classes: the class of each.
         path: of every event, a position in ``paths``; -1 for no module. Shape (events,).
         call: the module call of every event, a row in events; -1 for none. Shape (events,).
         is_backward: whether it belongs to the module through the backward pass. Shape (events,).
     """
 
     paths: list[tuple[str, ...]]
+    classes: list[str]
     path: Values
     call: Values
     is_backward: Flags
 
     def name(self, event: int) -> str:
-        """The path of an event's module, as in ``Net_0.Linear_1``; empty for none."""
+        """What an event's module is called, as in ``blocks.3.mlp.0 (Linear)``; empty for none."""
         path = int(self.path[event])
-        return ".".join(self.paths[path]) if path >= 0 else ""
+        return self.text(path) if path >= 0 else ""
+
+    def text(self, path: int) -> str:
+        """One of ``paths``, with its class where it does not say that itself."""
+        return module_text(".".join(self.paths[path]), self.classes[path])
+
+
+def module_text(path: str, class_name: str) -> str:
+    """``blocks.3.mlp.0 (Linear)``; class and number, as in ``Linear_22``, say the class."""
+    says_it = path.rpartition(".")[2].rpartition("_")[0] == class_name
+    return path if says_it else f"{path} ({class_name})"
 
 
 def attribute_to_modules(trace: Trace) -> ModuleAttribution:
@@ -82,9 +95,9 @@ def _attribute(trace: Trace) -> ModuleAttribution:
     around = nearest_ancestor(parent, is_module).astype(np.int64)
     # Where no span tells the module, the module call around the event is taken.
     call = np.where(call >= 0, call, np.where(is_module, own, around))
-    path_of_call, paths = _paths(trace, np.flatnonzero(is_module), around)
+    path_of_call, paths, classes = _paths(trace, np.flatnonzero(is_module), around)
     path = np.where(call >= 0, path_of_call[call], NONE)
-    return ModuleAttribution(paths, path, call, is_backward)
+    return ModuleAttribution(paths, classes, path, call, is_backward)
 
 
 def _follow(closest: Values, call: Values, maker: Values) -> Values:
@@ -160,18 +173,30 @@ def _add_stores(trace: Trace, maker: Values) -> None:
     maker[rows[found]] = maker[rows[last[found]]]
 
 
-def _paths(trace: Trace, calls: Values, around: Values) -> tuple[Values, list[tuple[str, ...]]]:
-    """Number of the path of every module call, shape (events,), and the paths."""
+def _paths(
+    trace: Trace, calls: Values, around: Values
+) -> tuple[Values, list[tuple[str, ...]], list[str]]:
+    """Number of the path of every module call, shape (events,), the paths, and their classes."""
     label_of_event, texts = event_texts(trace)
-    numbers: dict[tuple[int, int], int] = {}
-    paths: list[tuple[str, ...]] = []
+    known = module_names(trace)
+    numbers: dict[tuple[str, ...], int] = {}
+    classes: list[str] = []
     result = np.full(len(trace.events) + 1, NONE, dtype=np.int64)  # the last stands for no module
+    paths: list[tuple[str, ...]] = []
     labels, parents = label_of_event[calls].tolist(), around[calls].tolist()
     for row, label, parent in zip(calls.tolist(), labels, parents, strict=True):
-        key = (int(result[parent]), label)  # parents start first, so theirs is known
-        if key not in numbers:
-            numbers[key] = len(paths)
-            name = texts[label].removeprefix(MODULE_PREFIX)
-            paths.append((*(paths[key[0]] if key[0] >= 0 else ()), name))
-        result[row] = numbers[key]
-    return result[:-1], paths
+        numbered = texts[label].removeprefix(MODULE_PREFIX)
+        name = known.get(numbered) or ModuleName("", numbered.rpartition("_")[0], numbered)
+        outer = int(result[parent])  # parents start first, so theirs is known
+        path = tuple(name.path.split(".")) if name.path else _after(paths, outer, numbered)
+        number = numbers.setdefault(path, len(paths))
+        if number == len(paths):
+            paths.append(path)
+            classes.append(name.class_name)
+        result[row] = number
+    return result[:-1], paths, classes
+
+
+def _after(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:
+    """Class and number after what is around: of a module that is in no network, or made in it."""
+    return (*(paths[outer] if outer >= 0 else ()), numbered)

@@ -20,12 +20,13 @@ Values = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ModuleTimes:
-    """One row per module and place it was called from, in order of first call.
+    """One row per module, in order of first call.
 
     Arrays have shape (rows,); times are nanoseconds.
 
     Attributes:
-        paths: names from the outermost module to this one.
+        paths: what each is called, part by part; see ``ModuleAttribution``.
+        classes: of each.
         depth: modules around it.
         calls: how often it was called.
         total_ns: its forward, with what it called.
@@ -35,6 +36,7 @@ class ModuleTimes:
     """
 
     paths: list[tuple[str, ...]]
+    classes: list[str]
     depth: Values
     calls: Values
     total_ns: Values
@@ -63,6 +65,7 @@ def module_times(trace: Trace, listing: TorchListing | None = None) -> ModuleTim
     spent = self_times(listing.tree, listing.is_async)[backward]
     return ModuleTimes(
         paths=found.paths,
+        classes=found.classes,
         depth=np.array([len(path) - 1 for path in found.paths], dtype=np.int64),
         calls=np.bincount(path, minlength=count),
         total_ns=_sum(path, listing.duration_ns[rows], count),

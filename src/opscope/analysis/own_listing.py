@@ -6,6 +6,7 @@ import numpy as np
 
 from opscope.analysis.torch_listing.listing import Flags, TorchListing, Values
 from opscope.cached_property import cached_property
+from opscope.tree.frame_text import own_texts
 from opscope.tree.own_time import outermost_of, own_times
 
 
@@ -14,6 +15,9 @@ class OwnListing(TorchListing):
 
     What torch folds into its caller of the same name is folded here as well.
     """
+
+    def _names(self) -> tuple[Values, list[str]]:
+        return own_texts(self.trace)
 
     def _hidden(self) -> Flags:
         return np.zeros(len(self.trace.events), dtype=np.bool_)

@@ -15,6 +15,7 @@ from opscope.analysis.devices import device_title
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.finding import Findings
 from opscope.analysis.memory.over_time import memory_over_time
+from opscope.analysis.module_attribution import module_text
 from opscope.analysis.module_times import module_times
 from opscope.analysis.period import Period
 from opscope.analysis.program_lines import line_texts, program_lines
@@ -85,6 +86,7 @@ def _modules(trace: Trace, listing: TorchListing) -> list[dict[str, Any]]:
     return [
         {
             "module": ".".join(times.paths[row]),
+            "class": times.classes[row],
             "calls": int(times.calls[row]),
             "self_ns": int(times.self_ns[row]),
             "backward_ns": int(times.backward_ns[row]),
@@ -140,7 +142,7 @@ def _module_table(modules: list[dict[str, Any]], width: int) -> RenderableType:
     times = (("Self", "self_ns"), ("Backward", "backward_ns"), ("Total", "total_ns"))
     numbers = [("Calls", [f"{row['calls']:,}" for row in modules])]
     numbers += [(title, [time_text(row[key]) for row in modules]) for title, key in times]
-    names = [printable(row["module"]) for row in modules]
+    names = [printable(module_text(row["module"], row["class"])) for row in modules]
     return numbers_table("Module", names, numbers, width)
 
 
@@ -189,8 +191,9 @@ def section_markdown(sections: Sections) -> str:
         lines += ["", "## Modules", "", "| Module | Calls | Self | Backward | Total |"]
         lines += ["| --- | --: | --: | --: | --: |"]
         lines += [
-            f"| {in_markdown(row['module'])} | {row['calls']:,} | {time_text(row['self_ns'])} "
-            f"| {time_text(row['backward_ns'])} | {time_text(row['total_ns'])} |"
+            f"| {in_markdown(module_text(row['module'], row['class']))} | {row['calls']:,} "
+            f"| {time_text(row['self_ns'])} | {time_text(row['backward_ns'])} "
+            f"| {time_text(row['total_ns'])} |"
             for row in sections.modules
         ]
     if sections.lines:

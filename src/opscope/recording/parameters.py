@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from opscope.recording.interruptions import raised_by_handler
+from opscope.recording.module_paths import meet
 from opscope.recording.torch_codes import device_type_code, dtype_code, layout_code
 from opscope.trace.codes import ParameterRole
 
@@ -56,6 +57,7 @@ def _rows_of(owner: Any) -> Iterator[Row]:
     import torch
 
     if isinstance(owner, torch.nn.Module):
+        meet(owner)
         yield from _module_rows(owner)
     elif isinstance(owner, torch.optim.Optimizer):
         yield from _optimizer_rows(owner)

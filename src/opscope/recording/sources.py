@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from opscope.recording import bridge, ledger
 from opscope.recording.gpu_account import gpu_ledger
 from opscope.recording.listeners import DeviceActivity, Listener, OtherTools
+from opscope.recording.module_paths import ModulePaths
 from opscope.recording.neighbours import set_up_neighbours
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
@@ -251,6 +252,7 @@ SOURCES = (
         kinds=(EventKind.MODULE_CALL, EventKind.OPTIMIZER_CALL),
         tables=("modules", "optimizers", "parameters"),
         prepare=set_up_python_source,
+        listener=lambda _: ModulePaths(),
     ),
     Source(
         name="TorchScript calls",

@@ -41,7 +41,7 @@ def gather(
     listing = TorchListing(trace)
     part_listing = listing if part is trace else TorchListing(part)
     tell(1, _PARTS)
-    spans_section, spans = add_spans(trace, listing, window.start_ns, packer)
+    spans_section, spans = add_spans(trace, window.start_ns, packer)
     tell(2, _PARTS)
     operators, by_shape = operator_sections(part)
     tell(4, _PARTS)

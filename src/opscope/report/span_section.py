@@ -11,12 +11,12 @@ import numpy.typing as npt
 from opscope.analysis.signatures import first_of_each, shape_signatures
 from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
-from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.report.packing import Packer, differences
 from opscope.report.shown_text import shown
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
+from opscope.tree.frame_text import own_texts
 from opscope.tree.links import forward_backward_links
 from opscope.tree.timeline import Line, Placement, place_events, place_gpu
 
@@ -25,7 +25,7 @@ Values = npt.NDArray[np.int64]
 _MOST_SHAPES = 20_000
 """Distinct argument shapes that the page carries texts of; the most frequent ones."""
 
-GPU_KIND = EventKind.RUNTIME_CALL + 1
+GPU_KIND = EventKind.TASK_RUN + 1
 """Labels of device activity have this kind plus that of the row of ``gpu``. The page tells kinds of
 events below it apart (``web/src/contract.ts``), and shows others as spans."""
 
@@ -46,15 +46,13 @@ class Spans:
     position: Values
 
 
-def add_spans(
-    trace: Trace, listing: TorchListing, start_ns: int, packer: Packer
-) -> tuple[dict[str, Any], Spans]:
+def add_spans(trace: Trace, start_ns: int, packer: Packer) -> tuple[dict[str, Any], Spans]:
     """Put the columns into ``packer``; returns the part of the report that explains them."""
     events, gpu = trace.events, trace.table("gpu")
     placed, placed_gpu = place_events(trace), place_gpu(trace)
     order, begin = placed.by_line(events["start_ns"])
     gpu_order, gpu_begin = placed_gpu.by_line(gpu["start_ns"])
-    label, labels = _labels(trace, listing)
+    label, labels = _labels(trace)
     starts = np.concatenate([events["start_ns"][order], gpu["start_ns"][gpu_order]]) - start_ns
     lines = np.concatenate([begin, gpu_begin[1:] + begin[-1]])
     first = lines[:-1][np.diff(lines) > 0]
@@ -89,13 +87,14 @@ def _line(line: Line) -> dict[str, Any]:
     return {**asdict(line), "name": shown(line.name)}
 
 
-def _labels(trace: Trace, listing: TorchListing) -> tuple[Values, dict[str, list[Any]]]:
+def _labels(trace: Trace) -> tuple[Values, dict[str, list[Any]]]:
     """Row in labels of every event, then of every row of ``gpu``: each text and kind once."""
     gpu = trace.table("gpu")
     kinds = GPU_KIND + 8
     used_names, gpu_label = np.unique(gpu["name"], return_inverse=True)
-    texts = [*listing.texts, *(trace.names[name] for name in used_names)]
-    text = np.concatenate([listing.label, gpu_label.reshape(-1) + len(listing.texts)])
+    own_label, own = own_texts(trace)
+    texts = [*own, *(trace.names[name] for name in used_names)]
+    text = np.concatenate([own_label, gpu_label.reshape(-1) + len(own)])
     of_events = page_kinds(trace.events["kind"], _UNKNOWN)
     kind = np.concatenate([of_events, np.minimum(gpu["kind"], 6) + GPU_KIND])
     key = text * kinds + kind

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import FlopCounts, count_flops
+from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.module_times import ModuleTimes, module_times
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.program_files import is_library
@@ -20,7 +21,7 @@ from opscope.report.shown_text import shown
 from opscope.report.span_section import GPU_KIND, page_kinds, shapes_text
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
-from opscope.tree.frame_text import PYTHON_KINDS
+from opscope.tree.frame_text import PYTHON_KINDS, own_texts
 
 MOST_ROWS = 3000
 """Rows of one table; of more, those with most time of their own."""
@@ -89,10 +90,11 @@ def module_section(trace: Trace, listing: TorchListing) -> Section | None:
     times: ModuleTimes = module_times(trace, listing)
     if not len(times):
         return None
-    rows = _top(times.self_ns + times.backward_ns)
+    rows, labels = _top(times.self_ns + times.backward_ns), _module_labels(trace)
     columns: dict[str, Any] = {
-        "name": [shown(times.paths[row][-1]) for row in rows],
-        "path": [[shown(name) for name in times.paths[row][:-1]] for row in rows],
+        "name": [shown(".".join(times.paths[row])) for row in rows],
+        "class": [shown(times.classes[row]) for row in rows],
+        "label": [shown(labels.get(row, "")) for row in rows],
         "calls": times.calls[rows].tolist(),
         "self": times.self_ns[rows].tolist(),
         "total": times.total_ns[rows].tolist(),
@@ -101,6 +103,15 @@ def module_section(trace: Trace, listing: TorchListing) -> Section | None:
     if times.device_ns.any():
         columns["deviceTotal"] = times.device_ns[rows].tolist()
     return _section(columns, len(times))
+
+
+def _module_labels(trace: Trace) -> dict[int, str]:
+    """What calls of each module are called on the timeline, by its path."""
+    rows = np.flatnonzero(trace.events["kind"] == EventKind.MODULE_CALL)
+    path, (label, texts) = attribute_to_modules(trace).path[rows], own_texts(trace)
+    found, first = np.unique(path, return_index=True)
+    named = label[rows[first]]
+    return {path: texts[text] for path, text in zip(found.tolist(), named.tolist(), strict=True)}
 
 
 def source_section(trace: Trace, listing: TorchListing) -> Section | None:

@@ -271,6 +271,14 @@ MODULES = TableSchema(
             "class name with instance number, as in Linear_0; row in names",
             **NAME,
         ),
+        Column(
+            "path",
+            "int32",
+            "as named_modules() of the outermost module has it, as in blocks.3.mlp.0; -1 for that "
+            "itself, and where it is not known; row in names",
+            **NAME,
+            delivered=Delivered.NEVER,
+        ),
     ),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -51,6 +53,51 @@ def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
     for k in used:
         row_of_key[k] = rows.setdefault(_text(trace, int(k), size), len(rows))
     return row_of_key[key], list(rows)
+
+
+def own_texts(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """As :func:`event_texts` for opscope's own views: modules as the program calls them."""
+    label, texts = event_texts(trace)
+    names = module_names(trace)
+    shown = [names[name].text if (name := _module_of(text)) in names else text for text in texts]
+    rows: dict[str, int] = {}
+    number = np.array([rows.setdefault(text, len(rows)) for text in shown], dtype=np.int64)
+    return (number[label] if len(number) else label), list(rows)
+
+
+@dataclass(frozen=True)
+class ModuleName:
+    """What a module is called.
+
+    Attributes:
+        path: ``blocks.3.mlp.0``; empty for the outermost, and where it is not known.
+        class_name: ``Linear``.
+        numbered: class and number, ``Linear_22``.
+    """
+
+    path: str
+    class_name: str
+    numbered: str
+
+    @property
+    def text(self) -> str:
+        """``blocks.3.mlp.0 (Linear)``, or class and number."""
+        return f"{self.path} ({self.class_name})" if self.path else self.numbered
+
+
+def module_names(trace: Trace) -> dict[str, ModuleName]:
+    """The names of all modules by class and number."""
+    table, names = trace.table("modules"), trace.names
+    columns = (table[column].tolist() for column in ("path", "class_name", "name"))
+    found = (
+        ModuleName(names[path], names[class_name], names[name])
+        for path, class_name, name in zip(*columns, strict=True)
+    )
+    return {name.numbered: name for name in found}
+
+
+def _module_of(text: str) -> str | None:
+    return text.removeprefix(MODULE_PREFIX) if text.startswith(MODULE_PREFIX) else None
 
 
 def frame_text(trace: Trace, frame: int) -> str:

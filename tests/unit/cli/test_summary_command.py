@@ -176,7 +176,7 @@ def test_sections_have_stable_keys_and_bounded_length(command_line, tmp_path):
     content = json.loads(outcome.out)
     assert len(content["modules"]) == 5
     assert content["modules"][0] == {
-        "module": "Layer_0", "calls": 1, "self_ns": 60_000, "backward_ns": 0,
+        "module": "Layer_0", "class": "Layer", "calls": 1, "self_ns": 60_000, "backward_ns": 0,
         "total_ns": 60_000, "device_ns": 0,
     }  # fmt: skip
     assert content["memory"] == []

@@ -52,7 +52,7 @@ def test_spans_are_line_by_line(training):
     ]  # fmt: skip
     assert report.spans == [
         ("ProfilerStep#0", 0, 100_000, 0),
-        ("nn.Module: Net_0", 5_000, 60_000, 0),
+        ("Net_0", 5_000, 60_000, 0),
         ("aten::mm", 10_000, 30_000, 0),
         ("aten::empty", 11_000, 12_000, 0),
         ("cudaLaunchKernel", 15_000, 16_000, 0),
@@ -66,7 +66,7 @@ def test_spans_are_line_by_line(training):
 def test_labels_have_kinds(training):
     labels = report_of(training).data["spans"]["labels"]
     kinds = dict(zip(labels["text"], labels["kind"], strict=True))
-    assert kinds["nn.Module: Net_0"] == EventKind.MODULE_CALL
+    assert kinds["Net_0"] == EventKind.MODULE_CALL
     assert kinds["gemm"] == GPU_KIND
 
 

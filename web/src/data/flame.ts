@@ -1,6 +1,6 @@
 // Calls with the same stack merged: the tree behind the flame graph.
 import type { TimeRange } from "./selection";
-import { forEachTouching } from "./selection";
+import { forEachTouching, overlaps } from "./selection";
 import type { Spans } from "./spans";
 
 export interface FlameNode {
@@ -18,7 +18,9 @@ export function buildFlame(spans: Spans, range: TimeRange): FlameNode {
   const nodeOf: FlameNode[] = new Array(spans.count);
   const byStack = new Map<FlameNode, Map<number, FlameNode>>();
   const lineNodes = spans.lines.map((_, line) => makeNode(-1, line, 1, root));
-  forEachTouching(spans, range, (span, inside) => {
+  forEachTouching(spans, range, (span, inside, line) => {
+    // What overlaps others of its thread would count their time again.
+    if (overlaps(spans.lines[line])) return;
     const parentSpan = spans.parent[span];
     const above = parentSpan >= 0 ? nodeOf[parentSpan] : lineNodes[spans.lineOf(span)];
     let siblings = byStack.get(above);

@@ -1,17 +1,19 @@
 // Finding spans by name: plain text, or a regular expression between slashes.
-import type { Spans } from "./spans";
+import { isPython, type Spans } from "./spans";
 
 export class Search {
   readonly matches: Uint8Array; // by label
   readonly spanCount: number;
   readonly labelCount: number;
   readonly totalTime: number; // of the outermost matching spans
+  readonly problem: string; // why the text is no regular expression; empty if it is one, or is none
 
   constructor(
     private readonly spans: Spans,
     readonly text: string,
     readonly exact = false,
   ) {
+    this.problem = exact ? "" : problemOf(text);
     const test = exact ? (name: string) => name === text : matcher(text);
     this.matches = Uint8Array.from(spans.labels, (name) => (test(name) ? 1 : 0));
     let spanCount = 0;
@@ -31,6 +33,31 @@ export class Search {
 
   has(span: number): boolean {
     return this.matches[this.spans.label[span]] === 1;
+  }
+
+  // Whether all that it found are calls of Python, which the timeline may leave out.
+  get onlyPython(): boolean {
+    return this.spans.kinds.every((kind, label) => !this.matches[label] || isPython(kind));
+  }
+
+  anyIn(from: number, to: number): boolean {
+    const { count, start, end } = this.spans;
+    for (let i = 0; i < count; i++) if (this.has(i) && end[i] >= from && start[i] <= to) return true;
+    return false;
+  }
+
+  // 1 for each of `width` equal parts of the recording in which a match ran.
+  presence(duration: number, width: number): Uint8Array {
+    const marks = new Uint8Array(width);
+    const { count, start, end } = this.spans;
+    const perPixel = duration / width;
+    for (let i = 0; i < count; i++) {
+      if (!this.has(i)) continue;
+      const first = Math.max(0, Math.min(width - 1, Math.floor(start[i] / perPixel)));
+      const last = Math.max(first, Math.min(width - 1, Math.floor(end[i] / perPixel)));
+      if (!marks[first] || !marks[last]) marks.fill(1, first, last + 1);
+    }
+    return marks;
   }
 
   // The match nearest after (or before) a span in time over all lines, starting over at the end.
@@ -55,6 +82,19 @@ export class Search {
   }
 }
 
+// Why a text is no regular expression; empty for one that is, and for plain text.
+export function problemOf(text: string): string {
+  const pattern = /^\/(.+)\/(i?)$/.exec(text);
+  if (!pattern) return "";
+  try {
+    new RegExp(pattern[1], pattern[2]);
+    return "";
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.replace(/^.*\/: /, "") : String(error);
+    return `not a regular expression: ${reason}`;
+  }
+}
+
 export function matcher(text: string): (name: string) => boolean {
   const pattern = /^\/(.+)\/(i?)$/.exec(text);
   if (pattern) {
@@ -62,7 +102,7 @@ export function matcher(text: string): (name: string) => boolean {
       const expression = new RegExp(pattern[1], pattern[2]);
       return (name) => expression.test(name);
     } catch {
-      return () => false; // not finished being typed
+      return () => false; // not finished being typed, or wrong: see problemOf
     }
   }
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);

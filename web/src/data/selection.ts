@@ -16,6 +16,7 @@ export interface NameStatistics {
   longestSpan: number;
 }
 
+// Names of steps, whose time is that of what runs in them, are left out; what waits comes last.
 export function statisticsOf(spans: Spans, range: TimeRange): NameStatistics[] {
   const byLabel: (NameStatistics | undefined)[] = new Array(spans.labels.length);
   forEachTouching(spans, range, (span, inside, line) => {
@@ -30,10 +31,10 @@ export function statisticsOf(spans: Spans, range: TimeRange): NameStatistics[] {
     if (parent >= 0) byLabel[spans.label[parent]]!.self -= inside;
     keepLongest(entry, span, spans.duration(span));
   });
-  return byLabel.filter((entry) => entry !== undefined);
+  return byLabel.filter((entry) => entry !== undefined && !spans.unranked[entry.label]) as NameStatistics[];
 }
 
-function overlaps(line: Line): boolean {
+export function overlaps(line: Line): boolean {
   return line.lane > 0 && line.device < 0;
 }
 

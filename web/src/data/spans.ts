@@ -19,6 +19,8 @@ export class Spans {
   readonly labels: string[];
   readonly merged: Int32Array; // of a label: the one that stands for it where steps are one
   readonly kinds: number[];
+  readonly waiting: Uint8Array; // 1 for a label of what waits
+  readonly unranked: Uint8Array; // 1 for a label of a step, or of what recording needs
   readonly unfinished: Set<number>;
   readonly maxTime: number;
 
@@ -35,6 +37,8 @@ export class Spans {
     this.lineStarts = lineStarts;
     this.labels = labels.text;
     this.kinds = labels.kind;
+    this.waiting = marked(labels.waiting, labels.text.length);
+    this.unranked = marked(labels.unranked, labels.text.length);
     const step = this.labels.findIndex((text) => STEP.test(text));
     this.merged = Int32Array.from(this.labels, (text, i) => (STEP.test(text) ? step : i));
     this.unfinished = new Set(section.unfinished);
@@ -152,7 +156,13 @@ export class Spans {
   }
 }
 
-function isPython(kind: number): boolean {
+function marked(labels: number[], count: number): Uint8Array {
+  const marks = new Uint8Array(count);
+  for (const label of labels) marks[label] = 1;
+  return marks;
+}
+
+export function isPython(kind: number): boolean {
   return kind === Kind.pythonCall || kind === Kind.cCall;
 }
 

@@ -94,15 +94,28 @@ class FlameGraph {
   }
 
   private showCrumbs(): void {
-    const scope = this.state.range ? "the selected time" : "the whole recording";
+    const { range, report, wall } = this.state;
+    const scope = range
+      ? `the selected ${formatTime(range.to - range.from)}`
+      : `${formatTime(wall)} (${report.period.about})`;
     const more = this.focus.parent && this.focus !== this.tree.children[0];
     replace(
       this.crumbs,
-      element("span", {}, `${formatTime(this.focus.value)} in ${this.name(this.focus)}, over ${scope}`),
+      element(
+        "span",
+        {},
+        `${formatTime(this.focus.value)} in ${this.name(this.focus)}, of ${scope}${this.several()}`,
+      ),
       more
         ? element("button", { class: "button", on: { click: () => this.zoomTo(this.tree) } }, "Show all")
         : null,
     );
+  }
+
+  // Why all threads together can have more time than there was.
+  private several(): string {
+    const threads = this.focus === this.tree ? this.tree.children.length : 1;
+    return threads > 1 ? `; ${formatCount(threads)} lines at the same time` : "";
   }
 
   private name(node: FlameNode): string {
@@ -127,7 +140,8 @@ class FlameGraph {
       this.draw();
     }
     if (!node) return this.tooltip.hide();
-    const share = formatShare(node.value / Math.max(this.tree.value, 1));
+    const { from, to } = this.state.scope;
+    const share = formatShare(node.value / Math.max(to - from, 1));
     const own = formatTime(selfValue(node));
     const lines = [
       `${formatTime(node.value)} (${share}), of it ${own} itself`,

@@ -10,18 +10,21 @@ import { explainSlowest, otherTime, typicalStep } from "./step_facts";
 import { place } from "./tables";
 
 const ROWS = 8;
+const LEAST_WAITING = 0.005; // of the time, to be named
 
 interface BarRow {
   name: string;
   value: number;
   text: string;
   color: string;
-  onClick?: () => void;
+  onClick: () => void;
+  does?: string; // what a click does, where it is not to show it in the timeline
 }
 
 export function overviewPanel(state: State): HTMLElement {
   const { report } = state;
   const cards = [
+    periodCard(state),
     findingsCard(state),
     ...timeCards(state),
     stepCard(state),
@@ -31,6 +34,18 @@ export function overviewPanel(state: State): HTMLElement {
     recordingCard(report),
   ];
   return element("div", { class: "cards" }, ...cards.filter((card) => card !== null));
+}
+
+// What the page is about, where that is not all of the recording.
+function periodCard(state: State): HTMLElement | null {
+  const { about, leftOut } = state.report.period;
+  if (!leftOut) return null;
+  return element(
+    "div",
+    { class: "card period" },
+    element("span", { class: "sentence" }, `Tables, findings and shares: ${about}. Left out: ${leftOut}.`),
+    element("button", { class: "button", on: { click: () => state.openStartUp() } }, "Show the start-up"),
+  );
 }
 
 function findingsCard(state: State): HTMLElement | null {
@@ -49,7 +64,8 @@ function findingsCard(state: State): HTMLElement | null {
       element("span", { class: "bar-text" }, savedText(finding).replace(/^saves (about )?/, "")),
     ),
   );
-  return card(state, "What to change", "and what it would save", "findings", ...lines);
+  const subtitle = `and what it would save, of ${formatTime(state.wall)}`;
+  return card(state, "What to change", subtitle, "findings", ...lines);
 }
 
 // Work on a device and on the CPU go on at the same time, so their shares are apart.
@@ -62,26 +78,35 @@ function timeCards(state: State): HTMLElement[] {
 
 function operatorCard(state: State, title: string, own: number[]): HTMLElement {
   const { columns } = state.report.operators;
-  const total = own.reduce((sum, value) => sum + value, 0);
   const rows = largest(own, ROWS).map((row) => ({
     name: columns.name[row],
     value: own[row],
-    text: `${formatTime(own[row])}  ${formatShare(own[row] / total)}`,
+    text: `${formatTime(own[row])}  ${formatShare(own[row] / state.wall)}`,
     color: colorOf(state, columns.name[row]),
-    onClick: () => state.setSearch(columns.name[row], true),
+    onClick: () => state.showAllOf(columns.name[row], true),
   }));
-  const subtitle = `time of their own, of ${formatCount(own.filter((value) => value > 0).length)} names`;
-  return card(state, title, subtitle, "operators", bars(rows, "No operator was recorded."));
+  const subtitle = `time of their own, of ${formatTime(state.wall)}`;
+  return card(state, title, subtitle, "operators", bars(rows, "No operator was recorded."), ...waited(state));
 }
 
-// Annotations say what others do.
+// Names of any kind, as the command line ranks them. What waits does not work, and an annotation on
+// a device says what others do there.
 function ownTimes(columns: Report["operators"]["columns"], device: boolean): number[] {
   return columns.name.map((_, row) => {
     const kind = columns.kind[row];
-    if (kind === Kind.annotation || kind === Kind.deviceAnnotation || kind >= Kind.kernel !== device)
-      return 0;
+    if (columns.waits[row] || kind === Kind.deviceAnnotation || kind >= Kind.kernel !== device) return 0;
     return (device ? columns.deviceSelf : columns.self)?.[row] ?? 0;
   });
+}
+
+// What waited longest, where that was long.
+function waited(state: State): HTMLElement[] {
+  const { columns } = state.report.operators;
+  const own = columns.name.map((_, row) => (columns.waits[row] ? (columns.self?.[row] ?? 0) : 0));
+  const longest = largest(own, 2).filter((row) => own[row] >= LEAST_WAITING * state.wall);
+  if (!longest.length) return [];
+  const names = longest.map((row) => `${columns.name[row]} ${formatTime(own[row])}`);
+  return [element("p", { class: "sentence dim" }, `Waiting, which is no work: ${names.join("; ")}.`)];
 }
 
 function stepCard(state: State): HTMLElement | null {
@@ -100,6 +125,8 @@ function stepCard(state: State): HTMLElement | null {
       value,
       text: `${formatTime(value)}  ${formatShare(value / duration)}`,
       color: partColor(name),
+      onClick: () => state.setTab("steps"),
+      does: "Compare the steps",
     }));
   const subtitle = `step ${steps.number[typical]}: ${formatTime(duration)}, of ${steps.allSteps} steps`;
   const busy = steps.deviceBusy[typical];
@@ -119,8 +146,8 @@ function moduleCard(state: State): HTMLElement | null {
     name: columns.name[row],
     value: own[row],
     text: `${formatTime(columns.self[row])} + ${formatTime(columns.backward[row])}`,
-    color: colorOf(state, columns.name[row]),
-    onClick: () => state.setSearch(columns.name[row]),
+    color: colorOf(state, columns.label[row]),
+    onClick: () => state.showAllOf(columns.label[row], true),
   }));
   return card(state, "Modules", "forward + backward, without inner modules", "modules", bars(rows, ""));
 }
@@ -135,6 +162,7 @@ function sourceCard(state: State): HTMLElement | null {
     value: weight[row],
     text: formatTime(weight[row]),
     color: "",
+    onClick: () => state.showAllOf(columns.function[row]),
   }));
   return card(
     state,
@@ -154,8 +182,11 @@ function memoryCard(state: State): HTMLElement | null {
       value: bytes,
       text: `${formatBytes(bytes)}  ${formatShare(bytes / device.peakBytes)}`,
       color: state.labelOf(name) === undefined ? partColor(name) : colorOf(state, name),
+      onClick: () => state.setTab("memory"),
+      does: "Open the memory panel",
     }));
-    const sentence = `${device.device}: ${formatBytes(device.peakBytes)} ${peakMoment(state, device)}. In use then:`;
+    const of = state.report.period.leftOut ? " over the whole recording" : "";
+    const sentence = `${device.device}: ${formatBytes(device.peakBytes)}${of}, ${peakMoment(state, device)}. In use then:`;
     return element("div", {}, element("p", { class: "sentence" }, sentence), bars(rows, ""));
   });
   return card(state, "Memory at its peak", "", "memory", ...parts);
@@ -234,7 +265,7 @@ export function bars(rows: BarRow[], empty: string): HTMLElement {
   return element(
     "div",
     { class: "bars" },
-    ...rows.map(({ name, value, text, color, onClick }) => {
+    ...rows.map(({ name, value, text, color, onClick, does }) => {
       const fill = element("span", { class: "bar-fill" });
       fill.style.width = `${(value / most) * 100}%`;
       if (color) fill.style.background = color;
@@ -243,19 +274,14 @@ export function bars(rows: BarRow[], empty: string): HTMLElement {
         element("span", { class: "bar-track" }, fill),
         element("span", { class: "bar-text" }, text),
       ];
-      return onClick
-        ? element(
-            "button",
-            { class: "bar-row", title: `Show ${name} in the timeline`, on: { click: onClick } },
-            ...content,
-          )
-        : element("div", { class: "bar-row" }, ...content);
+      const title = does ?? `Show ${name} in the timeline`;
+      return element("button", { class: "bar-row", title, on: { click: onClick } }, ...content);
     }),
   );
 }
 
 export function colorOf(state: State, name: string): string {
-  const label = state.labelOf(name) ?? state.labelOf(`nn.Module: ${name}`);
+  const label = state.labelOf(name);
   return label === undefined ? "" : state.colors.of(label);
 }
 

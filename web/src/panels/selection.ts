@@ -16,6 +16,7 @@ const KIND_NAMES: Record<number, string> = {
   [Kind.optimizerCall]: "optimizer step",
   [Kind.gcPause]: "garbage collection",
   [Kind.runtimeCall]: "runtime call",
+  [Kind.taskRun]: "run of an asyncio task",
   [Kind.kernel]: "kernel",
   [Kind.copy]: "copy",
   [Kind.set]: "memory set",
@@ -40,12 +41,14 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
   const resolution = Math.max(length / 1000, 1);
   const what = state.range
     ? `${formatTime(length)} selected, from ${formatMoment(range.from, resolution)} to ${formatMoment(range.to, resolution)}`
-    : `Everything recorded: ${formatTime(length)}`;
-  const mostSelf = Math.max(1, ...statistics.map((entry) => entry.self));
+    : `The ${state.report.period.about}`;
+  const waits = (row: number) => spans.waiting[statistics[row].label] === 1;
+  const mostSelf = Math.max(1, ...statistics.map((entry, row) => (waits(row) ? 0 : entry.self)));
   const table = new Table({
     rows: statistics.length,
     sortBy: "self",
     placeholder: "Filter names",
+    last: waits,
     note: `${what} · ${formatCount(calls)} spans`,
     extras: state.range
       ? [
@@ -62,6 +65,7 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
         numeric: false,
         value: (row) => spans.labels[statistics[row].label] || "(no name)",
         color: (row) => state.colors.of(statistics[row].label),
+        detail: (row) => (waits(row) ? "waiting" : ""),
       },
       time(
         "self",
@@ -72,8 +76,8 @@ function rangePanel(state: State, range: TimeRange): HTMLElement {
       ),
       {
         key: "share",
-        title: "% of range",
-        hint: "Self time as a share of the selection; more than one thread can make it more than 100%",
+        title: state.range ? "% of range" : "% of time",
+        hint: "Self time as a share of this time; more than one thread can make it more than 100%",
         width: "90px",
         numeric: true,
         value: (row) => statistics[row].self / length,

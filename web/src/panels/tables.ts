@@ -13,6 +13,21 @@ import { Table, type Column } from "../view/table";
 import { colorOf } from "./overview";
 import { kindName } from "./selection";
 
+const ANNOTATIONS: number[] = [Kind.annotation, Kind.deviceAnnotation];
+const OF_PYTHON: number[] = [
+  Kind.pythonCall,
+  Kind.cCall,
+  Kind.moduleCall,
+  Kind.optimizerCall,
+  Kind.gcPause,
+  Kind.taskRun,
+];
+
+// How many names the table of operators has before anything else is asked for.
+export function countOperators({ kind }: OperatorColumns): number {
+  return kind.filter((one) => !ANNOTATIONS.includes(one) && !OF_PYTHON.includes(one)).length;
+}
+
 export function operatorsPanel(state: State): HTMLElement {
   const { operators, operatorsByShape } = state.report;
   const host = element("div", { class: "panel-fill" });
@@ -33,14 +48,19 @@ function operatorTable(
 ): HTMLElement {
   const { columns, rows } = section;
   let table: Table | null = null;
-  let annotations = false;
-  const isAnnotation = (row: number) =>
-    columns.kind[row] === Kind.annotation || columns.kind[row] === Kind.deviceAnnotation;
-  const hasAnnotations = columns.kind.some((_, row) => isAnnotation(row));
-  const annotationSwitch = toggle("annotations too", false, (on) => {
-    annotations = on;
-    table?.refresh();
-  });
+  const others = [
+    { text: "annotations too", kinds: ANNOTATIONS, on: false },
+    { text: "Python calls too", kinds: OF_PYTHON, on: false },
+  ];
+  const switches = others
+    .filter(({ kinds }) => columns.kind.some((kind) => kinds.includes(kind)))
+    .map((other) =>
+      toggle(other.text, false, (on) => {
+        other.on = on;
+        table?.refresh();
+      }),
+    );
+  const isLeftOut = (row: number) => others.some(({ kinds, on }) => !on && kinds.includes(columns.kind[row]));
   const all: Column[] = [
     {
       key: "name",
@@ -50,9 +70,12 @@ function operatorTable(
       value: (row) => columns.name[row],
       color: (row) => colorOf(state, columns.name[row]),
       detail: (row) =>
-        columns.shapes?.[row] ?? (columns.kind[row] === Kind.operator ? "" : kindName(columns.kind[row])),
+        columns.waits[row]
+          ? "waiting"
+          : columns.shapes?.[row] || (columns.kind[row] === Kind.operator ? "" : kindName(columns.kind[row])),
     },
     ...times("self", "Self CPU", "On the CPU, outside the operators it calls", columns.self, true),
+    ...share(state, columns),
     ...times("total", "Total CPU", "On the CPU, with what it calls", columns.total),
     ...times("deviceSelf", "Self device", "Device work it launched itself", columns.deviceSelf, true),
     ...times("deviceTotal", "Total device", "Device work launched during it", columns.deviceTotal),
@@ -68,10 +91,11 @@ function operatorTable(
     sortBy: columns.deviceSelf ? "deviceSelf" : columns.self ? "self" : "calls",
     filterText: (row) => `${columns.name[row]} ${columns.shapes?.[row] ?? ""}`,
     placeholder: "Filter operators",
-    extras: [shapeSwitch, hasAnnotations ? annotationSwitch : null].filter((part) => part !== null),
-    hidden: (row) => !annotations && isAnnotation(row),
-    note: leftOut(section) + coverage(section),
-    onPick: (row) => state.setSearch(columns.name[row], true),
+    extras: [shapeSwitch, ...switches].filter((part) => part !== null),
+    hidden: isLeftOut,
+    last: (row) => columns.waits[row],
+    note: `${leftOut(section)}${coverage(section)}${about(state)}`,
+    onPick: (row) => state.showAllOf(columns.name[row], true),
   });
   return table.root;
 }
@@ -88,8 +112,8 @@ export function modulesPanel(state: State): HTMLElement {
       width: "minmax(240px, 3fr)",
       numeric: false,
       value: (row) => columns.name[row],
-      color: (row) => colorOf(state, columns.name[row]),
-      detail: (row) => (columns.path[row].length ? `in ${columns.path[row].join(" › ")}` : ""),
+      color: (row) => colorOf(state, columns.label[row]),
+      detail: (row) => columns.class[row],
     },
     ...times("total", "Forward", "Its calls, with the modules inside", columns.total, true),
     ...times("self", "Forward self", "Its calls, without the modules inside", columns.self),
@@ -107,10 +131,10 @@ export function modulesPanel(state: State): HTMLElement {
     rows: section.rows,
     columns: all,
     sortBy: "total",
-    filterText: (row) => `${columns.path[row].join(" ")} ${columns.name[row]}`,
+    filterText: (row) => `${columns.name[row]} ${columns.class[row]}`,
     placeholder: "Filter modules",
-    note: leftOut(section),
-    onPick: (row) => state.setSearch(columns.name[row]),
+    note: leftOut(section) + about(state),
+    onPick: (row) => state.showAllOf(columns.label[row], true),
   }).root;
 }
 
@@ -147,8 +171,8 @@ export function sourcesPanel(state: State): HTMLElement {
     placeholder: "Filter lines",
     extras: [librarySwitch],
     hidden: (row) => !library && columns.library[row],
-    note: leftOut(section),
-    onPick: (row) => state.setSearch(columns.function[row]),
+    note: leftOut(section) + about(state),
+    onPick: (row) => state.showAllOf(columns.function[row]),
   });
   return table.root;
 }
@@ -209,6 +233,26 @@ export function count(key: string, title: string, values: number[]): Column {
     value: (row) => values[row],
     text: (row) => formatCount(values[row]),
   };
+}
+
+// Of the same time as every other share on the page.
+function share(state: State, { self }: OperatorColumns): Column[] {
+  if (!self) return [];
+  return [
+    {
+      key: "share",
+      title: "% of time",
+      hint: `Self CPU as a share of ${formatTime(state.wall)}: ${state.report.period.about}`,
+      width: "90px",
+      numeric: true,
+      value: (row) => self[row],
+      text: (row) => formatShare(self[row] / state.wall),
+    },
+  ];
+}
+
+function about(state: State): string {
+  return state.report.period.leftOut ? `The ${state.report.period.about}.` : "";
 }
 
 function average(columns: OperatorColumns): Column[] {

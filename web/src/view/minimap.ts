@@ -6,6 +6,7 @@ import type { LineLayout } from "./lines";
 
 const HEIGHT = 40;
 const MOST_ROWS = 30;
+const MATCH_HEIGHT = 5;
 const MOST_HEIGHT_FROM = 8; // fewer rows are not drawn higher than if there were this many
 
 export class Minimap {
@@ -15,6 +16,8 @@ export class Minimap {
   private width = 0;
   private dirty = true;
   private dragFrom: number | null = null;
+  private searched: State["search"] = null;
+  private presence: Uint8Array = new Uint8Array(0); // of what was searched for, by pixel
 
   constructor(
     private readonly state: State,
@@ -33,6 +36,7 @@ export class Minimap {
     context.clearRect(0, 0, width, HEIGHT);
     context.drawImage(this.activity, 0, 0, width, HEIGHT);
     const { view, range, theme } = this.state;
+    this.drawMatches(context);
     if (range) {
       context.fillStyle = theme.accent;
       context.globalAlpha = 0.3;
@@ -47,6 +51,18 @@ export class Minimap {
     context.fillStyle = theme.accent;
     context.fillRect(left, 0, 1.5, HEIGHT);
     context.fillRect(Math.max(right - 1.5, left + 1), 0, 1.5, HEIGHT);
+  }
+
+  // Where what was searched for ran: a band below, as it may be too short to be seen above.
+  private drawMatches(context: CanvasRenderingContext2D): void {
+    const { search, duration, theme } = this.state;
+    if (search !== this.searched || this.presence.length !== this.width) {
+      this.searched = search;
+      this.presence = search ? search.presence(duration, this.width) : new Uint8Array(0);
+    }
+    context.fillStyle = theme.accent;
+    for (let x = 0; x < this.presence.length; x++)
+      if (this.presence[x]) context.fillRect(x, HEIGHT - MATCH_HEIGHT, 1, MATCH_HEIGHT);
   }
 
   private drawActivity(): void {

@@ -25,7 +25,7 @@ export class SpanPainter {
 
   // Collects one row; `y` is its top. Nothing is drawn until flush().
   addRow(row: Row, y: number, from: number, perPixel: number, width: number): void {
-    const { spans, colors } = this.state;
+    const { spans } = this.state;
     this.prepareSearch();
     const to = from + width * perPixel;
     const [first, last] = spans.shown.visible(row, from, to);
@@ -37,7 +37,7 @@ export class SpanPainter {
       if (pixels >= NARROW) {
         const x = Math.max((start - from) / perPixel, -2);
         const right = Math.min((spans.end[span] - from) / perPixel, width + 2);
-        const color = this.isMuted(i, i + 1) ? -1 : colors.indexOfLabel[spans.label[span]];
+        const color = this.isMuted(i, i + 1) ? -1 : this.colorOf(span);
         this.add(color, SHADES - 1, x, y, Math.max(right - x - 0.5, 1));
         if (right - x > TEXT_FROM)
           this.texts.push({ span, x: Math.max(x, 0), y, width: right - Math.max(x, 0) });
@@ -49,9 +49,17 @@ export class SpanPainter {
       // Only the last of those that start in this pixel can be wide; it is drawn as itself.
       if (next - 1 > i && spans.duration(spans.shown.order[next - 1]) / perPixel >= NARROW) next--;
       const share = (spans.shown.covered[next] - spans.shown.covered[i]) / perPixel;
-      const color = this.isMuted(i, next) ? -1 : colors.indexOfLabel[spans.label[span]];
+      const match = this.isMuted(i, next) ? -1 : this.firstMatch(i, next);
       const shade = Math.min(SHADES - 1, 1 + Math.floor(share * (SHADES - 1)));
-      this.add(color, shade, pixel - from / perPixel, y, 1);
+      // What was searched for is drawn in full, however short it is.
+      const found = this.matchesBefore !== null && match >= 0;
+      this.add(
+        match < 0 ? -1 : this.colorOf(match),
+        found ? SHADES - 1 : shade,
+        pixel - from / perPixel,
+        y,
+        1,
+      );
       i = next;
     }
   }
@@ -97,6 +105,18 @@ export class SpanPainter {
     } else {
       rects.push(x, y, width);
     }
+  }
+
+  private colorOf(span: number): number {
+    return this.state.colors.indexOfLabel[this.state.spans.label[span]];
+  }
+
+  // The first of these positions whose span matches; the first of all without a search.
+  private firstMatch(first: number, last: number): number {
+    const { order } = this.state.spans.shown;
+    const before = this.matchesBefore;
+    if (before) for (let i = first; i < last; i++) if (before[i + 1] > before[i]) return order[i];
+    return order[first];
   }
 
   private isMuted(first: number, last: number): boolean {

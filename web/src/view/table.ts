@@ -1,6 +1,6 @@
 // A table of any length: sorted by any column, filtered by text, with only visible rows in the page.
 import { element, replace } from "../dom";
-import { matcher } from "../data/search";
+import { matcher, problemOf } from "../data/search";
 
 const ROW_HEIGHT = 26;
 const MARGIN_ROWS = 8;
@@ -26,6 +26,7 @@ export interface TableOptions {
   placeholder?: string;
   extras?: HTMLElement[]; // beside the filter
   hidden?: (row: number) => boolean; // rows that a switch leaves out
+  last?: (row: number) => boolean; // rows that come after the others, however they are sorted
   note?: string; // at the end of the toolbar
   onPick?: (row: number) => void;
 }
@@ -70,6 +71,7 @@ export class Table {
   refresh(): void {
     const { rows, hidden, columns } = this.options;
     const test = matcher(this.filter.value);
+    const problem = problemOf(this.filter.value);
     const filterText = this.options.filterText ?? ((row) => String(columns[0].value(row)));
     this.shown = [];
     for (let row = 0; row < rows; row++) {
@@ -77,9 +79,12 @@ export class Table {
     }
     this.sort();
     const all = this.shown.length === rows;
-    this.count.textContent = all
-      ? `${rows.toLocaleString("en-US")} rows`
-      : `${this.shown.length} of ${rows} rows`;
+    this.count.classList.toggle("bad", problem !== "");
+    this.count.textContent = problem
+      ? problem
+      : all
+        ? `${rows.toLocaleString("en-US")} rows`
+        : `${this.shown.length} of ${rows} rows`;
     this.renderHead();
     this.body.style.height = `${this.shown.length * ROW_HEIGHT}px`;
     this.scroller.scrollTop = 0;
@@ -90,7 +95,10 @@ export class Table {
     const { value, numeric } = this.column(this.sortBy);
     const direction = this.descending ? -1 : 1;
     const keys = new Map(this.shown.map((row) => [row, value(row)]));
+    const { last } = this.options;
     this.shown.sort((a, b) => {
+      const after = last ? Number(last(a)) - Number(last(b)) : 0;
+      if (after) return after;
       const [x, y] = [keys.get(a)!, keys.get(b)!];
       const order = numeric ? (x as number) - (y as number) : String(x).localeCompare(String(y));
       return order * direction || a - b;

@@ -31,7 +31,7 @@ class Place:
         file: as Python names it; empty where only the module is known.
         line: from 1; -1 where only the function or module is known.
         function: the function the line is in; empty if unknown.
-        module: path of the nn.Module, as in ``Net_0.Linear_1``; empty for none.
+        module: path of the nn.Module, as in ``blocks.3.mlp.0 (Linear)``; empty for none.
         occurrences: of the finding, from here.
         time_ns: of those.
     """
@@ -160,7 +160,7 @@ class Sites:
     def place(self, frame: int, line: int, path: int, count: int, time_ns: int) -> Place:
         """One place; ``path`` is a position among the paths of modules, -1 for none."""
         frames, names = self._trace.table("frames"), self._trace.names
-        module = ".".join(attribute_to_modules(self._trace).paths[path]) if path >= 0 else ""
+        module = attribute_to_modules(self._trace).text(path) if path >= 0 else ""
         if frame < 0:
             return Place("", -1, "", module, count, time_ns)
         file, function = names[frames["file"][frame]], names[frames["function"][frame]]

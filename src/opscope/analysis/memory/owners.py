@@ -30,7 +30,7 @@ _MOST_FRAMES = 64
 def modules_of_events(trace: Trace, events: Values) -> list[str]:
     """Path of the module each event worked for, as in ``Net_0.Linear_1``; -1 is no event."""
     found = attribute_to_modules(trace)
-    names = [".".join(path) for path in found.paths]
+    names = [found.text(path) for path in range(len(found.paths))]
     paths = np.where(events >= 0, np.append(found.path, -1)[events], -1)
     return [names[path] if path >= 0 else OUTSIDE_MODULES for path in paths.tolist()]
 

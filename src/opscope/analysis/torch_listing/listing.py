@@ -57,7 +57,7 @@ class TorchListing:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.tree: EventTree = event_tree(trace)
-        self.label, self.texts = event_texts(trace)
+        self.label, self.texts = self._names()
         self.group_label, self.group_texts = self._averaged_names()
         self.is_async: Flags = trace.events["is_async"]
         shown = ~self._hidden()
@@ -69,6 +69,10 @@ class TorchListing:
             self.parent = nearest_ancestor(self.parent, nested)
         self.listed: Flags = shown
         self.nested: Flags = nested
+
+    def _names(self) -> tuple[Values, list[str]]:
+        """Of every event the row in ``texts`` of what it is called."""
+        return event_texts(self.trace)
 
     def _averaged_names(self) -> tuple[Values, list[str]]:
         """Names as averages group them: all ``ProfilerStep#N`` are ``ProfilerStep*``."""

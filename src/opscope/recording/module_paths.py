@@ -1,0 +1,133 @@
+"""What a program calls its modules: their paths, as ``named_modules()`` of the outermost has them.
+
+A module does not know where it is; the one around it does. So when a module is met that is in none
+known before, everything in it is given its path, and once more when the recording ends, because
+modules are added meanwhile. Nothing is kept alive, and no method of the program's is called.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from opscope.recording.decoded import Decoded
+from opscope.recording.listeners import Listener
+from opscope.trace.names import Names
+from opscope.trace.table import Table
+
+_WRAPPERS = {
+    ("DataParallel", "module"),
+    ("DistributedDataParallel", "module"),
+    ("OptimizedModule", "_orig_mod"),
+    ("FullyShardedDataParallel", "_fsdp_wrapped_module"),
+    ("CheckpointWrapper", "_checkpoint_wrapped_module"),
+}
+"""Class and attribute: what is in there is what the program calls its network."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a module is.
+
+    Attributes:
+        module: itself.
+        root: address of the outermost module that it was found in; its own if it is that.
+        path: from there; empty for the outermost itself, and for what a wrapper holds.
+    """
+
+    module: weakref.ref[Any]
+    root: int
+    path: str
+
+
+_places: dict[int, _Place] = {}
+
+
+def meet(module: Any) -> None:
+    """A module is called for the first time in a recording; costs a look-up if it is known."""
+    place = _places.get(id(module))
+    if place is None or place.module() is not module:
+        _find_places(module)
+
+
+def _find_places(root: Any) -> None:
+    """Give all that is in ``root`` its path, unless it is part of another network already."""
+    found = {id(module): (module, path) for module, path in _inside(root)}
+    for address, (module, path) in found.items():
+        known = _places.get(address)
+        if known is None or known.module() is not module or known.root in found:
+            try:
+                _places[address] = _Place(weakref.ref(module), id(root), path)
+            except TypeError:
+                continue  # a module that cannot be referred to weakly has no path
+
+
+def _inside(root: Any) -> Iterator[tuple[Any, str]]:
+    """Modules with their paths, as ``named_modules()``: outer before inner, each once."""
+    seen: set[int] = set()
+    pending = [(root, "")]
+    while pending:
+        module, path = pending.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield module, path
+        children = getattr(module, "__dict__", {}).get("_modules")
+        if isinstance(children, dict):
+            name_of = type(module).__name__
+            pending += [
+                (child, path if (name_of, name) in _WRAPPERS else f"{path}.{name}".lstrip("."))
+                for name, child in reversed(list(children.items()))
+                if child is not None
+            ]
+
+
+class ModulePaths(Listener):
+    """The paths of the modules of one window."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[int, str]] = {}
+
+    def begin(self) -> None:
+        """Forget modules that are gone."""
+        for address, place in list(_places.items()):
+            if place.module() is None:
+                _places.pop(address, None)
+
+    def before_end(self) -> None:
+        """Look once more, and remember what is known now."""
+        for address, place in list(_places.items()):
+            root = place.module()
+            if root is not None and place.root == address:
+                _find_places(root)
+        self._found = {address: (place.root, place.path) for address, place in _places.items()}
+
+    def added_to(self, decoded: Decoded) -> Decoded:
+        """As column ``path`` of ``modules``."""
+        table = decoded.tables["modules"]
+        paths = _paths_of(table, decoded.names, self._found)
+        if not any(paths):
+            return decoded
+        known = [path for path in paths if path]
+        numbers = iter(range(len(decoded.names), len(decoded.names) + len(known)))
+        column = np.array([next(numbers) if path else -1 for path in paths], dtype=np.int32)
+        changed = decoded.with_tables(modules=table.replaced({"path": column}))
+        return replace(changed, names=decoded.names.followed_by(Names.from_strings(known)))
+
+
+def _paths_of(table: Table, names: Names, found: dict[int, tuple[int, str]]) -> list[str]:
+    """The path of every row, of several networks with the name of the network; empty for none."""
+    addresses = table["address"].tolist()
+    again = {address for address, count in Counter(addresses).items() if count > 1}
+    # An address that was used again says nothing of which of both had the path.
+    places = [(0, "") if one in again else found.get(one, (0, "")) for one in addresses]
+    roots = {root for root, path in places if path}
+    if len(roots) < 2:
+        return [path for _, path in places]
+    name_of = {address: names[name] for address, name in zip(addresses, table["name"], strict=True)}
+    return [f"{name_of.get(root, 'network')}.{path}" if path else "" for root, path in places]

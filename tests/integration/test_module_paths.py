@@ -1,0 +1,123 @@
+"""Modules are called what the program calls them: as named_modules() of its network has them."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import opscope
+from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.module_times import module_times
+from opscope.tree.frame_text import event_texts, module_names, own_texts
+
+
+class Net(nn.Module):
+    """Layers in a list, one that is called twice under two names, one that is made when called."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = self.again = nn.Linear(4, 4)
+        self.layers = nn.ModuleList([nn.Sequential(nn.Linear(4, 4), nn.ReLU())])
+
+    def forward(self, x):
+        if len(self.layers) == 1:
+            self.layers.append(nn.Linear(4, 4))
+        for layer in self.layers:
+            x = layer(x)
+        return nn.Tanh()(self.again(self.first(x)))
+
+
+def recorded(run, **options):
+    with opscope.profile(**(options or {"with_modules": True})) as prof:
+        run()
+    return prof.trace
+
+
+def paths(trace):
+    return {name.numbered.rpartition("_")[0]: name.path for name in module_names(trace).values()}
+
+
+@pytest.mark.parametrize("option", ["with_modules", "with_stack", "with_functions"])
+def test_paths_are_those_of_named_modules(option):
+    network = Net()
+    trace = recorded(lambda: network(torch.rand(2, 4)), **{option: True})
+    found = {name.path for name in module_names(trace).values()} - {""}
+    called = {"first", "layers.0", "layers.0.0", "layers.0.1", "layers.1"}
+    assert found == called
+    assert called < dict(network.named_modules()).keys()
+    assert paths(trace)["Net"] == ""  # the outermost
+    assert paths(trace)["Tanh"] == ""  # in no network
+
+
+def test_of_two_networks_each_has_its_name_first():
+    one, other = Net(), Net()
+    trace = recorded(lambda: (one(torch.rand(2, 4)), other(torch.rand(2, 4))))
+    roots = [name for name in module_names(trace) if name.startswith("Net_")]
+    found = {name.path for name in module_names(trace).values()} - {""}
+    assert len(roots) == 2
+    assert {f"{root}.layers.0.1" for root in roots} < found
+
+
+def test_what_was_called_before_its_network_is_part_of_it():
+    network = Net()
+    trace = recorded(lambda: (network.layers[0](torch.rand(2, 4)), network(torch.rand(2, 4))))
+    assert "layers.0.1" in {name.path for name in module_names(trace).values()}
+
+
+def test_wrappers_are_no_part_of_a_path():
+    wrapped = nn.DataParallel(nn.Sequential(nn.Linear(4, 4)))
+    trace = recorded(lambda: wrapped(torch.rand(2, 4)))
+    assert paths(trace) == {"DataParallel": "", "Sequential": "", "Linear": "0"}
+
+
+def test_modules_that_follow_one_another_do_not_inherit_names():
+    def run():
+        for _ in range(5):
+            nn.Sequential(nn.Linear(4, 4))(torch.rand(2, 4))
+
+    names = module_names(recorded(run)).values()
+    assert {name.path.rpartition(".")[2] for name in names} <= {"", "0"}
+
+
+def test_own_views_and_torchs_call_them_differently():
+    network = Net()
+    trace = recorded(lambda: network(torch.rand(2, 4)))
+    assert any(text.startswith("nn.Module: Linear_") for text in event_texts(trace)[1])
+    own = own_texts(trace)[1]
+    assert "layers.0.1 (ReLU)" in own and not any(text.startswith("nn.Module") for text in own)
+    times = module_times(trace)
+    calls = dict(zip(map(".".join, times.paths), times.calls.tolist(), strict=True))
+    assert calls["first"] == 2 and calls["layers.1"] == 1
+    attributed = attribute_to_modules(trace)
+    assert "layers.0.1 (ReLU)" in {attributed.name(event) for event in range(len(trace.events))}
+
+
+def test_a_trace_keeps_them(tmp_path):
+    network = Net()
+    trace = recorded(lambda: network(torch.rand(2, 4)))
+    trace.save(tmp_path / "kept.opscope")
+    assert paths(opscope.load(tmp_path / "kept.opscope")) == paths(trace)
+
+
+def test_nothing_of_the_program_runs_or_is_kept():
+    class Odd(nn.Module):
+        def __getattr__(self, name):
+            asked.append(name)
+            return super().__getattr__(name)
+
+        def forward(self, x):
+            return x
+
+    asked = []
+    network = nn.Sequential(Odd())
+    recorded(functools.partial(network, torch.rand(2)))
+    assert "_modules" not in asked
+    gone = weakref.ref(network)
+    del network
+    gc.collect()
+    assert gone() is None
