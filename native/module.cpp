@@ -13,6 +13,7 @@
 #include "decode/columns.h"
 #include "gpu/bindings.h"
 #include "gpu/gpu_activity.h"
+#include "interpreter/around_call.h"
 #include "interpreter/child_process.h"
 #include "interpreter/lifecycle.h"
 #include "interpreter/without_gil.h"
@@ -185,6 +186,7 @@ NB_MODULE(_native, m) {
   nb::dict wants = nb::cast<nb::dict>(m.attr("WANTS"));
   for (size_t i = 0; i < std::size(kWants); ++i) wants[nb::str(kWantNames[i].data())] = kWants[i];
   bind_annotation(m);
+  bind_around_call(m);
   bind_child_process(m);
   bind_collections(m);
   bind_lifecycle(m);

@@ -127,6 +127,21 @@ class Held:
     @property
     def was_opened(self) -> bool: ...
 
+class AroundCall:
+    """A method: ``before()``, ``function``, then ``after`` with its first argument and success.
+
+    What ``function`` is and calls is recorded as if the program had called it itself.
+    """
+
+    def __init__(
+        self,
+        before: Callable[[], object],
+        function: Callable[..., object],
+        after: Callable[[Any, bool], object],
+    ) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, instance: object, owner: object = None) -> Any: ...
+
 def method(function: Callable[_P, _T], undo: Callable[[Any], object]) -> Callable[_P, _T]:
     """A method: ``function`` and, if an exception leaves it, ``undo`` of the object."""
 

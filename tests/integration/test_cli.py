@@ -296,8 +296,11 @@ def test_counting_steps_hides_nothing_of_them(execute):
         if frame >= 0 and caller >= 0:
             callers.setdefault(functions[frame], set()).add((Path(files[caller]).name, int(line)))
     assert "_single_tensor_sgd" in callers or "_multi_tensor_sgd" in callers
-    # The script called it, though the window opened within the call before.
-    assert {file for file, _line in callers["step_then_count"]} == {"script.py"}
+    # The script called it, though the window opened within the call before, and nothing of ours is
+    # in between.
+    assert {file for file, _line in callers["wrapper"]} == {"script.py"}
+    assert not any("opscope" in file for file in files)
+    assert not any("count" in function for function in functions)
 
 
 def test_a_schedule_that_never_records_says_so(execute):

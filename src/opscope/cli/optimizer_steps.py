@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from opscope import _native
+
 
 def after_each_optimizer_step(step: Callable[[], None]) -> None:
     """Call ``step`` each time an optimizer has finished its own ``step()``; torch is imported.
@@ -22,28 +24,17 @@ def after_each_optimizer_step(step: Callable[[], None]) -> None:
     hook_step = Optimizer.profile_hook_step
     beat = _Beat()
 
+    def ended(optimizer: Any, completed: bool) -> None:
+        beat.leave()
+        if completed and beat.falls_after(optimizer):
+            step()
+
     def hook_and_count(function: Callable[..., Any]) -> Callable[..., Any]:
         hooked = hook_step(function)
-
-        @functools.wraps(hooked)
-        def step_then_count(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            beat.enter()
-            try:
-                result = hooked(optimizer, *args, **kwargs)
-            finally:
-                beat.leave()
-            if beat.falls_after(optimizer):
-                step()
-            return result
-
-        # The recorder leaves out opscope's own functions and all that they call. The whole step
-        # runs inside this function, so its code object is given the file name of torch's.
-        counting: Any = step_then_count
-        place = hook_step.__code__
-        counting.__code__ = counting.__code__.replace(
-            co_filename=place.co_filename, co_firstlineno=place.co_firstlineno
-        )
-        return step_then_count
+        # No function of Python around it: that would be in recordings with stacks, as would all that
+        # a function of opscope's calls be missing from them.
+        counted: Callable[..., Any] = _native.AroundCall(beat.enter, hooked, ended)
+        return functools.update_wrapper(counted, hooked)
 
     Optimizer.profile_hook_step = staticmethod(hook_and_count)
 

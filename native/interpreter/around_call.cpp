@@ -1,0 +1,59 @@
+#include "interpreter/around_call.h"
+
+#include <utility>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+
+namespace {
+
+class AroundCall {
+ public:
+  AroundCall(nb::object before, nb::object function, nb::object after)
+      : before_(std::move(before)), function_(std::move(function)), after_(std::move(after)) {}
+
+  nb::object call(const nb::args& args, const nb::kwargs& kwargs) {
+    before_();
+    PyObject* result = PyObject_Call(function_.ptr(), args.ptr(), kwargs.ptr());
+    PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
+    PyErr_Fetch(&kind, &value, &traceback);
+    const nb::object first = args.size() > 0 ? nb::object(args[0]) : nb::none();
+    const nb::object after_result = nb::steal(PyObject_CallFunctionObjArgs(
+        after_.ptr(), first.ptr(), result != nullptr ? Py_True : Py_False, nullptr));
+    const nb::object returned = nb::steal(result);
+    if (kind != nullptr) PyErr_Restore(kind, value, traceback);  // the program's own comes first
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    return returned;
+  }
+
+ private:
+  nb::object before_;
+  nb::object function_;
+  nb::object after_;
+};
+
+// As of a Python function: a method of the instance it is looked up on.
+nb::object bound(const nb::object& self, const nb::object& instance) {
+  if (instance.is_none()) return self;
+  PyObject* method = PyMethod_New(self.ptr(), instance.ptr());
+  if (method == nullptr) throw nb::python_error();
+  return nb::steal(method);
+}
+
+}  // namespace
+
+void bind_around_call(nb::module_& module) {
+  nb::class_<AroundCall>(module, "AroundCall", nb::dynamic_attr())
+      .def(nb::init<nb::object, nb::object, nb::object>(), "before"_a, "function"_a, "after"_a)
+      .def("__call__", &AroundCall::call)
+      .def(
+          "__get__",
+          [](const nb::object& self, const nb::object& instance, const nb::object&) {
+            return bound(self, instance);
+          },
+          "instance"_a.none(), "owner"_a.none() = nb::none());
+}
+
+}  // namespace opscope
