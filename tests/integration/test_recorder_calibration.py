@@ -31,6 +31,13 @@ def test_the_cost_of_a_span_is_in_the_ledger(not_measured_yet):
     assert not any("calibration" in name for name in names(trace))
 
 
+def test_torchs_part_is_no_more_than_the_whole(not_measured_yet, monkeypatch):
+    spans = iter([5.0, 9.0] * 5)  # noise: the empty callback took longer
+    times = {True: lambda: 7.0, False: lambda: next(spans)}
+    monkeypatch.setattr(_native, "time_spans", lambda empty_callback: times[empty_callback]())
+    assert cost.recording_cost_ns() == {"floor": 5.0, "span": 5.0}
+
+
 def test_it_is_measured_once(not_measured_yet):
     first = record(lambda: torch.ones(1)).ledger["recorder"]
     assert record(lambda: torch.zeros(1)).ledger["recorder"] == first

@@ -143,7 +143,7 @@ export class App {
         .filter(([name]) => name !== "process")
         .map(([name, value]) => (name === "host" ? value : `${name} ${value}`)),
       `${formatCount(run.counts.events + run.counts.gpu)} spans`,
-      formatTime(run.duration),
+      this.recorded(),
     ];
     const dropped =
       run.dropped > 0
@@ -179,6 +179,12 @@ export class App {
       iconButton("◐", "Light or dark (T)", () => this.toggleTheme()),
       iconButton("?", "Keyboard and mouse (?)", () => this.help.toggle()),
     );
+  }
+
+  // How much was recorded and how much of it the page speaks of, where that is not the same.
+  private recorded(): string {
+    const [all, part] = [formatTime(this.state.report.run.duration), formatTime(this.state.wall)];
+    return all === part ? all : `${part} of ${all} recorded`;
   }
 
   private zoom(factor: number): void {

@@ -31,8 +31,8 @@ def after_each_optimizer_step(step: Callable[[], None]) -> None:
 
     def hook_and_count(function: Callable[..., Any]) -> Callable[..., Any]:
         hooked = hook_step(function)
-        # No function of Python around it: that would be in recordings with stacks, as would all that
-        # a function of opscope's calls be missing from them.
+        # No function of Python around it: recordings with stacks would contain that, or, as it is
+        # opscope's own, nothing of the step.
         counted: Callable[..., Any] = _native.AroundCall(beat.enter, hooked, ended)
         return functools.update_wrapper(counted, hooked)
 

@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.flops import count_flops
+from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.period import Period
 from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.errors import UsageError
+from opscope.trace.trace import Trace
 
 DEFAULT_SORT = "self_cpu_time_total"
 DEFAULT_ROWS = 15
@@ -119,7 +121,7 @@ def find_top_operators(
     """Average the events of a period by name, sort, and keep the first ``row_limit`` (-1: all).
 
     Raises:
-        UsageError: grouping by shape, and the trace has none.
+        UsageError: grouping by shape or sorting by what was not recorded.
     """
     trace = period.trace
     has_shapes = len(trace.table("tensors")) > 0
@@ -128,6 +130,7 @@ def find_top_operators(
             "This trace holds no shapes to group by. Record with --shapes, or leave out "
             "--group-by-shape."
         )
+    _check_recorded(SORT_KEYS[sort_by], has_shapes, trace)
     flops = count_flops(trace) if has_shapes else None
     averages = key_averages(
         trace, group_by_input_shape=by_shape, flops=flops, listing=OwnListing(trace)
@@ -152,6 +155,20 @@ def find_top_operators(
         used=tuple(column for column in COLUMNS if values[column.key].any()),
         sorted_by=SORT_KEYS[sort_by],
     )
+
+
+def _check_recorded(sorted_by: SummaryColumn, has_shapes: bool, trace: Trace) -> None:
+    """Raise UsageError where rows would be sorted by what nobody recorded."""
+    if sorted_by.unit == "flops" and not has_shapes:
+        raise UsageError(
+            "This trace holds no shapes to count floating point operations from. Record with "
+            "--shapes or --flops, or sort by something else."
+        )
+    if sorted_by.unit == "bytes" and not memory_was_recorded(trace):
+        raise UsageError(
+            "This trace holds no memory to sort by. Record with --memory, or sort by something "
+            "else."
+        )
 
 
 def _values(averages: Averages) -> dict[str, Values]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.memory.categories import memory_accounts
+from opscope.analysis.memory.recorded import check_memory_recorded
 from opscope.analysis.memory.timeline import (
     SHOWN_CATEGORIES,
     Action,
@@ -142,6 +143,12 @@ def _unit(most: int) -> tuple[int, str]:
     return 1, "bytes"
 
 
+def _write_recorded(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """As ``write_memory_timeline``; what tensors in arguments show of memory is not the whole."""
+    check_memory_recorded(trace)
+    write_memory_timeline(trace, path)
+
+
 FORMAT = Format(
     name="memory-timeline",
     suffixes=(".memory.json", ".memory.json.gz", ".memory.html", ".raw.json.gz"),
@@ -149,5 +156,5 @@ FORMAT = Format(
         "memory by category over time, in the files of torch's "
         "export_memory_timeline; .html is a page and .png a picture"
     ),
-    write=write_memory_timeline,
+    write=_write_recorded,
 )

@@ -130,7 +130,7 @@ class Trace:
                 the CPU.
 
         Raises:
-            UsageError: nothing was allocated, freed or used there.
+            UsageError: memory was not recorded, or nothing was allocated, freed or used there.
         """
         from opscope.analysis.memory.peak import memory_at_peak
 

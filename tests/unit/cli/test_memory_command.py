@@ -57,4 +57,4 @@ def test_a_trace_without_memory_is_refused(command_line, tmp_path):
     outcome = command_line("memory", tmp_path / "bare.opscope")
 
     assert outcome.code == 2
-    assert "knows nothing of memory" in outcome.complaint
+    assert "how much memory was in use" in outcome.complaint

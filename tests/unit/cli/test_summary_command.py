@@ -248,3 +248,12 @@ def test_start_up_is_left_out_and_can_be_opened(command_line, tmp_path):
     assert (row[0], row[4]) == ("aten::mm", "31.2%")
     outcome = command_line("summary", tmp_path / "train.opscope", "--period", "warm")
     assert "no period 'warm'" in outcome.complaint
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("flops", "no shapes to count"), ("self_cpu_memory_usage", "no memory")]
+)
+def test_rows_are_not_sorted_by_what_was_not_recorded(command_line, tmp_path, key, said):
+    build_trace([("aten::mm", 0, 10)]).save(tmp_path / "plain.opscope")
+    outcome = command_line("summary", tmp_path / "plain.opscope", "--sort-by", key)
+    assert said in outcome.complaint and "Record with --" in outcome.complaint

@@ -9,7 +9,8 @@ export function runPanel(state: State): HTMLElement {
   const facts: [string, string][] = [
     ["program", run.program || "unknown"],
     ["recorded", started > 0 ? new Date(started).toLocaleString() : "unknown"],
-    ["duration", formatTime(run.duration)],
+    ["recorded for", formatTime(run.duration)],
+    ["shares are of", sharesAreOf(state)],
     ...run.machine,
   ];
   const counts = Object.entries(run.counts).map(
@@ -35,6 +36,15 @@ export function runPanel(state: State): HTMLElement {
     ),
     run.user.length ? section("Added by the program", run.user) : null,
   );
+}
+
+// Recordings begin before their first span and end after their last.
+function sharesAreOf({ wall, report }: State): string {
+  const { about, leftOut } = report.period;
+  const rest = report.run.duration - wall;
+  const idle =
+    rest > 0 && !leftOut ? `; ${formatTime(rest)} lie before its first span or after its last` : "";
+  return `${formatTime(wall)}: ${about}${leftOut ? `, without ${leftOut}` : ""}${idle}`;
 }
 
 function section(

@@ -11,6 +11,7 @@ from opscope.analysis.memory.groups import ALLOCATED_BEFORE
 from opscope.analysis.memory.life_categories import SHOWN_CODES, categories_of_lives, category_text
 from opscope.analysis.memory.parts import MemoryParts, parts_over_time
 from opscope.analysis.memory.peak_moment import PeakMoment, devices_with_memory, find_peak
+from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.phases import PHASE_NAMES, find_phases
 from opscope.trace.trace import Trace
 
@@ -56,13 +57,15 @@ class MemoryOverTime:
 def memory_over_time(
     trace: Trace, stretches: int = STRETCHES, *, categories: bool = True
 ) -> list[MemoryOverTime]:
-    """One entry per device that allocated or freed anything.
+    """One entry per device that allocated or freed anything; none if that was not recorded.
 
     Args:
         trace: recorded with memory.
         stretches: into how many equal times the recording is divided to choose samples.
         categories: whether to work them out, which takes longer and imports torch.
     """
+    if not memory_was_recorded(trace):
+        return []
     peaks = (find_peak(trace, device) for device in devices_with_memory(trace))
     return [
         _of_device(trace, peak, stretches, categories) for peak in peaks if len(peak.in_use_at) > 1

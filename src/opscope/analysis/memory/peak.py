@@ -19,6 +19,7 @@ from opscope.analysis.memory.owners import (
     stacks_of_events,
 )
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
+from opscope.analysis.memory.recorded import check_memory_recorded
 from opscope.analysis.quantity_text import bytes_text
 from opscope.errors import UsageError
 from opscope.trace.trace import Trace
@@ -120,8 +121,9 @@ def memory_at_peak(trace: Trace, device: str | None = None) -> PeakMemory:
             the CPU.
 
     Raises:
-        UsageError: nothing was allocated, freed or used there.
+        UsageError: memory was not recorded, or nothing was allocated, freed or used there.
     """
+    check_memory_recorded(trace)
     if device is None:
         peaks = [find_peak(trace, name) for name in devices_with_memory(trace)]
         accelerators = [peak for peak in peaks if peak.device != "cpu"] or peaks
@@ -138,8 +140,8 @@ def _nothing_recorded(trace: Trace, device: str | None) -> str:
     seen = ", ".join(devices_with_memory(trace))
     if device is None or not seen:
         return (
-            "The trace knows nothing of memory: none was allocated, freed or used in it, or that "
-            "was not recorded. Record with profile_memory=True (opscope run --memory)."
+            "The trace has no memory: none was allocated, freed or used while it was recorded. "
+            "Record a program, or a part of one, that uses some."
         )
     return (
         f"The trace has no memory of {device}; it has memory of {seen}. Name one of these, or "

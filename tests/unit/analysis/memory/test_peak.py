@@ -198,7 +198,7 @@ def test_devices_are_accounted_for_one_by_one():
 
 @pytest.mark.parametrize("device", [None, "cpu"])
 def test_without_memory_it_says_what_to_record(device):
-    with pytest.raises(UsageError, match=r"knows nothing of memory.*profile_memory=True"):
+    with pytest.raises(UsageError, match=r"was not recorded.*profile_memory=True"):
         peak_of(device=device)
 
 

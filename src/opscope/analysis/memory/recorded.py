@@ -1,0 +1,22 @@
+"""Whether a trace can say anything about memory: tensors in arguments show only some of it."""
+
+from __future__ import annotations
+
+from opscope.errors import UsageError
+from opscope.trace.trace import Trace
+
+
+def memory_was_recorded(trace: Trace) -> bool:
+    """Whether allocations and frees were listened to, even if there was none."""
+    options = trace.metadata.get("options")
+    wanted = isinstance(options, dict) and options.get("memory") is True
+    return wanted or len(trace.table("allocations")) > 0
+
+
+def check_memory_recorded(trace: Trace) -> None:
+    """Raise UsageError unless it was."""
+    if not memory_was_recorded(trace):
+        raise UsageError(
+            "This trace does not say how much memory was in use, because that was not recorded. "
+            "Record with profile_memory=True (opscope run --memory)."
+        )
