@@ -33,6 +33,28 @@ sync_api = pytest.importorskip(
     "playwright.sync_api", reason="needs playwright: pip install playwright"
 )
 
+CUT_OFF = """
+[...document.querySelectorAll("header *, .table-tools *, .cards *, .crumbs *")]
+  .filter(e => e.offsetParent && e.getBoundingClientRect().right > innerWidth + 1)
+  .map(e => e.className + ": " + e.textContent)
+"""
+"""What reaches beyond the window at the right."""
+
+CONTRAST = """
+(text, ground) => {
+  const light = color => {
+    const parts = color.match(/[\\d.]+/g).slice(0, 3).map(Number).map(part => {
+      const share = part / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const [low, high] = [light(text), light(ground)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+"""
+"""As WCAG defines it."""
+
 TABS = ["overview", "findings", "selection", "operators", "modules", "sources", "flame", "memory",
         "steps", "run"]  # fmt: skip
 MAIN = "main"
@@ -318,6 +340,81 @@ def test_the_flame_graph_follows_the_selection(opened, training):
     assert "of the selected 50.0 µs" in report.page.inner_text(".crumbs")
 
 
+def test_what_is_said_of_a_flame_does_not_stay_over_other_panels(opened, training):
+    report = opened(training)
+    report.open_tab("flame")
+    box = report.page.locator(".flame canvas").bounding_box()
+    report.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 30)
+    report.page.wait_for_selector(".tooltip:not([hidden])")
+    report.page.keyboard.press("1")
+    assert report.page.locator(".tooltip:not([hidden])").count() == 0
+
+
+def test_a_wrong_expression_says_so(opened, training):
+    report = opened(training)
+    report.page.fill(".search input", "/aten::(mm/")
+    assert "not a regular expression" in report.page.inner_text(".search-found")
+    report.open_tab("operators")
+    report.page.fill(".table-filter", "/aten::(mm/")
+    assert "not a regular expression" in report.page.inner_text(".table-count")
+
+
+def test_operators_are_operators_until_more_is_asked_for(opened, training):
+    report = opened(training)
+    report.open_tab("operators")
+    assert "main" not in report.rows() and "aten::mm" in report.rows()
+    report.page.get_by_label("Python calls too").check()
+    assert "main" in report.rows()
+
+
+def test_what_waits_comes_last_however_it_is_sorted(opened):
+    wait = "<built-in method acquire of _thread.lock object at 0x7f>"
+    spans = [
+        span(wait, 0, 90, "other", kind=EventKind.C_CALL),
+        span("<built-in function loads>", 5, 10, kind=EventKind.C_CALL),
+    ]
+    report = opened(build_trace(spans))
+    assert "Waiting, which is no work" in report.page.inner_text(".panel")
+    report.open_tab("operators")
+    report.page.get_by_label("Python calls too").check()
+    assert report.rows() == ["<built-in function loads>", wait]
+    report.page.click("[data-key=calls] button")
+    assert report.rows()[-1] == wait
+
+
+def test_the_start_up_is_left_out_and_a_click_opens_it(opened):
+    spans, at = [span("aten::rand", 0, 100)], 0
+    for took in (300, *[100] * 5):
+        spans.append(span("aten::mm", max(at, 260), at + took - 20))
+        spans.append(
+            span("Optimizer.step#SGD.step", at + took - 10, at + took, kind=EventKind.ANNOTATION)
+        )
+        at += took
+    report = opened(build_trace(spans))
+    low, high = report.view()
+    assert 200_000 < low < 300_000 and high > 800_000  # what the page begins with
+    assert "steady state, 500 µs, 5 steps of the optimizer" in report.page.inner_text(".panel")
+    report.open_tab("selection")
+    assert "aten::rand" not in report.rows()
+    report.open_tab("overview")
+    report.page.get_by_text("Show the start-up").click()
+    report.settle()
+    assert "aten::rand" in report.rows()
+    assert report.state("s.range.to") == 300_000
+
+
+def test_a_row_shows_where_it_ran_and_greys_nothing_that_is_it(opened, training):
+    report = opened(training)
+    report.open_tab("operators")
+    report.state("s.setView(200000, 230000)")
+    report.page.locator(".table-row", has_text="gemm_kernel").click()
+    report.settle()
+    low, high = report.view()
+    assert low < 20_000 and high > 35_000  # none ran where the window was
+    marks = report.state("s.search.presence(s.duration, 100).reduce((a, b) => a + b)")
+    assert 0 < marks < 10
+
+
 def test_memory_explains_its_peak(opened, training):
     report = opened(training)
     report.open_tab("memory")
@@ -411,6 +508,18 @@ def test_findings_lead_to_their_lines_and_spans(opened, training):
     assert report.state("s.tab") == "findings"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("severity", ["high", "medium", "low"])
+def test_how_severe_a_finding_is_can_be_read(opened, training, scheme, severity):
+    share = {"high": 0.5, "medium": 0.05, "low": 0.01}[severity]
+    report = opened(training, finding(saved_share=share), color_scheme=scheme)
+    contrast = report.page.evaluate(
+        f"(() => {{ const s = getComputedStyle(document.querySelector('.severity.{severity}'));"
+        f" return ({CONTRAST})(s.color, s.backgroundColor); }})()"
+    )
+    assert contrast >= 4.5
+
+
 def test_no_findings_are_said_to_be_none(opened, training):
     report = opened(training, findings=Findings((), ("a", "b"), (), 1))
     assert report.page.locator(".finding-line").count() == 0
@@ -426,14 +535,17 @@ def test_help_lists_the_keys_and_closes(opened, training):
     assert not report.page.locator("dialog").is_visible()
 
 
+@pytest.mark.parametrize("width", [390, 1280, 1440, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_panel_fits_a_laptop_in_light_and_dark(opened, training, scheme, tmp_path):
+def test_every_panel_fits_in_light_and_dark(opened, training, scheme, width, tmp_path):
     report = opened(training, color_scheme=scheme)
+    report.page.set_viewport_size({"width": width, "height": 800})
     assert report.state("s.theme.dark") is (scheme == "dark")
     for tab in TABS:
         report.open_tab(tab)
         wide = report.page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, tab
+        assert report.page.evaluate(CUT_OFF) == [], tab
         image = report.page.screenshot(path=tmp_path / f"{tab}.png")
         assert len(image) > 20_000
     report.page.keyboard.press("t")

@@ -30,7 +30,7 @@ export class State {
   ) {
     this.duration = Math.max(spans.maxTime, report.run.duration, 1);
     this.view = this.wholeView();
-    if (report.period.leftOut) this.focus(report.period.from, report.period.to);
+    if (report.period.leftOut) this.showPeriod();
     this.firstView = this.view;
     this.theme = currentTheme();
     this.colors = this.makeColors();
@@ -171,6 +171,12 @@ export class State {
   // What every share of the page is of.
   get wall(): number {
     return Math.max(this.report.period.to - this.report.period.from, 1);
+  }
+
+  private showPeriod(): void {
+    const { from, to } = this.report.period;
+    const margin = (to - from) * 0.01;
+    this.setView(from - margin, to + margin);
   }
 
   // Selects the start-up, which tables and findings leave out, and makes it fill the window.

@@ -21,6 +21,7 @@ from opscope.errors import UsageError
 from opscope.trace.part import Part, part_from, part_until
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
+from opscope.tree.own_time import keep_own_times
 
 
 class Which(str, Enum):
@@ -93,6 +94,7 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
     if which not in parts:
         make = part_from if which is Which.STEADY else part_until
         parts[which] = make(trace, start_up.end_ns)
+        keep_own_times(parts[which], trace)
     return _period(which, parts[which].trace, parts[which].rows, start_up)
 
 

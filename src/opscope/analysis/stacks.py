@@ -36,7 +36,8 @@ class Stacks:
         caller: event that is the next frame outwards of each frame; -1 none.
     """
 
-    def __init__(self, listing: TorchListing) -> None:
+    def __init__(self, listing: TorchListing, with_itself: bool = False) -> None:
+        """``with_itself``: a frame's own stack ends with it, and not with its caller."""
         self._label, self._texts = listing.label, listing.texts
         is_frame = python_events(listing.trace) & listing.listed
         if is_frame.any():
@@ -45,6 +46,8 @@ class Stacks:
         self.caller = nearest_ancestor(listing.tree.parent, is_frame)
         source = stack_source(listing)
         self.innermost: Rows = np.where(source >= 0, self.caller[source], -1)
+        if with_itself:
+            self.innermost = np.where(is_frame, np.arange(len(is_frame)), self.innermost)
 
     def __bool__(self) -> bool:
         return bool((self.innermost >= 0).any())

@@ -16,7 +16,7 @@ from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
 from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.collapsed_stacks import FORMAT as STACKS
-from opscope.export.collapsed_stacks import METRICS, check_metric, write_stacks
+from opscope.export.collapsed_stacks import METRICS, check_metric, write_own_stacks
 from opscope.export.format import Format, find_format, format_of_file
 from opscope.export.formats import FORMATS
 from opscope.export.output_file import write_file
@@ -76,7 +76,7 @@ def export(
         if chosen is not STACKS:
             raise UsageError(f"--metric weighs stacks and means nothing for {chosen.name}.")
         check_metric(metric)
-        write = functools.partial(write_stacks, metric=metric)
+        write = functools.partial(write_own_stacks, metric=metric)
     messages = Messages()
     trace, loaded = open_trace(trace, rank)
     if len(loaded.events) == 0:

@@ -9,8 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from opscope.analysis.device_time import measure_device_time
+from opscope.analysis.own_listing import OwnListing
+from opscope.analysis.period import Which, period_of
+from opscope.analysis.signatures import first_of_each
 from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
@@ -26,11 +30,13 @@ METRICS = (
 )
 """What a stack can be weighed by; all but the first are device time."""
 
+_DEEPEST = 1 << 20  # frames of a stack that count: all
+
 _FORBIDDEN = str.maketrans(" ;\t\n", "____")
 
 
 def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> None:
-    """Write one line per event that has a stack and a value of at least a microsecond.
+    """Write, as torch does, one line per event with a stack and a value of a microsecond or more.
 
     Args:
         trace: recorded with Python stacks.
@@ -42,21 +48,62 @@ def write_stacks(trace: Trace, path: str | Path, metric: str = METRICS[0]) -> No
     """
     check_metric(metric)
     listing = TorchListing(trace)
-    stacks = Stacks(listing)
+    stacks = _stacks_of(listing)
+    value = _values(listing, metric)
+    chosen = np.flatnonzero(listing.listed & (stacks.innermost >= 0) & (value >= 1000))
+    _refuse_empty(chosen, metric)
+    pairs = ((stacks.of(event), int(value[event]) // 1000) for event in chosen.tolist())
+    write_collapsed(pairs, path)
+
+
+def write_own_stacks(
+    trace: Trace,
+    path: str | Path,
+    metric: str = METRICS[0],
+    period: Which | str = Which.STEADY,
+) -> None:
+    """As :func:`write_stacks`, but with the times that opscope's own views show.
+
+    One line per stack with what its innermost function and all operators in it have together. The
+    start-up is left out, as in the flame graph of the report.
+
+    Raises:
+        UsageError: as there, or there is no such period.
+    """
+    check_metric(metric)
+    listing = OwnListing(period_of(trace, period).trace)
+    stacks = _stacks_of(listing, with_itself=True)
+    value = _values(listing, metric)
+    rows = np.flatnonzero(listing.listed & (stacks.innermost >= 0) & (value > 0))
+    group, first = first_of_each(stacks.signatures(_DEEPEST)[rows])
+    total = np.zeros(len(first), dtype=np.int64)
+    np.add.at(total, group, value[rows])
+    shown = np.flatnonzero(total >= 1000)
+    _refuse_empty(shown, metric)
+    pairs = ((stacks.of(int(rows[first[g]])), int(total[g]) // 1000) for g in shown.tolist())
+    write_collapsed(pairs, path)
+
+
+def _stacks_of(listing: TorchListing, with_itself: bool = False) -> Stacks:
+    stacks = Stacks(listing, with_itself)
     if not stacks:
         raise UsageError(
             "There are no Python stacks in this trace. Record with with_stack=True to export them."
         )
+    return stacks
+
+
+def _values(listing: TorchListing, metric: str) -> npt.NDArray[np.int64]:
     on_cpu = metric == METRICS[0]
-    value = listing.self_ns if on_cpu else measure_device_time(listing).self_ns
-    chosen = np.flatnonzero(listing.listed & (stacks.innermost >= 0) & (value >= 1000))
+    return listing.self_ns if on_cpu else measure_device_time(listing).self_ns
+
+
+def _refuse_empty(chosen: npt.NDArray[np.int64], metric: str) -> None:
     if not chosen.size:
         raise UsageError(
             f"No event with a stack has a microsecond of {metric}. Choose another metric; device "
             "time needs a recording with a device."
         )
-    pairs = ((stacks.of(event), int(value[event]) // 1000) for event in chosen.tolist())
-    write_collapsed(pairs, path)
 
 
 def check_metric(metric: str) -> None:
@@ -85,5 +132,5 @@ FORMAT = Format(
     name="stacks",
     suffixes=(".txt", ".stacks", ".folded"),
     help="collapsed stacks, for flame graphs",
-    write=write_stacks,
+    write=write_own_stacks,
 )

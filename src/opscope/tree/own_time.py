@@ -14,13 +14,15 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from opscope.trace.part import Part
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 from opscope.tree.self_time import minus_children
-from opscope.tree.timeline import place_events
+from opscope.tree.timeline import Placement, place_events
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Lines = npt.NDArray[np.int32]
 
 _OWN_TIMES: WeakKeyDictionary[Trace, Values] = WeakKeyDictionary()
 
@@ -31,6 +33,16 @@ def own_times(trace: Trace) -> Values:
     if found is None:
         found = _OWN_TIMES[trace] = _own_times(trace)
     return found
+
+
+def keep_own_times(part: Part, whole: Trace) -> None:
+    """Count those of part of a trace on the lines of the whole.
+
+    Where a part begins, what overlapped may do so no more, and lines of its own would be others.
+    """
+    placement, events = place_events(whole), part.trace.events
+    line, took = placement.line[part.rows], event_tree(part.trace).duration_ns
+    _OWN_TIMES[part.trace] = _on_lines(placement, line, events["start_ns"], took)
 
 
 def outermost_of(trace: Trace, group: Values) -> Flags:
@@ -55,14 +67,19 @@ def outermost_of(trace: Trace, group: Values) -> Flags:
 
 
 def _own_times(trace: Trace) -> Values:
-    placement, start_ns = place_events(trace), trace.events["start_ns"]
+    placement = place_events(trace)
+    return _on_lines(placement, placement.line, trace.events["start_ns"], placement.duration_ns)
+
+
+def _on_lines(placement: Placement, line: Lines, start_ns: Values, took: Values) -> Values:
+    """Own times of spans, each on one of the lines; 0 for those beside the line of a thread."""
     result = np.zeros(len(start_ns), dtype=np.int64)
-    rows, begin = placement.by_line(start_ns)
-    for number, line in enumerate(placement.lines):
-        if line.lane == 0:
-            own = rows[begin[number] : begin[number + 1]]
-            took = placement.duration_ns[own]
-            result[own] = minus_children(_around(start_ns[own], took), took)
+    order = np.lexsort((np.arange(len(line)), start_ns, line))
+    begin = np.searchsorted(line[order], np.arange(len(placement.lines) + 1))
+    for number, one in enumerate(placement.lines):
+        if one.lane == 0:
+            rows = order[begin[number] : begin[number + 1]]
+            result[rows] = minus_children(_around(start_ns[rows], took[rows]), took[rows])
     return result
 
 

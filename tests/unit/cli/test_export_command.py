@@ -49,7 +49,7 @@ def test_stacks(command_line, tmp_path):
     ]).save(tmp_path / "stacks.opscope")  # fmt: skip
     outcome = command_line("export", tmp_path / "stacks.opscope", "-o", tmp_path / "out.txt")
     assert outcome.code == 0, outcome.err
-    assert (tmp_path / "out.txt").read_text() == "train.py(3):_main 50\n"
+    assert (tmp_path / "out.txt").read_text() == "train.py(3):_main 100\n"
 
 
 @pytest.mark.parametrize(

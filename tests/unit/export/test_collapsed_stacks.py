@@ -3,7 +3,7 @@
 import pytest
 
 from opscope.errors import UsageError
-from opscope.export.collapsed_stacks import write_collapsed, write_stacks
+from opscope.export.collapsed_stacks import write_collapsed, write_own_stacks, write_stacks
 from opscope.trace.schema import EventKind
 from support.build_trace import build_trace, kernel, span
 
@@ -34,6 +34,23 @@ def test_device_time(tmp_path):
     assert (tmp_path / "stacks.txt").read_text() == (
         "train.py(3):_step_one;nn.Module:_Linear_0 50\n"
     )
+
+
+def test_our_own_have_a_line_per_stack_and_every_instant_once(tmp_path):
+    twice = [
+        span("train.py(3): step", 0, 1000, kind=EventKind.PYTHON_CALL),
+        span("aten::mm", 100, 300),
+        span("aten::mm", 400, 700.4),
+        span("train.py(9): main", 1000, 1500, kind=EventKind.PYTHON_CALL),
+        span("train.py(3): step", 1100, 1500, kind=EventKind.PYTHON_CALL),
+    ]
+    write_own_stacks(build_trace(twice), tmp_path / "stacks.txt")
+    # What a function does itself has its stack, with the operators in it.
+    assert (tmp_path / "stacks.txt").read_text().splitlines() == [
+        "train.py(3):_step 1000",
+        "train.py(9):_main 100",
+        "train.py(9):_main;train.py(3):_step 400",
+    ]
 
 
 def test_separators_in_names_are_replaced(tmp_path):

@@ -1,0 +1,196 @@
+"""One truth in every view: summary, headline, report, findings and stacks, number by number."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import opscope
+from opscope.analysis.period import period_of
+from opscope.analysis.time_kind import TimeKind, time_kind
+from opscope.cli import main
+from opscope.cli.headline import headline
+from opscope.report.page import report_html
+from support.read_report import read_report
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(32, 32), nn.ReLU()) for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def train(steps=12, step=None):
+    network = Net()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for number in range(steps):
+        if number == 0:
+            time.sleep(0.05)  # a start-up that is long enough to be left out
+        optimizer.zero_grad()
+        network(torch.rand(16, 32)).sum().backward()
+        optimizer.step()
+        if step is not None:
+            step()
+
+
+def scheduled():
+    with opscope.profile(
+        schedule=opscope.schedule(wait=1, warmup=1, active=6, repeat=1),
+        with_stack=True,
+        record_shapes=True,
+    ) as prof:
+        train(8, prof.step)
+    return prof.trace
+
+
+def recorded(**options):
+    with opscope.profile(record_shapes=True, **options) as prof:
+        train()
+    return prof.trace
+
+
+PROGRAMS = {
+    "operators": lambda: recorded(),
+    "modules": lambda: recorded(with_modules=True, profile_memory=True),
+    "stacks": lambda: recorded(with_stack=True),
+    "functions": lambda: recorded(with_functions=True),
+    "scheduled": scheduled,
+}
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def trace(request):
+    return PROGRAMS[request.param]()
+
+
+@pytest.fixture(scope="module")
+def saved(trace, tmp_path_factory):
+    return trace.save(tmp_path_factory.mktemp("agree") / "x.opscope").parent
+
+
+@pytest.fixture
+def summary(saved, capsys):
+    def call(*arguments):
+        capsys.readouterr()
+        main(["summary", str(saved), *arguments])
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def report(trace):
+    return read_report(report_html(trace))
+
+
+def own_times_of_the_page(report):
+    """What the page's program computes of the period: self time by name, from spans alone."""
+    period, lines = report.data["period"], report.data["spans"]["lines"]
+    own = {}
+    open_ = []
+    last = -1
+    for name, start, end, line in report.spans:
+        if lines[line]["lane"] > 0 and lines[line]["device"] < 0:
+            continue
+        if line != last:
+            open_, last = [], line
+        while open_ and open_[-1][1] <= start:
+            open_.pop()
+        inside = max(min(end, period["to"]) - max(start, period["from"]), 0)
+        own[name] = own.get(name, 0) + inside
+        if open_:
+            own[open_[-1][0]] -= inside
+        open_.append((name, end))
+    return own
+
+
+def test_the_summary_and_the_page_give_every_name_the_same_time(trace, report, summary):
+    content = json.loads(summary("--format", "json", "--row-limit", "-1"))
+    rows = {row["name"]: row["cpu_self_ns"] for row in content["rows"] if row["cpu_self_ns"]}
+    operators = report.data["operators"]["columns"]
+    times = zip(operators["name"], operators["self"], operators["waits"], strict=True)
+    assert {name: own for name, own, waits in times if own and not waits} == rows
+    page = own_times_of_the_page(report)
+    work = {name: own for name, own in page.items() if time_kind(name) is TimeKind.WORK and own}
+    assert work == rows
+    listed = csv.DictReader(io.StringIO(summary("--format", "csv", "--row-limit", "-1")))
+    waiting = {row["name"] for row in content["waiting"]}
+    found = {row["name"]: int(row["cpu_self_ns"]) for row in listed}
+    assert {name: own for name, own in found.items() if own and name not in waiting} == rows
+
+
+def test_shares_are_of_the_same_time_everywhere(trace, report, summary):
+    period = period_of(trace)
+    wall_ns = period.wall_ns
+    content = json.loads(summary("--format", "json"))
+    first = content["rows"][0]
+    assert content["period"]["wall_ns"] == wall_ns
+    assert report.data["period"]["to"] - report.data["period"]["from"] == wall_ns
+    share = first["cpu_self_ns"] / wall_ns
+    table = [line for line in summary().splitlines() if line.startswith(first["name"][:20])]
+    assert f" {share:.1%} " in table[0]
+    percent = f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+    assert f"{first['name']} {percent}" in headline(trace)[0]
+    findings = trace.findings(name="^aten::addmm$")
+    finding = findings["name-pattern"]
+    assert findings.wall_ns == wall_ns
+    assert finding.time_share == finding.time_ns / wall_ns
+    addmm = next(row for row in content["rows"] if row["name"] == "aten::addmm")
+    assert finding.time_ns == addmm["cpu_total_ns"]
+    for found in report.data["findings"]["found"]:
+        assert found["timeShare"] == pytest.approx(found["time"] / wall_ns)
+
+
+def test_each_view_says_what_it_speaks_of(trace, report, summary):
+    about = str(period_of(trace))
+    assert summary().lower().startswith(about)
+    assert report.data["period"]["about"] == about
+    assert about in trace.findings().looked_at
+    left_out = report.data["period"]["leftOut"]
+    assert (left_out in summary().replace("\n", " ")) and (left_out in trace.findings().looked_at)
+
+
+def test_a_thread_has_no_more_time_than_there_was(trace, report):
+    period = period_of(trace)
+    assert len(period.trace.table("threads")) == 1
+    own = [value for name, value in own_times_of_the_page(report).items()]
+    assert sum(own) <= period.wall_ns
+    operators = report.data["operators"]["columns"]
+    assert sum(operators["self"]) <= period.wall_ns
+    assert all(total <= period.wall_ns for total in operators["total"])
+
+
+def test_stacks_add_up_to_the_times_under_them(trace, tmp_path):
+    if not (trace.events["kind"] == 2).any():
+        pytest.skip("without Python calls there are no stacks")
+    trace.export("stacks", tmp_path / "x.stacks")
+    lines = (tmp_path / "x.stacks").read_text().splitlines()
+    exported_us = sum(int(line.rpartition(" ")[2]) for line in lines)
+    period = period_of(trace)
+    assert exported_us * 1000 <= period.wall_ns
+    assert len({line.rpartition(" ")[0] for line in lines}) == len(lines)
+    # All but what is in no call, and the parts of microseconds that are cut off each line.
+    own = own_times_of_the_page(read_report(report_html(trace)))
+    assert exported_us * 1000 <= sum(own.values())
+    assert exported_us * 1000 + 1000 * len(lines) >= 0.9 * sum(own.values())
+
+
+def test_no_hook_of_ours_and_no_step_is_in_a_table(report, summary):
+    rows = json.loads(summary("--format", "json", "--row-limit", "-1"))["rows"]
+    names = {row["name"] for row in rows} | set(report.data["operators"]["columns"]["name"])
+    ours = re.compile(r"opscope|_optimizer_step_code|ProfilerStep")
+    assert not [name for name in names if ours.search(name)]
+    assert np.all([row["cpu_self_ns"] >= 0 for row in rows])
