@@ -142,8 +142,8 @@ class WindowDecoder {
 
   // The function from before the window that something without a parent runs in.
   static int32_t initial_parent(const ThreadSpans& thread, const Record& record) {
-    const bool is_closed = is_span(record.kind) && record.load_state() == SpanState::kClosed;
-    const uint64_t end = is_closed ? record.load_end() : record.ticks;
+    const bool has_end = is_span(record.kind) && is_closed(record.load_state());
+    const uint64_t end = has_end ? record.load_end() : record.ticks;
     for (size_t i = thread.initial_ends.size(); i-- > 0;) {
       // An annotation may outlive the call that opened it.
       if (thread.initial_ends[i] > record.ticks && thread.initial_ends[i] >= end)
@@ -183,7 +183,7 @@ class WindowDecoder {
       thread.memory_after.push_back(static_cast<int32_t>(thread.spans.size()));
       return parent;
     }
-    if (record.load_state() != SpanState::kClosed) ends_.expect(record);
+    if (!is_closed(record.load_state())) ends_.expect(record);
     thread.is_nested = thread.is_nested && ends_in(record, parent == kNone ? nullptr : thread.spans[parent]);
     thread.spans.push_back(&record);
     thread.parents.push_back(parent);
@@ -191,8 +191,8 @@ class WindowDecoder {
   }
 
   static bool ends_in(const Record& span, const Record* parent) {
-    if (span.load_state() != SpanState::kClosed) return false;
-    const bool is_over = parent != nullptr && parent->load_state() == SpanState::kClosed;
+    if (!is_closed(span.load_state())) return false;
+    const bool is_over = parent != nullptr && is_closed(parent->load_state());
     return !is_over || parent->load_end() >= span.load_end();
   }
 
@@ -301,6 +301,7 @@ class WindowDecoder {
     const uint32_t launch = record.kind == RecordKind::kAnnotation ? record.annotation.launch : 0;
     e.launch_thread.push_back(static_cast<int32_t>(launch & ~kAsynchronous));
     e.unfinished.push_back(unfinished);
+    e.raised.push_back(!unfinished && record.load_state() == SpanState::kRaised);
     e.is_async.push_back(is_async || (launch & kAsynchronous) != 0);
     if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
     if ((window_.wants & (kWantCalls | kWantModules)) != 0) {
@@ -329,7 +330,7 @@ class WindowDecoder {
   int64_t end_of(const ThreadSpans& thread, size_t i, int32_t parent, bool* unfinished, bool* is_async) {
     const Record& record = *thread.spans[i];
     uint64_t ticks = 0;
-    if (record.load_state() == SpanState::kClosed) {
+    if (is_closed(record.load_state())) {
       ticks = record.load_end();
     } else {
       const Ends::End end = ends_.find(record);

@@ -60,7 +60,7 @@ Ends::End Ends::find(const Record& span) const {
 }
 
 uint64_t Ends::end_of(const Record& span) const {
-  if (span.load_state() == SpanState::kClosed) return span.load_end();
+  if (is_closed(span.load_state())) return span.load_end();
   const End end = find(span);
   return end.ticks == 0 ? UINT64_MAX : end.ticks;
 }
@@ -96,11 +96,11 @@ class Nesting {
   void place(int32_t ordinal) {
     const Record& span = *thread_.spans[ordinal];
     const int32_t caller = thread_.callers[ordinal];
-    const bool is_closed = span.load_state() == SpanState::kClosed;
+    const bool has_end = is_closed(span.load_state());
     const bool has_left = span.load_state() == SpanState::kAbandoned;
-    const Ends::End apart = is_closed ? Ends::End{} : ends_.find(span);
+    const Ends::End apart = has_end ? Ends::End{} : ends_.find(span);
     const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log;
-    const uint64_t end = is_closed ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
+    const uint64_t end = has_end ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
     // Of one that left the stack and has no end here, nothing is known to be inside after its caller.
     const bool ends_with_caller = has_left && (end == kNever || ended_elsewhere);
     const uint64_t until = ends_with_caller && caller != kNone ? std::min(end, until_[caller]) : end;

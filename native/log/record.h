@@ -41,7 +41,10 @@ enum class SpanState : uint8_t {
   kOpen = 0,       // `end` holds the key that will close it
   kClosed = 1,     // `end` holds ticks; the owner never writes this record again
   kAbandoned = 2,  // its parent ended first: `end` still holds the key, a kClose may follow
+  kRaised = 3,     // as kClosed: an exception left it
 };
+
+inline bool is_closed(SpanState state) { return state == SpanState::kClosed || state == SpanState::kRaised; }
 
 // What a kClose record ends.
 enum class EndOf : uint8_t {

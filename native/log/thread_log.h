@@ -104,10 +104,11 @@ class alignas(64) ThreadLog {
   // operators found above it have not ended yet, and perhaps never will (an annotation without an
   // exit): they leave the stack with it. A call that runs inside an operator or annotation may be what
   // ends that one (its `__exit__`), and goes on. A span not found at all was opened on another thread,
-  // or has already left: its end is appended.
-  void close_span(uint64_t key, uint64_t ticks, EndOf what = EndOf::kSpan) {
+  // or has already left: its end is appended. `how` is kept in the common case alone.
+  void close_span(uint64_t key, uint64_t ticks, EndOf what = EndOf::kSpan,
+                  SpanState how = SpanState::kClosed) {
     if (is_top(key)) [[likely]] {
-      finish(open_.back().record, ticks);
+      finish(open_.back().record, ticks, how);
       open_.pop_back();
       return;
     }
@@ -227,9 +228,9 @@ class alignas(64) ThreadLog {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  static void finish(Record* record, uint64_t ticks) {
+  static void finish(Record* record, uint64_t ticks, SpanState how = SpanState::kClosed) {
     record->store_end(ticks);
-    record->store_state(SpanState::kClosed);
+    record->store_state(how);
   }
 
   [[gnu::noinline]] void close_out_of_order(uint64_t key, uint64_t ticks, EndOf what) {

@@ -96,6 +96,16 @@ TEST(nested_spans_know_their_parents) {
   CHECK_SAME(log.thread.depth(), 0u);
 }
 
+TEST(a_span_that_an_exception_left_is_closed_and_says_so) {
+  Log log;
+  log.open(1);
+  log.thread.close_span(1, 99, EndOf::kSpan, SpanState::kRaised);
+  CHECK(log.at(0).load_state() == SpanState::kRaised);
+  CHECK(is_closed(log.at(0).load_state()));
+  CHECK_SAME(log.at(0).load_end(), 99u);
+  CHECK_SAME(log.thread.depth(), 0u);
+}
+
 TEST(an_end_takes_what_was_never_ended_above_it_off_the_stack) {
   Log log;
   log.open(1);

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <thread>
 #include <unordered_set>
 #include <vector>
@@ -145,7 +146,10 @@ template <bool kOutputs>
       log->publish();
     }
   }
-  log->close_span(key_of(fn), ticks);
+  // torch says nothing of how an operator ended, but one that an exception leaves ends while that is in
+  // flight.
+  const SpanState how = std::uncaught_exceptions() == 0 ? SpanState::kClosed : SpanState::kRaised;
+  log->close_span(key_of(fn), ticks, EndOf::kSpan, how);
 }
 
 // ---- Memory and compiled regions -----------------------------------------------------------

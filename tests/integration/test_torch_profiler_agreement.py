@@ -11,11 +11,8 @@ from collections import Counter
 
 import pytest
 import torch
-from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils.flop_counter import FlopCounterMode
 
-from opscope.analysis.flops import count_flops
 from opscope.drop_in.event_list.event_list import make_event_list
 from support.torch_reference import trace_of
 
@@ -250,92 +247,3 @@ def assert_same_text(ours, theirs):
     for a, b in zip(expected, mine, strict=True):
         for x, y in zip(NUMBER.findall(a), NUMBER.findall(b), strict=True):
             assert float(x) == pytest.approx(float(y), abs=0.0101 if "%" in a else 0.00101)
-
-
-def attention(backward=False, **shape):
-    q = torch.randn(2, 3, 16, 8, requires_grad=backward)
-    out = F.scaled_dot_product_attention(q, q, q)
-    if backward:
-        out.sum().backward()
-
-
-def decomposed_attention():
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with sdpa_kernel(SDPBackend.MATH):
-        attention()
-
-
-def conv_forward_and_backward(conv, x, weight, *arguments):
-    x, weight = x.requires_grad_(), weight.requires_grad_()
-    conv(x, weight, None, *arguments).sum().backward()
-
-
-COUNTED = {
-    "mm": lambda: torch.randn(3, 4) @ torch.randn(4, 5),
-    "linear": lambda: F.linear(torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)),
-    "einsum": lambda: torch.einsum("bij,bjk->bik", torch.randn(2, 3, 4), torch.randn(2, 4, 5)),
-    "baddbmm": lambda: torch.baddbmm(
-        torch.randn(2, 3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5)
-    ),
-    "conv1d_same": lambda: F.conv1d(torch.randn(2, 4, 9), torch.randn(6, 4, 3), None, 1, "same"),
-    "conv2d_strided_grouped": lambda: F.conv2d(
-        torch.randn(2, 4, 9, 8), torch.randn(6, 2, 3, 3), None, (2, 1), 1, 1, 2
-    ),
-    "conv3d_dilated": lambda: F.conv3d(
-        torch.randn(2, 4, 5, 6, 7), torch.randn(6, 4, 3, 3, 3), None, 1, (0, 1, 0), (1, 2, 1)
-    ),
-    "conv_transpose1d_unbatched": lambda: F.conv_transpose1d(
-        torch.randn(4, 5), torch.randn(4, 6, 3)
-    ),
-    "conv_transpose2d": lambda: F.conv_transpose2d(
-        torch.randn(2, 4, 5, 6), torch.randn(4, 6, 3, 3), None, 2, 1, 1
-    ),
-    "conv_transpose3d": lambda: F.conv_transpose3d(
-        torch.randn(1, 2, 3, 4, 5), torch.randn(2, 3, 2, 2, 2), None, 2
-    ),
-    "conv2d_backward": lambda: conv_forward_and_backward(
-        F.conv2d, torch.randn(2, 4, 9, 8), torch.randn(6, 4, 3, 3)
-    ),
-    "conv_transpose2d_backward": lambda: conv_forward_and_backward(
-        F.conv_transpose2d, torch.randn(2, 4, 9, 8), torch.randn(4, 6, 3, 3), 2
-    ),
-    "attention_decomposed": decomposed_attention,
-    "mlp": train_mlp,
-}
-
-
-@pytest.mark.parametrize("program", COUNTED.values(), ids=COUNTED)
-def test_operations_agree_with_torchs_flop_counter(program):
-    with FlopCounterMode(display=False) as counter:
-        program()
-    trace = trace_of(record(program)[0])
-
-    counts = count_flops(trace).flops
-
-    elementwise = ("aten::add", "aten::add_", "aten::mul", "aten::mul_")  # torch counts no such
-    products = [
-        int(flops)
-        for event, flops in enumerate(counts)
-        if trace.event_name(event) not in elementwise
-    ]
-    assert sum(products) == counter.get_total_flops() > 0
-
-
-@pytest.mark.parametrize("backward", [False, True])
-def test_fused_attention_on_the_cpu_counts_as_its_decomposed_form_does(backward):
-    # torch's own counter has no formula for the CPU kernel and says 0.
-    trace = trace_of(record(lambda: attention(backward))[0])
-
-    per_name = {
-        trace.event_name(event): int(flops)
-        for event, flops in enumerate(count_flops(trace).flops)
-        if "scaled_dot_product" in trace.event_name(event) and flops
-    }
-
-    forward = 2 * (2 * 2 * 3 * 16 * 16 * 8)
-    kernel = "aten::_scaled_dot_product_flash_attention_for_cpu"
-    expected = {kernel: forward}
-    if backward:
-        expected[f"{kernel}_backward"] = forward // 2 * 5
-    assert per_name == expected

@@ -65,6 +65,7 @@ class Span:
     forward_thread: int = 0
     step: int | None = None
     is_async: bool = False
+    raised: bool = False
     inputs: Sequence[Any] = ()
     outputs: Sequence[Any] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
@@ -210,6 +211,7 @@ class _Builder:
                 step=self._step(index) if s.step is None else s.step,
                 unfinished=s.end is None,
                 is_async=s.is_async,
+                raised=s.raised,
             )
 
     def _innermost(self, thread: str, time: float, below: Span | None = None) -> int:

@@ -54,6 +54,17 @@ def matrix_product(call: OperatorCall, first: int = 0) -> int:
     return 2 * prod(a) * b[-1]
 
 
+def vector_product(call: OperatorCall, first: int = 0) -> int:
+    """(m, k) or (k) times (k), the factors at ``first`` and ``first + 1``."""
+    return 2 * prod(call.shape(first))
+
+
+def recurrent_layer(call: OperatorCall, products: int = 1) -> int:
+    """(steps, batch, features): weights at 1 for the input and at 2 for the state, once a step."""
+    *steps_and_batch, _ = call.shape(0)
+    return 2 * prod(steps_and_batch) * (prod(call.shape(1)) + prod(call.shape(2))) * products
+
+
 def elementwise(call: OperatorCall) -> int:
     """One operation per element of the broadcast result."""
     shapes = [shape for shape in call.shapes[:2] if shape is not None]
@@ -154,6 +165,16 @@ FORMULAS: dict[str, Formula] = {
     "aten::addmm_": partial(matrix_product, first=1),
     "aten::baddbmm": partial(matrix_product, first=1),
     "aten::baddbmm_": partial(matrix_product, first=1),
+    "aten::addbmm": partial(matrix_product, first=1),
+    "aten::addbmm_": partial(matrix_product, first=1),
+    "aten::_addmm_activation": partial(matrix_product, first=1),
+    "aten::mv": vector_product,
+    "aten::dot": vector_product,
+    "aten::vdot": vector_product,
+    "aten::addmv": partial(vector_product, first=1),
+    "aten::addmv_": partial(vector_product, first=1),
+    "aten::mkldnn_rnn_layer": recurrent_layer,
+    "aten::mkldnn_rnn_layer_backward": partial(recurrent_layer, products=2),
     "aten::add": elementwise,
     "aten::add_": elementwise,
     "aten::mul": elementwise,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.computed_inside import arguments_of_callers, is_computed_inside
 from opscope.analysis.flop_formulas import FORMULAS, OperatorCall
 from opscope.analysis.signatures import (
     Signature,
@@ -28,7 +29,9 @@ class FlopCounts:
 
     Attributes:
         flops: per event, 0 where no formula applies; shape (events,). An event inside one that is
-            counted has none of its own, so the values add up.
+            counted has none of its own, so the values add up. Not counted is what cannot be known:
+            products of sparse tensors, whose shapes do not say how many elements they have, and
+            operators that an exception left.
         covered_ns: time of the events counted.
         operator_ns: time of all operators, nested ones not counted again.
     """
@@ -63,12 +66,15 @@ def _values(trace: Trace) -> npt.NDArray[np.int64]:
     """The formula's value for every event, -1 where there is none. One call per signature."""
     result = np.full(len(trace.events), -1, dtype=np.int64)
     wanted = _has_formula(trace)
-    rows = np.flatnonzero(wanted)
-    if not rows.size or not len(trace.table("tensors")):
+    if not wanted.any() or not len(trace.table("tensors")):
         return result
-    group, first = first_of_each(_signatures(trace, wanted)[rows])
+    skipped = arguments_of_callers(trace, wanted)
+    wanted &= ~is_computed_inside(trace, skipped)
+    rows = np.flatnonzero(wanted)
+    signatures = _signatures(trace, wanted)[rows] ^ mix(skipped[rows].astype(np.uint64))
+    group, first = first_of_each(signatures)
     arguments = Arguments(trace)
-    per_group = [_apply(trace, arguments, int(event)) for event in rows[first]]
+    per_group = [_apply(trace, arguments, int(e), int(skipped[e])) for e in rows[first]]
     result[rows] = np.array(per_group, dtype=np.int64)[group]
     return result
 
@@ -79,6 +85,7 @@ def _has_formula(trace: Trace) -> npt.NDArray[np.bool_]:
     with_formula = [n for n in used.tolist() if trace.names[n] in FORMULAS]
     has: npt.NDArray[np.bool_] = trace.events["kind"] == EventKind.OPERATOR
     has &= np.isin(name, with_formula)
+    has &= ~trace.events["raised"]  # what it computed before it was left is not known
     return has
 
 
@@ -87,8 +94,8 @@ def _signatures(trace: Trace, wanted: npt.NDArray[np.bool_]) -> Signature:
     return mix(mix(shapes) ^ mix(scalars + np.uint64(1)) ^ mix(mix(trace.events["name"])))
 
 
-def _apply(trace: Trace, arguments: Arguments, event: int) -> int:
-    inputs = arguments.inputs(event)
+def _apply(trace: Trace, arguments: Arguments, event: int, skipped: int) -> int:
+    inputs = arguments.inputs(event)[skipped:]
     call = OperatorCall([_shape(a) for a in inputs], [_value(a) for a in inputs])
     try:
         value = FORMULAS[trace.event_name(event)](call)

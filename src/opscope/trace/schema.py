@@ -91,6 +91,7 @@ EVENTS = TableSchema(
         Column(
             "unfinished", "bool", "no end was seen: it ends with its parent, or with the recording"
         ),
+        Column("raised", "bool", "an exception left it, so that it may not have done its work"),
         Column("is_async", "bool", "ended on another thread than it began on, or torch says so"),
     ),
 )
