@@ -78,6 +78,10 @@ class Trace:
         """The same tables with some metadata added or replaced."""
         return Trace(self._tables, self.names, {**self.metadata, **more})
 
+    def with_tables(self, more: Mapping[str, Table]) -> Trace:
+        """The same trace with some tables replaced."""
+        return Trace({**self._tables, **more}, self.names)
+
     @property
     def ledger(self) -> dict[str, dict[str, float]]:
         """What each source was asked for, recorded and dropped: ``{source: {what: value}}``."""

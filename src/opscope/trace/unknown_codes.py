@@ -57,10 +57,10 @@ def _without(table: Table, column: Column, codes: int, found: Counter[str]) -> T
     return table.replaced({column.name: changed})
 
 
-def ledger_with(table: Table, found: Mapping[str, float]) -> Table:
+def ledger_with(table: Table, found: Mapping[str, float], source: str = NEWER) -> Table:
     """The ledger with what was found, beside what an earlier reader of the trace had found."""
     columns = {column.name: table[column.name].tolist() for column in table.schema.columns}
-    columns["source"] += [NEWER] * len(found)
+    columns["source"] += [source] * len(found)
     columns["what"] += list(found)
     columns["value"] += [float(count) for count in found.values()]
     return Table(table.schema, columns)

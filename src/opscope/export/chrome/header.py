@@ -53,8 +53,8 @@ def _added(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in metadata.items() if key not in ours}
 
 
-def footer(window: Window, trace_name: str) -> str:
-    """The last four rows, in the places where readers look for them, and the end of the file."""
+def footer(window: Window) -> str:
+    """The last four rows, in the places where readers look for them, and the end of the list."""
     start = window.microseconds(window.start_ns)
     end = window.microseconds(window.end_ns + _AFTER_LAST_NS)
     whole, rest = divmod(window.end_ns - window.start_ns, 1000)
@@ -68,8 +68,13 @@ def footer(window: Window, trace_name: str) -> str:
         f'"tid":"Trace PyTorch Profiler","ts":{start}}},\n'
         '{"ph":"i","s":"g","name":"Record Window End","pid":"","tid":"",'
         f'"ts":{end}}}\n'
-        f'],"traceName": {to_json(trace_name)}\n}}\n'
+        "],"
     )
+
+
+def end_of_file(trace_name: str) -> str:
+    """What follows the rows."""
+    return f'"traceName": {to_json(trace_name)}\n}}\n'
 
 
 def _name_rows(metadata: Mapping[str, Any], window: Window, tracks: list[Track]) -> Iterator[str]:

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 from opscope import _native
 from opscope.export.chrome import columns, device_work
-from opscope.export.chrome.header import footer, header
+from opscope.export.chrome.header import end_of_file, footer, header
 from opscope.export.chrome.tracks import place_on_tracks
 from opscope.export.format import Format
 from opscope.export.native_blocks import blocks_of
 from opscope.export.native_columns import argument_columns, name_columns
 from opscope.export.output_file import Block, write_file
 from opscope.export.window import process_id_of, process_name_of, window_of
+from opscope.trace.chrome.own_columns import RowsWritten, with_own_columns
 from opscope.trace.dtypes import CPP_NAMES
 from opscope.trace.trace import Trace
 
@@ -32,7 +33,8 @@ def write_chrome_trace(
 
     Times are microseconds with three decimals, exact to the nanosecond, from
     ``baseTimeNanoseconds`` on. Spans that overlap without nesting are put on lines of their own,
-    named "(overlap N)", because viewers drop them otherwise.
+    named "(overlap N)", because viewers drop them otherwise. Behind the rows stands what they
+    cannot hold, for ``opscope.load`` (``trace/chrome/own_columns.py``).
 
     Args:
         trace: any, also one read from a file.
@@ -73,11 +75,16 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
         dtype_names=[CPP_NAMES.get(code, "") for code in range(max(CPP_NAMES) + 1)],
         header=header(metadata, window, places.tracks)
         + "".join(device_work.overhead_rows(trace, window)),
-        footer=footer(window, name),
+        footer=footer(window),
         base_ns=window.base_ns,
     )
     rows = len(order) + len(trace.table("allocations")) + len(trace.table("gpu"))
-    yield from blocks_of(writer, BLOCK_BYTES, rows)
+    written = RowsWritten()
+    for block in blocks_of(writer, BLOCK_BYTES, rows):
+        written.add(block.data)
+        yield block
+    end = end_of_file(name)
+    yield (with_own_columns(trace, written, end) if with_python else end).encode()
 
 
 FORMAT = Format(

@@ -20,8 +20,9 @@ from opscope.trace.chrome.connections import (
 )
 from opscope.trace.chrome.meaning import add_meaning
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
+from opscope.trace.chrome.own_columns import KEY, trace_in
 from opscope.trace.chrome.python_calls import python_tables
-from opscope.trace.chrome.read_json import read_json
+from opscope.trace.chrome.read_json import read_bytes, read_json
 from opscope.trace.column import DURATION
 from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
@@ -44,12 +45,17 @@ def load_chrome_trace(path: str | Path) -> Trace:
 
     Spans (``X``, ``B``/``E``), ``[memory]`` instants, device activities, forward-backward arrows,
     names of threads and processes and the file's own metadata are read. Parents are rebuilt from
-    times. What was left out is counted in ``trace.ledger["import"]``.
+    times. What was left out is counted in ``trace.ledger["import"]``. A file that opscope wrote,
+    and nobody changed, gives back the trace that it was written from.
 
     Raises:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
     """
     path = Path(path)
+    raw = read_bytes(path)
+    own = trace_in(raw, str(path))
+    if own is not None:
+        return own
     collector = EventCollector()
 
     def fresh() -> EventCollector:
@@ -57,7 +63,9 @@ def load_chrome_trace(path: str | Path) -> Trace:
         collector = EventCollector()
         return collector
 
-    others, mended = read_json(path, fresh)
+    others, mended = read_json(raw, path, fresh)
+    if others.pop(KEY, None) is not None:
+        collector.skipped["opscope's own columns, because the rows changed since"] += 1
     metadata, left_out = sound_metadata(others)
     collector.mended = mended
     collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in left_out)

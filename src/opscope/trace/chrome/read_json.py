@@ -22,8 +22,10 @@ from opscope.trace.input_file import GZIP_ERRORS, not_whole, read_packed, unread
 OnEvent = Callable[[dict[str, Any]], None]
 
 
-def read_json(path: Path, new_reader: Callable[[], OnEvent]) -> tuple[dict[str, Any], int]:
-    """Hand every event of a Chrome JSON (plain or gzip) to a reader.
+def read_json(
+    raw: bytes, path: Path, new_reader: Callable[[], OnEvent]
+) -> tuple[dict[str, Any], int]:
+    """Hand every event of a Chrome JSON, of which ``raw`` are the bytes, to a reader.
 
     ``new_reader`` is called for every attempt at the text. Two faults are mended: an array without
     its closing bracket, which the format allows, and names with quotes in them that Kineto did not
@@ -33,9 +35,9 @@ def read_json(path: Path, new_reader: Callable[[], OnEvent]) -> tuple[dict[str, 
         The file's other keys, and how many names were mended.
 
     Raises:
-        TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
+        TraceFormatError: the file is damaged, truncated or not a Chrome trace.
     """
-    text = _read_text(path)
+    text = raw.decode(json.detect_encoding(raw), "replace")
     try:
         return _parse(text, new_reader(), path), 0
     except json.JSONDecodeError as error:
@@ -75,16 +77,21 @@ def _mend(text: str) -> tuple[str, int]:
     return mended, names
 
 
-def _read_text(path: Path) -> str:
+def read_bytes(path: Path) -> bytes:
+    """All of a plain or gzip file.
+
+    Raises:
+        TraceFormatError: it is missing or damaged.
+        InsufficientMemoryError: it does not fit in memory.
+    """
     try:
-        raw = read_packed(path)
+        return read_packed(path)
     except FileNotFoundError as error:
         raise TraceFormatError(f"There is no file {path}. Check the path.") from error
     except GZIP_ERRORS as error:
         raise not_whole(path, error, "Export it again.") from error
     except OSError as error:
         raise unreadable(path, error) from error
-    return raw.decode(json.detect_encoding(raw), "replace")
 
 
 def _parse(text: str, on_event: OnEvent, path: Path) -> dict[str, Any]:
