@@ -73,6 +73,7 @@ ChromeEvents read_events(const NumpyColumns& columns, size_t tracks) {
       .unfinished = columns.get<bool>("events.unfinished", n),
       .correlation_id = columns.optional<int64_t>("events.correlation_id", n),
       .function = columns.optional<int32_t>("events.function", n),
+      .category = columns.optional<int32_t>("events.category", n),
   };
 }
 
@@ -119,6 +120,7 @@ ChromeGpu read_gpu(const NumpyColumns& columns, size_t tracks, size_t events) {
       .blocks_per_sm = columns.optional<int64_t>("gpu.blocks_per_sm", n),
       .warps_per_sm = columns.optional<int64_t>("gpu.warps_per_sm", n),
       .occupancy_percent = columns.optional<int64_t>("gpu.occupancy_percent", n),
+      .category = columns.optional<int32_t>("gpu.category", n),
       .collective = columns.indices<int32_t>("gpu.collective", events, -1),
   };
 }

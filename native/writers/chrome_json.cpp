@@ -74,25 +74,9 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
   const ChromeEvents& events = trace_.events;
   const uint8_t kind = events.kind[row];
   const bool is_known = kind < std::size(kEventCategories);
-  switch (kind) {
-    case EventKind::kOperator:
-      out.put("{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"");
-      break;
-    case EventKind::kAnnotation:
-      out.put("{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"");
-      break;
-    case EventKind::kRuntimeCall:
-      out.put(is_driver_call(names_[events.name[row]])
-                  ? "{\"ph\":\"X\",\"cat\":\"cuda_driver\",\"name\":\""
-                  : "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"");
-      break;
-    default:
-      out.put("{\"ph\":\"X\",\"cat\":\"");
-      out.put(kind <= EventKind::kGcPause ? "python_function"
-              : is_known                  ? kEventCategories[kind]
-                                          : std::string_view("unknown"));
-      out.put("\",\"name\":\"");
-  }
+  out.put("{\"ph\":\"X\",\"cat\":\"");
+  write_category(out, row);
+  out.put("\",\"name\":\"");
   out.put(names_[events.name[row]]);
   const std::string_view overload = names_[events.overload[row]];
   if (!overload.empty()) {
@@ -112,6 +96,24 @@ void ChromeWriter::write_event(TextBuffer& out, size_t row) {
   out.number(row);
   out.put("}},\n");
   write_flows(out, row);
+}
+
+void ChromeWriter::write_category(TextBuffer& out, size_t row) const {
+  const ChromeEvents& events = trace_.events;
+  const uint8_t kind = events.kind[row];
+  if (row < events.category.size && events.category[row] >= 0) {
+    out.put(names_[events.category[row]]);
+  } else if (kind == EventKind::kOperator) {
+    out.put("cpu_op");
+  } else if (kind == EventKind::kAnnotation) {
+    out.put("user_annotation");
+  } else if (kind == EventKind::kRuntimeCall) {
+    out.put(is_driver_call(names_[events.name[row]]) ? std::string_view("cuda_driver") : "cuda_runtime");
+  } else if (kind <= EventKind::kGcPause) {
+    out.put("python_function");
+  } else {
+    out.put(kind < std::size(kEventCategories) ? kEventCategories[kind] : std::string_view("unknown"));
+  }
 }
 
 // From the end of the name to the first of the args.
@@ -266,7 +268,9 @@ void ChromeWriter::write_gpu(TextBuffer& out, size_t row) const {
   const ChromeGpu& gpu = trace_.gpu;
   const uint8_t kind = gpu.kind[row];
   out.put("{\"ph\":\"X\",\"cat\":\"");
-  out.put(kGpuCategories[kind < std::size(kGpuCategories) ? kind : GpuKind::kKernel]);
+  const bool carries = row < gpu.category.size && gpu.category[row] >= 0;
+  out.put(carries ? names_[gpu.category[row]]
+                  : kGpuCategories[kind < std::size(kGpuCategories) ? kind : GpuKind::kKernel]);
   out.put("\",\"name\":\"");
   out.put(names_[gpu.name[row]]);
   write_span(out, gpu.track[row], gpu.start_ns[row], gpu.duration_ns[row]);

@@ -34,6 +34,7 @@ struct ChromeEvents {
   ColumnView<bool> unfinished;
   ColumnView<int64_t> correlation_id;  // of runtime calls, as in runtime_calls; none given: from arrows
   ColumnView<int32_t> function;        // likewise
+  ColumnView<int32_t> category;        // to be written instead of that of its kind, in names; may be left out
 };
 
 // Further pairs of an event: finished JSON in ChromeTrace::fragments.
@@ -88,6 +89,7 @@ struct ChromeGpu {
   ColumnView<int64_t> blocks_per_sm;
   ColumnView<int64_t> warps_per_sm;
   ColumnView<int64_t> occupancy_percent;
+  ColumnView<int32_t> category;    // as of events
   ColumnView<int32_t> collective;  // event whose further pairs a row has as well, -1 none; may be left out
 };
 
@@ -129,6 +131,7 @@ class ChromeWriter {
   void write_row(TextBuffer& out);
 
   void write_event(TextBuffer& out, size_t row);
+  void write_category(TextBuffer& out, size_t row) const;
   void write_span(TextBuffer& out, int32_t track, int64_t start_ns, int64_t duration_ns) const;
   void write_operator_args(TextBuffer& out, size_t row);
   void write_python_args(TextBuffer& out, size_t row) const;

@@ -161,6 +161,20 @@ class GpuKind(IntEnum):
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync", "gpu_user_annotation")
 """By ``GpuKind``: what Chrome traces, and Kineto's activities, call it."""
 
+OVERHEAD_NAMES = {
+    0: "Unknown",
+    1: "Driver Compiler",
+    1 << 16: "Buffer Flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+    4 << 16: "Runtime Triggered Module Loading",
+    5 << 16: "Lazy Function Loading",
+    6 << 16: "Command Buffer Full",
+    7 << 16: "Activity Buffer Request",
+    8 << 16: "UVM Activity Init",
+}
+"""Names that tools look for, by CUpti_ActivityOverheadKind."""
+
 
 class RuntimeApi(IntEnum):
     """Whose function a row of ``runtime_calls`` called."""

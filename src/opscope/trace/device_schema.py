@@ -33,6 +33,7 @@ GPU = TableSchema(
             codes=GpuKind,
         ),
         Column("name", "int32", "row in names", **NAME),
+        Column("category", "int32", "as in events; row in names", **_TEXT),
         Column("start_ns", "int64", "Unix time", **TIME),
         Column("duration_ns", "int64", "on the device", **DURATION),
         Column("device_type", "int8", "c10::DeviceType"),

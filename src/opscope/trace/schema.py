@@ -55,6 +55,14 @@ EVENTS = TableSchema(
         Column("name", "int32", "row in names", **NAME),
         Column("overload", "int32", "operator overload name, row in names", **NAME),
         Column("kind", "uint8", "EventKind", codes=EventKind, unknown=UNKNOWN_KIND),
+        Column(
+            "category",
+            "int32",
+            "what a file of another tool calls it, where opscope would call it otherwise; "
+            "row in names",
+            **NAME,
+            delivered=Delivered.NEVER,
+        ),
         Column("scope", "uint8", "RecordScope; USER_SCOPE for annotations"),
         Column("start_ns", "int64", "Unix time", **TIME),
         Column("duration_ns", "int64", "until its end; see unfinished", **DURATION),

@@ -61,11 +61,13 @@ def event_order(trace: Trace, with_python: bool) -> npt.NDArray[np.int32]:
 
 def event_columns(trace: Trace) -> Columns:
     """``events.*`` except ``order`` and ``track``."""
-    names = (
+    names: tuple[str, ...] = (
         *("name", "overload", "parent", "kind", "start_ns", "duration_ns", "unfinished"),
         "record_function_id",
     )
     number, thread = backward_numbers(trace)
+    if trace.events.has("category"):
+        names += ("category",)
     columns = flat("events", trace.events, names)
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}
 

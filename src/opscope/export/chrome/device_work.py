@@ -9,27 +9,13 @@ import numpy as np
 from opscope.analysis.kernel_occupancy import kernel_occupancy
 from opscope.export.native_columns import Columns, flat, list_columns, within
 from opscope.export.window import Window
-from opscope.trace.codes import GpuKind
+from opscope.trace.codes import OVERHEAD_NAMES, GpuKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
 
 _COLLECTIVE = "record_param_comms"
 """The span in which torch's communication backends describe a collective."""
-
-_OVERHEAD_NAMES = {
-    0: "Unknown",
-    1: "Driver Compiler",
-    1 << 16: "Buffer Flush",
-    2 << 16: "Instrumentation",
-    3 << 16: "Resource",
-    4 << 16: "Runtime Triggered Module Loading",
-    5 << 16: "Lazy Function Loading",
-    6 << 16: "Command Buffer Full",
-    7 << 16: "Activity Buffer Request",
-    8 << 16: "UVM Activity Init",
-}
-"""Names that tools look for, by CUpti_ActivityOverheadKind."""
 
 _OVERHEAD_PROCESS = -1
 
@@ -60,7 +46,7 @@ def gpu_columns(trace: Trace) -> Columns:
     table = trace.table("gpu")
     lists = (list_columns(f"gpu.{name}", table.lists(name)) for name in ("grid", "block"))
     return {
-        **flat("gpu", table, names),
+        **flat("gpu", table, (*names, "category") if table.has("category") else names),
         **next(lists),
         **next(lists),
         **_occupancy(trace),
@@ -126,7 +112,7 @@ def overhead_rows(trace: Trace, window: Window) -> Iterator[str]:
         whole, rest = divmod(duration_ns, 1000)
         thread_id = int(threads[thread]) if 0 <= thread < len(threads) else 0
         yield (
-            f'{{"ph":"X","cat":"overhead","name":"{_OVERHEAD_NAMES.get(kind, "Unrecognized")}",'
+            f'{{"ph":"X","cat":"overhead","name":"{OVERHEAD_NAMES.get(kind, "Unrecognized")}",'
             f'"pid":{_OVERHEAD_PROCESS},"tid":{thread_id},"ts":{window.microseconds(start_ns)},'
             f'"dur":{whole}.{rest:03d},"args":{{}}}},\n'
         )

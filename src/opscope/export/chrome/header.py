@@ -34,6 +34,8 @@ def header(metadata: Mapping[str, Any], window: Window, tracks: Iterable[Track])
         top["trace_id"] = metadata["trace_id"]
     top |= {flag: 1 for flag in _FLAGS if metadata.get(flag)}
     for key, value in _added(metadata).items():
+        if key in _FLAGS and top.get(key) == value:
+            continue  # torch.profiler adds its options to what the user added
         top[f"user {key}" if key in _OWN_KEYS or key in top else key] = value
     if metadata.get("host_name"):
         top["host_name"] = metadata["host_name"]

@@ -16,7 +16,9 @@ from opscope.trace.chrome.connections import (
     arrays,
     device_activities,
     links,
+    overheads,
     torch_thread_ids,
+    unmatched_arrows,
 )
 from opscope.trace.chrome.meaning import add_meaning
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
@@ -27,6 +29,7 @@ from opscope.trace.column import DURATION
 from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
 from opscope.trace.nesting import parents_by_nesting
+from opscope.trace.schema import UNKNOWN_KIND, EventKind
 from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
 from opscope.trace.validate import checked_trace
@@ -34,7 +37,7 @@ from opscope.trace.validate import checked_trace
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
-_OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3])
+_OUTER_FIRST = np.array([2, 1, 0, 0, 0, 0, 0, 3, *[1] * (UNKNOWN_KIND - EventKind.RUNTIME_CALL)])
 """Order of nesting among spans with equal times, by kind: Python outside, then annotations, ..."""
 
 _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
@@ -90,6 +93,7 @@ def _assemble(collector: EventCollector, base: int, metadata: Mapping[str, Any])
         "scalars": _by_event(arrays(collector.arguments.scalars), new_row)[0],
         "allocations": allocations(collector, base, nested),
         "gpu": device_activities(collector, base, events),
+        "gpu_overheads": overheads(collector, base),
         "links": {"kind": np.zeros(len(forward)), "source": forward, "target": backward},
         "threads": _threads(collector, events),
         "ledger": _ledger(collector, len(order)),
@@ -156,6 +160,11 @@ def _ledger(collector: EventCollector, spans: int) -> Columns:
         ("gpu", "recorded", len(collector.gpu["kind"])),
         ("import", "events in the file", collector.seen),
     ]
+    if collector.marks:
+        rows.append(("import", "marks of the profiler that wrote the file", collector.marks))
+    lost = unmatched_arrows(collector)
+    if lost:
+        collector.skipped["arrows to what a device did, which is not in the file"] += lost
     if collector.mended:
         rows.append(("import", "names with bare quotes, mended", collector.mended))
     rows += [("import", f"dropped: {why}", n) for why, n in sorted(collector.skipped.items())]

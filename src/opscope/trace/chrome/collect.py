@@ -12,41 +12,28 @@ from collections.abc import Callable
 from typing import Any
 
 from opscope.trace.chrome.argument_columns import KNOWN_KEYS, ArgumentColumns
+from opscope.trace.chrome.categories import (
+    GPU_KINDS,
+    LAUNCH_ARROWS,
+    carried_gpu_category,
+    carried_span_category,
+    device_type,
+    span_kind,
+)
 from opscope.trace.chrome.numbers import integer, nanoseconds
-from opscope.trace.codes import GpuKind
+from opscope.trace.codes import OVERHEAD_NAMES
 from opscope.trace.column import BYTES, DURATION
 from opscope.trace.schema import AllocationAction, EventKind
-
-_RUNTIME = EventKind.RUNTIME_CALL
-SPAN_KINDS: dict[str, EventKind] = {
-    "cpu_op": EventKind.OPERATOR,
-    "operator": EventKind.OPERATOR,
-    "user_annotation": EventKind.ANNOTATION,
-    "python_function": EventKind.PYTHON_CALL,
-    **dict.fromkeys(("cuda_runtime", "cuda_driver", "runtime", "hip_runtime"), _RUNTIME),
-    **dict.fromkeys(("xpu_runtime", "mtia_runtime", "privateuse1_runtime"), _RUNTIME),
-    "privateuse1_driver": _RUNTIME,
-}
-"""By category in lower case; a span of any other category counts as an annotation."""
-
-GPU_KINDS: dict[str, int] = {
-    **dict.fromkeys(("kernel", "concurrent_kernel", "mtia_ccp_events"), GpuKind.KERNEL),
-    **dict.fromkeys(("gpu_memcpy", "memcpy"), GpuKind.COPY),
-    **dict.fromkeys(("gpu_memset", "memset"), GpuKind.SET),
-    "cuda_sync": GpuKind.SYNCHRONISATION,
-    "gpu_user_annotation": GpuKind.ANNOTATION,
-}
-"""``gpu.kind`` by category in lower case."""
 
 LOOKUP_IDS = ("external_id", "correlation_id", "python_id", "python_parent_id")
 """Numbers by which events of one file name each other."""
 
-_SPANS = ("thread", "name", "kind", "start_ns", "duration_ns", "unfinished")
+_SPANS = ("thread", "name", "kind", "category", "start_ns", "duration_ns", "unfinished")
 _SPAN_IDS = ("sequence_number", "forward_thread", *LOOKUP_IDS)
 _ALLOCATIONS = ("thread", "action", "time_ns", "address", "size_bytes", "total_allocated_bytes",
                 "total_reserved_bytes", "device_type", "device_index")  # fmt: skip
-_GPU = ("kind", "name", "start_ns", "duration_ns", "device_index", "context", "stream",
-        "correlation_id", "size_bytes", "external_id")  # fmt: skip
+_GPU = ("kind", "name", "category", "start_ns", "duration_ns", "device_type", "device_index",
+        "context", "stream", "correlation_id", "size_bytes", "external_id")  # fmt: skip
 _GPU_ARGUMENTS = {
     "registers_per_thread": ("registers per thread", 0),
     "shared_memory_bytes": ("shared memory", 0),
@@ -58,6 +45,9 @@ _GPU_ARGUMENTS = {
     "wait_on_cuda_event_record_corr_id": ("wait_on_cuda_event_record_corr_id", -1),
 }
 """Further columns of ``gpu``: the argument each is, and its value where there is none."""
+_OVERHEAD_COLUMNS = ("kind", "name", "start_ns", "duration_ns", "system_thread_id")
+_OVERHEADS = {name: kind for kind, name in OVERHEAD_NAMES.items()}
+_MARKS = ("Iteration Start: PyTorch Profiler", "Record Window End")
 _INT32 = {"low": -(1 << 31), "high": (1 << 31) - 1}
 _INT8 = {"low": -128, "high": 127}
 _BYTES = {"low": BYTES["least"], "high": BYTES["most"]}
@@ -75,6 +65,8 @@ class EventCollector:
         threads: (process, thread) as in the file, to row of ``threads``.
         skipped: how many events were left out, by reason.
         mended: how many names had to be mended before the file was JSON.
+        marks: how many rows say where the profiler that wrote the file began and ended.
+        launch_arrows: ids of ends of arrows from launches to what they launched.
         flows: ends of forward-backward arrows: id, thread, time, 1 for the target.
     """
 
@@ -86,12 +78,15 @@ class EventCollector:
         self.spans = _columns(_SPANS + _SPAN_IDS)
         self.allocations = _columns(_ALLOCATIONS)
         self.gpu = _columns((*_GPU, *_GPU_ARGUMENTS))
+        self.overheads = _columns(_OVERHEAD_COLUMNS)
         self.gpu_grids: list[tuple[list[int], list[int]]] = []
         self.flows = _columns(("id", "thread", "time_ns", "is_target"))
         self.arguments = ArgumentColumns(self.intern)
         self.skipped: Counter[str] = Counter()
         self.seen = 0
         self.mended = 0
+        self.marks = 0
+        self.launch_arrows = array("q")
         self._open: dict[int, list[int]] = {}
         self._handlers: dict[Any, Callable[[dict[str, Any]], None]] = {
             "X": self._complete,
@@ -128,7 +123,9 @@ class EventCollector:
         elif category in GPU_KINDS:
             self._gpu(event, GPU_KINDS[category], start)
         elif category == "trace":
-            self.skipped["the profiler's own span"] += 1
+            self.marks += 1
+        elif category == "overhead" and str(event.get("name")) in _OVERHEADS:
+            self._overhead(event, start)
         elif event.get("name") in ("[memory]", "[OutOfMemory]"):
             self._allocation(event, start)
         else:
@@ -139,11 +136,13 @@ class EventCollector:
         if not isinstance(args, dict):
             args = {}
         row = len(self.spans["thread"])
-        kind = SPAN_KINDS.get(category, EventKind.ANNOTATION)
+        kind, name = span_kind(category), str(event.get("name", ""))
+        carried = carried_span_category(str(event.get("cat", "")), name)
         spans = self.spans
         spans["thread"].append(self._thread(event))
-        spans["name"].append(self.intern(str(event.get("name", ""))))
+        spans["name"].append(self.intern(name))
         spans["kind"].append(kind)
+        spans["category"].append(self.intern(carried) if carried else -1)
         spans["start_ns"].append(start)
         spans["duration_ns"].append(max(duration or 0, 0))
         spans["unfinished"].append(0)
@@ -182,6 +181,8 @@ class EventCollector:
         time = nanoseconds(event.get("ts"))
         if time is not None and event.get("name") in ("[memory]", "[OutOfMemory]"):
             self._allocation(event, time)
+        elif event.get("name") in _MARKS:
+            self.marks += 1
         else:
             self.skipped["instants that are not allocations"] += 1
 
@@ -211,6 +212,9 @@ class EventCollector:
         columns = self.gpu
         columns["kind"].append(kind)
         columns["name"].append(self.intern(str(event.get("name", ""))))
+        carried = carried_gpu_category(str(event["cat"]))
+        columns["category"].append(self.intern(carried) if carried else -1)
+        columns["device_type"].append(device_type(carried.lower()))
         columns["start_ns"].append(start)
         columns["duration_ns"].append(max(nanoseconds(event.get("dur")) or 0, 0))
         columns["device_index"].append(integer(args.get("device", event.get("pid")), 0, **_INT8))
@@ -225,10 +229,22 @@ class EventCollector:
             columns[name].append(integer(args.get(argument), default, **bounds))
         self.gpu_grids.append((_three(args.get("grid")), _three(args.get("block"))))
 
+    def _overhead(self, event: dict[str, Any], start: int) -> None:
+        columns = self.overheads
+        columns["kind"].append(_OVERHEADS[event["name"]])
+        columns["name"].append(self.intern(event["name"]))
+        columns["start_ns"].append(start)
+        columns["duration_ns"].append(max(nanoseconds(event.get("dur")) or 0, 0))
+        columns["system_thread_id"].append(integer(event.get("tid"), -1))
+
     def _flow(self, event: dict[str, Any]) -> None:
         time = nanoseconds(event.get("ts"))
-        if event.get("cat") != "fwdbwd" or time is None:
-            self.skipped[f"flow {str(event.get('cat'))[:20]!r}"] += 1
+        category = str(event.get("cat"))
+        if category in LAUNCH_ARROWS:
+            self.launch_arrows.append(integer(event.get("id"), -1))
+            return
+        if category != "fwdbwd" or time is None:
+            self.skipped[f"flow {category[:20]!r}"] += 1
             return
         self.flows["id"].append(integer(event.get("id"), -1))
         self.flows["thread"].append(self._thread(event))

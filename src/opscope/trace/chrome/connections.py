@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.chrome.collect import EventCollector
+from opscope.trace.chrome.numbers import integer
 from opscope.trace.nesting import enclosing
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.table import ListColumn
@@ -65,13 +66,32 @@ def device_activities(collector: EventCollector, base: int, events: Columns) -> 
     launch = row_with(events["correlation_id"], is_runtime, columns["correlation_id"])
     by_operator = row_with(events["external_id"], ~is_runtime, external)
     columns["launch"] = np.where(launch >= 0, launch, by_operator)
-    columns["device_type"] = np.ones(len(order), dtype=np.int8)
     for axis, name in enumerate(("grid", "block")):
         lists = [collector.gpu_grids[row][axis] for row in order.tolist()]
         offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
         values = np.array([v for row in lists for v in row], dtype=np.int64)
         columns[name] = ListColumn(offsets, values)
     return columns
+
+
+def overheads(collector: EventCollector, base: int) -> Columns:
+    """The ``gpu_overheads`` table in time order; files have it on a process of its own."""
+    columns = arrays(collector.overheads)
+    columns["start_ns"] += base
+    threads = {integer(thread, -1): row for (_, thread), row in collector.threads.items()}
+    named = columns.pop("system_thread_id").tolist()
+    columns["thread"] = np.array([threads.get(thread, -1) for thread in named], dtype=np.int32)
+    order = np.argsort(columns["start_ns"], kind="stable")
+    return {name: column[order] for name, column in columns.items()}
+
+
+def unmatched_arrows(collector: EventCollector) -> int:
+    """Ends of launch arrows with another id than any device activity has.
+
+    The others say what ``gpu.launch`` says, which comes from the same ids.
+    """
+    known = np.unique(np.array(collector.gpu["correlation_id"], dtype=np.int64))
+    return int((~np.isin(np.array(collector.launch_arrows, dtype=np.int64), known)).sum())
 
 
 def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:

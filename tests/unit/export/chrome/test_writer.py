@@ -137,6 +137,15 @@ def test_a_user_key_never_hides_a_key_of_the_format(export):
     assert document["user schemaVersion"] == 9
 
 
+def test_options_that_torch_adds_to_what_the_user_added_are_there_once(export):
+    metadata = {"with_stack": True, "user": {"with_stack": 1, "record_shapes": 1}}
+
+    document = export(build_trace("a 0..1", metadata=metadata))
+
+    assert document["with_stack"] == document["record_shapes"] == 1
+    assert not [key for key in document if key.startswith("user ")]
+
+
 def test_metadata_of_an_imported_file_is_written_again(export):
     metadata = {
         "imported_from": "old.json",

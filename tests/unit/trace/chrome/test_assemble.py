@@ -5,7 +5,10 @@ import json
 
 import pytest
 
+from opscope.cli.completeness import describe_completeness
 from opscope.errors import TraceFormatError, UsageError
+from opscope.trace.codes import DeviceType
+from opscope.trace.device_rules import check_device_rules
 from opscope.trace.load import load
 from opscope.trace.schema import AllocationAction, EventKind, RecordScope, Role, ScalarType
 
@@ -325,15 +328,85 @@ def test_what_is_left_out_is_counted(read):
         op("PyTorch Profiler (0)", 0, 10, cat="Trace"),
         {"ph": "C", "name": "counter", "pid": 1, "ts": 0, "args": {"x": 1}},
         {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 1},
+        {"ph": "i", "name": "a mark of the program's", "pid": 1, "tid": 1, "ts": 1},
         {"ph": "s", "cat": "ac2g", "id": 1, "pid": 1, "tid": 1, "ts": 0},
+        {"ph": "s", "cat": "other", "id": 1, "pid": 1, "tid": 1, "ts": 0},
     ])  # fmt: skip
     assert trace.ledger["import"] == {
-        "events in the file": 4,
-        "dropped: the profiler's own span": 1,
+        "events in the file": 6,
+        "marks of the profiler that wrote the file": 2,
         "dropped: phase 'C'": 1,
         "dropped: instants that are not allocations": 1,
-        "dropped: flow 'ac2g'": 1,
+        "dropped: arrows to what a device did, which is not in the file": 1,
+        "dropped: flow 'other'": 1,
     }
+
+
+def test_of_a_healthy_file_of_a_device_nothing_is_dropped(read):
+    def arrow(ph, tid, ts):
+        return {"ph": ph, "cat": "ac2g", "name": "ac2g", "id": 77, "pid": 9, "tid": tid, "ts": ts}
+
+    trace = read([
+        op("cudaLaunchKernel", 3, 1, cat="cuda_runtime", correlation=77),
+        arrow("s", 1, 3),
+        op("gemm", 20, 5, tid=7, cat="kernel", correlation=77, device=0, stream=7),
+        arrow("f", 7, 20),
+        op("Buffer Flush", 30, 4, tid=1, cat="overhead"),
+        op("PyTorch Profiler (0)", 0, 10, cat="Trace"),
+    ])  # fmt: skip
+    assert trace.table("gpu")["launch"].tolist() == [0]
+    assert describe_completeness(trace) == "1 events, none dropped"
+    overheads = trace.table("gpu_overheads")
+    assert overheads["kind"].tolist() == [1 << 16]
+    assert (overheads["duration_ns"].tolist(), overheads["thread"].tolist()) == ([4000], [0])
+
+
+CATEGORIES = {
+    "cpu_op": "aten::mm", "user_annotation": "step", "python_function": "f.py(1): f",
+    "cuda_runtime": "cudaLaunchKernel", "cuda_driver": "cuLaunchKernel",
+    "hip_runtime": "hipLaunchKernel", "mtia_runtime": "launch", "privateuse1_driver": "launch",
+    "mtia_ccp_events": "gemm", "kernel": "gemm", "gpu_memcpy": "Memcpy DtoH",
+    "gpu_memset": "Memset", "gpu_user_annotation": "step", "cuda_profiler_range": "gemm",
+    "hpu_op": "matmul", "of another tool": "anything", "overhead": "Buffer Flush",
+}  # fmt: skip
+
+
+def test_every_category_is_written_again_as_it_was(read, tmp_path):
+    spans = [
+        op(name, 10 * i, 5, tid=i + 1, cat=category)
+        for i, (category, name) in enumerate(CATEGORIES.items())
+    ]
+    trace = read(spans)
+    trace.export("chrome", tmp_path / "again.json")
+
+    rows = json.loads((tmp_path / "again.json").read_text())["traceEvents"]
+    written = {(row["cat"], row["name"]) for row in rows if row["ph"] == "X"}
+    assert written - {("Trace", "PyTorch Profiler (0)")} == set(CATEGORIES.items())
+
+
+def test_what_kineto_does_not_call_an_annotation_is_none(read):
+    trace = read([
+        op("step", 0, 9, cat="user_annotation"),
+        op("gemm", 1, 2, cat="cuda_profiler_range"),
+        op("of another tool", 4, 2, cat="anything"),
+    ])  # fmt: skip
+    assert trace.events["kind"].tolist() == [EventKind.ANNOTATION, 255, EventKind.ANNOTATION]
+    assert text(trace, "events", "category") == ["", "cuda_profiler_range", "anything"]
+
+
+def test_devices_that_are_not_cuda_are_not_called_so(read):
+    trace = read([op("a", 0, 1, cat="mtia_ccp_events"), op("b", 2, 1, cat="kernel")])
+
+    assert trace.table("gpu")["device_type"].tolist() == [DeviceType.MTIA, DeviceType.CUDA]
+
+
+def test_how_long_a_device_was_idle_is_told_to_the_nanosecond(read):
+    # Tools that cut times to microseconds take each of these kernels for 1 us, and half of it idle.
+    trace = read(
+        [op(f"kernel {i}", 2 * i, 1.9, tid=7, cat="kernel", device=0, stream=7) for i in range(10)]
+    )
+    rules = check_device_rules(trace)
+    assert (rules.wall_ns, rules.wall_ns - rules.busy_ns) == (19_900, 900)
 
 
 def test_gzip_and_arrays_and_other_encodings(tmp_path):
