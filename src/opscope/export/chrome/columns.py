@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from opscope.export.chrome.backward import backward_numbers
 from opscope.export.chrome.keywords import keyword_fragment
+from opscope.export.chrome.tracks import ChromeTracks
 from opscope.export.native_columns import Columns, Rows, flat, row_ranges, within
+from opscope.trace.chrome.categories import BESIDE
 from opscope.trace.codes import FlowEnd
 from opscope.trace.schema import Role
 from opscope.trace.trace import Trace
@@ -72,9 +74,11 @@ def event_columns(trace: Trace) -> Columns:
     return columns | {"events.sequence_number": number, "events.forward_thread": thread}
 
 
-def extra_columns(trace: Trace) -> tuple[Columns, list[str]]:
-    """``extras.*`` and their fragments: keyword arguments, modules, places in TorchScript."""
+def extra_columns(trace: Trace, places: ChromeTracks) -> tuple[Columns, list[str]]:
+    """``extras.*`` and their fragments: keyword arguments, modules, places in TorchScript, and the
+    threads of what is on a line beside its thread's."""
     fragments = Fragments()
+    _add_threads(places, fragments)
     _add_keywords(trace, fragments)
     _add_modules(trace, fragments)
     _add_script_places(trace, fragments)
@@ -98,6 +102,14 @@ def _add_keywords(trace: Trace, fragments: Fragments) -> None:
     fragments.add(
         [text or "" for text in texts], scalars["event"][rows][kept].astype(np.int64), number[kept]
     )
+
+
+def _add_threads(places: ChromeTracks, fragments: Fragments) -> None:
+    beside = np.array([track.beside for track in places.tracks], dtype=np.int64)
+    rows = np.flatnonzero(beside[places.events] >= 0)
+    if len(rows):
+        texts = [f'"{BESIDE}":{tid}' for tid in beside]
+        fragments.add(texts, rows, places.events[rows].astype(np.int64))
 
 
 def _add_modules(trace: Trace, fragments: Fragments) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from opscope.export.chrome.tracks import Track
 from opscope.export.json_text import to_json
 from opscope.export.window import Window, process_name_of
+from opscope.trace.chrome.categories import BESIDE
 
 _OWN_KEYS = frozenset({
     "schemaVersion", "deviceProperties", "trace_id", "host_name", "displayTimeUnit",
@@ -82,10 +83,10 @@ def end_of_file(trace_name: str) -> str:
 def _name_rows(metadata: Mapping[str, Any], window: Window, tracks: list[Track]) -> Iterator[str]:
     time = window.microseconds(window.start_ns)
 
-    def row(name: str, pid: int, tid: int, key: str, value: str | int) -> str:
+    def row(name: str, pid: int, tid: int, key: str, value: str | int, more: str = "") -> str:
         return (
             f'{{"ph":"M","name":"{name}","ts":{time},"pid":{pid},"tid":{tid},'
-            f'"args":{{"{key}":{to_json(value)}}}}}'
+            f'"args":{{"{key}":{to_json(value)}{more}}}}}'
         )
 
     for pid, device in dict.fromkeys((track.pid, track.device) for track in tracks):
@@ -95,5 +96,6 @@ def _name_rows(metadata: Mapping[str, Any], window: Window, tracks: list[Track])
         sort_index = pid if on_host else _GPU_SORT_INDEX + device
         yield row("process_sort_index", pid, 0, "sort_index", sort_index)
     for track in tracks:
-        yield row("thread_name", track.pid, track.tid, "name", track.name)
+        beside = f',"{BESIDE}":{track.beside}' if track.beside >= 0 else ""
+        yield row("thread_name", track.pid, track.tid, "name", track.name, beside)
         yield row("thread_sort_index", track.pid, track.tid, "sort_index", track.sort_index)

@@ -28,6 +28,7 @@ class Track:
         name: as shown.
         sort_index: lines of a process are shown in this order.
         device: the device of a stream; -1 for a thread.
+        beside: of a lane, ``tid`` of the thread or stream that it is beside; -1 for those.
     """
 
     pid: int
@@ -35,6 +36,7 @@ class Track:
     name: str
     sort_index: int
     device: int = -1
+    beside: int = -1
 
     @property
     def json(self) -> str:
@@ -129,7 +131,8 @@ def _spread(
     base = len(tracks)
     for i, (home, lane) in enumerate(distinct.tolist()):
         name = f"{tracks[home].name.rstrip()} (overlap {lane})"
-        tracks.append(replace(tracks[home], tid=free + i, name=name))
+        tid = tracks[home].tid
+        tracks.append(replace(tracks[home], tid=free + i, name=name, beside=tid))
     spread = track.copy()
     spread[moved] = base + row.reshape(-1)
     return spread

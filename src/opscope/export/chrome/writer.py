@@ -54,7 +54,7 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
     order = columns.event_order(trace, with_python)
     process_id = process_id_of(trace, metadata)
     places = place_on_tracks(trace, order, process_id, process_name_of(metadata))
-    extras, fragments = columns.extra_columns(trace)
+    extras, fragments = columns.extra_columns(trace, places)
     writer = _native.ChromeWriter(
         {
             "events.order": order,

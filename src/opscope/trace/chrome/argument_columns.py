@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.trace.chrome.categories import BESIDE
 from opscope.trace.chrome.numbers import NumberText
 from opscope.trace.dtypes import CODES_BY_CPP_NAME
 from opscope.trace.schema import Role, ScalarType
@@ -19,6 +20,7 @@ KNOWN_KEYS = frozenset({
     "External id", "Record function id", "Ev Idx", "Sequence number", "Fwd thread id",
     "Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs", "Call stack",
     "Module Hierarchy", "Overload Name", "Collective name", "fwd_thread_id", "python_caller",
+    BESIDE,
 })  # fmt: skip
 """Keys of ``args`` that are not keyword arguments of the call."""
 

@@ -43,6 +43,10 @@ _WRITTEN_GPU = {
 }
 _WRITTEN_SPANS = ("cpu_op", "user_annotation", "python_function")
 
+BESIDE = "overlaps tid"
+"""Key of a row, and of its line's name, that says beside which thread the line is: spans that
+overlap without nesting are on lines of their own numbers, because viewers drop them otherwise."""
+
 LAUNCH_ARROWS = frozenset({"ac2g", "async_cpu_to_gpu", "async_gpu"})
 """Categories of arrows from a launch to what it launched; their id is the correlation id."""
 

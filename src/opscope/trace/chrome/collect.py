@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope.trace.chrome.argument_columns import KNOWN_KEYS, ArgumentColumns
 from opscope.trace.chrome.categories import (
+    BESIDE,
     GPU_KINDS,
     LAUNCH_ARROWS,
     carried_gpu_category,
@@ -87,6 +88,7 @@ class EventCollector:
         self.mended = 0
         self.marks = 0
         self.launch_arrows = array("q")
+        self._beside: dict[tuple[Any, Any], tuple[Any, Any]] = {}
         self._open: dict[int, list[int]] = {}
         self._handlers: dict[Any, Callable[[dict[str, Any]], None]] = {
             "X": self._complete,
@@ -113,6 +115,7 @@ class EventCollector:
 
     def _thread(self, event: dict[str, Any]) -> int:
         key = _thread_key(event)
+        key = self._beside.get(key, key)
         return self.threads.setdefault(key, len(self.threads))
 
     def _complete(self, event: dict[str, Any]) -> None:
@@ -255,7 +258,10 @@ class EventCollector:
         args = event.get("args")
         name = args.get("name") if isinstance(args, dict) else None
         if isinstance(name, str) and event.get("name") == "thread_name":
-            self.thread_names[_thread_key(event)] = name
+            process, _ = key = _thread_key(event)
+            self.thread_names[key] = name
+            if isinstance(args, dict) and type(args.get(BESIDE)) is int:
+                self._beside[key] = (process, args[BESIDE])
         elif isinstance(name, str) and event.get("name") == "process_name":
             self.processes[_thread_key(event)[0]] = name
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opscope.export.chrome.writer import chrome_blocks
+from opscope.trace.load import load
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -73,6 +74,33 @@ def test_an_asynchronous_span_moves_aside_for_operators():
         "thread 1001 (main)": ["aten::mm"],
         "thread 1001 (main) (overlap 1)": ["request"],
     }
+
+
+OVERLAPPING = [
+    span("request 1", 0, 50, kind=EventKind.ANNOTATION, is_async=True),
+    span("request 2", 10, 90, kind=EventKind.ANNOTATION, is_async=True),
+    span("aten::mm", 20, 60),
+]
+
+
+def test_a_line_beside_a_thread_and_annotations_on_it_say_which_thread_it_is():
+    rows = document_of(build_trace(OVERLAPPING))["traceEvents"]
+
+    lines = [row for row in rows if row["name"] == "thread_name"]
+    marks = {row["tid"]: row["args"].get("overlaps tid") for row in lines}
+    moved = [row for row in rows if row["ph"] == "X" and marks.get(row["tid"]) == 1001]
+    assert marks[1001] is None
+    assert {row["name"] for row in moved} == {"request 1", "request 2"}
+    assert {row["args"]["overlaps tid"] for row in moved} == {1001}
+
+
+def test_lines_beside_a_thread_are_that_thread_when_they_are_read(tmp_path):
+    build_trace(OVERLAPPING).export("chrome", tmp_path / "trace.json")
+
+    trace = load(tmp_path / "trace.json")
+
+    assert trace.table("threads")["system_thread_id"].tolist() == [1001]
+    assert trace.events["thread"].tolist() == [0, 0, 0]
 
 
 def test_an_asynchronous_span_that_nests_stays():
