@@ -46,12 +46,11 @@ class ProgramLine:
 
 def program_lines(trace: Trace) -> list[ProgramLine]:
     """Every line of the program that made a recorded call, those with most time first."""
-    calls, frames, names = trace.table("python_calls"), trace.table("frames"), trace.names
+    frames, names = trace.table("frames"), trace.names
     own = calls_of_program(trace)
-    event = calls["event"][own].astype(np.int64)
+    event, caller, number = own.event, own.caller, own.line
     if not len(event):
         return []
-    caller, number = calls["caller"][own], calls["caller_line"][own]
     line, first = first_of_each(
         caller.astype(np.uint64) << np.uint64(32) | number.astype(np.uint64)
     )
@@ -80,18 +79,39 @@ def program_lines(trace: Trace) -> list[ProgramLine]:
     return sorted(found, key=lambda one: -one.time_ns)
 
 
-def calls_of_program(trace: Trace) -> Values:
-    """Rows of ``python_calls`` that were made from a line of the program's own."""
-    calls = trace.table("python_calls")
+@dataclass(frozen=True)
+class OwnCalls:
+    """Calls that lines of the program made, of functions and of operators; a row each.
+
+    Attributes:
+        event: the call.
+        caller: the function it was made from, a row of ``frames``.
+        line: in the file of that function.
+    """
+
+    event: Values
+    caller: Values
+    line: Values
+
+
+def calls_of_program(trace: Trace) -> OwnCalls:
+    """What was called from a line of the program's own."""
     own = np.append(_own_frames(trace.table("frames")["file"], trace.names), False)
-    return np.flatnonzero(own[calls["caller"]] & (calls["caller_line"] > 0))
+    tables = [trace.table(name) for name in ("python_calls", "operator_calls")]
+    rows = [np.flatnonzero(own[one["caller"]] & (one["caller_line"] > 0)) for one in tables]
+    event, caller, line = (
+        np.concatenate([one[name][row] for one, row in zip(tables, rows, strict=True)])
+        for name in ("event", "caller", "caller_line")
+    )
+    return OwnCalls(event.astype(np.int64), caller.astype(np.int64), line.astype(np.int64))
 
 
-def place_of_call(trace: Trace, call: int, texts: Mapping[tuple[str, int], str]) -> str:
+def place_of_call(
+    trace: Trace, calls: OwnCalls, call: int, texts: Mapping[tuple[str, int], str]
+) -> str:
     """``train.py:12: what it says``: the line a call was made from, with what is known of it."""
-    calls, frames = trace.table("python_calls"), trace.table("frames")
-    file = trace.names[frames["file"][calls["caller"][call]]]
-    line = int(calls["caller_line"][call])
+    file = trace.names[trace.table("frames")["file"][calls.caller[call]]]
+    line = int(calls.line[call])
     text = texts.get((file, line), "")
     return f"{file}:{line}: {text}" if text else f"{file}:{line}"
 

@@ -17,7 +17,8 @@ from opscope.trace.codes import Want
 _section = _native.Section()
 _measured: dict[str, float] = {}
 _slowdowns: dict[str, float] = {}
-_ROUNDS, _ITERATIONS = 5, 5_000
+_ROUNDS = 5
+_LOOPS, _ITERATIONS = 25, 2_000
 
 
 def recording_cost_ns() -> dict[str, float]:
@@ -62,7 +63,7 @@ def slowdown_between_events(options: RecordingOptions) -> dict[str, float]:
 def _measure_slowdown(name: str, want: Want) -> dict[str, float]:
     if name not in _slowdowns and not is_recording() and not is_torch_recording():
         alone, recorded = [], []
-        for _ in range(_ROUNDS):
+        for _ in range(_LOOPS):
             alone.append(_time_loop())
             recorded.append(_window(want).run(_time_loop))
         _slowdowns[name] = round(min(recorded) / max(min(alone), 1), 2)

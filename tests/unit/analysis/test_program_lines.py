@@ -61,3 +61,20 @@ def test_what_the_lines_say(trace):
 
 def test_without_calls_there_are_no_lines():
     assert program_lines(build_trace([("aten::mm", 0, 10)])) == []
+
+
+def test_operators_that_a_line_calls_itself_count_too():
+    spans = [
+        call("step", 0, 90, file=TRAIN, line=1, caller=(TRAIN, 9, "main")),
+        span("aten::add", 10, 30),
+        span("aten::mul", 40, 50),
+    ]
+    plain = build_trace(spans)
+    frames = plain.table("frames")
+    step = frames["function"].tolist().index(plain.names.find("step"))
+    operators = {"event": [1, 2], "caller": [step, step], "caller_line": [4, 4]}
+    tables = {name: plain.table(name) for name in ("events", "python_calls", "frames", "threads")}
+    trace = Trace({**tables, "operator_calls": operators}, plain.names, plain.metadata)
+
+    lines = {(one.function, one.line): (one.calls, one.time_ns) for one in program_lines(trace)}
+    assert lines == {("main", 9): (1, 60_000), ("step", 4): (2, 30_000)}

@@ -111,14 +111,15 @@ def lines_of_events(trace: Trace, events: Values) -> list[str]:
     listing = TorchListing(trace)
     calls = calls_of_program(trace)
     call_of = np.full(len(trace.events) + 1, -1, dtype=np.int64)
-    call_of[trace.table("python_calls")["event"][calls]] = calls
+    call_of[calls.event] = np.arange(len(calls.event))
     is_call = call_of[:-1] >= 0
     around = nearest_ancestor(listing.tree.parent, is_call)
     closest = np.append(np.where(is_call, np.arange(len(around)), around), -1)
     innermost = np.append(Stacks(listing).innermost, -1)[np.where(events >= 0, events, -1)]
     texts = line_texts(trace)
-    names = {call: place_of_call(trace, call, texts) for call in calls.tolist()}
     found = call_of[closest[innermost]]
+    used = [call for call in np.unique(found).tolist() if call >= 0]
+    names = {call: place_of_call(trace, calls, call, texts) for call in used}
     return [names.get(call, "") for call in found.tolist()]
 
 
