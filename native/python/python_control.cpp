@@ -226,6 +226,10 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
   overlap_ticks_ = now_ticks();
   PyThreadState* const current = PyThreadState_Get();
   if (reports_calls(current)) cache->hidden = hidden_since(*cache, RunningFrame::current(current));
+  if (threads.inside_tools() != 0) {
+    window.notes.push_back({"Python calls", "not seen: what threads ran that were in another tool's function",
+                            static_cast<double>(threads.inside_tools())});
+  }
   for (const SeenThread& thread : threads.seen()) running.push_back(stack_of(thread, *cache, frames));
   ++generation_;
 }

@@ -39,6 +39,8 @@ bool reports_calls(PyThreadState* state);
 // [GIL] Will the ends be reported of what this thread is running? Also where it is in the middle of reporting
 // a call, and lets others run meanwhile.
 bool will_report_ends(PyThreadState* state);
+// [GIL] Does this thread report its calls, but at this moment runs another tool's, which it does not report?
+bool is_inside_a_tool(PyThreadState* state);
 
 // Hooks are called from Python's C code, through which no C++ exception may pass. One (std::bad_alloc) stops
 // the recording, and the program goes on. Only the unwinding by which the C library ends a thread is let

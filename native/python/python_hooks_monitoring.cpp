@@ -184,6 +184,8 @@ bool reports_calls(PyThreadState* state) { return tool >= 0 && state->tracing ==
 // A call that is being reported cannot be told from one that was: see RunningFrame::may_begin.
 bool will_report_ends(PyThreadState* state) { return reports_calls(state); }
 
+bool is_inside_a_tool(PyThreadState* state) { return tool >= 0 && state->tracing != 0; }
+
 }  // namespace opscope
 
 #endif

@@ -191,6 +191,10 @@ bool will_report_ends(PyThreadState* state) {
   return hears_evaluations() || (installed && state->c_profilefunc == &on_event && is_in_ours);
 }
 
+bool is_inside_a_tool(PyThreadState* state) {
+  return installed && state->c_profilefunc == &on_event && !will_report_ends(state);
+}
+
 }  // namespace opscope
 
 #endif

@@ -30,6 +30,7 @@ RunningThreads::RunningThreads() {
   for_each_thread_state([&](PyThreadState* state) {
     threads_.push_back(
         {static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}});
+    inside_tools_ += is_inside_a_tool(state) ? 1 : 0;
     if (!will_report_ends(state)) return;
     for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
       PyCodeObject* const code = frame.code();

@@ -40,9 +40,12 @@ class RunningThreads {
   ~RunningThreads();
 
   const std::vector<SeenThread>& seen() const { return threads_; }
+  // How many of them are listed without functions because they run those of another tool at this moment.
+  uint64_t inside_tools() const { return inside_tools_; }
 
  private:
   std::vector<SeenThread> threads_;
+  uint64_t inside_tools_ = 0;
 };
 
 // [GIL] Without our own functions and what they called: their returns are not recorded either.
