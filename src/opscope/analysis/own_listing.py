@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.torch_listing.listing import Flags, TorchListing, Values
+from opscope.analysis.torch_listing.listing import Flags, Labels, TorchListing, Values
 from opscope.cached_property import cached_property
 from opscope.tree.frame_text import own_texts
 from opscope.tree.own_time import outermost_of, own_times
@@ -16,7 +16,7 @@ class OwnListing(TorchListing):
     What torch folds into its caller of the same name is folded here as well.
     """
 
-    def _names(self) -> tuple[Values, list[str]]:
+    def _names(self) -> tuple[Labels, list[str]]:
         return own_texts(self.trace)
 
     def _hidden(self) -> Flags:

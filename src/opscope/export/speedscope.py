@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from opscope.tree.frame_text import event_texts
 from opscope.tree.timeline import Line, Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
+Frames = npt.NDArray[np.signedinteger[Any]]
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _SPANS_PER_BLOCK = 20_000
@@ -48,7 +50,7 @@ def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
     frames = [*texts, *(trace.names[row] for row in used)]
     yield f'{{"$schema":"{_SCHEMA}","exporter":"opscope","name":{to_json(name)},"shared":{{'
     yield f'"frames":{to_json([{"name": text or "(no name)"} for text in frames])}}},"profiles":['
-    sources = [
+    sources: list[tuple[Placement, Values, Frames]] = [
         (place_events(trace), trace.events["start_ns"], label),
         (place_gpu(trace), gpu["start_ns"], gpu_label.reshape(-1) + len(texts)),
     ]
@@ -68,7 +70,7 @@ def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
 
 
 def _profile(
-    line: Line, placement: Placement, start: Values, frame: Values, rows: npt.NDArray[np.int32]
+    line: Line, placement: Placement, start: Values, frame: Frames, rows: npt.NDArray[np.int32]
 ) -> Iterator[str]:
     end = (start + placement.duration_ns)[rows]
     yield (

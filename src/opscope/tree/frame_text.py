@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.trace.row_blocks import row_blocks
 from opscope.trace.schema import EventKind
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -34,7 +35,7 @@ def is_python(events: Table) -> npt.NDArray[np.bool_]:
     return found
 
 
-def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
+def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     """The text each event is shown under, as (row in texts, texts).
 
     That is its name; module calls get torch's prefix, and calls that were recorded by frame alone
@@ -42,26 +43,30 @@ def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
     """
     events, names = trace.events, trace.names
     size = len(names) + 1  # one more for "no name"
-    key = events["name"].astype(np.int64) + 1
+    key = events["name"] + np.int32(1)
     key[events["kind"] == EventKind.MODULE_CALL] += size
     nameless = np.flatnonzero(events["name"] < 0)
     if nameless.size:
         key[nameless] = 2 * size + _frames(trace, nameless) + 1
-    used = np.flatnonzero(np.bincount(key, minlength=1))
+    is_used = np.zeros(2 * size + len(trace.table("frames")) + 1, dtype=np.bool_)
+    for block in row_blocks(len(key)):
+        is_used[key[block]] = True
     rows: dict[str, int] = {}
-    row_of_key = np.zeros(int(used[-1]) + 1 if used.size else 0, dtype=np.int64)
-    for k in used:
+    row_of_key = np.zeros(len(is_used), dtype=np.int32)
+    for k in np.flatnonzero(is_used):
         row_of_key[k] = rows.setdefault(_text(trace, int(k), size), len(rows))
-    return row_of_key[key], list(rows)
+    for block in row_blocks(len(key)):
+        key[block] = row_of_key[key[block]]
+    return key, list(rows)
 
 
-def own_texts(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
+def own_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     """As :func:`event_texts` for opscope's own views: modules as the program calls them."""
     label, texts = event_texts(trace)
     names = module_names(trace)
     shown = [names[name].text if (name := _module_of(text)) in names else text for text in texts]
     rows: dict[str, int] = {}
-    number = np.array([rows.setdefault(text, len(rows)) for text in shown], dtype=np.int64)
+    number = np.array([rows.setdefault(text, len(rows)) for text in shown], dtype=np.int32)
     return (number[label] if len(number) else label), list(rows)
 
 

@@ -173,7 +173,7 @@ class Tree:
         return np.concatenate([self.arrays.start_ns, self.trace.table("allocations")["time_ns"]])
 
     @cached_property
-    def texts(self) -> tuple[npt.NDArray[np.int64], list[str]]:
+    def texts(self) -> tuple[npt.NDArray[np.int32], list[str]]:
         """Names of events; see ``frame_text.event_texts``."""
         return event_texts(self.trace)
 

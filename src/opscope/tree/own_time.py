@@ -9,6 +9,7 @@ nobody knows what of it is its own. So the own times of a thread add up to the t
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -45,7 +46,7 @@ def keep_own_times(part: Part, whole: Trace) -> None:
     _OWN_TIMES[part.trace] = _on_lines(placement, line, events["start_ns"], took)
 
 
-def outermost_of(trace: Trace, group: Values) -> Flags:
+def outermost_of(trace: Trace, group: npt.NDArray[np.signedinteger[Any]]) -> Flags:
     """Which events do not run, by time, within another event of their thread and group.
 
     Shape (events,). A function that calls itself is one stretch of time, however deep.

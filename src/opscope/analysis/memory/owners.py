@@ -124,7 +124,9 @@ def lines_of_events(trace: Trace, events: Values) -> list[str]:
 
 
 def _stack_signatures(
-    label: Values, caller: npt.NDArray[np.signedinteger[npt.NBitBase]], innermost: Values
+    label: npt.NDArray[np.int32],
+    caller: npt.NDArray[np.signedinteger[npt.NBitBase]],
+    innermost: Values,
 ) -> npt.NDArray[np.uint64]:
     """One number per stack, equal for equal texts of its frames."""
     total = np.zeros(len(innermost), dtype=np.uint64)

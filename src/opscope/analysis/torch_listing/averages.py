@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,13 @@ from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
+from opscope.trace.row_blocks import row_blocks
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
 
 Value = TypeVar("Value")
 Values = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def key_averages(
     event = np.where(rows.source[first] == RowSource.EVENT, rows.row[first], -1)
     return Averages(
         names=[rows.texts[label] for label in rows.label[first]],
-        count=np.bincount(group, minlength=len(first)),
+        count=_count(group, len(first)),
         quantities=_sums(rows.quantities, group, len(first)),
         first=first,
         rows=rows,
@@ -121,7 +123,7 @@ def _extra_keys(listing: TorchListing, by_shape: bool, by_overload: bool) -> lis
     return extra
 
 
-def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Values, Values]:
+def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Labels, Values]:
     """Group of every row, and the first row of every group."""
     if not extra:
         return _group_small(rows.key)
@@ -134,29 +136,41 @@ def _group(rows: ListedRows, extra: list[Signature]) -> tuple[Values, Values]:
     return first_of_each(key)
 
 
-def _group_small(key: Values) -> tuple[Values, Values]:
+def _group_small(key: Labels) -> tuple[Labels, Values]:
     """As ``first_of_each`` for keys that are small numbers, without hashing."""
     size = int(key.max()) + 1 if len(key) else 0
     first = np.full(size, -1, dtype=np.int64)
-    first[key[::-1]] = np.arange(len(key))[
-        ::-1
-    ]  # NumPy keeps the last of several writes: the first row
+    for block in row_blocks(len(key)):
+        fresh = block.start + np.flatnonzero(first[key[block]] < 0)
+        first[key[fresh[::-1]]] = fresh[::-1]  # NumPy keeps the last of several writes
     used = np.flatnonzero(first >= 0)
     used = used[np.argsort(first[used])]
-    number = np.zeros(size, dtype=np.int64)
+    number = np.zeros(size, dtype=np.int32)
     number[used] = np.arange(len(used))
-    return number[key], first[used]
+    group = np.empty(len(key), dtype=np.int32)
+    for block in row_blocks(len(key)):
+        group[block] = number[key[block]]
+    return group, first[used]
 
 
-def _sums(quantities: Quantities, group: Values, groups: int) -> Quantities:
+def _sums(quantities: Quantities, group: Labels, groups: int) -> Quantities:
     columns = {field.name: getattr(quantities, field.name) for field in fields(Quantities)}
     return Quantities(**{name: _sum(values, group, groups) for name, values in columns.items()})
 
 
-def _sum(values: Values | None, group: Values, groups: int) -> Values:
-    if values is None:
-        return np.zeros(groups, dtype=np.int64)
-    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)
+def _count(group: Labels, groups: int) -> Values:
+    total = np.zeros(groups, dtype=np.int64)
+    for block in row_blocks(len(group)):
+        total += np.bincount(group[block], minlength=groups)
+    return total
+
+
+def _sum(values: Values | None, group: Labels, groups: int) -> Values:
+    total = np.zeros(groups, dtype=np.int64)
+    for block in row_blocks(len(group) if values is not None else 0):
+        weights = None if values is None else values[block]
+        total += np.bincount(group[block], weights, groups).astype(np.int64)
+    return total
 
 
 def _overloads(trace: Trace, event: Values) -> list[str]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from opscope.cached_property import cached_property
 from opscope.schedule import STEP_PREFIX
+from opscope.trace.row_blocks import row_blocks
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
@@ -37,6 +38,7 @@ HIDDEN_NAMES = frozenset(
 """Names torch keeps out of its lists: bookkeeping, and memory inside an event."""
 
 Values = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -70,17 +72,17 @@ class TorchListing:
         self.listed: Flags = shown
         self.nested: Flags = nested
 
-    def _names(self) -> tuple[Values, list[str]]:
+    def _names(self) -> tuple[Labels, list[str]]:
         """Of every event the row in ``texts`` of what it is called."""
         return event_texts(self.trace)
 
-    def _averaged_names(self) -> tuple[Values, list[str]]:
+    def _averaged_names(self) -> tuple[Labels, list[str]]:
         """Names as averages group them: all ``ProfilerStep#N`` are ``ProfilerStep*``."""
         rows: dict[str, int] = {}
         group = [rows.setdefault(averaged_name(text), len(rows)) for text in self.texts]
         if len(rows) == len(self.texts):
             return self.label, list(rows)
-        return np.array(group, dtype=np.int64)[self.label], list(rows)
+        return np.array(group, dtype=np.int32)[self.label], list(rows)
 
     def _hidden(self) -> Flags:
         by_label = np.array([text in HIDDEN_NAMES for text in self.texts], dtype=np.bool_)
@@ -88,11 +90,18 @@ class TorchListing:
         return hidden
 
     def _folded(self, nested: Flags) -> Flags:
-        child = nested & (self.parent >= 0)
-        parent = np.where(child, self.parent, 0)
-        children = np.bincount(parent[child], minlength=len(parent))
-        same_name = self.group_label[parent] == self.group_label
-        folded: Flags = child & same_name & (children[parent] == 1)
+        parent, label = self.parent, self.group_label
+        folded = np.zeros(len(parent), dtype=np.bool_)
+        around = np.zeros(len(parent), dtype=np.bool_)  # an event of the same name
+        child = nested & (parent >= 0)
+        for block in row_blocks(len(parent)):
+            folded[block] = child[block] & (label[parent[block]] == label[block])
+        around[parent[folded]] = True
+        for block in row_blocks(len(parent)):
+            child[block] &= around[parent[block]]
+        rows = np.flatnonzero(child)
+        _, family, children = np.unique(parent[rows], return_inverse=True, return_counts=True)
+        folded[rows[children[family] > 1]] = False
         return folded
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from opscope.analysis.torch_listing.memory_use import (
 from opscope.trace.schema import AllocationAction, EventKind
 
 Values = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.signedinteger[Any]]
 
 
 class RowSource(IntEnum):
@@ -69,8 +71,8 @@ class ListedRows:
 
     source: npt.NDArray[np.int8]
     row: Values
-    label: Values
-    key: Values
+    label: Labels
+    key: Labels
     texts: list[str]
     quantities: Quantities
 
