@@ -11,7 +11,7 @@ from opscope.analysis.quantity_text import share_text
 from opscope.analysis.signatures import first_of_each
 
 _WORTH_SAYING = 0.01
-_FEWEST = 3
+_FEWEST_CONSTANTS = 3
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
 _BUFFERS = (
     "aten::zeros",
@@ -23,34 +23,31 @@ _BUFFERS = (
 """A result of these is there to be written to, or none of its own."""
 
 
-def _repeated(subject: Subject, wanted: Flags) -> tuple[Values, Values]:
-    """Operators whose value was there before, and a number for each value."""
+def _repeated(subject: Subject, wanted: Flags, fewest: int) -> tuple[Values, Values]:
+    """Those of ``wanted`` whose value is there ``fewest`` times, and a number for each value."""
     rows = np.flatnonzero(wanted)
     group, _ = first_of_each(computed_values(subject).number[rows])
-    return rows, group
+    again = np.bincount(group)[group] >= fewest if len(rows) else np.zeros(0, dtype=np.bool_)
+    return rows[again], group[again]
 
 
 def computed_values(subject: Subject) -> ComputedValues:
     """Of this subject, made once."""
-    found = vars(subject).get("_computed_values")
-    if not isinstance(found, ComputedValues):
-        found = ComputedValues(subject)
-        vars(subject)["_computed_values"] = found
-    return found
+    return subject.once(ComputedValues)
+
+
+def _outermost(subject: Subject) -> Flags:
+    """Operators that no other one is around."""
+    is_outermost = np.zeros(len(subject.parent), dtype=np.bool_)
+    is_outermost[subject.outermost] = True
+    return is_outermost
 
 
 def _find_constants(subject: Subject) -> Evidence | None:
-    values = computed_values(subject)
-    wanted = np.zeros(len(subject.parent), dtype=np.bool_)
-    wanted[subject.outermost] = True
-    wanted &= values.from_nothing & ~subject.named(*_BUFFERS)
-    rows, group = _repeated(subject, wanted)
-    if not len(rows):
-        return None
-    count = np.bincount(group)
-    again = count[group] >= _FEWEST
+    from_nothing = computed_values(subject).from_nothing
+    wanted = _outermost(subject) & from_nothing & ~subject.named(*_BUFFERS)
     return _evidence(
-        subject, rows[again], group[again],
+        subject, *_repeated(subject, wanted, _FEWEST_CONSTANTS),
         "are computed from nothing but constants, with the same result every time",
         "all but the longest computation of each result",
     )  # fmt: skip
@@ -63,12 +60,8 @@ def _find_copies(subject: Subject) -> Evidence | None:
     has_copy[subject.outermost_operator[np.flatnonzero(copying)]] = True
     wanted = subject.named(*_COPIES) & has_copy & (subject.operator_parent < 0)
     wanted &= ~values.written_after(np.arange(len(wanted))) & ~values.from_nothing
-    rows, group = _repeated(subject, wanted)
-    if not len(rows):
-        return None
-    again = np.bincount(group)[group] > 1
     return _evidence(
-        subject, rows[again], group[again],
+        subject, *_repeated(subject, wanted, 2),
         "copy or convert a tensor again that has not changed since",
         "all copies of a tensor but the slowest",
     )  # fmt: skip
@@ -77,11 +70,9 @@ def _find_copies(subject: Subject) -> Evidence | None:
 def _find_twice(subject: Subject) -> Evidence | None:
     """The same value at more than one line: for each one line is enough."""
     values = computed_values(subject)
-    wanted = np.zeros(len(subject.parent), dtype=np.bool_)
-    wanted[subject.outermost] = True
-    wanted &= (subject.duration_ns > subject.fixed_cost_ns) & ~values.from_nothing
-    wanted &= ~subject.named(*_COPIES, *_BUFFERS)
-    rows, group = _repeated(subject, wanted)
+    wanted = _outermost(subject) & (subject.duration_ns > subject.fixed_cost_ns)
+    wanted &= ~values.from_nothing & ~subject.named(*_COPIES, *_BUFFERS)
+    rows, group = _repeated(subject, wanted, 2)
     if not len(rows) or not subject.sites.known:
         return None
     line = _program_lines(subject)[rows]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +22,7 @@ from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.tree.self_time import minus_children
 
+T = TypeVar("T")
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -37,6 +41,7 @@ class Subject:
     """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``."""
 
     def __init__(self, trace: Trace, listing: TorchListing | None = None) -> None:
+        self._made: dict[Callable[[Subject], Any], Any] = {}
         self.trace = trace
         self.listing = listing or TorchListing(trace)
         self.events = trace.events
@@ -44,6 +49,13 @@ class Subject:
         self.start_ns: Values = self.listing.tree.start_ns
         self.duration_ns: Values = self.listing.tree.duration_ns
         self.end_ns: Values = self.start_ns + self.duration_ns
+
+    def once(self, make: Callable[[Subject], T]) -> T:
+        """What ``make`` makes of this subject, made the first time it is asked for."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
     @cached_property
     def wall_ns(self) -> int:
