@@ -1,0 +1,26 @@
+"""Chrome files as tests look at them."""
+
+import gzip
+import json
+
+
+def load(path):
+    """The file as Python objects; a number with a fraction as exact nanoseconds."""
+    data = path.read_bytes()
+    text = gzip.decompress(data) if path.suffix == ".gz" else data
+    return json.loads(text, parse_float=lambda number: int(number.replace(".", "")))
+
+
+def spans_of(document):
+    return [e for e in document["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
+
+
+def named(document, name):
+    found = [e for e in document["traceEvents"] if e["name"] == name]
+    assert len(found) == 1, f"{len(found)} rows are called {name}"
+    return found[0]
+
+
+def thread_names(document):
+    rows = [e for e in document["traceEvents"] if e["name"] == "thread_name"]
+    return {row["tid"]: row["args"]["name"] for row in rows}
