@@ -156,10 +156,11 @@ $(STAMPS)/cupti: $(STAMPS)/venv requirements/cupti-11.8.txt requirements/cupti-1
 	done
 	@touch $@
 
-# What running takes. pip speaks when it fails, and where torch is fetched, which takes long.
+# What running takes, without bytecode: Python makes that of what is imported, and of all it takes as long as the rest.
+# pip speaks when it fails, and where torch is fetched, which takes long.
 $(STAMPS)/running: $(STAMPS)/venv requirements/run.txt requirements/torch.txt
 	@echo "Installing what opscope runs with into $(VENV) ..."
-	@$(PIP) install --quiet --requirement requirements/run.txt
+	@$(PIP) install --quiet --no-compile --requirement requirements/run.txt
 	@$(BIN)/python -c 'import torch' 2>/dev/null \
 	  || $(PIP) install torch==2.13.0 --constraint requirements/torch.txt || { \
 	  echo "torch 2.13.0 has no build for this Python and platform that pip can find. Install one you" >&2; \
