@@ -36,5 +36,5 @@ class OwnListing(TorchListing):
     @cached_property
     def counted_ns(self) -> Values:
         """Duration; 0 for what runs within another event of its name, whose time it is part of."""
-        outermost = outermost_of(self.trace, self.group_label)
+        outermost = outermost_of(self.trace, np.arange(len(self.listed)), self.group_label)
         return np.where(outermost, self.duration_ns, 0)

@@ -13,6 +13,7 @@ from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.frame_text import python_events
+from opscope.tree.own_time import outermost_of
 from opscope.tree.self_time import minus_children
 
 Values = npt.NDArray[np.int64]
@@ -52,12 +53,10 @@ def source_lines(trace: Trace, listing: TorchListing | None = None) -> SourceLin
     event = calls["event"][made].astype(np.int64)
     line, caller, number = _lines(calls["caller"][made], calls["caller_line"][made])
     lines = len(caller)
-    line_of = np.full(len(trace.events), -1, dtype=np.int64)
-    line_of[event] = line
     is_call = python_events(trace)
     around = nearest_ancestor(listing.tree.parent, is_call)
     own = minus_children(np.where(is_call, around, -1), listing.duration_ns)
-    outermost = ~_inside_same_line(line_of, around, event)
+    outermost = outermost_of(trace, event, line)
     frames, names = trace.table("frames"), trace.names
     device = measure_device_time(listing).total_ns
     return SourceLines(
@@ -77,19 +76,6 @@ def _lines(
     """The line of every call, and frame and number of every line."""
     group, first = first_of_each(caller.astype(np.uint64) << np.uint64(32) | number.view(np.uint32))
     return group, caller[first].astype(np.int64), number[first].astype(np.int64)
-
-
-def _inside_same_line(line_of: Values, around: Values, event: Values) -> npt.NDArray[np.bool_]:
-    """Whether a call made from the same line is around each of ``event``."""
-    found = np.zeros(len(event), dtype=np.bool_)
-    above, pending = around[event].astype(np.int64), np.arange(len(event))
-    while pending.size:  # one round per level of the deepest stack
-        pending = pending[above[pending] >= 0]
-        same = line_of[above[pending]] == line_of[event[pending]]
-        found[pending[same]] = True
-        pending = pending[~same]
-        above[pending] = around[above[pending]]
-    return found
 
 
 def _sum(group: Values, values: Values, groups: int) -> Values:

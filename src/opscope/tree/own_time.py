@@ -46,18 +46,23 @@ def keep_own_times(part: Part, whole: Trace) -> None:
     _OWN_TIMES[part.trace] = _on_lines(placement, line, events["start_ns"], took)
 
 
-def outermost_of(trace: Trace, group: npt.NDArray[np.signedinteger[Any]]) -> Flags:
-    """Which events do not run, by time, within another event of their thread and group.
+def outermost_of(
+    trace: Trace, events: Values, group: npt.NDArray[np.signedinteger[Any]]
+) -> Flags:
+    """Which of ``events`` do not run, by time, within another of them of their thread and group.
 
-    Shape (events,). A function that calls itself is one stretch of time, however deep.
+    Shape (events,), as ``group``. A function that calls itself is one stretch of time, however
+    deep.
     """
-    start, line = event_tree(trace).start_ns, trace.events["thread"].astype(np.int64)
-    end = start + event_tree(trace).duration_ns
+    start = event_tree(trace).start_ns[events]
+    end = start + event_tree(trace).duration_ns[events]
     if not len(start):
         return np.zeros(0, dtype=np.bool_)
-    order = np.lexsort((np.arange(len(start)), start, group, line))
+    key = group.astype(np.int64) * len(trace.table("threads")) + trace.events["thread"][events]
+    order = _by_start(start)
+    order = order[np.argsort(key[order], kind="stable")]
     begins = np.ones(len(order), dtype=np.bool_)
-    begins[1:] = (np.diff(line[order]) != 0) | (np.diff(group[order]) != 0)
+    begins[1:] = np.diff(key[order]) != 0
     # Every group gets a stretch of its own, so that one running maximum serves them all.
     origin = int(start.min())
     shift = (np.cumsum(begins) - 1) * (int(end.max()) - origin + 1)
@@ -75,13 +80,21 @@ def _own_times(trace: Trace) -> Values:
 def _on_lines(placement: Placement, line: Lines, start_ns: Values, took: Values) -> Values:
     """Own times of spans, each on one of the lines; 0 for those beside the line of a thread."""
     result = np.zeros(len(start_ns), dtype=np.int64)
-    order = np.lexsort((np.arange(len(line)), start_ns, line))
+    order = _by_start(start_ns)
+    narrow = line.astype(np.int16) if len(placement.lines) < 2**15 else line
+    order = order[np.argsort(narrow[order], kind="stable")]  # int16 sorts by radix
     begin = np.searchsorted(line[order], np.arange(len(placement.lines) + 1))
     for number, one in enumerate(placement.lines):
         if one.lane == 0:
             rows = order[begin[number] : begin[number + 1]]
             result[rows] = minus_children(_around(start_ns[rows], took[rows]), took[rows])
     return result
+
+
+def _by_start(start_ns: Values) -> Values:
+    """Rows in order of start; of equal ones in their own."""
+    in_order = bool((start_ns[1:] >= start_ns[:-1]).all())
+    return np.arange(len(start_ns)) if in_order else np.argsort(start_ns, kind="stable")
 
 
 def _around(start: Values, took: Values) -> Values:

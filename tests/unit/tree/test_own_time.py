@@ -75,5 +75,7 @@ def test_own_times_of_a_line_add_up_to_the_time_in_its_spans(seed):
 def test_a_function_that_calls_itself_is_one_stretch():
     trace = build_trace("f 0..100\n  f 10..90\n    g 20..80\n      f 30..40\nf 100..120")
     names = trace.events["name"].astype(np.int64)
-    assert outermost_of(trace, names).tolist() == [True, False, True, False, True]
-    assert outermost_of(build_trace(""), np.zeros(0, dtype=np.int64)).tolist() == []
+    rows = np.arange(5)
+    assert outermost_of(trace, rows, names).tolist() == [True, False, True, False, True]
+    assert outermost_of(trace, rows[1:], names[1:]).tolist() == [True, True, False, True]
+    assert outermost_of(build_trace(""), rows[:0], names[:0]).tolist() == []
