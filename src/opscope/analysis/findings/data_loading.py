@@ -40,7 +40,7 @@ def _find_in_process(subject: Subject) -> Evidence | None:
         explanation=(
             f"The DataLoader made {len(loads):,} batches in the training process (num_workers=0), "
             f"{time_text(total // len(loads))} each: {share_text(total / subject.wall_ns)} of the "
-            "recording, in which nothing else happened."
+            "time, in which nothing else happened."
         ),
         saved_ns=int(hidden.sum()),
         saved_by=(

@@ -96,7 +96,7 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             f"{len(tiny):,} of {len(calls):,} operators take at most {time_text(_TINY * fixed)}, "
             f"where getting from one operator to the next takes Python {time_text(fixed)} at its "
             f"fastest and {time_text(each)} with these: {share_text(cost / subject.wall_ns)} of "
-            "the recording goes into calling them. On a GPU such kernels finish before the next "
+            "the time goes into calling them. On a GPU such kernels finish before the next "
             "one is launched."
         ),
         saved_ns=cost,

@@ -76,7 +76,7 @@ def _on_host(subject: Subject) -> Evidence | None:
         explanation=(
             f"{len(around):,} times ({_most_frequent(subject, around)}) Python waited for the "
             f"value of a tensor, {_each(took)}: {share_text(total / subject.wall_ns)} of the "
-            "recording. On a GPU each of these stops the program until the device is done."
+            "time. On a GPU each of these stops the program until the device is done."
         ),
         saved_ns=total,
         saved_by="the time in these calls",

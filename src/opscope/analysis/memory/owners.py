@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.program_lines import calls_of_program, line_texts, place_of_call
 from opscope.analysis.signatures import mix
 from opscope.analysis.stacks import Stacks
@@ -15,7 +16,7 @@ from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
-from opscope.tree.frame_text import event_texts
+from opscope.tree.frame_text import own_texts
 
 Values = npt.NDArray[np.int64]
 
@@ -76,7 +77,7 @@ def operators_of_events(trace: Trace, events: Values) -> list[str]:
     is_operator = trace.events["kind"] == EventKind.OPERATOR
     outermost = is_operator & ~(is_operator[parent] & (parent >= 0))
     around = np.where(outermost, np.arange(len(parent)), nearest_ancestor(parent, outermost))
-    label, texts = event_texts(trace)
+    label, texts = own_texts(trace)
     names = [text.removeprefix(ENGINE_PREFIX) for text in texts]
     holder = np.where(events >= 0, np.append(around, -1)[events], -1)
     return [names[label[e]] if e >= 0 else OUTSIDE_OPERATORS for e in holder.tolist()]
@@ -87,7 +88,7 @@ def stacks_of_events(trace: Trace, events: Values) -> list[tuple[str, ...]]:
 
     What the backward pass does has the stack of the forward operator it belongs to.
     """
-    listing = TorchListing(trace)
+    listing = OwnListing(trace)
     stacks = Stacks(listing)
     if not stacks:
         return [NO_STACK] * len(events)
