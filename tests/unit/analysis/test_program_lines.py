@@ -78,3 +78,19 @@ def test_operators_that_a_line_calls_itself_count_too():
 
     lines = {(one.function, one.line): (one.calls, one.time_ns) for one in program_lines(trace)}
     assert lines == {("main", 9): (1, 60_000), ("step", 4): (2, 30_000)}
+
+
+def test_waiting_is_no_time_of_a_line_but_said():
+    wait = "<built-in method acquire of _thread.lock object at 0x7f>"
+    trace = build_trace(
+        [
+            call("get", 0, 100, file=LIBRARY, line=5, caller=(TRAIN, 3, "work")),
+            span(wait, 10, 90, kind=EventKind.C_CALL),
+            call("run", 200, 230, file=LIBRARY, line=7, caller=(TRAIN, 4, "work")),
+        ]
+    )
+    lines = program_lines(trace)
+    assert [(line.line, line.time_ns, line.waiting_ns) for line in lines] == [
+        (4, 30_000, 0),
+        (3, 20_000, 80_000),
+    ]

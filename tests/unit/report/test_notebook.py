@@ -11,6 +11,7 @@ from opscope.drop_in.event_list.event_list import make_event_list
 from opscope.drop_in.event_list.notebook import ROWS
 from opscope.report.notebook import overview_html
 from opscope.trace.names import Names
+from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from support.build_trace import build_trace, kernel, span
 
@@ -65,3 +66,17 @@ def test_a_list_of_events_shows_its_first_ones():
 )
 def test_times_have_three_digits(nanoseconds, text):
     assert time_text(nanoseconds) == text
+
+
+def test_averages_are_of_the_time_looked_at_and_leave_out_steps_and_waiting():
+    wait = "<built-in function sleep>"
+    trace = build_trace(
+        [
+            span("ProfilerStep#1", 0, 100, kind=EventKind.ANNOTATION),
+            span("aten::mm", 10, 30),
+            span(wait, 30, 90, kind=EventKind.C_CALL),
+        ]
+    )
+    html = overview_html(trace)
+    assert "20%" in html and "recording, 100 µs" in html
+    assert "ProfilerStep" not in html and "sleep" not in html

@@ -183,3 +183,29 @@ def test_no_span_is_lost(described):
     assert found == Counter(
         (s.name, (s.start - origin) * 1000, (s.end - origin) * 1000, s.thread) for s in spans
     )
+
+
+def test_runs_of_asyncio_tasks_are_told_apart_and_names_that_are_no_work_are_marked():
+    wait = "<built-in function sleep>"
+    spans = [
+        span("ProfilerStep#1", 0, 100, kind=EventKind.ANNOTATION),
+        span("work", 10, 40, kind=EventKind.TASK_RUN),
+        span(wait, 50, 60, kind=EventKind.C_CALL),
+    ]
+    data = report_of(build_trace(spans)).data
+    labels = data["spans"]["labels"]
+    assert labels["kind"][labels["text"].index("work")] == EventKind.TASK_RUN
+    assert [labels["text"][row] for row in labels["waiting"]] == [wait]
+    assert [labels["text"][row] for row in labels["unranked"]] == ["ProfilerStep#1"]
+    columns = data["operators"]["columns"]
+    waits = dict(zip(columns["name"], columns["waits"], strict=True))
+    assert waits == {"work": False, wait: True}
+
+
+def test_the_parts_of_what_recording_costs_are_no_more_than_the_whole():
+    ledger = {"recorder": {"cost_ns: floor": 97.6, "cost_ns: span": 90.1}}
+    rows = report_of(build_trace([("aten::mm", 0, 10)], ledger=ledger)).data["run"]["ledger"]
+    assert {row["what"]: row["value"] for row in rows} == {
+        "cost_ns: floor": 90.1,
+        "cost_ns: span": 90.1,
+    }

@@ -123,3 +123,36 @@ def test_a_busy_machine_is_named():
     quiet = find_findings(build_trace("aten::mm 0..100"))
     assert quiet.waited_share is None
     assert not any("processor" in note for note in quiet.notes)
+
+
+def c_call(name, start, end, thread="main", line=7):
+    return span(name, start, end, thread, kind=EventKind.C_CALL, caller=CALLER, line=line)
+
+
+def test_what_other_threads_wait_for_is_no_time_outside_torch():
+    wait = "<built-in method acquire of _thread.lock object at 0x7f>"
+    spans = [
+        span("train", 0, 1000, frame=CALLER, **PYTHON),
+        span("idle", 0, 1000, "other", frame=("train.py", 50, "idle"), **PYTHON),
+        c_call(wait, 10, 990, "other"),
+        *(span("aten::mm", at, at + 95, caller=CALLER, line=5) for at in range(20, 980, 100)),
+    ]
+    assert found(build_trace(spans), "time-outside-torch") is None
+
+
+def test_the_main_thread_that_sleeps_is_told_so_and_a_loop_of_events_is_not():
+    def shares(name):
+        spans = [
+            span("train", 0, 1000, frame=CALLER, **PYTHON),
+            span("aten::mm", 10, 100, caller=CALLER, line=5),
+            c_call(name, 100, 900),
+            span("aten::mm", 900, 990, caller=CALLER, line=5),
+        ]
+        trace = build_trace(spans)
+        return found(trace, "time-outside-torch"), find_findings(trace).unexplained
+
+    finding, _ = shares("<built-in function sleep>")
+    assert finding.places[0].line == 7 and finding.saved_share == pytest.approx(0.8, abs=0.05)
+    finding, left = shares("<built-in method poll of select.epoll object at 0x7f>")
+    assert finding is None
+    assert left.parts[0] == ("waiting for what comes next", 800_000)
