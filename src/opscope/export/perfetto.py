@@ -32,7 +32,7 @@ from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.names import Names
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
-from opscope.tree.frame_text import event_texts
+from opscope.tree.frame_text import own_texts
 from opscope.tree.links import forward_backward_links
 from opscope.tree.timeline import Placement, place_events, place_gpu
 
@@ -176,7 +176,7 @@ def _event_columns(trace: Trace, placement: Placement) -> Columns:
 
 def _span_names(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Texts of events, with the overload where one was recorded: ``aten::add.Tensor``."""
-    label, texts = event_texts(trace)
+    label, texts = own_texts(trace)
     overload = trace.events["overload"]
     if not len(overload) or overload.max() < 0:
         return label.astype(np.int32), texts

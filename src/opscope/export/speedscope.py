@@ -18,7 +18,7 @@ from opscope.export.json_text import to_json
 from opscope.export.output_file import write_file
 from opscope.progress import tell
 from opscope.trace.trace import Trace
-from opscope.tree.frame_text import event_texts
+from opscope.tree.frame_text import own_texts
 from opscope.tree.timeline import Line, Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ def write_speedscope(trace: Trace, path: str | os.PathLike[str], name: str = "op
 
 def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
     """The file in pieces."""
-    label, texts = event_texts(trace)
+    label, texts = own_texts(trace)
     gpu = trace.table("gpu")
     used, gpu_label = np.unique(gpu["name"], return_inverse=True)
     frames = [*texts, *(trace.names[row] for row in used)]
