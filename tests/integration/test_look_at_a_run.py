@@ -58,10 +58,11 @@ def test_the_report_says_what_happened(recorded, tmp_path):
     )
     assert min(phases["forward"], phases["backward"], phases["optimizer"]) > 0
     modules = report.data["modules"]["columns"]
-    assert {"Linear_0", "Linear_1", "ReLU_0", "Sequential_0"} <= set(modules["name"])
-    linear = modules["name"].index("Linear_0")
+    named = dict(zip(modules["name"], modules["class"], strict=True))
+    assert {"0": "Linear", "1": "ReLU", "2": "Linear", "Sequential_0": "Sequential"} == named
+    linear = modules["name"].index("0")
     assert modules["backward"][linear] > 0
-    assert modules["path"][linear] == ["Sequential_0"]
+    assert modules["label"][linear] == "0 (Linear)"
     (memory,) = report.data["memory"]
     assert memory["peakBytes"] > 0
     assert sum(group["bytes"] for group in memory["groups"]["category"]) == memory["peakBytes"]
