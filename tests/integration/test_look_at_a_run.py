@@ -59,7 +59,7 @@ def test_the_report_says_what_happened(recorded, tmp_path):
     assert min(phases["forward"], phases["backward"], phases["optimizer"]) > 0
     modules = report.data["modules"]["columns"]
     named = dict(zip(modules["name"], modules["class"], strict=True))
-    assert {"0": "Linear", "1": "ReLU", "2": "Linear", "Sequential_0": "Sequential"} == named
+    assert named == {"0": "Linear", "1": "ReLU", "2": "Linear", "Sequential_0": "Sequential"}
     linear = modules["name"].index("0")
     assert modules["backward"][linear] > 0
     assert modules["label"][linear] == "0 (Linear)"
