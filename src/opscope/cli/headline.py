@@ -9,7 +9,7 @@ from opscope.analysis.period import Period, period_of
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli.finding_formats import as_text, place_text, said_at, saving_text, state_of
-from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators
+from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators, ran_anything
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _MOST_FINDINGS = 3
 
 def headline(trace: Trace) -> list[str]:
     """Two lines; none for a trace without operators."""
+    if not ran_anything(trace):
+        return []
     top = find_top_operators(period_of(trace), sort_by=DEFAULT_SORT, row_limit=_MOST_NAMES)
     return [_most_time(top), _first_finding(trace)] if top.rows else []
 

@@ -20,7 +20,7 @@ from opscope.cli.destination import Destination, rank_in_job, write_or_rescue
 from opscope.cli.optimizer_steps import after_each_optimizer_step
 from opscope.cli.run_options import RunOptions
 from opscope.cli.run_results import results_for
-from opscope.cli.top_operators import find_top_operators
+from opscope.cli.top_operators import find_top_operators, ran_anything
 from opscope.cli.warm_steps import WarmSteps
 from opscope.drop_in.install import install
 from opscope.profile_recording import ProfileRecording
@@ -221,7 +221,7 @@ class RecordingSession:
         top = find_top_operators(
             period_of(trace), sort_by=options.sort_by, row_limit=options.row_limit
         )
-        if not top.rows:
+        if not ran_anything(trace):
             self._messages.fail("The program ran no torch operator while it was recorded.")
         elif self._results.table is not None and self._rank in (None, 0):
             self._messages.show(self._results.table(top, self._messages.width)[0])

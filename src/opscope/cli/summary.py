@@ -21,10 +21,10 @@ from opscope.cli.top_operators import (
     check_row_limit,
     check_sort_key,
     find_top_operators,
+    ran_anything,
 )
 from opscope.cli.trace_argument import PeriodOption, RankOption, TraceArgument, open_trace
 from opscope.errors import TraceFormatError
-from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 
@@ -59,7 +59,7 @@ def summary(
             f"{trace} holds no event, so there is nothing to summarise. Record a program that "
             "runs torch operators."
         )
-    if (loaded.events["kind"] == EventKind.GC_PAUSE).all():
+    if not ran_anything(loaded):
         raise TraceFormatError(
             f"{trace} holds no operator, so there is nothing to summarise; its events are of "
             "other kinds (`opscope sql` shows them). Record a program that runs torch operators."

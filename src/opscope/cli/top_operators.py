@@ -20,6 +20,7 @@ from opscope.analysis.period import Period
 from opscope.analysis.time_kind import TimeKind, time_kind
 from opscope.analysis.torch_listing.averages import Averages, key_averages
 from opscope.errors import UsageError
+from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
 DEFAULT_SORT = "self_cpu_time_total"
@@ -113,6 +114,11 @@ def check_row_limit(limit: int) -> int:
     if limit < 1 and limit != -1:
         raise UsageError(f"A summary of {limit} rows shows nothing. Give 1 or more, or -1 for all.")
     return limit
+
+
+def ran_anything(trace: Trace) -> bool:
+    """Whether anything but collections of garbage was recorded."""
+    return bool((trace.events["kind"] != EventKind.GC_PAUSE).any())
 
 
 def find_top_operators(
