@@ -46,9 +46,7 @@ def keep_own_times(part: Part, whole: Trace) -> None:
     _OWN_TIMES[part.trace] = _on_lines(placement, line, events["start_ns"], took)
 
 
-def outermost_of(
-    trace: Trace, events: Values, group: npt.NDArray[np.signedinteger[Any]]
-) -> Flags:
+def outermost_of(trace: Trace, events: Values, group: npt.NDArray[np.signedinteger[Any]]) -> Flags:
     """Which of ``events`` do not run, by time, within another of them of their thread and group.
 
     Shape (events,), as ``group``. A function that calls itself is one stretch of time, however
