@@ -412,7 +412,10 @@ def test_a_table_that_cannot_be_made_costs_no_recording(monkeypatch, tmp_path, c
     assert "aten::ones" in names_in(opscope.load(tmp_path / "kept.opscope"))
 
 
-def test_python_calls_of_the_program_and_of_nothing_else(execute):
+@pytest.mark.parametrize(
+    ("option", "between"), [("--stack", 0), ("--own-stack", 0), ("--c-calls", 1)]
+)
+def test_python_calls_of_the_program_and_of_nothing_else(execute, option, between):
     recorded = execute(
         """
         import torch
@@ -420,7 +423,7 @@ def test_python_calls_of_the_program_and_of_nothing_else(execute):
         def inner(n): return torch.ones(n)
         for n in range(3): outer(n)
         """,
-        options=["--stack", "--no-table"],
+        options=[option, "--no-table"],
     )
     trace = recorded.trace()
     found, parent = recorded.names(), trace.events["parent"]
@@ -429,5 +432,10 @@ def test_python_calls_of_the_program_and_of_nothing_else(execute):
     assert all(found[parent[row]].endswith(": outer") for row in inner)
     assert all(found[parent[parent[row]]].endswith("script.py(1): <module>") for row in inner)
     ones = [row for row, name in enumerate(found) if name == "aten::ones"]
-    assert all(parent[parent[row]] in inner for row in ones)  # torch.ones itself lies between
+    for row in ones:
+        around = parent[row]
+        for _ in range(between):  # torch.ones itself, a C function
+            assert found[around].startswith("<built-in method ones")
+            around = parent[around]
+        assert around in inner
     assert not any("/opscope/cli/" in name or "opscope/launch/" in name for name in found)
