@@ -31,7 +31,7 @@ for version in 3.10 3.11 3.12 3.13; do
     --no-build-isolation --config-settings=build-dir="build/interpreters/$version-native" .
   "$environment/bin/python" -m pytest -q -p no:cacheprovider --noconftest \
     tests/unit/recording/test_python_calls.py tests/unit/recording/test_python_functions.py \
-    tests/unit/recording/test_python_windows.py \
+    tests/unit/recording/test_own_functions.py tests/unit/recording/test_python_windows.py \
     tests/unit/recording/test_python_modules.py tests/unit/recording/test_python_module_calls.py \
     tests/unit/recording/test_asyncio_tasks.py tests/unit/recording/test_asyncio_windows.py \
     tests/unit/recording/test_python_hooks.py tests/unit/test_lifecycle.py
