@@ -358,7 +358,8 @@ void Recorder::set_fault(const char* what) noexcept {
 RecorderStatistics Recorder::statistics() {
   std::lock_guard lock(mutex_);
   // A window that is still being read counts, even if it was let go of meanwhile.
-  return {threads_.size(), std::max<uint64_t>(windows_.size(), readers_), pool_.mapped_bytes(), wanted()};
+  return {threads_.size(), std::max<uint64_t>(windows_.size(), readers_), pool_.mapped_bytes(), wanted(),
+          open_.size()};
 }
 
 void Recorder::before_fork() {

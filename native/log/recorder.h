@@ -48,6 +48,7 @@ struct RecorderStatistics {
   uint64_t windows;
   uint64_t mapped_bytes;
   uint32_t wanted;
+  uint64_t open_windows;
 };
 
 class Recorder {

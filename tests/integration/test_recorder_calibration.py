@@ -51,6 +51,22 @@ def test_it_is_put_off_while_something_else_is_recorded(not_measured_yet):
     assert not any("calibration" in name for name in names(outer.trace))
 
 
+def test_a_window_that_opens_in_the_middle_has_none_of_it(not_measured_yet, monkeypatch):
+    opened, real = [], _native.time_spans
+
+    def open_first(empty_callback):
+        if not empty_callback and not opened:
+            opened.append(opscope.profile())
+            opened[0].start()
+        return real(empty_callback)
+
+    monkeypatch.setattr(_native, "time_spans", open_first)
+    assert cost.recording_cost_ns() == {}
+    opened[0].stop()
+    assert not any("calibration" in name for name in names(opened[0].trace))
+    assert cost.recording_cost_ns()["span"] > 0, "measured once there is none"
+
+
 def test_measuring_leaves_nothing_behind(not_measured_yet):
     windows = _native.statistics()["windows"]
     cost.recording_cost_ns()

@@ -7,6 +7,7 @@ are heard with, takes the interpreter off its fast path at every instruction.
 from __future__ import annotations
 
 import functools
+import math
 import time
 
 from opscope import _native
@@ -25,7 +26,8 @@ def recording_cost_ns() -> dict[str, float]:
     """Nanoseconds per span on this machine: ``span`` in all, ``floor`` of it torch's own part.
 
     The floor is a callback that does nothing. Measured with real spans in a window of their own,
-    so it is put off while another window is open or torch's profiler runs; empty until then.
+    so it is put off while another window is open, or opens meanwhile, or torch's profiler runs;
+    empty until then.
     """
     return _section.run(_measure)
 
@@ -35,7 +37,8 @@ def _measure() -> dict[str, float]:
         # In turns, and the least of each: whatever else runs here comes and goes within a round.
         rounds = [_round() for _ in range(_ROUNDS)]
         floor, span = (round(min(times), 1) for times in zip(*rounds, strict=True))
-        _measured.update(floor=min(floor, span), span=span)  # a part is no more than the whole
+        if not any(math.isnan(time_ns) for times in rounds for time_ns in times):
+            _measured.update(floor=min(floor, span), span=span)  # a part is no more than the whole
     return dict(_measured)
 
 
