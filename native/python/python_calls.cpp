@@ -138,11 +138,11 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
 }
 
 // One that was evaluated since `ran_before` was noted has ended, or else one of those.
-void note_evaluated(PythonThreadCache& cache, PyThreadState* state) {
+void note_evaluated(PythonThreadCache& cache, PyThreadState* state, uint64_t ticks = 0) {
   if (cache.evaluating != 0) [[likely]] {
     --cache.evaluating;
   } else {  // what it called before that was noted may have ended unheard
-    notice_ends(cache, RunningFrame::current(state), now_ticks());
+    notice_ends(cache, RunningFrame::current(state), ticks != 0 ? ticks : now_ticks());
   }
 }
 
@@ -390,7 +390,7 @@ void evaluation_ends(PythonThreadCache& cache, uint64_t key, PyThreadState* stat
   const uint64_t ticks = now_ticks();
   if (cache.generation != PythonCalls::generation()) [[unlikely]]
     begin_generation(cache, RunningFrame::current(state), ticks);
-  note_evaluated(cache, state);
+  note_evaluated(cache, state, ticks);
   if (cache.has_frames_that_may_begin) [[unlikely]]
     settle(cache, key, /*begins=*/false);
   if (close_top(cache, key, ticks)) [[likely]]
