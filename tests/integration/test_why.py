@@ -38,6 +38,25 @@ print("the end")
 """
 
 
+FORK = """\
+import os
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+"""
+FAULT = """\
+start = p.ProfileRecording.start
+
+def fail_later(self, started=[]):
+    if started:
+        raise RuntimeError("no more")
+    started.append(self)
+    start(self)
+
+p.ProfileRecording.start = fail_later
+"""
+
+
 @pytest.fixture
 def why(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
@@ -95,6 +114,23 @@ def test_a_program_that_leaves_in_the_middle_keeps_its_code(why):
     done = why("100", "20", code=7)
     assert "this is about " in done.stderr
     assert "train.py:13 in forward" in done.stderr
+
+
+def test_steps_of_a_forked_child_are_not_the_programs(why, tmp_path):
+    text = PROGRAM.replace("x = torch.randn(16, 16)\n", "x = torch.randn(16, 16)\n" + FORK)
+    (tmp_path / "train.py").write_text(text)
+    done = why("12")
+    assert done.stdout.count("the end") == 2, "of the child, and of the program"
+    assert done.stderr.count("this is about ") == 1
+    assert "this is about 9 steps" in done.stderr
+
+
+def test_a_fault_of_recording_does_not_reach_the_programs_step(why, tmp_path):
+    faulty = "import opscope.profile_recording as p\n" + FAULT + PROGRAM
+    (tmp_path / "train.py").write_text(faulty)
+    done = why("12")
+    assert done.stdout == "the end\n"
+    assert "The warm steps could not be recorded: no more" in done.stderr
 
 
 def test_a_schedule_of_ones_own_is_refused(why):

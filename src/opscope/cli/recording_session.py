@@ -66,8 +66,15 @@ class RecordingSession:
     def _begin_to_find_out(self) -> None:
         arguments = self._profile_arguments()
         self._warm = WarmSteps(lambda: ProfileRecording(**arguments), self._keep_warm_steps)
-        after_each_optimizer_step(self._warm.step_ended)
         self._warm.begin()
+        after_each_optimizer_step(self._step_ended)
+
+    def _step_ended(self) -> None:
+        try:
+            if self._warm is not None:
+                self._warm.step_ended()
+        except Exception as error:  # the program's step must not fail for it
+            self._messages.fail(f"The warm steps could not be recorded: {_reason(error)}")
 
     def finish(self) -> None:
         """Stop, write the files, print the table and the names of the files."""
@@ -186,14 +193,11 @@ class RecordingSession:
             self._messages.say(f"look closer with `opscope summary {saved}{rank}`")
 
     def _say_what_it_shows(self, trace: Trace) -> None:
-        lines = self._results.headline(trace)
-        if self._results.findings is None:
-            for line in lines:
-                self._messages.say(line)
-        else:
-            for line in lines[:1]:
-                self._messages.say(line)
-            self._messages.show(self._results.findings(trace))
+        findings = self._results.findings
+        for line in self._results.headline(trace)[: None if findings is None else 1]:
+            self._messages.say(line)
+        if findings is not None:
+            self._messages.show(findings(trace))
 
     def _write(self, what: str, write: Callable[[Path], object], path: Path) -> Path | None:
         """Write one file, say where it is, and return that; None, with a message, if it fails."""

@@ -5,6 +5,7 @@ Everything is recorded of these, and of the rest nothing, so that the rest is as
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ class WarmSteps:
         self._warm_since_s = 0.0
         self._ended = 0  # steps
         self._is_done = False
+        self._process = os.getpid()  # a forked child's steps are its own
         self._limit: threading.Timer | None = None
 
     @property
@@ -58,7 +60,7 @@ class WarmSteps:
 
     def step_ended(self) -> None:
         """One of the program's steps has ended."""
-        if self._is_done or self._recording is None:
+        if self._is_done or self._recording is None or os.getpid() != self._process:
             return
         self._ended += 1
         if self._ended == 1:

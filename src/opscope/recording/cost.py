@@ -33,7 +33,7 @@ def recording_cost_ns() -> dict[str, float]:
 
 
 def _measure() -> dict[str, float]:
-    if not _measured and not is_recording() and not is_torch_recording():
+    if not _measured and _is_quiet():
         # In turns, and the least of each: whatever else runs here comes and goes within a round.
         rounds = [_round() for _ in range(_ROUNDS)]
         floor, span = (round(min(times), 1) for times in zip(*rounds, strict=True))
@@ -64,13 +64,19 @@ def slowdown_between_events(options: RecordingOptions) -> dict[str, float]:
 
 
 def _measure_slowdown(name: str, want: Want) -> dict[str, float]:
-    if name not in _slowdowns and not is_recording() and not is_torch_recording():
+    if name not in _slowdowns:
         alone, recorded = [], []
         for _ in range(_LOOPS):
+            if not _is_quiet():  # also one that opened meanwhile: its hooks would be timed as none
+                return {}
             alone.append(_time_loop())
             recorded.append(_window(want).run(_time_loop))
         _slowdowns[name] = round(min(recorded) / max(min(alone), 1), 2)
-    return {name: _slowdowns[name]} if name in _slowdowns else {}
+    return {name: _slowdowns[name]}
+
+
+def _is_quiet() -> bool:
+    return not is_recording() and not is_torch_recording()
 
 
 def _time_loop() -> int:

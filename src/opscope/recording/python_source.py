@@ -11,7 +11,7 @@ from typing import Any
 from opscope import _native
 from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.recording.parameters import read_parameters
-from opscope.trace.program_files import library_marks
+from opscope.trace.program_files import LIBRARY_MARKS
 
 _set_up = False
 
@@ -38,7 +38,7 @@ def set_up_python_source() -> None:
         read_parameters,
         getattr(optimizers, "_global_optimizer_post_hooks", None),
         report_optimizer_step,
-        library_marks(),
+        LIBRARY_MARKS,
     )
     _set_up = True
 
