@@ -222,7 +222,9 @@ void enter_optimizer(PythonThreadCache& cache, RunningFrame frame, RunningFrame 
   settle_again(cache, caller, key);
   begin_call(cache.log, {RecordKind::kOptimizerCall, key, python.frames.optimizer_row(),
                          instruction_of(cache, caller), row});
-  if ((Recorder::instance().wanted() & kWantModules) != 0) cache.stepped = self;  // its hook comes next
+  cache.stepped = self;  // its hook comes next, or does if a window that wants modules opens before
+  const bool has_hook = (Recorder::instance().wanted() & kWantModules) != 0;
+  cache.stepped_spell = has_hook ? kAnySpell : PythonCalls::spell();
   Py_DECREF(self);
 }
 

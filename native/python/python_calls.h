@@ -67,6 +67,8 @@ class PythonCalls final : public Source {
   uint64_t unheard_threads() const { return hooked_calls_ != CallLevel::kNone ? occupied_threads() : 0; }
   // Rises whenever hooks are installed: ends of calls since they were removed were not heard.
   static uint64_t installation() { return installation_; }
+  // Rises whenever calls cease to be reported at all.
+  static uint64_t spell() { return spell_; }
   // Rises with every installation, and whenever a window has noted what is running.
   static uint64_t generation() { return generation_; }
   // Spans that began before this time may be known to a window as frames that were running.
@@ -79,6 +81,7 @@ class PythonCalls final : public Source {
 
   // Static, because they are read at every call, where finding the instance would cost as much again.
   static inline uint64_t installation_ = 0;
+  static inline uint64_t spell_ = 0;
   static inline uint64_t generation_ = 0;
   static inline uint64_t overlap_ticks_ = 0;
 

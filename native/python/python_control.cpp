@@ -141,6 +141,7 @@ void PythonCalls::hook_calls() {
       install_call_hooks(level);
     } else {
       overlap_ticks_ = 0;
+      ++spell_;
     }
   } else if (on && hook_free_threads()) {
     ++installation_, ++generation_;
@@ -263,8 +264,10 @@ void PythonCalls::resume_window(const Window& window) {
 void PythonCalls::optimizer_step(PyObject* optimizer) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if (cache == nullptr || cache->busy) return;
-  // Were calls reported when its code ran? Another thread may have changed that since.
-  if (std::exchange(cache->stepped, nullptr) == optimizer) return;
+  // Were calls reported when its code ran? Another thread may have changed that since. What was noted when no
+  // hook was to come counts only while calls have been reported ever since: then it is of this step.
+  const bool was_seen = std::exchange(cache->stepped, nullptr) == optimizer;
+  if (was_seen && (cache->stepped_spell == kAnySpell || cache->stepped_spell == spell_)) return;
   if ((Recorder::instance().wanted() & kWantModules) == 0) return;
   const uint32_t row = row_of_instance(optimizers, optimizer, /*is_module=*/false);
   const uint64_t key = reinterpret_cast<uintptr_t>(optimizer);

@@ -12,6 +12,8 @@
 
 namespace opscope {
 
+constexpr uint64_t kAnySpell = UINT64_MAX;
+
 struct PythonThreadCache {
   struct Code {
     PyCodeObject* code = nullptr;
@@ -48,6 +50,8 @@ struct PythonThreadCache {
   uint64_t generation = 0;    // likewise; see PythonCalls
   ModuleCall module_call;     // the innermost that is recorded already, whether or not its frame is reported
   const PyObject* stepped = nullptr;  // the optimizer whose step was recorded by its frame last
+  // And when that was, see PythonCalls; kAnySpell: a hook was sure to come.
+  uint64_t stepped_spell = 0;
   // Where frames are reported as they are evaluated: what was running before that, outermost first, and how
   // many functions in it are being evaluated.
   std::vector<uint64_t> ran_before;

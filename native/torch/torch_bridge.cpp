@@ -70,14 +70,10 @@ c10::DebugInfoBase* in_slot() { return c10::ThreadLocalDebugInfo::get(c10::Debug
 
 void enter(ThreadLog& log, uint32_t wants);
 
-// Whether allocations of this thread are reported to us. Our object is put into the thread's slot at the
-// thread's first span, and again at the next operator after the thread's local state was replaced, as
-// autograd does on its workers for every backward pass.
-bool is_entered(const ThreadLog& log, uint32_t wants) {
-  if (log.source_state == kHeard && (wants & kWantMemory) == 0) [[likely]]
-    return true;
-  return log.source_state != kUnheard && in_slot() == hot.reporter;
-}
+// Whether torch reports allocations of this thread, and compiled regions, to us. Our object is put into the
+// thread's slot at the thread's first span, and again at the next operator after the thread's local state was
+// replaced, as autograd does on its workers for every backward pass and pools do for every task.
+bool is_entered(const ThreadLog& log) { return log.source_state != kUnheard && in_slot() == hot.reporter; }
 
 // Work that a collective hands to another thread belongs to the thread that asked for it.
 [[gnu::noinline]] void describe_annotation(Record& record, const ThreadLog& log,
@@ -96,7 +92,7 @@ template <bool kInputs>
     if (wants != 0) core->lost_at_thread_end(/*is_memory*/ false);
     return nullptr;
   }
-  if (!is_entered(*log, wants)) [[unlikely]]
+  if (!is_entered(*log)) [[unlikely]]
     enter(*log, wants);
   // Before the span opens, because what is open says whether Python calls it directly.
   const uint32_t place_in_python = (wants & kWantCalls) != 0 ? core->place_in_python(log) : 0;
@@ -366,5 +362,6 @@ extern "C" __attribute__((visibility("default"))) const opscope::BridgeApi* opsc
   if (core_api->version != opscope::kCoreApiVersion) return nullptr;
   opscope::core = core_api;
   opscope::hot.reporter = opscope::reporter().get();
+  opscope::CallbackList::find();
   return &opscope::bridge;
 }

@@ -186,6 +186,12 @@ class CallbackListSearch {
 // [under the core's mutex] Torch's list of global callbacks, where it could be found in this torch.
 class CallbackList {
  public:
+  // Before anything is recorded, while no other thread looks at the list because it has changed.
+  static void find() {
+    const at::CallbackHandle nothing = add_nothing();
+    find(nothing);
+    at::removeCallback(nothing);
+  }
   // `handle` is a callback of ours that is registered now.
   static void find(at::CallbackHandle handle) {
     if (list_ == nullptr && attempts_ < kMostAttempts) {
@@ -213,11 +219,14 @@ class CallbackList {
 
  private:
   // Threads look at the list again when torch has changed it.
-  static void tell_threads() {
+  static void tell_threads() { at::removeCallback(add_nothing()); }
+
+  // A callback of a scope that nothing has.
+  static at::CallbackHandle add_nothing() {
     at::RecordFunctionCallback nothing(
         [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> { return nullptr; });
     nothing.scopes({at::RecordScope::KERNEL_FUNCTION_DTYPE});
-    at::removeCallback(at::addGlobalCallback(nothing));
+    return at::addGlobalCallback(nothing);
   }
 
   static constexpr int kMostAttempts = 3;  // one fails where others hold the lock or no thread can start

@@ -85,3 +85,29 @@ def test_what_runs_in_module_calls_is_inside_of_them_whoever_else_records():
         stop.set()
         for thread in threads:
             thread.join()
+
+
+def _optimizer_calls(trace):
+    return int((trace.events["kind"] == EventKind.OPTIMIZER_CALL).sum())
+
+
+def test_a_step_that_was_seen_as_a_call_is_no_second_one_to_a_window_that_opens_before_it_ends():
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+    modules = opscope.profile(with_modules=True)
+    hook = optimizer.register_step_post_hook(lambda *_: modules.start())
+    with opscope.profile(with_functions=True) as functions:
+        optimizer.step()
+        hook.remove()
+        modules.stop()
+        optimizer.step()
+    assert _optimizer_calls(functions.trace) == 2
+    assert _optimizer_calls(modules.trace) == 0
+
+
+def test_a_step_is_seen_after_one_that_was_seen_as_a_call_in_an_earlier_window():
+    optimizer = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+    with opscope.profile(with_functions=True):
+        optimizer.step()
+    with opscope.profile(with_modules=True) as modules:
+        optimizer.step()
+    assert _optimizer_calls(modules.trace) == 1
