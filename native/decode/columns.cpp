@@ -41,10 +41,11 @@ class WindowDecoder {
     for (const ThreadView& thread : log_.threads) collect(thread);
     collect_idle_threads();
     ends_.match();
+    const uint64_t stopped = clock_.jumped_ns() == 0 ? window_.stopped.ticks : UINT64_MAX;
     for (ThreadSpans& thread : threads_) {
       SourceColumns::for_each(
           window_.wants, [&](const SourceColumns& source) { source.arrange(thread, ends_, log_.texts); });
-      nest_by_time(thread, ends_);
+      nest_by_time(thread, ends_, stopped);
     }
     merge();
     write_events();

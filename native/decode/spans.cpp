@@ -71,7 +71,8 @@ constexpr uint64_t kNever = UINT64_MAX;
 
 class Nesting {
  public:
-  Nesting(ThreadSpans& thread, const Ends& ends) : thread_(thread), ends_(ends) {
+  Nesting(ThreadSpans& thread, const Ends& ends, uint64_t stopped)
+      : thread_(thread), ends_(ends), stopped_(stopped) {
     thread_.callers = thread_.parents;
     thread_.ends.resize(thread_.spans.size());
   }
@@ -100,7 +101,10 @@ class Nesting {
     const bool has_left = span.load_state() == SpanState::kAbandoned;
     const Ends::End apart = has_end ? Ends::End{} : ends_.find(span);
     const bool ended_elsewhere = apart.ticks != 0 && apart.thread != thread_.log;
-    const uint64_t end = has_end ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
+    const uint64_t noted = has_end ? span.load_end() : apart.ticks != 0 ? apart.ticks : kNever;
+    // What ends after the window goes on like what has no end: which of them was heard to end later, when
+    // nobody may have listened any more, says nothing.
+    const uint64_t end = noted > stopped_ ? kNever : noted;
     // Of one that left the stack and has no end here, nothing is known to be inside after its caller.
     const bool ends_with_caller = has_left && (end == kNever || ended_elsewhere);
     const uint64_t until = ends_with_caller && caller != kNone ? std::min(end, until_[caller]) : end;
@@ -148,6 +152,7 @@ class Nesting {
 
   ThreadSpans& thread_;
   const Ends& ends_;
+  const uint64_t stopped_;
   std::vector<uint64_t> until_;  // by ordinal
   std::vector<int32_t> roots_;   // by ordinal: the outermost around it according to the stack
   std::vector<Open> open_;       // in start order, some of them over
@@ -156,8 +161,8 @@ class Nesting {
 
 }  // namespace
 
-void nest_by_time(ThreadSpans& thread, const Ends& ends) {
-  if (!thread.is_nested) Nesting(thread, ends).run();
+void nest_by_time(ThreadSpans& thread, const Ends& ends, uint64_t stopped) {
+  if (!thread.is_nested) Nesting(thread, ends, stopped).run();
 }
 
 }  // namespace opscope

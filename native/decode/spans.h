@@ -84,7 +84,8 @@ class Ends {
 // Gives each span of the thread the innermost parent that it lies in, where the stack could not know it: a
 // span that outlives the one it began in (an annotation entered by a function or under a dispatch mode)
 // belongs to what contains it and contains what ran meanwhile; one that another thread ended was on its own
-// thread's stack for longer than it lasted.
-void nest_by_time(ThreadSpans& thread, const Ends& ends);
+// thread's stack for longer than it lasted. `stopped`: when the window closed, in ticks; UINT64_MAX where
+// ticks cannot be compared.
+void nest_by_time(ThreadSpans& thread, const Ends& ends, uint64_t stopped);
 
 }  // namespace opscope

@@ -339,6 +339,9 @@ void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
   if (id == kHiddenFrame && cache->hidden == 0) cache->hidden = key;
   if (id == kProgramFrame) cache->hidden = 0;
   if (cache->hidden != 0 || id == kProgramFrame) return;
+  // Reading an instance lets other threads run. Where one of them has all calls reported from then on, the
+  // call that began by being evaluated is reported once more as its frame begins.
+  if (cache->log.is_top(key)) return;
   if (id == kModuleFrame) enter_module(*cache, frame, caller, key);
   if (id == kOptimizerFrame) enter_optimizer(*cache, frame, caller, key);
 }

@@ -75,8 +75,9 @@ class PythonCalls final : public Source {
   static uint64_t overlap_ticks() { return overlap_ticks_; }
 
  private:
-  // How many threads recorded something in a window that wants calls and never reported a call: threads that
-  // were started by _thread or in C are not hooked. Must be asked for before the hooks are removed.
+  // How many threads recorded something in a window that wants calls and did not report all of theirs:
+  // threads that were started by _thread or in C are not hooked, or only later. Must be asked for before the
+  // hooks are removed.
   uint64_t unhooked_threads(const Window& window) const;
 
   // Static, because they are read at every call, where finding the instance would cost as much again.

@@ -170,9 +170,9 @@ void PythonCalls::visit_threads() {
 uint64_t PythonCalls::unhooked_threads(const Window& window) const {
   if ((window.wants & kWantCalls) == 0 || hooked_calls_ == CallLevel::kNone) return 0;
   return static_cast<uint64_t>(
-      std::count_if(window.slices.begin(), window.slices.end(), [](const Slice& slice) {
+      std::count_if(window.slices.begin(), window.slices.end(), [&](const Slice& slice) {
         const uint64_t thread = slice.thread->python_thread;
-        return slice.begin < slice.end && thread != 0 && !was_hooked(thread);
+        return slice.begin < slice.end && thread != 0 && !was_hooked(thread, window.started.ticks);
       }));
 }
 

@@ -32,8 +32,9 @@ bool hook_new_threads(bool on);
 // nothing from Python 3.12 on: there events are on for all threads, and would cost all of them something for
 // as long as one of them sleeps.
 void visit_threads(bool on);
-// [GIL] Has this thread reported calls since the hooks were installed? By Python's id of its state.
-bool was_hooked(uint64_t python_thread);
+// [GIL] Has this thread reported all of its calls since then, or since the hooks were installed? By Python's
+// id of its state.
+bool was_hooked(uint64_t python_thread, uint64_t since_ticks);
 // [GIL] Are the calls of this thread reported at this moment?
 bool reports_calls(PyThreadState* state);
 // [GIL] Will the ends be reported of what this thread is running? Also where it is in the middle of reporting

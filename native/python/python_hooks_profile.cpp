@@ -2,9 +2,10 @@
 
 #if PY_VERSION_HEX < 0x030C0000
 
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
+#include "log/clock.h"
 #include "python/python_own_code.h"
 #include "python/python_thread_states.h"
 
@@ -66,21 +67,46 @@ int on_visit(PyObject*, PyFrameObject*, int, PyObject*) {
   return 0;
 }
 
-// [GIL] Threads that have had our hook since it was installed, by Python's id of their state.
-std::unordered_set<uint64_t>& hooked_threads() {
-  static auto& threads = *new std::unordered_set<uint64_t>;
+// [GIL] Threads that have had our hook since it was installed, by Python's id of their state; and since when,
+// in ticks, those that ran without it before.
+std::unordered_map<uint64_t, uint64_t>& hooked_threads() {
+  static auto& threads = *new std::unordered_map<uint64_t, uint64_t>;
   return threads;
 }
+constexpr uint64_t kFromTheBeginning = 0;
 
-// threading.setprofile's function: runs once in a new thread and puts the native hook in its place.
-PyObject* begin_thread(PyObject*, PyObject*) {
+// Threads that have no hook, nor another tool's, get ours. True if some of them had it before.
+bool hook_free_threads_as_of(uint64_t ticks) {
+  bool has_come_back = false;
+  for_each_thread_state([&](PyThreadState* state) {
+    const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_visit;
+    if (!installed || !is_free) return;
+    set_profile(state, &on_event);
+    has_come_back |= !hooked_threads().try_emplace(PyThreadState_GetID(state), ticks).second;
+  });
+  return has_come_back;
+}
+
+// A thread that was hooked before it was given this function has begun the call of sys.setprofile, whose end
+// is told to this one.
+void end_of_setprofile(PyObject* event) {
+  PyObject* const what = PyTuple_GET_SIZE(event) == 3 ? PyTuple_GET_ITEM(event, 1) : nullptr;
+  if (what == nullptr || !PyUnicode_Check(what) || PyUnicode_CompareWithASCIIString(what, "c_return") != 0)
+    return;
+  python_leave_c(PyTuple_GET_ITEM(event, 2), RunningFrame::current(PyThreadState_Get()));
+}
+
+// threading.setprofile's function: runs once in a new thread and puts the native hook in its place. `event`:
+// the first that this thread has for it.
+PyObject* begin_thread(PyObject*, PyObject* event) {
   PyThreadState* const state = PyThreadState_Get();
   set_profile(state, installed ? &on_event : nullptr);
   without_exceptions([state] {
-    if (installed) hooked_threads().insert(PyThreadState_GetID(state));
+    if (installed) hooked_threads().try_emplace(PyThreadState_GetID(state), kFromTheBeginning);
     hear_this_thread();
   });
-  without_exceptions([] {
+  without_exceptions([event] {
+    if (installed) end_of_setprofile(event);
     std::vector<RunningFrame> running;  // what threading itself runs around the program's function
     for (RunningFrame frame = RunningFrame::current(PyThreadState_Get()); frame; frame = frame.caller()) {
       running.push_back(frame);
@@ -121,19 +147,10 @@ void install_call_hooks(CallLevel level) {
   OwnCode own;
   installed = PySys_Audit("sys.setprofile", nullptr) == 0;
   if (!installed) own.clear_error();
-  hook_free_threads();
+  hook_free_threads_as_of(kFromTheBeginning);
 }
 
-bool hook_free_threads() {
-  bool has_come_back = false;
-  for_each_thread_state([&](PyThreadState* state) {
-    const bool is_free = state->c_profilefunc == nullptr || state->c_profilefunc == &on_visit;
-    if (!installed || !is_free) return;
-    set_profile(state, &on_event);
-    has_come_back |= !hooked_threads().insert(PyThreadState_GetID(state)).second;
-  });
-  return has_come_back;
-}
+bool hook_free_threads() { return hook_free_threads_as_of(now_ticks()); }
 
 uint64_t occupied_threads() {
   uint64_t occupied = 0;
@@ -177,8 +194,10 @@ void visit_threads(bool on) {
   });
 }
 
-bool was_hooked(uint64_t python_thread) {
-  return hears_evaluations() || hooked_threads().contains(python_thread);
+bool was_hooked(uint64_t python_thread, uint64_t since_ticks) {
+  if (hears_evaluations()) return true;
+  const auto hooked = hooked_threads().find(python_thread);
+  return hooked != hooked_threads().end() && hooked->second <= since_ticks;
 }
 
 bool reports_calls(PyThreadState* state) {

@@ -117,6 +117,26 @@ TEST(a_span_never_ended_ends_with_what_is_around_it) {
   CHECK_SAME(e.parent, Rows{-1, 0, 1});
 }
 
+TEST(ends_heard_after_the_window_do_not_change_what_was_in_what) {
+  const uint32_t window = open_window(kAll | kWantPython | kWantNewThreads);
+  open_span("around", 1);
+  open_span("operator", 2);
+  ThreadLog* const log = Recorder::this_thread();
+  Record* const call = log->open_span(3);
+  call->kind = RecordKind::kCCall;
+  call->call = {3, recorder().intern(log, "function"), 0, -1};
+  call->ticks = now_ticks();
+  log->publish_span();
+  recorder().close_window(window);
+  close_span(2);  // nobody says that the function has ended before
+  close_span(1);
+  const Columns columns = decode(window);
+  recorder().discard_window(window);
+  log->close_span(3, now_ticks());
+  CHECK_SAME(columns.events.parent, Rows{-1, 0, 1});
+  CHECK_SAME(std::count(columns.events.unfinished.begin(), columns.events.unfinished.end(), 1), 3l);
+}
+
 TEST(an_end_goes_to_the_later_of_two_spans_with_one_key) {
   const uint32_t window = open_window();
   open_span("around", 1);

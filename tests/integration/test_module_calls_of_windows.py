@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import sys
 import threading
 
 import numpy as np
@@ -111,3 +112,32 @@ def test_a_step_is_seen_after_one_that_was_seen_as_a_call_in_an_earlier_window()
     with opscope.profile(with_modules=True) as modules:
         optimizer.step()
     assert _optimizer_calls(modules.trace) == 1
+
+
+class Watched(torch.optim.SGD):
+    """Lets another thread do something while opscope looks at its parameters."""
+
+    meanwhile = None
+
+    @property
+    def param_groups(self):
+        caller = sys._getframe(1).f_globals["__name__"]
+        if caller.startswith("opscope.") and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            _elsewhere(meanwhile)
+        return self._groups
+
+    @param_groups.setter
+    def param_groups(self, groups):
+        self._groups = groups
+
+
+def test_a_step_that_begins_as_another_recording_wants_all_calls_is_there_once():
+    optimizer = Watched([torch.ones(2, requires_grad=True)], lr=0.1)
+    complete = opscope.profile(with_stack=True)
+    optimizer.meanwhile = complete.start
+    with opscope.profile(with_functions=True) as functions:
+        optimizer.step()
+    complete.stop()
+    assert optimizer.meanwhile is None
+    assert _optimizer_calls(functions.trace) == 1

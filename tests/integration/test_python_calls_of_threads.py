@@ -1,6 +1,7 @@
 """Which calls of which thread a recording holds, however threads and recording overlap in time."""
 
 import os
+import sys
 import threading
 
 import numpy as np
@@ -11,7 +12,7 @@ import opscope
 from opscope.trace.schema import EventKind
 from opscope.tree.node import build_tree
 from support import tree_text
-from support.recorded import without_collections
+from support.recorded import names, without_collections
 
 STAYS, ENDS, BEGINS, PASSES = Life
 
@@ -220,3 +221,15 @@ def test_threads_that_threads_begin_have_calls_of_their_own():
     whole = [outline([root]) for root in build_tree(prof.trace).roots]
     assert sum(text.count(WHOLE) for text in whole) == 2
     check_whole(prof.trace)
+
+
+def test_giving_a_thread_its_hook_once_more_ends_where_it_ends():
+    with opscope.profile(with_stack=True) as prof:
+        sys.setprofile(threading.getprofile())
+        os.getpid()
+    calls = names(prof.trace)
+    parents = prof.trace.events["parent"]
+    called = calls.index("<built-in function setprofile>")
+    assert called not in parents
+    assert not prof.trace.events["unfinished"][called]
+    assert "<built-in function getpid>" in calls

@@ -58,6 +58,28 @@ def test_calls_are_there_or_their_thread_is_counted(begin):
     assert prof.trace.ledger["threads"][UNHEARD] == (not is_heard)
 
 
+def test_a_thread_is_counted_that_is_heard_only_once_another_recording_begins():
+    may_go_on, done = threading.Event(), threading.Event()
+
+    def run():
+        called()
+        done.set()
+        may_go_on.wait()
+        done.set()
+
+    with opscope.profile(with_stack=True) as prof:
+        _thread.start_new_thread(run, ())
+        done.wait()
+        done.clear()
+        with opscope.profile(with_stack=True) as other:
+            may_go_on.set()
+            done.wait()
+    is_heard = sys.version_info >= (3, 12)
+    assert sum(name.endswith(": called") for name in names(prof.trace)) == is_heard
+    assert prof.trace.ledger["threads"][UNHEARD] == (not is_heard)
+    assert other.trace.ledger["threads"][UNHEARD] == 0
+
+
 def test_a_thread_without_python_is_not_counted():
     """A backward pass on a worker of torch's, and workers of TorchScript, run no Python."""
     with opscope.profile(with_stack=True) as prof:

@@ -219,14 +219,17 @@ class _Account:
         ledger = self.window.trace.ledger
         threads = ledger.get("threads", {}).get("dropped: Python calls were not heard", 0)
         frees = ledger.get("frees", {}).get("dropped: their thread was not heard", 0)
-        texts = list(self.unheard.values()) if len(self.unheard) > threads else []
+        said = f"\n    the ledger says so of {threads:.0f} threads"
+        unheard = [text + said for text in self.unheard.values()]
+        texts = unheard if len(unheard) > threads else []
         return texts + (self.unheard_frees if len(self.unheard_frees) > frees else [])
 
 
 def _told(
     window: Window, actor: Actor | None, effect: Effect, found: int, least: int, most: int
 ) -> str:
-    who = f"actor {actor.number} (thread {actor.native_id})" if actor else "all threads"
+    raw = "raw " if actor and actor.raw else ""
+    who = f"actor {actor.number} ({raw}thread {actor.native_id})" if actor else "all threads"
     opener = window.actor.number
     asked = [option for option, is_set in window.options.items() if is_set]
     rows = _rows_of(window.trace, effect[1]) if effect[0] in ("allocation", "free") else ""
