@@ -103,8 +103,9 @@ def threads(recorded: Recorded) -> Iterator[Row]:
     # From Python 3.12 on tools are for all threads, so that it is one or none.
     if occupied := recorded.decoded.occupied_threads:
         yield "threads", "dropped: Python calls go to another tool", occupied
-    if recorded.options["stack"]:
-        # They began past the threading module: by _thread, or in C.
+    if any(recorded.options[level] for level in ("stack", "functions", "own_functions")):
+        # They began past the threading module (by _thread, or in C) while all calls were recorded,
+        # by this recording or another at the same time.
         yield "threads", "dropped: Python calls were not heard", account["unhooked_threads"]
 
 

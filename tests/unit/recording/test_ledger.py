@@ -15,7 +15,7 @@ def rows_of_threads(monkeypatch, version, recorded, of_process, memory=True):
     account = defaultdict(int, recorded_threads=recorded, process_threads=of_process)
     decoded = SimpleNamespace(account=account, occupied_threads=0)
     monkeypatch.setattr(ledger, "sys", SimpleNamespace(version_info=version))
-    options = {"memory": memory, "stack": False}
+    options = {"memory": memory, "stack": False, "functions": False, "own_functions": False}
     return {what: value for _, what, value in ledger.threads(Recorded(decoded, options))}
 
 
