@@ -54,6 +54,8 @@ class ProfileRecording(Cycles):
         with_asyncio: bool = False,
         with_functions: bool = False,
         with_own_functions: bool = False,
+        emit_nvtx: bool = False,
+        emit_itt: bool = False,
         source_lines: bool = True,
     ) -> None:
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
@@ -72,6 +74,8 @@ class ProfileRecording(Cycles):
                 "with_asyncio": with_asyncio,
                 "with_functions": with_functions,
                 "with_own_functions": with_own_functions,
+                "emit_nvtx": emit_nvtx,
+                "emit_itt": emit_itt,
             },
             all_threads=all_threads,
             source_lines=source_lines,

@@ -57,6 +57,8 @@ class profile(ProfileRecording):
             fraction of what ``with_stack`` costs, and nothing between calls.
         with_own_functions: of these the program's own, without those of installed libraries, at the
             least cost; all of them while another recording wants them.
+        emit_nvtx: have Nsight Systems show every span as well, as an NVTX range.
+        emit_itt: likewise VTune, as an ITT task; a process has either.
         experimental_config: torch's ``_ExperimentalConfig``; the switches that mean something here
             are honoured.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the

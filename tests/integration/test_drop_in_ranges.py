@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="emits the ranges of torch operators")
 
-SUPPORT = Path(__file__).parents[1] / "support"
+from support.range_tools import nested  # noqa: E402
 
 PROGRAM = """
 import sys
@@ -27,20 +26,6 @@ torch.ones(5)
 assert not torch.autograd._profiler_enabled()
 print(kind)
 """
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory):
-    """The tools of tests/support, compiled: by name the path of a library."""
-    folder = tmp_path_factory.mktemp("tools")
-    built = {}
-    for name in ("nvtx_injection", "itt_collector"):
-        built[name] = folder / f"{name}.so"
-        compiler = os.environ.get("CXX", "c++")
-        source = SUPPORT / f"{name}.cpp"
-        command = [compiler, "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(built[name])]
-        subprocess.run(command, check=True, timeout=300)
-    return built
 
 
 @pytest.fixture
@@ -65,22 +50,10 @@ def emit(tmp_path):
     return run
 
 
-def nested(lines, close):
-    """(depth, text) of every range, by the order of starts and ends."""
-    depth, found = 0, []
-    for line in lines:
-        if line == close:
-            depth -= 1
-            assert depth >= 0, "more ends than starts"
-        else:
-            found.append((depth, line.partition(" ")[2]))
-            depth += 1
-    assert depth == 0, "every range ends"
-    return found
-
-
-def test_nvtx_ranges_carry_sequence_numbers_shapes_and_the_operators_inputs_come_from(emit, tools):
-    tool = str(tools["nvtx_injection"])
+def test_nvtx_ranges_carry_sequence_numbers_shapes_and_the_operators_inputs_come_from(
+    emit, range_tools
+):
+    tool = str(range_tools["nvtx_injection"])
     kind, errors, lines = emit("nvtx", "shapes", NVTX_INJECTION64_PATH=tool)
     ranges = nested(lines, "pop")
 
@@ -97,8 +70,8 @@ def test_nvtx_ranges_carry_sequence_numbers_shapes_and_the_operators_inputs_come
     assert not [text for _, text in ranges if text.startswith("aten::ones,")], "before and after"
 
 
-def test_nvtx_without_shapes(emit, tools):
-    _, _, lines = emit("nvtx", NVTX_INJECTION64_PATH=str(tools["nvtx_injection"]))
+def test_nvtx_without_shapes(emit, range_tools):
+    _, _, lines = emit("nvtx", NVTX_INJECTION64_PATH=str(range_tools["nvtx_injection"]))
     texts = [text for _, text in nested(lines, "pop")]
     assert "mine, op_id = 1" in texts and "aten::mul, seq = 0, op_id = 2" in texts
     assert not [text for text in texts if "sizes" in text]
@@ -117,8 +90,8 @@ needs_itt = pytest.mark.skipif(
 
 @needs_itt
 @pytest.mark.parametrize("shapes", ["shapes", "no"])
-def test_itt_tasks(emit, tools, shapes):
-    kind, _, lines = emit("itt", shapes, INTEL_LIBITTNOTIFY64=str(tools["itt_collector"]))
+def test_itt_tasks(emit, range_tools, shapes):
+    kind, _, lines = emit("itt", shapes, INTEL_LIBITTNOTIFY64=str(range_tools["itt_collector"]))
     tasks = nested(lines, "end")
 
     sizes = ", sizes = [[2, 3], [2, 3]]" if shapes == "shapes" else ""

@@ -46,6 +46,7 @@ class Decoded:
         gpu_refused: why devices could not be recorded, if they were asked for.
         gpu_timed: rows of the ledger about annotations that were timed by CUDA events.
         occupied_threads: threads whose Python calls another tool gets.
+        ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
         processor: what the thread that opened the window had of a processor, by the ledger's words.
     """
 
@@ -56,6 +57,7 @@ class Decoded:
     gpu_refused: str = ""
     gpu_timed: Mapping[str, int] = field(default_factory=dict)
     occupied_threads: int = 0
+    ranges: Mapping[str, str] = field(default_factory=dict)
     processor: Mapping[str, int] = field(default_factory=dict)
 
     @property

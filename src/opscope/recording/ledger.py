@@ -119,6 +119,12 @@ def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
     return rows
 
 
+def ranges(recorded: Recorded) -> Iterator[Row]:
+    """Whether another tool showed the spans as well."""
+    for kind, why_not in recorded.decoded.ranges.items():
+        yield "ranges", f"{kind.upper()}: {why_not or 'shown by another tool as well'}", 1
+
+
 def clocks(recorded: Recorded) -> Iterator[Row]:
     """What the clocks did while this was recorded that clocks should not do."""
     account = recorded.decoded.account

@@ -19,6 +19,7 @@ from opscope.recording.module_paths import ModulePaths
 from opscope.recording.neighbours import set_up_neighbours
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
+from opscope.recording.ranges import Ranges
 from opscope.trace.codes import EventKind, Want
 
 
@@ -42,6 +43,8 @@ class RecordingOptions:
         all_threads: every thread of the process; otherwise only the one that starts.
         new_threads: Python calls also of threads that begin during the recording.
         process_ids: give spans the ids that they have in every other recording that is under way.
+        nvtx: have every span shown by Nsight Systems as well, as an NVTX range.
+        itt: likewise by VTune, as an ITT task.
         gpu: what CUDA devices do, and the calls of their runtime.
         gpu_sync: with it, which call recorded the CUDA event that a wait is for.
         cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
@@ -63,6 +66,8 @@ class RecordingOptions:
     all_threads: bool = True
     new_threads: bool = True
     process_ids: bool = False
+    nvtx: bool = False
+    itt: bool = False
     gpu: bool = False
     gpu_sync: bool = False
     cuda_events: bool = False
@@ -289,6 +294,37 @@ SOURCES = (
         switches=(Switch(option="all_threads"),),
         prepare=set_up_neighbours,
         ledger=ledger.threads,
+    ),
+    Source(
+        name="NVTX ranges",
+        records="nothing of their own: every span is shown by Nsight Systems as well",
+        wanted_with=("nvtx",),
+        switches=(
+            Switch(
+                option="nvtx",
+                parameter="emit_nvtx",
+                flag="Every span is an NVTX range too, for Nsight Systems.",
+            ),
+        ),
+        prepare=bridge.load,
+        listener=lambda options: Ranges("nvtx", options.shapes),
+        ledger=ledger.ranges,
+    ),
+    Source(
+        name="ITT tasks",
+        records="nothing of their own: every span is shown by VTune as well",
+        wanted_with=("itt",),
+        switches=(
+            Switch(
+                option="itt",
+                parameter="emit_itt",
+                flag="Every span is an ITT task too, for VTune.",
+            ),
+        ),
+        prepare=bridge.load,
+        listener=lambda options: Ranges("itt", options.shapes),
+        # Its rows are among those of NVTX's where both were asked for.
+        ledger=lambda recorded: () if recorded.options["nvtx"] else ledger.ranges(recorded),
     ),
     Source(
         name="GPU activity",

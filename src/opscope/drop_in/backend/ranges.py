@@ -4,40 +4,24 @@ from __future__ import annotations
 
 import warnings
 
-from opscope import _native
 from opscope.recording import bridge
+from opscope.recording.ranges import Ranges
 
 KINDS = ("NVTX", "ITT")
 
 
-def begin_nvtx(with_shapes: bool) -> None:
-    """Push every span as an NVTX range, with sequence number and id; warns if no tool listens."""
-    bridge.load()
-    _native.enter_thread()
-    why_not = _native.emit_ranges("nvtx", with_shapes)
-    if why_not:
-        warnings.warn(f"emit_nvtx has no effect: {why_not}.", stacklevel=6)
-
-
-def begin_itt(with_shapes: bool) -> None:
-    """Push every span as an ITT task.
+def begin(ranges: Ranges) -> None:
+    """Push every span as an NVTX range or an ITT task; warns if no tool listens to NVTX.
 
     Raises:
         RuntimeError: this build of torch has no ITT.
     """
     bridge.load()
-    _native.enter_thread()
-    why_not = _native.emit_ranges("itt", with_shapes)
-    if why_not:
-        _native.leave_thread()
+    why_not = ranges.show()
+    if why_not and ranges.kind == "nvtx":
+        warnings.warn(f"emit_nvtx has no effect: {why_not}.", stacklevel=6)
+    elif why_not:
         raise RuntimeError(
             f"Can't use emit_itt: {why_not}. Use emit_nvtx with a tool that takes NVTX, or a build "
             "of torch with ITT (those for x86 have it)."
         )
-
-
-def end() -> None:
-    """Push no more."""
-    _native.stop_ranges()
-    if _native.statistics()["wanted"] == 0:
-        _native.leave_thread()

@@ -28,6 +28,7 @@ from opscope.drop_in.backend.legacy import LegacyRecord, legacy_records
 from opscope.drop_in.backend.result import ProfilerResult
 from opscope.drop_in.event.listed_trace import EXPOSES_METADATA
 from opscope.drop_in.event_list.torch_terms import in_torch_terms
+from opscope.recording.ranges import Ranges
 from opscope.recording.recorder import Recording
 from opscope.settings import FLAGS
 from opscope.trace.device_kinds import keep_device_kinds
@@ -45,6 +46,7 @@ class _Session:
         config: as given by torch.
         kind: ``KINETO``, or the member of ActiveProfilerType that tells it from that.
         recording: None for ranges, which nothing records.
+        ranges: what is shown by another tool instead.
         kept: the user's metadata, and whether switches asked for something to be left out.
         device_kinds: what a filter leaves of device activity; None for all.
         owner: torch's object that began it, where that is known.
@@ -54,6 +56,7 @@ class _Session:
     config: ProfilerConfig
     kind: str
     recording: Recording | None = None
+    ranges: Ranges | None = None
     kept: dict[str, Any] = field(default_factory=dict)
     device_kinds: frozenset[str] | None = None
     owner: weakref.ref[Any] | None = None
@@ -61,9 +64,9 @@ class _Session:
 
     def stop(self) -> None:
         """Switch off what is on. May be interrupted anywhere and called again."""
-        if not self.ended and self.recording is None:
-            ranges.end()
-        elif self.recording is not None:
+        if self.ranges is not None:
+            self.ranges.end()
+        if self.recording is not None:
             self.recording.stop()
         self.ended = True
 
@@ -117,8 +120,8 @@ def enable_profiler(
     """
     if config.state.name in ranges.KINDS:
         kind = config.state.name
-        begin = ranges.begin_nvtx if kind == "NVTX" else ranges.begin_itt
-        _begin(_Session(config, kind), lambda: begin(config.report_input_shapes))
+        shown = Ranges(kind.lower(), config.report_input_shapes)
+        _begin(_Session(config, kind, ranges=shown), lambda: ranges.begin(shown))
         return
     recording = _recording(config, activities, _kinds, _device_kinds)
     session = _Session(config, "KINETO", recording, device_kinds=_device_kinds)
