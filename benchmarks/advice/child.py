@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 import opscope
-from benchmarks.advice import loops, python_time, tensors, training, tuned
+from benchmarks.advice import habits, loops, python_time, tensors, training, tuned
 from benchmarks.advice.program import PROGRAMS, Body, Program
 
-SUBJECTS = (loops, python_time, tensors, training, tuned)
+SUBJECTS = (habits, loops, python_time, tensors, training, tuned)
 """Importing them lists their programs."""
 
 _ROUNDS = 3

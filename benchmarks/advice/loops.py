@@ -158,7 +158,7 @@ def samples_one_by_one() -> Variants:
     return faulty, fixed
 
 
-@planted(*LOOP, "many-small-operators")
+@planted(*LOOP, "tensor-by-tensor", "many-small-operators")
 def norms_one_by_one() -> Variants:
     """Gradients clipped by hand, a loop over many small parameters."""
     weights = [torch.randn(16, 16, requires_grad=True) for _ in range(400)]

@@ -271,7 +271,7 @@ def objects_that_are_looked_through() -> Variants:
     def faulty() -> None:
         records: list[dict[str, list[int]]] = []
         for i in range(150):
-            records += [{"step": [i, k]} for k in range(300)]  # fault
+            records += [{"step": [i, k]} for k in range(2_000)]  # fault
             step(data, target)
 
     def fixed() -> None:

@@ -151,13 +151,13 @@ def parameter_by_parameter() -> Variants:
 
 @planted("gradients-set-to-zero")
 def gradients_zeroed() -> Variants:
-    """Large gradients filled with zeros and added to."""
-    network, (data, target) = perceptron(1024, 4), batch(8, 1024)
+    """Many small gradients filled with zeros and added to."""
+    network = nn.ParameterList(torch.randn(12_000) for _ in range(200))
 
     def train(to_none: bool) -> None:
-        for _ in range(25):
+        for _ in range(40):
             network.zero_grad(set_to_none=to_none)  # fault
-            nn.functional.cross_entropy(network(data), target).backward()
+            torch.cat(list(network)).square().sum().backward()
 
     return lambda: train(False), lambda: train(True)
 

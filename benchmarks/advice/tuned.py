@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -159,7 +160,7 @@ def convolutions_of_images() -> Body:
 @tuned
 def training_from_a_loader() -> Body:
     """Whole batches from memory, metrics read at the end."""
-    network, (data, target) = perceptron(256), batch(8_192)
+    network, (data, target) = perceptron(256), batch(8_192, 256)
     step = trainer(network)
 
     def body() -> float:
@@ -169,5 +170,32 @@ def training_from_a_loader() -> Body:
             for rows in order.split(512):
                 losses.append(step(data[rows], target[rows]).detach())
         return float(torch.stack(losses).mean())
+
+    return body
+
+
+@tuned
+def large_gradients_kept() -> Body:
+    """Gradients filled with zeros: to allocate them anew costs more than to add to them."""
+    network, (data, target) = perceptron(1024, 4), batch(8, 1024)
+
+    def body() -> None:
+        for _ in range(15):
+            network.zero_grad(set_to_none=False)
+            nn.functional.cross_entropy(network(data), target).backward()
+
+    return body
+
+
+@tuned
+def batches_from_numpy() -> Body:
+    """Every batch an array of its own, converted to what the network takes."""
+    network, target = perceptron(256), torch.randint(10, (256,))
+    step, generator = trainer(network), np.random.default_rng(0)
+    table = generator.standard_normal((8_192, 256))
+
+    def body() -> None:
+        for first in range(0, 8_192, 256):
+            step(torch.from_numpy(table[first : first + 256].copy()).float(), target)
 
     return body

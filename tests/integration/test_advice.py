@@ -11,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 import opscope  # noqa: E402
 
 EVERYTHING = {"record_shapes": True, "profile_memory": True, "with_stack": True}
@@ -165,6 +167,151 @@ def single():
         torch.tanh(DATA * factor)
 
 
+TOKENS = torch.randint(3_000, (64,))
+EYE = torch.eye(200) * 2
+WEIGHTS = [torch.rand(64) for _ in range(40)]
+
+
+def dense_gradients():
+    table = torch.nn.Embedding(30_000, 32)
+    optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+    for _ in range(6):
+        optimizer.zero_grad()
+        table(TOKENS).sum().backward()  # dense
+        optimizer.step()
+
+
+def sparse_gradients():
+    table = torch.nn.Embedding(30_000, 32, sparse=True)
+    optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+    for _ in range(6):
+        optimizer.zero_grad()
+        table(TOKENS).sum().backward()
+        optimizer.step()
+
+
+def one_hot():
+    for _ in range(5):
+        torch.nn.functional.one_hot(TOKENS, 3_000).float() @ torch.rand(3_000, 8)  # one hot
+
+
+def looked_up():
+    for _ in range(5):
+        torch.rand(3_000, 8)[TOKENS]
+
+
+def inverse():
+    state = torch.ones(200)
+    for _ in range(10):
+        state = torch.tanh(torch.linalg.inv(EYE) @ state)  # inverse
+
+
+def inverses_that_differ():
+    state, matrix = torch.ones(200), EYE.clone()
+    for _ in range(10):
+        matrix.add_(0.001)
+        state = torch.tanh(torch.linalg.inv(matrix) @ state)
+
+
+def a_benchmark():
+    for _ in range(10):
+        torch.linalg.inv(EYE) @ EYE[0]
+
+
+def batches_of_arrays():
+    state = torch.zeros(256)
+    for i in range(10):
+        array = DATA.numpy() + i
+        state = state + torch.from_numpy(array).exp().sum(0)
+
+
+def attention():
+    query = torch.rand(2, 300, 16)
+    for _ in range(5):
+        weights = torch.softmax(query @ query.mT / 4, -1)  # attention
+        weights @ query  # attention
+
+
+def attention_in_one():
+    query = torch.rand(2, 300, 16)
+    for _ in range(5):
+        torch.nn.functional.scaled_dot_product_attention(query, query, query)
+
+
+def pairs():
+    a, b = torch.rand(200, 32), torch.rand(200, 32)
+    for _ in range(5):
+        (a[:, None] - b).square().sum(-1)  # pairs
+
+
+def products_of_pairs():
+    a, b = torch.rand(200, 32), torch.rand(200, 32)
+    for _ in range(5):
+        torch.cdist(a, b)
+
+
+class Fresh(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.Linear(256, 64)(x)  # fresh
+
+
+def layers_made():
+    for _ in range(10):
+        Fresh()(DATA[:4])
+
+
+def layers_kept():
+    for _ in range(10):
+        WIDE(DATA[:4])
+
+
+def averaging():
+    total = [torch.zeros(64) for _ in range(40)]
+    for _ in range(20):
+        for mean, now in zip(total, WEIGHTS, strict=True):
+            mean.add_(now)  # averaging
+
+
+def averaging_together():
+    total = [torch.zeros(64) for _ in range(40)]
+    for _ in range(20):
+        torch._foreach_add_(total, WEIGHTS)
+
+
+def never_detached(detach=False):
+    cell, state = torch.nn.RNNCell(8, 8), torch.zeros(4, 8)
+    for _ in range(40):
+        state = cell(DATA[:4, :8], state.detach() if detach else state)
+        state.sum().backward(retain_graph=True)  # history
+
+
+def detached():
+    never_detached(detach=True)
+
+
+def second_order(create_graph=True):
+    weights = list(SMALL.parameters())
+    for _ in range(20):
+        torch.autograd.grad(SMALL(DATA[:8, :8]).sum(), weights, create_graph=create_graph)  # graph
+
+
+def first_order():
+    second_order(create_graph=False)
+
+
+def penalised():
+    weights = list(WIDE.parameters())
+    for _ in range(20):
+        grads = torch.autograd.grad(WIDE(DATA[:8]).sum(), weights, create_graph=True)
+        sum(grad.square().sum() for grad in grads).backward()
+
+
+def checkpointed():
+    for _ in range(10):
+        out = checkpoint(WIDE, DATA, use_reentrant=False)  # checkpoint
+        out.sum().backward()
+
+
 FAULTS = [
     ("for-loop-indexing", elements, "elements", whole),
     ("for-loop-indexing", rows, "rows", all_rows),
@@ -180,6 +327,19 @@ FAULTS = [
     ("gradients-in-inference", inferring, "inferring", training),
     ("anomaly-detection", looking_for_nan, "anomaly", training),
     ("double-precision", double, "double", single),
+    ("dense-embedding-gradients", dense_gradients, "dense", sparse_gradients),
+    ("one-hot-product", one_hot, "one hot", looked_up),
+    ("repeated-results", inverse, "inverse", inverses_that_differ),
+    ("repeated-results", inverse, "inverse", a_benchmark),
+    ("repeated-results", inverse, "inverse", batches_of_arrays),
+    ("attention-by-hand", attention, "attention", attention_in_one),
+    ("summed-broadcast", pairs, "pairs", products_of_pairs),
+    ("modules-made-again", layers_made, "fresh", layers_kept),
+    ("tensor-by-tensor", averaging, "averaging", averaging_together),
+    ("graph-that-grows", never_detached, "history", detached),
+    ("graph-of-gradients", second_order, "graph", first_order),
+    ("graph-of-gradients", second_order, "graph", penalised),
+    ("recomputation", checkpointed, "checkpoint", training),
 ]
 
 
@@ -215,7 +375,10 @@ def test_a_program_like_it_does_not_have_it(pattern, _, mark, mended):
 )
 def test_without_what_it_needs_there_is_no_answer(pattern, program):
     findings = findings_of(program)
-    if pattern == "for-loop-indexing":  # operators alone can show it, but not where it is
+    if pattern in (
+        "for-loop-indexing",
+        "graph-that-grows",
+    ):  # operators alone can show it, but not where it is
         assert pattern not in [one.id for one in findings.unchecked]
         return
     unchecked = {one.id: one.needs for one in findings.unchecked}

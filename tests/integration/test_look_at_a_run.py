@@ -20,7 +20,8 @@ def recorded():
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     steps = opscope.schedule(wait=1, warmup=1, active=3, repeat=1)
-    gc.collect()  # tensors of earlier tests, freed meanwhile, would make the beginning the peak
+    # What earlier tests left would be freed in the recording, and its beginning be the peak.
+    gc.collect()
     with opscope.profile(
         schedule=steps, record_shapes=True, profile_memory=True, with_modules=True
     ) as profile:

@@ -28,6 +28,16 @@ def too_large(lists: ListColumn, most: int) -> Mask:
     return result
 
 
+def element_counts(sizes: ListColumn) -> npt.NDArray[np.int64]:
+    """How many elements each of these shapes means; 1 for an empty one. Shape (rows,)."""
+    result = np.ones(len(sizes), dtype=np.int64)
+    filled = np.flatnonzero(np.diff(sizes.offsets))
+    if len(filled):
+        # Rows that are empty take up no values, so that each product ends where the next begins.
+        result[filled] = np.multiply.reduceat(sizes.values, sizes.offsets[filled])
+    return result
+
+
 def sound_shapes(sizes: ListColumn, strides: ListColumn) -> tuple[ListColumn, ListColumn]:
     """Shapes and strides of a foreign file without those that no tensor has."""
     impossible = _negative(sizes)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
-from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.schema import AllocationAction, RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.links import thread_numbers
 
 _WORTH_SAYING, _FEWEST = 0.02, 16
-_NODE_NS = 3_000
+NODE_NS = 3_000
 """What making a node of the graph takes, and taking it down again."""
 
 _NANOSECONDS_PER_BYTE = 0.12
@@ -27,7 +27,7 @@ def _find_inference(subject: Subject) -> Evidence | None:
         return None
     took = subject.duration_ns[rows]
     kept = _allocated_bytes(subject, rows)
-    nodes = int(len(rows) * _NODE_NS * subject.stretch)
+    nodes = int(len(rows) * NODE_NS * subject.stretch)
     saved = nodes + int(kept * _NANOSECONDS_PER_BYTE * subject.stretch)
     saved = min(saved, int(took.sum()) // 2 + nodes)
     if saved < _WORTH_SAYING * subject.wall_ns:
@@ -59,21 +59,10 @@ def _without_backward(subject: Subject) -> Values:
     forward &= nearest_ancestor(subject.parent, subject.is_training) < 0
     rows = np.flatnonzero(forward)
     backward = subject.is_operator & (events["scope"] == RecordScope.BACKWARD_FUNCTION)
-    numbers = events["sequence_number"][backward]
     if not backward.any() or not len(rows):
         return np.asarray(rows, dtype=np.int64)
-    threads = thread_numbers(subject.trace)
-    used = set(zip(events["forward_thread"][backward].tolist(), numbers.tolist(), strict=True))
     # An operator may make several nodes; and one may be the graph's last before a detach.
-    has = np.array(
-        [
-            (thread, number) in used
-            for thread, number in zip(
-                threads[rows].tolist(), events["sequence_number"][rows].tolist(), strict=True
-            )
-        ],
-        dtype=np.bool_,
-    )
+    has = has_backward(subject, rows)
     every = np.arange(len(events))
     frame, line = subject.sites.at if subject.sites.known else (every, every)
     _, group = np.unique(np.stack([frame[rows], line[rows]]), axis=1, return_inverse=True)
@@ -81,6 +70,18 @@ def _without_backward(subject: Subject) -> Values:
     by_line = np.bincount(group, weights=has)
     unused = np.bincount(group) - by_line
     return np.asarray(rows[(by_line[group] == 0) & (unused[group] > 0) & ~has], dtype=np.int64)
+
+
+def has_backward(subject: Subject, rows: Values) -> Flags:
+    """Which of these operators a backward one belongs to."""
+    events = subject.events
+    backward = subject.is_operator & (events["scope"] == RecordScope.BACKWARD_FUNCTION)
+    numbers = events["sequence_number"]
+    used = np.stack([events["forward_thread"][backward], numbers[backward]]).astype(np.int64)
+    asked = np.stack([thread_numbers(subject.trace)[rows], numbers[rows]]).astype(np.int64)
+    _, pair = np.unique(np.concatenate([used, asked], axis=1), axis=1, return_inverse=True)
+    pair = pair.reshape(-1)
+    return np.isin(pair[used.shape[1] :], pair[: used.shape[1]])
 
 
 def _allocated_bytes(subject: Subject, rows: Values) -> int:

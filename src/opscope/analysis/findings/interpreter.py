@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Pattern
-from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.trace.schema import EventKind
+from opscope.analysis.stacks import stack_source
+from opscope.trace.schema import EventKind, RecordScope
 
 _COMPILE = "_compile.compile_inner"
 _REGION = "Torch-Compiled Region: "
@@ -28,6 +29,8 @@ def _find_collections(subject: Subject) -> Evidence | None:
     total = int(took.sum())
     if not len(pauses) or total < _COLLECTIONS_WORTH_SAYING * subject.wall_ns:
         return None
+    again = _comes_again(subject, pauses)
+    saved, alone = int(took[again].sum()), int(took[~again].sum())
     return Evidence(
         events=pauses,
         time_ns=total,
@@ -37,9 +40,22 @@ def _find_collections(subject: Subject) -> Evidence | None:
             "Nothing else runs meanwhile, and in a distributed job every other rank waits. Pauses "
             "while the program imported or waited, with no operator in sight, are not counted."
         ),
-        saved_ns=total,
-        saved_by="the pauses themselves",
+        saved_ns=saved,
+        saved_by="the pauses themselves"
+        + (
+            f", without the {time_text(alone)} of one that came only once: how often one of its "
+            "generation comes, a longer recording shows"
+            if alone
+            else ""
+        ),
     )
+
+
+def _comes_again(subject: Subject, pauses: Values) -> Flags:
+    """Which pauses are not the only one of their generation: one alone is no rate."""
+    name, is_pause = subject.events["name"], subject.events["kind"] == EventKind.GC_PAUSE
+    generation, count = np.unique(name[is_pause], return_counts=True)
+    return np.asarray(np.isin(name[pauses], generation[count > 1]))
 
 
 def _while_working(subject: Subject, pauses: Values) -> Values:
@@ -83,7 +99,7 @@ def _find_recompilations(subject: Subject) -> Evidence | None:
 
 
 def _find_tiny_operators(subject: Subject) -> Evidence | None:
-    fixed, calls = subject.fixed_cost_ns, subject.outermost
+    fixed, calls = subject.fixed_cost_ns, _called_by_the_program(subject)
     tiny = calls[subject.duration_ns[calls] <= _TINY * fixed]
     each = _from_one_to_the_next(subject, tiny)
     cost = int(each * len(tiny) * subject.stretch)
@@ -106,6 +122,25 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             "called once, and a rewrite that needs fewer of them saves more"
         ),
     )
+
+
+def _called_by_the_program(subject: Subject) -> Values:
+    """Outermost operators, without what autograd calls from C++ that the program did not call.
+
+    The layers of a recurrent network are one call of the program's; autograd goes through all of
+    what that did. It also stores a gradient for each parameter.
+    """
+    forward = stack_source(subject.listing)
+    inner = np.flatnonzero(
+        (subject.events["scope"] == RecordScope.BACKWARD_FUNCTION)
+        & (forward >= 0) & (subject.operator_parent[forward] >= 0)
+        & (subject.events["scope"][forward] == RecordScope.FUNCTION)
+    )  # fmt: skip
+    is_inner = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
+    is_inner[subject.outermost_operator[inner]] = True
+    is_inner[:-1] |= subject.named_like("AccumulateGrad")
+    rows = subject.outermost
+    return np.asarray(rows[~is_inner[rows]], dtype=np.int64)
 
 
 def _from_one_to_the_next(subject: Subject, tiny: Values) -> int:

@@ -13,6 +13,9 @@ from opscope.trace.dtypes import TORCH_NAMES
 PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm")
 """Products, each with its two matrices as the last of its tensor arguments."""
 
+PRODUCT_CALLS = (*PRODUCTS, "aten::matmul", "aten::linear", "aten::einsum")
+"""The same and what calls them: how programs ask for a product."""
+
 _HALF = tuple(c for c, name in TORCH_NAMES.items() if name in ("float16", "bfloat16"))
 _FLOAT = next(c for c, name in TORCH_NAMES.items() if name == "float32")
 _ALIGNMENT = 8

@@ -6,12 +6,14 @@ import numpy as np
 
 from opscope.analysis.findings.measure import measure_single_tensor
 from opscope.analysis.findings.pattern import Evidence, Pattern
-from opscope.analysis.findings.subject import Subject, Values
-from opscope.analysis.quantity_text import share_text, time_text
+from opscope.analysis.findings.subject import CUDA, Flags, Subject, Values
+from opscope.analysis.quantity_text import bytes_text, share_text, time_text
+from opscope.trace.shapes import element_counts
 
 _STEP = "Optimizer.step#"
 _ZERO_GRAD = ("Optimizer.zero_grad#", ": zero_grad")
 _TOGETHER = ("_foreach_", "_fused_")
+_LARGE_BYTES, _FLOAT_BYTES = 1 << 17, 4
 _FEWEST = 8
 """Operators in a step below which there is nothing to group."""
 
@@ -64,9 +66,13 @@ def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
     zeros = np.flatnonzero(zero)
     if not len(zeros):
         return None
-    cleared = int(subject.duration_ns[zeros].sum())
-    added = _additions(subject)
-    events = np.unique(around[zeros])
+    events, counted = np.unique(around[zeros]), _of_small_blocks(subject)
+    cleared, added = int(subject.duration_ns[zeros].sum()), _additions(subject)
+    small = int(subject.duration_ns[zeros[counted[zeros]]].sum())
+    large = cleared + added - small - _additions(subject, counted)
+    # With the Python around each, in as far as it is for those that count.
+    calling = int(subject.duration_ns[events].sum()) - cleared
+    saved = cleared + added - large + int(max(calling, 0) * counted[zeros].mean())
     return Evidence(
         events=events,
         event_time_ns=np.bincount(
@@ -78,16 +84,32 @@ def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
             f"({len(zeros):,} operators, {time_text(cleared)}), so that the backward pass had to "
             f"add to them instead of storing its result ({time_text(added)})."
         ),
-        saved_ns=cleared + added,
-        saved_by="filling with zeros, and the additions in AccumulateGrad",
+        saved_ns=saved,
+        saved_by="zero_grad(), and the additions in AccumulateGrad"
+        + (
+            f", without {time_text(large)} for gradients of more than {bytes_text(_LARGE_BYTES)}: "
+            "on the CPU, memory for such is asked of the system anew, which may take longer"
+            if large
+            else ""
+        ),
     )
 
 
-def _additions(subject: Subject) -> int:
+def _of_small_blocks(subject: Subject) -> Flags:
+    """Operators whose first tensor is not a large one on the CPU; all where none was recorded."""
+    tensors, tensor = subject.trace.table("tensors"), subject.tensor_argument(0)
+    if not len(tensors):
+        return tensor < 0
+    large = _FLOAT_BYTES * element_counts(tensors.lists("sizes")) > _LARGE_BYTES
+    large &= tensors["device_type"] != CUDA
+    return np.asarray((tensor < 0) | ~large[tensor])
+
+
+def _additions(subject: Subject, wanted: Flags | None = None) -> int:
     """Time of ``add_`` that accumulate gradients."""
     storing = subject.named_like("AccumulateGrad")
     adding = np.asarray(subject.named("aten::add_") & (subject.inside(storing) >= 0))
-    return int(subject.duration_ns[adding].sum())
+    return int(subject.duration_ns[adding if wanted is None else adding & wanted].sum())
 
 
 SINGLE_TENSOR = Pattern(

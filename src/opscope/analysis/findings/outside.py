@@ -9,9 +9,11 @@ import numpy as np
 from opscope.analysis.findings.gaps import Gap, widest_gaps
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.sites import MOST_PLACES, Place
-from opscope.analysis.findings.subject import Subject, Values
-from opscope.analysis.findings.time_split import TimeSplit
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.time_split import Spent, TimeSplit
 from opscope.analysis.quantity_text import share_text
+from opscope.trace.schema import EventKind
+from opscope.tree.ancestry import subtree_sums
 from opscope.tree.frame_text import event_texts
 
 _WORTH_SAYING, _LINE_WORTH_NAMING = 0.08, 0.02
@@ -78,10 +80,25 @@ def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
     known = site >= 0
     events, site = events[known], site[known]
     by_site = np.bincount(site, weights=spent[events], minlength=len(spent)).astype(np.int64)
-    whole = (by_site > _MUCH * subject.duration_ns) & ~subject.sites.defined_here
+    whole = _mostly_outside(subject, split, by_site) & ~subject.sites.defined_here
     by_site = np.where(whole, np.maximum(by_site, subject.duration_ns), by_site)
     sites = np.flatnonzero(by_site)
     return _by_line(subject, sites.astype(np.int64), by_site[sites])
+
+
+def _mostly_outside(subject: Subject, split: TimeSplit, by_site: Values) -> Flags:
+    """Calls that count as outside torch with all they call of it.
+
+    Of what a library that is not torch does by means of torch's Python, less is enough: where no
+    network is trained or runs in it.
+    """
+    much = by_site > _MUCH * subject.duration_ns
+    of_torch = np.where(split.whose == Spent.TORCH_PYTHON, split.self_ns, 0)
+    runs = subject.is_training | (subject.events["kind"] == EventKind.MODULE_CALL)
+    around_torch = by_site + subtree_sums(subject.parent, of_torch)
+    library = (split.whose == Spent.OUTSIDE) & (subtree_sums(subject.parent, runs) == 0)
+    some = by_site > _MUCH / 2 * subject.duration_ns
+    return np.asarray(much | (library & some & (around_torch > _MUCH * subject.duration_ns)))
 
 
 def _by_line(subject: Subject, sites: Values, time_ns: Values) -> list[_Line]:

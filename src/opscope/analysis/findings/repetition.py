@@ -13,6 +13,7 @@ from opscope.analysis.signatures import first_of_each
 _WORTH_SAYING = 0.01
 _FEWEST_CONSTANTS = 3
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
+_LONGEST_CHAIN = 64
 _BUFFERS = (
     "aten::zeros",
     "aten::zeros_like",
@@ -65,6 +66,39 @@ def _find_copies(subject: Subject) -> Evidence | None:
         "copy or convert a tensor again that has not changed since",
         "all copies of a tensor but the slowest",
     )  # fmt: skip
+
+
+def _find_results(subject: Subject) -> Evidence | None:
+    """The same value at one line, round after round, on the way to values that differ.
+
+    Where nothing differs, as in a benchmark, doing it again is what the program is for.
+    """
+    values = computed_values(subject)
+    wanted = _outermost(subject) & (subject.duration_ns > subject.fixed_cost_ns)
+    wanted &= ~values.from_nothing & ~subject.named(*_COPIES, *_BUFFERS)
+    wanted &= ~values.rests_on_numbers()
+    rows, group = _repeated(subject, wanted, _FEWEST_CONSTANTS)
+    again = np.zeros(len(wanted), dtype=np.bool_)
+    again[_repeated(subject, _outermost(subject), 2)[0]] = True
+    useful = _used_by(values, again)[rows]
+    return _evidence(
+        subject, rows[useful], group[useful],
+        "compute what was computed in an earlier round, from tensors that have not changed since",
+        "all but the longest computation of each result",
+    )  # fmt: skip
+
+
+def _used_by(values: ComputedValues, again: Flags) -> Flags:
+    """Of ``again``, those whose result goes into another, at last into one that is not of them."""
+    useful = np.zeros(len(again), dtype=np.bool_)
+    known = values.producer >= 0
+    event, producer = values.event[known], values.producer[known]
+    for _ in range(_LONGEST_CHAIN):
+        before = int(useful.sum())
+        useful[producer[~again[event] | useful[event]]] = True
+        if int(useful.sum()) == before:
+            break
+    return useful & again
 
 
 def _find_twice(subject: Subject) -> Evidence | None:
@@ -152,6 +186,17 @@ COPIES = Pattern(
     title="The same tensor is copied or converted again and again",
     advice="Make the copy once, before the loop, and keep it; leave out a clone that is only read.",
     find=_find_copies,
+    needs=(Needs.SHAPES, Needs.MEMORY),
+)
+
+RESULTS = Pattern(
+    id="repeated-results",
+    title="The same result is computed in every round",
+    advice=(
+        "Compute it once, before the loop, and keep it: features of a frozen network, an inverse "
+        "or a factorisation of what does not change, a normalised table."
+    ),
+    find=_find_results,
     needs=(Needs.SHAPES, Needs.MEMORY),
 )
 

@@ -212,6 +212,15 @@ class Subject:
         rows = [row for text, row in self.names_used.items() if any(p in text for p in parts)]
         return self._with_name(rows)
 
+    def calls_of(self, file: str, name: str = "") -> Flags:
+        """Calls of Python functions of files with ``file`` in their path; of this name alone."""
+        names, frames = self.trace.names, self.trace.table("frames")
+        wanted = [
+            file in names[path] and (not name or names[function] == name)
+            for path, function in zip(frames["file"], frames["function"], strict=True)
+        ]
+        return np.array([*wanted, False], dtype=np.bool_)[self.sites.frame]
+
     def _with_name(self, rows: list[int]) -> Flags:
         wanted = np.zeros(len(self.trace.names) + 1, dtype=np.bool_)
         wanted[rows] = True

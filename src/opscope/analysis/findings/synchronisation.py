@@ -13,6 +13,9 @@ from opscope.tree.ancestry import nearest_ancestor
 _READS = ("aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::masked_select")
 """Operators whose result's value or shape Python needs before it can go on."""
 
+_ASKED = ("aten::item", "aten::index", "aten::equal")
+"""Operators that a program calls for such a value, directly or as ``x[mask]``."""
+
 _WAITS = ("Synchronize", "cudaMemcpy")
 _WORTH_SAYING = 0.005
 
@@ -65,6 +68,9 @@ def _on_host(subject: Subject) -> Evidence | None:
         reads = reads[on_device]
     around = np.unique(subject.outermost_operator[reads])
     around = around[around >= 0]
+    if not on_device.any():
+        # Without a device an operator that looks at a value inside has something else to do too.
+        around = around[subject.named(*_READS, *_ASKED)[around]]
     around = around[nearest_ancestor(subject.parent, subject.is_training)[around] < 0]
     took = subject.duration_ns[around]
     total = int(took.sum())

@@ -26,12 +26,18 @@ _DEPTH = 24
 """Of operators whose results are arguments of others; what is deeper is taken to differ."""
 
 
+_STEPS_BETWEEN = 6
+"""Operators between one and another that gets what became of its result."""
+
+
 class ComputedValues:
     """Arrays have shape (events,) unless said otherwise.
 
     Attributes:
         number: of the value each outermost operator computed; unique where it cannot be told.
         from_nothing: it follows from scalars alone.
+        event: of each argument that is a tensor, the operator. Shape (arguments,).
+        producer: the outermost operator that made its memory, -1 for none seen. Shape (arguments,).
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -39,8 +45,8 @@ class ComputedValues:
         size = len(subject.parent)
         tensors = subject.trace.table("tensors")
         self._rows = self._argument_rows()
-        self._event = tensors["event"][self._rows].astype(np.int64)
-        self._producer = self._producers()
+        self.event = tensors["event"][self._rows].astype(np.int64)
+        self.producer = self._producers()
         self._base = mix(subject.events["name"].astype(np.int64)) ^ scalar_signatures(subject.trace)
         self._base ^= self._numbers()
         self.number, self.from_nothing = self._solve(size)
@@ -107,6 +113,47 @@ class ComputedValues:
         order = np.lexsort((by, memory))
         return memory[order], by[order]
 
+    def leads_to(self, sources: Flags, through: Flags) -> Flags:
+        """Operators that get what ``sources`` made, or what ``through`` made of that."""
+        made, gets = sources, np.zeros(len(sources), dtype=np.bool_)
+        known = self.producer >= 0
+        event, producer = self.event[known], self.producer[known]
+        for _ in range(_STEPS_BETWEEN):
+            gets[event[made[producer]]] = True
+            made = sources | (gets & through)
+        return gets
+
+    def rests_on_numbers(self) -> Flags:
+        """Whether a Python number whose value was not recorded is behind what was computed."""
+        tensors = self._subject.trace.table("tensors")
+        rests = np.zeros(len(self._subject.parent), dtype=np.bool_)
+        rests[tensors["event"][tensors["is_wrapped_number"]]] = True
+        known = self.producer >= 0
+        event, producer = self.event[known], self.producer[known]
+        for _ in range(_DEPTH):
+            rests[event[rests[producer]]] = True
+        return rests
+
+    def _contents(self) -> Numbers:
+        """A number for what each argument's memory holds that no operator seen has made.
+
+        Memory whose allocation was not seen may be another's by now, at the same address: it is
+        the same where one tensor stands for it most of the time, as a parameter does; else only as
+        long as the tensor is.
+        """
+        tensors, ids = self._subject.trace.table("tensors"), self._makers[0]
+        storage = tensors["storage"][self._rows].astype(np.int64)
+        impl = tensors["impl"][self._rows].astype(np.int64)
+        allocation = tensors["allocation_id"][self._rows]
+        _, of_storage = np.unique(storage, return_inverse=True)
+        _, of_tensor = np.unique(np.stack([storage, impl]), axis=1, return_inverse=True)
+        of_storage, of_tensor = of_storage.reshape(-1), of_tensor.reshape(-1)
+        longest = np.zeros(int(of_storage.max(initial=-1)) + 1, dtype=np.int64)
+        np.maximum.at(longest, of_storage, _spans(of_tensor, self.event)[of_tensor])
+        stays = longest * 2 >= _spans(of_storage, self.event)
+        fleeting = ~np.isin(allocation, ids) & ~stays[of_storage]
+        return np.asarray(mix(storage) ^ mix(mix(allocation) + mix(np.where(fleeting, impl, 0))))
+
     def _writes_before(self) -> Values:
         """How often each argument's memory had been written to before its call."""
         memory, by = self.writes
@@ -116,7 +163,7 @@ class ComputedValues:
         keys = np.searchsorted(distinct, memory) * size + by
         wanted = np.searchsorted(distinct, storage) * size
         first = np.searchsorted(keys, wanted)
-        return np.searchsorted(keys, wanted + self._event) - first
+        return np.searchsorted(keys, wanted + self.event) - first
 
     def written_after(self, operators: Values) -> Flags:
         """Whether what each of these operators made was written to by another one."""
@@ -140,7 +187,7 @@ class ComputedValues:
         # What autograd runs shows no arguments of its own.
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
         unique = unique | touched | ~plain | subject.named_like("autograd::")
-        memory = mix(tensors["storage"][self._rows]) ^ mix(self._writes_before())
+        memory = self._contents() ^ mix(self._writes_before())
         shape = mix(tensors["storage_offset"][self._rows]) ^ mix(tensors["version"][self._rows])
         shape ^= _layouts(subject, self._rows)
         place = mix(
@@ -148,20 +195,29 @@ class ComputedValues:
         )
         number = mix(itself) ^ np.uint64(1)
         constant = ~unique
-        made = self._producer >= 0
+        made = self.producer >= 0
         for _ in range(_DEPTH):
-            source = np.where(made, number[self._producer], memory)
+            source = np.where(made, number[self.producer], memory)
             total = np.zeros(size, dtype=np.uint64)
-            np.add.at(total, self._event, mix((source ^ shape) + place))
+            np.add.at(total, self.event, mix((source ^ shape) + place))
             new = np.where(unique, mix(itself) ^ np.uint64(1), mix(self._base ^ total))
             same = constant.copy()
-            bad = ~made | ~constant[self._producer]
-            same[self._event[bad]] = False
+            bad = ~made | ~constant[self.producer]
+            same[self.event[bad]] = False
             settled = bool((new == number).all() and (same == constant).all())
             number, constant = new, same
             if settled:
                 break
         return number, constant & ~unique
+
+
+def _spans(group: Values, event: Values) -> Values:
+    """Of each group, how far its first and last event are apart."""
+    count = int(group.max(initial=-1)) + 1
+    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, dtype=np.int64)
+    np.minimum.at(first, group, event)
+    np.maximum.at(last, group, event)
+    return np.asarray(last - first)
 
 
 def _layouts(subject: Subject, rows: Values) -> Numbers:

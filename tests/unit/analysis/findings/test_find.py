@@ -88,10 +88,16 @@ def test_waiting_for_a_device_costs_what_the_device_idles_afterwards():
 
 
 def test_garbage_collections():
-    trace = build_trace(
-        [span("aten::mm", 0, 100), span("gc", 10, 30, kind=EventKind.GC_PAUSE, parent=-1)]
-    )
+    def pause(name, start, end):
+        return span(name, start, end, kind=EventKind.GC_PAUSE, parent=-1)
+
+    young = [pause("gc: generation 0", 10, 20), pause("gc: generation 0", 30, 40)]
+    trace = build_trace([span("aten::mm", 0, 100), *young])
     assert found(trace, "garbage-collections").saved_ns == 20 * MICROSECOND
+    once = found(build_trace([span("aten::mm", 0, 100), *young, pause("gc: generation 2", 50, 90)]),
+                 "garbage-collections")  # fmt: skip
+    assert once.saved_ns == 20 * MICROSECOND and once.time_ns == 60 * MICROSECOND
+    assert "only once" in once.saved_by
     assert found(build_trace([span("aten::mm", 0, 100)]), "garbage-collections") is None
 
 
@@ -162,9 +168,21 @@ def test_gradients_filled_with_zeros():
     ])  # fmt: skip
     finding = found(trace, "gradients-set-to-zero")
     assert finding.occurrences == 1
-    assert finding.saved_ns == (4 + 3 + 7) * MICROSECOND
+    assert finding.saved_ns == (20 + 7) * MICROSECOND  # with the Python of zero_grad()
     without = build_trace([span("Optimizer.zero_grad#SGD.zero_grad", 0, 20, **ANNOTATION)])
     assert found(without, "gradients-set-to-zero") is None
+
+
+def test_large_gradients_on_the_cpu_are_left_as_they_are():
+    def trace(size):
+        return build_trace([
+            span("Optimizer.zero_grad#SGD.zero_grad", 0, 20, **ANNOTATION),
+            span("aten::zero_", 1, 19, inputs=[tensor(size, size)]),
+        ])  # fmt: skip
+
+    assert found(trace(128), "gradients-set-to-zero").saved_ns == 20 * MICROSECOND
+    large = found(trace(1024), "gradients-set-to-zero")
+    assert large.saved_ns == 0 and "on the CPU" in large.saved_by
 
 
 def convolution(bias, *between):
@@ -409,10 +427,11 @@ def test_notebooks_show_them_as_text_alone():
     spans = [
         span("<b>", 0, 500, kind=EventKind.MODULE_CALL, module="<b>_0"),
         span("gc", 10, 60, kind=EventKind.GC_PAUSE),
+        span("gc", 70, 120, kind=EventKind.GC_PAUSE),
     ]
     html = find_findings(build_trace(spans))._repr_html_()
     assert "Garbage collections interrupt the program" in html
-    assert "50.0 µs" in html
+    assert "100 µs" in html
     assert "&lt;b&gt;</td>" in html
 
 

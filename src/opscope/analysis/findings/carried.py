@@ -1,0 +1,71 @@
+"""Loops whose rounds need what the round before made: their order stays, whoever runs them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.repetition import computed_values
+from opscope.analysis.findings.subject import Flags, Subject, Values
+
+_ALIKE = 2
+"""What is made in the loop is made in at least one of so many rounds."""
+
+_MOSTLY = 0.5
+"""Of a line's rounds, those that have to get what an earlier one made."""
+
+
+def lines_that_carry(subject: Subject, calls: LineCalls, rounds: Values) -> Flags:
+    """Lines that get what a line of their function made a round ago. Shape (lines,).
+
+    ``rounds`` is how often each line was run in a call of its function.
+    """
+    carries = np.zeros(len(calls.lines), dtype=np.bool_)
+    if not len(subject.trace.table("allocations")):
+        return carries
+    user, maker = _uses(subject)
+    group, function = calls.group[calls.row], calls.function[calls.row]
+    number = _numbers(subject, calls, rounds)
+    at, made_at = _line_of(subject, calls, user), _line_of(subject, calls, maker)
+    inside = (at >= 0) & (made_at >= 0)
+    at, made_at = at[inside], made_at[inside]
+    again = (function[at] == function[made_at]) & (number[made_at] < number[at])
+    again &= rounds[group[made_at]] * _ALIKE > rounds[group[at]]
+    pairs = np.unique(np.stack([group[at[again]], at[again]]), axis=1)
+    count = np.bincount(pairs[0], minlength=len(carries))
+    runs = rounds * np.bincount(
+        np.unique(np.stack([calls.group, calls.function]), axis=1)[0], minlength=len(carries)
+    )
+    return np.asarray(count > _MOSTLY * np.maximum(runs, 1))
+
+
+def _uses(subject: Subject) -> tuple[Values, Values]:
+    """Operators, and those that made one of their arguments."""
+    values = computed_values(subject)
+    known = values.producer >= 0
+    return values.event[known], values.producer[known]
+
+
+def _line_of(subject: Subject, calls: LineCalls, events: Values) -> Values:
+    """The call that a line of the program made and each operator is, or is in; -1 for none."""
+    site = subject.sites.around[events]
+    return np.where((site >= 0) & (calls.row[site] >= 0), site, -1)
+
+
+def _numbers(subject: Subject, calls: LineCalls, rounds: Values) -> Values:
+    """Which round of its loop each call of the program's is in, counted by calls like it.
+
+    A line may make like calls more than once a round. Shape (events,).
+    """
+    name, frame = subject.events["name"], subject.sites.frame
+    keys = np.stack([
+        calls.function, calls.group, name[calls.events].astype(np.int64), frame[calls.events]
+    ])  # fmt: skip
+    _, like, count = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    like = like.reshape(-1)
+    each = np.maximum(count[like] // np.maximum(rounds[calls.group], 1), 1)
+    order = np.argsort(like, kind="stable")
+    place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+    result = np.zeros(len(subject.parent), dtype=np.int64)
+    result[calls.events[order]] = place // each[order]
+    return result

@@ -1,0 +1,149 @@
+"""Large tensors that are made only to be reduced or multiplied at once: one call does all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.matmul import PRODUCT_CALLS
+from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
+from opscope.analysis.findings.repetition import computed_values
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.quantity_text import bytes_text, share_text
+from opscope.trace.schema import AllocationAction, Role
+from opscope.trace.shapes import element_counts
+
+_WORTH_SAYING = 0.02
+_SCORING = (
+    "aten::div", "aten::mul", "aten::add", "aten::div_", "aten::mul_", "aten::add_",
+    "aten::masked_fill", "aten::masked_fill_", "aten::where", "aten::softmax", "aten::dropout",
+    "aten::to",
+)  # fmt: skip
+"""What stands between the two products of attention."""
+
+_BETWEEN = ("aten::pow", "aten::square", "aten::abs", "aten::neg", "aten::mul", "aten::exp")
+_REDUCTIONS = ("aten::sum", "aten::mean", "aten::norm", "aten::linalg_vector_norm")
+_TIMES_ITS_ARGUMENTS = 8
+
+
+def _find_attention(subject: Subject) -> Evidence | None:
+    """A product, softmax and another product, each with the scores in memory."""
+    values, scoring = computed_values(subject), subject.named(*_SCORING)
+    product = subject.named(*PRODUCT_CALLS) & (subject.operator_parent < 0)
+    scores = values.leads_to(product, scoring & ~subject.named("aten::softmax"))
+    weights = scores & subject.named("aten::softmax") & (subject.operator_parent < 0)
+    second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & product
+    if not second.any() or not weights.any():
+        return None
+    found = np.flatnonzero(weights & _has_user(subject, weights, second))
+    between = np.flatnonzero(
+        (weights | (scores & scoring) | (values.leads_to(weights, scoring) & scoring))
+        & (subject.operator_parent < 0)
+    )
+    total = int(subject.duration_ns[between].sum())
+    if total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    events = np.unique(np.concatenate([between, np.flatnonzero(second)]))
+    return Evidence(
+        events=events,
+        event_time_ns=subject.duration_ns[events],
+        time_ns=int(subject.duration_ns[events].sum()),
+        explanation=(
+            f"{len(found):,} times attention was put together from a product, softmax and another "
+            "product: the scores, as many as the sequence's length squared, are written to memory "
+            f"and read again by each step in between, {share_text(total / subject.wall_ns)} of the "
+            "time."
+        ),
+        saved_ns=total,
+        saved_by="what stands between the two products, which a fused call does in the cache",
+    )
+
+
+def _has_user(subject: Subject, weights: Flags, second: Flags) -> Flags:
+    """Of ``weights``, those whose result one of ``second`` gets, directly or made into another."""
+    values = computed_values(subject)
+    used = np.zeros(len(weights), dtype=np.bool_)
+    known = values.producer >= 0
+    event, producer = values.event[known], values.producer[known]
+    wanted = second.copy()
+    for _ in range(3):
+        used[producer[wanted[event]]] = True
+        wanted = second | (used & ~weights)
+    return used
+
+
+def _find_broadcast(subject: Subject) -> Evidence | None:
+    values = computed_values(subject)
+    outermost = subject.is_operator & (subject.operator_parent < 0)
+    spreading = subject.named("aten::sub", "aten::mul", "aten::add") & outermost
+    spreading &= _bytes_made(subject) > _TIMES_ITS_ARGUMENTS * _bytes_given(subject)
+    between = subject.named(*_BETWEEN) & outermost
+    gets = values.leads_to(spreading, between)
+    reducing = gets & subject.named(*_REDUCTIONS) & outermost
+    if not reducing.any():
+        return None
+    events = np.flatnonzero(spreading | reducing | (gets & between))
+    total = int(subject.duration_ns[events].sum())
+    if total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    made = int(_bytes_made(subject)[spreading].max())
+    return Evidence(
+        events=events,
+        time_ns=total,
+        explanation=(
+            f"{int(spreading.sum()):,} operators combine all elements of one tensor with all of "
+            f"another, up to {bytes_text(made)} at a time, and what they make is added up at once: "
+            f"{share_text(total / subject.wall_ns)} of the time goes into writing it and reading "
+            "it again."
+        ),
+        saved_ns=total,
+        saved_by="these operators: a matrix product does the same without the tensor in between",
+    )
+
+
+def _bytes_made(subject: Subject) -> Values:
+    """What each outermost operator allocated, with what it called. Shape (events,)."""
+    return subject.once(_allocated)
+
+
+def _allocated(subject: Subject) -> Values:
+    table = subject.trace.table("allocations")
+    taken = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
+    around = subject.outermost_operator[table["event"][taken]]
+    known = around >= 0
+    return np.bincount(
+        around[known], weights=table["size_bytes"][taken][known], minlength=len(subject.parent)
+    ).astype(np.int64)
+
+
+def _bytes_given(subject: Subject) -> Values:
+    """Elements of the tensors each operator was given, as if of four bytes. Shape (events,)."""
+    tensors = subject.trace.table("tensors")
+    given = tensors["role"] == Role.INPUT
+    counts = element_counts(tensors.lists("sizes"))
+    return 4 * np.bincount(
+        tensors["event"][given], weights=counts[given], minlength=len(subject.parent)
+    ).astype(np.int64)
+
+
+ATTENTION = Pattern(
+    id="attention-by-hand",
+    title="Attention is computed in three steps",
+    advice=(
+        "Call torch.nn.functional.scaled_dot_product_attention(query, key, value), with attn_mask "
+        "or is_causal where there is a mask; with nn.MultiheadAttention pass need_weights=False."
+    ),
+    find=_find_attention,
+    needs=(Needs.SHAPES, Needs.MEMORY),
+    link="https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+)
+
+BROADCAST = Pattern(
+    id="summed-broadcast",
+    title="All pairs are written to memory only to be added up",
+    advice=(
+        "Use a product: torch.cdist(a, b) for distances, a @ b.T or torch.einsum for sums of "
+        "products, torch.nn.functional.linear for weighted sums."
+    ),
+    find=_find_broadcast,
+    needs=(Needs.SHAPES, Needs.MEMORY),
+)
