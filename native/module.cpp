@@ -2,16 +2,19 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "cupti/cupti_source.h"
 #include "decode/columns.h"
+#include "decode/window_clock.h"
 #include "gpu/bindings.h"
 #include "gpu/gpu_activity.h"
 #include "interpreter/around_call.h"
@@ -21,6 +24,7 @@
 #include "log/bridge_loader.h"
 #include "log/log_copy.h"
 #include "log/recorder.h"
+#include "log/streamed_log.h"
 #include "memory/bindings.h"
 #include "nesting/bindings.h"
 #include "numpy/to_numpy.h"
@@ -139,6 +143,64 @@ nb::dict decode_copy(const nb::bytes& bytes, const std::vector<std::string>& pre
   return result;
 }
 
+[[noreturn]] void raise_os_error(const std::system_error& error, const std::string& path) {
+  const nb::object described = nb::make_tuple(error.code().value(), error.code().message(), path);
+  PyErr_SetObject(PyExc_OSError, described.ptr());
+  throw nb::python_error();
+}
+
+void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about) {
+  try {
+    Recorder::instance().begin_stream(window, path, max_bytes, about);
+  } catch (const std::system_error& error) {
+    raise_os_error(error, path);
+  }
+}
+
+std::unique_ptr<StreamedLog> read_stream(const std::string& path) {
+  try {
+    const WithoutGil without_gil;
+    return std::make_unique<StreamedLog>(path);
+  } catch (const std::system_error& error) {
+    raise_os_error(error, path);
+  }
+}
+
+nb::dict decode_stream(const StreamedLog& log, const std::vector<std::string>& prefixes) {
+  Columns columns;
+  {
+    const WithoutGil without_gil;
+    columns = decode_window(log.view(), prefixes);
+  }
+  nb::dict result = to_dict(std::move(columns), log.view().window);
+  result["devices"] = nb::none();
+  return result;
+}
+
+nb::dict describe_stream(const StreamedLog& log) {
+  const StreamHeader& header = log.header();
+  const WindowFacts& window = log.view().window;
+  const WindowClock clock(log.view().origin, window.started, window.stopped, log.view().recent_rate);
+  const auto time = [&](uint64_t ticks) {
+    return ticks == 0 ? nb::object(nb::none()) : nb::cast(clock.unix_ns(ticks));
+  };
+  nb::dict result;
+  result["has_end"] = log.has_end();
+  result["missing_blocks"] = log.missing_blocks();
+  result["process_id"] = header.process_id;
+  result["process_start"] = header.process_start;
+  result["boot_id"] = std::string(header.boot_id);
+  result["growth_error"] = header.growth_error.load();
+  result["first_loss_ns"] = time(log.first_loss());
+  result["last_loss_ns"] = time(log.last_loss());
+  return result;
+}
+
+nb::tuple process_identity(int64_t process_id) {
+  const ProcessIdentity identity = identity_of(process_id);
+  return nb::make_tuple(identity.start, std::string(identity.boot_id));
+}
+
 nb::dict statistics() {
   const RecorderStatistics statistics = Recorder::instance().statistics();
   nb::dict result;
@@ -170,6 +232,17 @@ NB_MODULE(_native, m) {
   m.def("decode", &decode, "window"_a, "prefixes"_a);
   m.def("copy_log", &copy_window, "window"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
+  m.def("begin_stream", &begin_stream, "window"_a, "path"_a, "max_bytes"_a, "about"_a);
+  m.def("end_stream", [](uint32_t window) { Recorder::instance().end_stream(window); }, "window"_a);
+  m.def(
+      "discard_stream",
+      [](const std::string& path) { Recorder::instance().pool().discard_stream(path.c_str()); }, "path"_a);
+  nb::class_<StreamedLog>(m, "StreamedLog")
+      .def_prop_ro("about", &StreamedLog::about)
+      .def("describe", &describe_stream)
+      .def("decode", &decode_stream, "prefixes"_a);
+  m.def("read_stream", &read_stream, "path"_a);
+  m.def("process_identity", &process_identity, "process_id"_a);
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),

@@ -182,8 +182,10 @@ PayloadPlace ArenaCursor::at(uint32_t position) {
   if (position == kCutArena) return {};
   const uint32_t sequence = position >> kArenaWordBits;
   const uint32_t mask = (1u << (32 - kArenaWordBits)) - 1;
-  while (block_ != end_ && ((*block_)->header.sequence & mask) != sequence) ++block_;
-  if (block_ == end_) return {};
+  const auto found =
+      std::find_if(block_, end_, [=](const auto* b) { return (b->header.sequence & mask) == sequence; });
+  if (found == end_) return {};  // those after it may be there
+  block_ = found;
   return {(*block_)->words + (position & ((1u << kArenaWordBits) - 1)), block_, end_};
 }
 

@@ -45,6 +45,8 @@ class Arena {
 
   // [owner] Sequence number of the block the next payload would start in, or of the one after it.
   uint64_t current_block() const { return tail_ == nullptr ? 0 : tail_->header.sequence; }
+  // [owner] The next payload starts in a new block. Not while one is being written.
+  void leave_block() { next_ = limit_; }
 
   // [owner] Starts a payload. False if there is no memory.
   bool begin() {
@@ -100,9 +102,10 @@ class Arena {
 
  private:
   bool add_block() {
-    void* memory = pool_.acquire();
+    void* memory = pool_.acquire(before_tail_);
     if (memory == nullptr) return false;
     auto* block = new (memory) ArenaBlock;
+    before_tail_ = tail_;
     block->header.owner = owner_;
     block->header.sequence = tail_ == nullptr ? 0 : tail_->header.sequence + 1;
     block->header.kind.store(BlockKind::kArena, std::memory_order_release);
@@ -136,6 +139,7 @@ class Arena {
   ArenaBlock* start_block_ = nullptr;        // the block it starts in
   std::atomic<BlockHeader*> head_{nullptr};  // set by the owner once, then moved by readers only
   ArenaBlock* tail_ = nullptr;
+  const ArenaBlock* before_tail_ = nullptr;  // the block before it, which may be gone
   BlockPool& pool_;
   const uint32_t owner_;
 };

@@ -1,14 +1,15 @@
-// 64 KiB blocks of memory, shared by every thread's log and arena.
+// 64 KiB blocks, shared by every thread's log and arena: of memory, or, while a recording streams, of its
+// file.
 //
 // Blocks are touched when they are made, in batches, so the hot path takes a page fault neither
 // for a record nor, while the pool lasts, for a new block. The mutex is taken once per block, that
 // is once per 1,364 records.
 #pragma once
 
-#include <sys/mman.h>
-
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -16,53 +17,55 @@
 
 namespace opscope {
 
+class StreamFile;
+
+// What found no block.
+enum class Loss : uint8_t { kSpan, kAllocation, kOther };
+
+// What the bridge calls is virtual, because it is another library and is not linked to this one.
 class BlockPool {
  public:
-  // Reserved at once, so that releasing a block never allocates and can be done anywhere.
-  BlockPool() { free_.reserve(kKeptBlocks + kBatch); }
+  BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+  virtual ~BlockPool();
 
-  // [MT] Returns nullptr when the byte budget is used up or the system has no memory. Whoever takes a block
-  // writes its header.
-  void* acquire() {
-    std::lock_guard lock(mutex_);
-    if (free_.empty()) grow();
-    if (free_.empty()) return nullptr;
-    void* block = free_.back();
-    free_.pop_back();
-    return block;
-  }
+  // [MT] A block for what a thread records; nullptr when the budget is used up, the disk is full or the
+  // system has no memory. Whoever takes it writes its header. `left`: one of the same thread's that it will
+  // hardly write to again.
+  virtual void* acquire(const void* left = nullptr);
 
   // [MT]
-  void release(void* block) {
-    static_cast<BlockHeader*>(block)->kind.store(BlockKind::kFree, std::memory_order_relaxed);
-    std::lock_guard lock(mutex_);
-    if (free_.size() >= kKeptBlocks) {
-      munmap(block, kBlockBytes);
-      --mapped_;
-    } else {
-      free_.push_back(block);
-    }
-  }
+  virtual void release(void* block);
 
+  // [MT] No block was had for something of this thread: for whoever reads the stream.
+  virtual void count_loss(uint32_t owner, Loss what);
+
+  // [MT] Changes when threads shall leave the blocks they have, because a stream has begun or ended.
+  uint64_t place() const { return place_.load(); }
+
+  // [MT] Of memory, whether a recording streams or not.
+  void* acquire_memory();
   // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.
-  void prepare() {
-    std::lock_guard lock(mutex_);
-    while (free_.size() < kKeptBlocks) {
-      const size_t before = free_.size();
-      grow();
-      if (free_.size() == before) return;
-    }
-  }
+  void prepare();
+  void set_budget(size_t bytes);
+  size_t mapped_bytes();
 
-  void set_budget(size_t bytes) {
-    std::lock_guard lock(mutex_);
-    budget_ = bytes / kBlockBytes;
+  // [MT] From now on blocks are of this file.
+  void begin_stream(std::unique_ptr<StreamFile> file);
+  // [MT] From now on blocks are of memory. The file stays mapped while any of its blocks is in use.
+  void end_stream();
+  // [MT] What ended streams have in their files is needed by nobody but this process. `path`: which of them.
+  void discard_stream(const char* path);
+  // [MT] Calls function(file) for the stream that runs, if one does.
+  template <typename Function>
+  void with_stream(Function&& function) {
+    const std::lock_guard lock(mutex_);
+    if (stream_ != nullptr) function(*stream_);
   }
-
-  size_t mapped_bytes() {
-    std::lock_guard lock(mutex_);
-    return mapped_ * kBlockBytes;
-  }
+  // In a forked child, with the mutex held: nothing is written to the parent's file. False where that could
+  // not be made sure; then nothing that was recorded may be written to.
+  bool leave_streams_to_parent();
 
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only
 
@@ -73,19 +76,17 @@ class BlockPool {
   static constexpr size_t kKeptBlocks = 256;
   static constexpr size_t kBatch = 4;
 
-  void grow() {
-    if (mapped_ + kBatch > budget_) return;
-    void* memory = mmap(nullptr, kBatch * kBlockBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED) return;
-    mapped_ += kBatch;
-    for (size_t i = kBatch; i-- > 0;) free_.push_back(static_cast<char*>(memory) + i * kBlockBytes);
-  }
+  void grow();
+  void* take_memory();
+  bool release_of_stream(void* block);
 
   std::mutex mutex_;
   std::vector<void*> free_;
   size_t mapped_ = 0;
   size_t budget_ = SIZE_MAX / kBlockBytes;
+  std::atomic<uint64_t> place_{0};
+  std::unique_ptr<StreamFile> stream_;
+  std::vector<std::unique_ptr<StreamFile>> ended_;  // streams some of whose blocks are in use
 };
 
 }  // namespace opscope

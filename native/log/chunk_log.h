@@ -7,6 +7,7 @@
 // A span that is never closed (an annotation left open) keeps its own chunk and no other.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -22,7 +23,7 @@ struct Chunk {
   alignas(16) Record records[kRecords];
 
   uint64_t first_index() const { return header.sequence; }
-  uint64_t end_index() const { return header.sequence + kRecords; }
+  uint64_t end_index() const { return header.sequence + header.used.load(std::memory_order_relaxed); }
 };
 static_assert(sizeof(Chunk) <= kBlockBytes);
 
@@ -42,21 +43,26 @@ class ChunkLog {
 
   // [owner] The next record to fill in. nullptr if there is no memory for it, or if the last one was not
   // published yet: reading an argument may, in spite of all care, run code that is recorded itself, and a
-  // record that is being filled in must not be handed out twice. `arena_block` is called when a new chunk is
-  // begun, for the arena's current block.
+  // record that is being filled in must not be handed out twice. `arena_block(elsewhere)` is called when a
+  // new chunk is begun, for the arena's current block; if `elsewhere`, the arena shall begin a new one as
+  // well.
   template <typename Function>
   Record* next_record(Function&& arena_block) {
-    if (cursor_ == limit_) [[unlikely]] {
-      if (cursor_ != end_ || !add_chunk(arena_block())) return nullptr;
+    Record* const limit = limit_.load(std::memory_order_relaxed);
+    if (cursor_ >= limit) [[unlikely]] {
+      const bool is_being_filled = cursor_ == limit && cursor_ != chunk_end_;
+      if (is_being_filled || !add_chunk(arena_block)) return nullptr;
     }
-    limit_ = cursor_;
+    limit_.store(cursor_, std::memory_order_relaxed);
     return cursor_;
   }
 
-  // [owner] Makes the record from next_record() visible to readers.
+  // [owner] Makes the record from next_record() visible to readers: to those of this process by the count,
+  // and by a mark of its own to whoever finds it in a file after this process was killed.
   void publish() {
+    __atomic_store_n(&cursor_->is_published, 1, __ATOMIC_RELEASE);
     ++cursor_;
-    limit_ = end_;
+    limit_.store(end_.load(std::memory_order_relaxed), std::memory_order_relaxed);
     // Fresh memory is seldom in a cache, so it is prefetched two records before it is written. Past the end
     // of a chunk the instruction has no effect.
     __builtin_prefetch(cursor_ + 2, /*write*/ 1);
@@ -65,6 +71,13 @@ class ChunkLog {
 
   // [MT] Number of records ever appended; the index of the next one.
   uint64_t size() const { return count_.load(std::memory_order_acquire); }
+
+  // [MT] Has the owner leave its chunk: its next record is the first of a new one, or, if it is between two
+  // records at this very moment, the one after that.
+  void leave_chunk() {
+    Record* end = end_.exchange(nullptr);
+    limit_.compare_exchange_strong(end, nullptr);  // unless a record is being filled in
+  }
 
   // [reader] The oldest chunk still kept, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
@@ -77,7 +90,7 @@ class ChunkLog {
     std::atomic<BlockHeader*>* link = &head_;
     // The chunk without a successor is the one the owner writes to; it always stays.
     for (BlockHeader* next = block->next.load(std::memory_order_acquire);
-         next != nullptr && block->sequence + Chunk::kRecords <= first_needed;
+         next != nullptr && reinterpret_cast<const Chunk*>(block)->end_index() <= first_needed;
          block = next, next = block->next.load(std::memory_order_acquire)) {
       if (has_open_span(*reinterpret_cast<const Chunk*>(block))) {
         link = &block->next;
@@ -91,33 +104,46 @@ class ChunkLog {
 
  private:
   static bool has_open_span(const Chunk& chunk) {
-    for (const Record& record : chunk.records) {
-      if (is_span(record.kind) && record.load_state() == SpanState::kOpen) return true;
-    }
-    return false;
+    const Record* const end = chunk.records + (chunk.end_index() - chunk.first_index());
+    return std::any_of(chunk.records, end, [](const Record& record) {
+      return is_span(record.kind) && record.load_state() == SpanState::kOpen;
+    });
   }
 
-  bool add_chunk(uint64_t arena_block) {
-    void* block = pool_.acquire();
+  template <typename Function>
+  [[gnu::noinline]] bool add_chunk(Function&& arena_block) {
+    const uint64_t place = pool_.place();
+    void* block = pool_.acquire(before_tail_);
     if (block == nullptr) return false;
+    const uint64_t count = count_.load(std::memory_order_relaxed);
+    const bool is_elsewhere = end_.load(std::memory_order_relaxed) == nullptr;
     auto* chunk = new (block) Chunk;
     chunk->header.owner = owner_;
-    chunk->header.sequence = count_.load(std::memory_order_relaxed);
-    chunk->header.first_arena_block = arena_block;
+    chunk->header.sequence = count;
+    chunk->header.first_arena_block = arena_block(is_elsewhere);
+    chunk->header.used.store(Chunk::kRecords, std::memory_order_relaxed);
     chunk->header.kind.store(BlockKind::kRecords, std::memory_order_release);
+    if (tail_ != nullptr) tail_->used.store(count - tail_->sequence, std::memory_order_relaxed);
     (tail_ == nullptr ? head_ : tail_->next).store(&chunk->header, std::memory_order_release);
+    before_tail_ = tail_;
     tail_ = &chunk->header;
     cursor_ = chunk->records;
-    end_ = chunk->records + Chunk::kRecords;
+    chunk_end_ = chunk->records + Chunk::kRecords;
+    // Was it told to leave its chunk while it took this one? Either that is seen here, or end_ is set after.
+    end_.store(chunk_end_);
+    if (pool_.place() != place) leave_chunk();
     return true;
   }
 
   Record* cursor_ = nullptr;
-  Record* limit_ = nullptr;  // up to here next_record() needs no check: the end, or a record being filled in
-  Record* end_ = nullptr;    // of the chunk being written to
+  std::atomic<Record*> limit_{
+      nullptr};  // below it next_record() needs no check: the end, or a record being filled in
+  std::atomic<Record*> end_{nullptr};  // chunk_end_, or nullptr when the chunk is to be left
   std::atomic<uint64_t> count_{0};
   std::atomic<BlockHeader*> head_{nullptr};  // set by the owner once, then by readers only
   BlockHeader* tail_ = nullptr;
+  Record* chunk_end_ = nullptr;               // of the chunk being written to
+  const BlockHeader* before_tail_ = nullptr;  // the chunk before it, which may be gone
   BlockPool& pool_;
   const uint32_t owner_;
 };

@@ -17,7 +17,7 @@ namespace opscope {
 // Python functions, with or without C functions, or some of them.
 constexpr uint32_t kWantCalls = kWantPython | kWantFunctions | kWantOwnFunctions;
 
-constexpr uint32_t kCoreApiVersion = 9;
+constexpr uint32_t kCoreApiVersion = 10;
 
 struct CoreApi {
   uint32_t version;
@@ -25,6 +25,8 @@ struct CoreApi {
   uint32_t (*intern)(ThreadLog* log, const char* text, const char* overload);
   void (*fault)(const char* what);             // an exception was caught: stop recording, remember why
   void (*lost_at_thread_end)(bool is_memory);  // a span or allocation of a thread that has no log any more
+  void (*name_thread)(ThreadLog* log,
+                      uint64_t torch_thread_id);  // [owner of `log`] torch's id of this thread
   // [owner of `log`] Where the Python function is that calls an operator now, as OperatorPart::place has it.
   // Only while Python calls are wanted. Needs no GIL.
   uint32_t (*place_in_python)(const ThreadLog* log);

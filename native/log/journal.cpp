@@ -17,6 +17,28 @@ BlockHeader* next_of(const BlockHeader* block) { return block->next.load(std::me
 
 }  // namespace
 
+// Takes a field off the front; an empty one where there is none.
+std::string_view take_field(std::string_view& fields) {
+  uint32_t bytes = 0;
+  if (fields.size() < sizeof(bytes)) return {};
+  std::memcpy(&bytes, fields.data(), sizeof(bytes));
+  fields.remove_prefix(sizeof(bytes));
+  const std::string_view field = fields.substr(0, bytes);
+  fields.remove_prefix(field.size());
+  return field;
+}
+
+std::string joined(const std::vector<const JournalBlock*>& blocks) {
+  std::string all;
+  all.reserve(blocks.size() * JournalBlock::kBytes);
+  for (const JournalBlock* block : blocks) {
+    const uint64_t used = block->header.used.load(std::memory_order_acquire);
+    all.append(block->bytes, std::min<uint64_t>(used, JournalBlock::kBytes));
+    if (used < JournalBlock::kBytes) break;
+  }
+  return all;
+}
+
 bool Journal::append(EntryKind kind, uint32_t id, std::initializer_list<std::string_view> fields) noexcept
     try {
   EntryHead head{0, kind, id};
@@ -26,11 +48,31 @@ bool Journal::append(EntryKind kind, uint32_t id, std::initializer_list<std::str
   for (const std::string_view field : fields)
     entry.append(field_of(static_cast<uint32_t>(field.size()))).append(field);
   const std::lock_guard lock(mutex_);
-  if (!make_room(entry.size())) return false;
-  write(entry);
+  if (!append_bytes(entry)) return false;
+  if (copied_to_ != nullptr) {
+    const std::lock_guard other_lock(copied_to_->mutex_);
+    copied_to_->append_bytes(entry);  // without room there, those who read it lack this text
+  }
   return true;
 } catch (const std::bad_alloc&) {
   return false;
+}
+
+bool Journal::copy_to(Journal* other) noexcept try {
+  const std::lock_guard lock(mutex_);
+  copied_to_ = other;
+  if (other == nullptr) return true;
+  const std::string all = joined(blocks_from<JournalBlock>(head()));
+  const std::lock_guard other_lock(other->mutex_);
+  return other->append_bytes(all);
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+bool Journal::append_bytes(std::string_view entry) {
+  if (!make_room(entry.size())) return false;
+  write(entry);
+  return true;
 }
 
 // Takes all blocks that so many bytes need, so that of an entry either all is written or nothing. Blocks that
@@ -40,7 +82,7 @@ bool Journal::make_room(size_t bytes) {
   size_t room = free_bytes(last);
   while (last != nullptr && next_of(last) != nullptr) room += free_bytes(last = next_of(last));
   for (; room < bytes; room += JournalBlock::kBytes) {
-    void* const memory = pool_.acquire();
+    void* const memory = is_streamed_ ? pool_.acquire() : pool_.acquire_memory();
     if (memory == nullptr) return false;
     BlockHeader* const block = &(new (memory) JournalBlock)->header;
     block->owner = number_;

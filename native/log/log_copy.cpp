@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
-#include <type_traits>
 #include <vector>
+
+#include "log/window_facts.h"
 
 namespace opscope {
 
@@ -12,61 +13,9 @@ namespace {
 
 constexpr std::string_view kMagic = "OPSCOPE log";
 
-class Writer {
- public:
-  template <typename Value>
-    requires std::is_trivially_copyable_v<Value>
-  void put(const Value& value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  void put_text(std::string_view text) {
-    put(uint64_t{text.size()});
-    bytes.append(text);
-  }
-  template <typename Value>
-  void put_all(const std::vector<Value>& values) {
-    put(uint64_t{values.size()});
-    for (const Value& value : values) put(value);
-  }
-
-  std::string bytes;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-  std::string_view take(size_t count) {
-    if (count > bytes_.size()) throw std::invalid_argument("the copy of a log ends early");
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return taken;
-  }
-  template <typename Value>
-    requires std::is_trivially_copyable_v<Value>
-  void get(Value& value) {
-    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-  }
-  uint64_t get_count(size_t bytes_each) {
-    uint64_t count = 0;
-    get(count);
-    if (count > bytes_.size() / bytes_each) throw std::invalid_argument("the copy of a log ends early");
-    return count;
-  }
-  std::string get_text() { return std::string(take(get_count(1))); }
-  template <typename Value>
-  void get_all(std::vector<Value>& values) {
-    values.resize(get_count(sizeof(Value)));
-    for (Value& value : values) get(value);
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 // What a copy begins with, which is compared as a whole.
 std::string signature() {
-  Writer out;
+  ByteWriter out;
   out.bytes = kMagic;
   out.put(kLogVersion);
   out.put(uint64_t{sizeof(Record)});
@@ -74,21 +23,7 @@ std::string signature() {
   return out.bytes;
 }
 
-// Calls function(field) for each plain field of what is known of a window, of a thread.
-template <typename View, typename Function>
-void for_each_field(View& view, Function&& function) {
-  function(view.origin);
-  function(view.recent_rate);
-  function(view.window.wants);
-  function(view.window.process_ids);
-  function(view.window.started);
-  function(view.window.stopped);
-  function(view.window.tensors_not_held);
-  function(view.window.unknown_frees);
-  function(view.window.of_ending_threads);
-  function(view.window.unhooked_threads);
-  function(view.window.process_threads);
-}
+// Calls function(field) for each plain field of what is known of a thread.
 template <typename Thread, typename Function>
 void for_each_field_of_thread(Thread& thread, Function&& function) {
   function(thread.facts.number);
@@ -100,22 +35,7 @@ void for_each_field_of_thread(Thread& thread, Function&& function) {
   function(thread.dropped);
 }
 
-void put_facts(Writer& out, const LogView& view) {
-  for_each_field(view, [&](const auto& field) { out.put(field); });
-  out.put_all(view.window.pauses);
-  out.put(uint64_t{view.window.initial_stacks.size()});
-  for (const InitialStack& stack : view.window.initial_stacks) {
-    out.put(stack.native_thread);
-    out.put(stack.system_thread_id);
-    out.put_all(stack.frames);
-  }
-  out.put_text(view.window.fault);
-  out.put(uint64_t{view.window.notes.size()});
-  for (const LedgerNote& note : view.window.notes) {
-    out.put_text(note.source);
-    out.put_text(note.what);
-    out.put(note.value);
-  }
+void put_threads(ByteWriter& out, const LogView& view) {
   out.put(uint64_t{view.threads.size()});
   for (const ThreadView& thread : view.threads) {
     for_each_field_of_thread(thread, [&](const auto& field) { out.put(field); });
@@ -123,22 +43,7 @@ void put_facts(Writer& out, const LogView& view) {
   }
 }
 
-void get_facts(Reader& in, LogView& view) {
-  for_each_field(view, [&](auto& field) { in.get(field); });
-  in.get_all(view.window.pauses);
-  view.window.initial_stacks.resize(in.get_count(sizeof(uint64_t)));
-  for (InitialStack& stack : view.window.initial_stacks) {
-    in.get(stack.native_thread);
-    in.get(stack.system_thread_id);
-    in.get_all(stack.frames);
-  }
-  view.window.fault = in.get_text();
-  view.window.notes.resize(in.get_count(sizeof(uint64_t)));
-  for (LedgerNote& note : view.window.notes) {
-    note.source = in.get_text();
-    note.what = in.get_text();
-    in.get(note.value);
-  }
+void get_threads(ByteReader& in, LogView& view) {
   view.threads.resize(in.get_count(sizeof(uint64_t)));
   for (ThreadView& thread : view.threads) {
     for_each_field_of_thread(thread, [&](auto& field) { in.get(field); });
@@ -163,20 +68,13 @@ std::vector<const void*> blocks_of(const LogView& view) {
   return blocks;
 }
 
-template <typename Block>
-void add_in_order(std::vector<const Block*>& blocks, const BlockHeader& block) {
-  blocks.push_back(reinterpret_cast<const Block*>(&block));
-  const auto earlier = [](const Block* a, const Block* b) { return a->header.sequence < b->header.sequence; };
-  for (size_t i = blocks.size(); --i > 0 && earlier(blocks[i], blocks[i - 1]);)
-    std::swap(blocks[i], blocks[i - 1]);
-}
-
 }  // namespace
 
 std::string copy_log(const LogView& view) {
-  Writer out;
+  ByteWriter out;
   out.bytes = signature();
-  put_facts(out, view);
+  put_window(out, view);
+  put_threads(out, view);
   const std::vector<const void*> blocks = blocks_of(view);
   out.put(uint64_t{blocks.size()});
   out.bytes.reserve(out.bytes.size() + blocks.size() * kBlockBytes);
@@ -185,12 +83,13 @@ std::string copy_log(const LogView& view) {
 }
 
 CopiedLog::CopiedLog(std::string_view bytes) {
-  Reader in(bytes);
+  ByteReader in(bytes);
   const std::string expected = signature();
   if (!bytes.starts_with(expected))
     throw std::invalid_argument("not the copy of a log, or one of another version of opscope");
   in.take(expected.size());
-  get_facts(in, view_);
+  get_window(in, view_);
+  get_threads(in, view_);
   const uint64_t count = in.get_count(kBlockBytes);
   const size_t size = count * kBlockBytes;
   blocks_.reset(static_cast<char*>(operator new[](size, std::align_val_t{alignof(BlockHeader)})));

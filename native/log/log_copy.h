@@ -9,11 +9,9 @@
 #include <string_view>
 
 #include "log/log_view.h"
+#include "log/stream_layout.h"
 
 namespace opscope {
-
-// Raised with every change of records, payloads, journals or of what is known of a window.
-constexpr uint32_t kLogVersion = 1;
 
 // [reader] `view` may be of a live recorder, whose threads may go on.
 std::string copy_log(const LogView& view);

@@ -35,13 +35,13 @@ struct LogView {
   Texts texts;                                             // what they say
 };
 
-// [reader] All blocks from this one on, in order.
+// Adds a block of a thread or a journal where it belongs in their order.
 template <typename Block>
-std::vector<const Block*> blocks_from(const BlockHeader* first) {
-  std::vector<const Block*> blocks;
-  for (; first != nullptr; first = first->next.load(std::memory_order_acquire))
-    blocks.push_back(reinterpret_cast<const Block*>(first));
-  return blocks;
+void add_in_order(std::vector<const Block*>& blocks, const BlockHeader& block) {
+  blocks.push_back(reinterpret_cast<const Block*>(&block));
+  const auto earlier = [](const Block* a, const Block* b) { return a->header.sequence < b->header.sequence; };
+  for (size_t i = blocks.size(); --i > 0 && earlier(blocks[i], blocks[i - 1]);)
+    std::swap(blocks[i], blocks[i - 1]);
 }
 
 // Calls function(index, record) for each record of a thread's part of the window.

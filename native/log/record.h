@@ -162,8 +162,10 @@ struct Record {
   };
   uint32_t parent;  // log index (modulo 2^32) of the span around it, kNoParent at top level
   RecordKind kind;
-  uint8_t scope;  // of spans: at::RecordScope
-  uint8_t state;  // of spans: SpanState; written last by the owner, read by the decoder
+  uint8_t scope;         // of spans: at::RecordScope
+  uint8_t state;         // of spans: SpanState; written last by the owner, read by the decoder
+  uint8_t is_published;  // 1 once all but the end of a span is written; means nothing in memory that was used
+                         // before
 
   SpanState load_state() const { return static_cast<SpanState>(__atomic_load_n(&state, __ATOMIC_ACQUIRE)); }
   void store_state(SpanState value) {

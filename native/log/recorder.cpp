@@ -6,8 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
+
+#include "log/stream_file.h"
+#include "log/window_facts.h"
 
 namespace opscope {
 
@@ -44,6 +49,10 @@ uint64_t count_process_threads() {
   return is_known ? static_cast<uint64_t>(threads.st_nlink) - 2 : 0;
 }
 
+ThreadFacts facts_of(const ThreadLog& log) {
+  return {log.number, log.native_thread, log.system_thread_id, log.torch_thread_id.load(), *log.name};
+}
+
 bool covers(const Window& window, const ThreadLog& log) {
   return window.only_thread == 0 || window.only_thread == log.system_thread_id;
 }
@@ -65,6 +74,7 @@ Recorder::Recorder() : origin_(read_anchor()) {
                [](bool is_memory) {
                  (is_memory ? instance().lost_allocations_ : instance().lost_spans_).fetch_add(1);
                },
+               &Recorder::name_thread,
                [](const ThreadLog*) -> uint32_t { return 0; }};
   pthread_atfork(
       &Recorder::before_fork, [] { after_fork(/*in_child*/ false); }, &Recorder::after_fork_in_child);
@@ -91,9 +101,15 @@ ThreadLog* Recorder::make_log() {
     log->python_thread = in_python;
     threads_.push_back(log);
     ++next_thread_;
+    pool_.with_stream([&](StreamFile& file) { file.meet(facts_of(*log)); });
   }
   (void)&thread_exit;  // using it constructs it, so that its destructor runs when the thread ends
   return this_thread_log = log.get();
+}
+
+void Recorder::name_thread(ThreadLog* log, uint64_t torch_thread_id) {
+  log->torch_thread_id = torch_thread_id;
+  instance().pool_.with_stream([log](StreamFile& file) { file.meet(facts_of(*log)); });
 }
 
 void Recorder::forget_thread(ThreadLog* log) {
@@ -168,6 +184,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
   window->of_ending_threads = of_ending_threads();
   // Last, so that the setting up above is not part of what is measured.
   window->started = read_anchor();
+  stream_facts(*window);
   return window->id;
 }
 
@@ -198,6 +215,7 @@ void Recorder::close_window(uint32_t id) {
     if (thread->number < window.first_new_thread || !covers(window, *thread)) continue;
     add_slice(window, {thread, 0, thread->log().size(), thread->dropped()});
   }
+  stream_facts(window);
 }
 
 void Recorder::pause_window(uint32_t id, bool paused) {
@@ -212,6 +230,7 @@ void Recorder::pause_window(uint32_t id, bool paused) {
   } else {
     pauses.back().to_ticks = now_ticks();
   }
+  stream_facts(*found->second);
   configure();
 }
 
@@ -228,13 +247,9 @@ LogView Recorder::view_of(const Window& window) {
   view.window = window;
   for (const Slice& slice : window.slices) {
     const ThreadLog& log = *slice.thread;
-    view.threads.push_back(
-        {{log.number, log.native_thread, log.system_thread_id, log.torch_thread_id.load(), *log.name},
-         slice.begin,
-         slice.end,
-         slice.dropped,
-         blocks_from<Chunk>(log.log().head()),
-         blocks_from<ArenaBlock>(log.arena().head())});
+    view.threads.push_back({facts_of(log), slice.begin, slice.end, slice.dropped,
+                            blocks_from<Chunk>(log.log().head()),
+                            blocks_from<ArenaBlock>(log.arena().head())});
   }
   for (const Journal* journal : {&name_journal_, &journal_})
     view.journals.push_back(blocks_from<JournalBlock>(journal->head()));
@@ -251,6 +266,7 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks,
   });
   found->second->initial_stacks = std::move(stacks);
   found->second->generation = generation;
+  stream_facts(*found->second);
 }
 
 template <typename Function>
@@ -283,7 +299,8 @@ void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key) {
   for (const std::shared_ptr<Window>& window : open_) {
     for (InitialStack& stack : window->initial_stacks) {
       if (!is_of(stack, log)) continue;
-      std::erase_if(stack.frames, [key](const InitialFrame& f) { return f.may_begin && f.key() == key; });
+      const auto is_meant = [key](const InitialFrame& f) { return f.may_begin && f.key() == key; };
+      if (std::erase_if(stack.frames, is_meant) != 0) stream_facts(*window);
     }
   }
 }
@@ -358,6 +375,62 @@ void Recorder::set_fault(const char* what) noexcept {
   } catch (const std::bad_alloc&) {
     fault_ = "out of memory";  // short enough to need none
   }
+  for (const auto& window : open_) {
+    window->fault = fault_;
+    stream_facts(*window);
+  }
+}
+
+void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes,
+                            const std::string& about) {
+  const double rate = recent_ns_per_tick();
+  const std::lock_guard lock(mutex_);
+  if (stream_ != nullptr && stream_->window == window) return;
+  if (stream_ != nullptr) throw std::runtime_error("another recording of this process streams already");
+  auto file = std::make_unique<StreamFile>(path, max_bytes);
+  for (const auto& thread : threads_) {
+    if (!thread->finished) file->meet(facts_of(*thread));
+  }
+  auto stream = std::make_unique<Stream>(pool_, window, rate);
+  pool_.begin_stream(std::move(file));
+  stream_ = std::move(stream);
+  const bool has_room = stream_->journal.append(EntryKind::kAbout, 0, {about}) &&
+                        name_journal_.copy_to(&stream_->journal) && journal_.copy_to(&stream_->journal);
+  if (!has_room) {
+    stop_streaming();
+    unlink(path.c_str());
+    throw std::system_error(ENOSPC, std::generic_category(), path);
+  }
+  for (const auto& thread : threads_) thread->leave_blocks();
+}
+
+void Recorder::end_stream(uint32_t window) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ == nullptr || stream_->window != window) return;
+  const auto found = windows_.find(window);
+  if (found != windows_.end()) stream_facts(*found->second);
+  stop_streaming();
+}
+
+void Recorder::stop_streaming() {
+  name_journal_.copy_to(nullptr);
+  journal_.copy_to(nullptr);
+  pool_.end_stream();
+  stream_.reset();
+  for (const auto& thread : threads_) thread->leave_blocks();
+}
+
+// Without room for them those before stay: the file is full, which is counted.
+void Recorder::stream_facts(const Window& window) noexcept try {
+  if (stream_ == nullptr || stream_->window != window.id) return;
+  LogView known;
+  known.origin = origin_;
+  known.recent_rate = stream_->rate;
+  known.window = window;
+  ByteWriter out;
+  put_window(out, known);
+  stream_->journal.append(EntryKind::kWindow, window.open ? 0 : 1, {out.bytes});
+} catch (const std::bad_alloc&) {
 }
 
 RecorderStatistics Recorder::statistics() {
@@ -374,12 +447,14 @@ void Recorder::before_fork() {
   self.names_.mutex().lock();
   self.name_journal_.mutex().lock();
   self.journal_.mutex().lock();
+  if (self.stream_ != nullptr) self.stream_->journal.mutex().lock();
   self.pool_.mutex().lock();
 }
 
 void Recorder::after_fork(bool in_child) {
   Recorder& self = instance();
   self.pool_.mutex().unlock();
+  if (self.stream_ != nullptr) self.stream_->journal.mutex().unlock();
   self.journal_.mutex().unlock();
   self.name_journal_.mutex().unlock();
   self.names_.mutex().unlock();
@@ -390,9 +465,11 @@ void Recorder::after_fork(bool in_child) {
 // The child has one thread and none of the parent's windows. Callbacks stay registered with torch
 // as in the parent, but do nothing while `wanted` is 0.
 void Recorder::after_fork_in_child() {
-  after_fork(/*in_child*/ true);
   Recorder& self = instance();
+  const bool is_apart = self.pool_.leave_streams_to_parent();
+  after_fork(/*in_child*/ true);
   std::lock_guard lock(self.mutex_);
+  if (self.stream_ != nullptr) self.stop_streaming();
   self.set_wanted(0);
   self.readers_ = 0;
   for (const auto& window : std::exchange(self.open_, {})) {
@@ -405,7 +482,10 @@ void Recorder::after_fork_in_child() {
   }
   std::erase_if(self.threads_,
                 [](const std::shared_ptr<ThreadLog>& thread) { return thread.get() != this_thread_log; });
-  if (this_thread_log != nullptr) this_thread_log->system_thread_id = system_thread_id();
+  if (this_thread_log == nullptr) return;
+  this_thread_log->system_thread_id = system_thread_id();
+  this_thread_log->leave_blocks();
+  if (!is_apart) this_thread_log->forget_open_spans();
 }
 
 ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {

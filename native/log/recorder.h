@@ -19,6 +19,7 @@
 #include "log/log_view.h"
 #include "log/name_table.h"
 #include "log/needed_records.h"
+#include "log/stream.h"
 #include "log/thread_log.h"
 #include "log/window.h"
 
@@ -36,7 +37,6 @@ struct Slice {
 // reads it without the mutex.
 struct Window : WindowFacts {
   uint32_t id = 0;
-  int64_t only_thread = 0;  // system thread id to narrow to, 0 for all
   bool open = true;
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
   std::vector<Slice> slices;
@@ -82,6 +82,13 @@ class Recorder {
   // [MT] The window's memory is no longer needed.
   void discard_window(uint32_t id);
 
+  // [MT] What is recorded from now on goes to a new file, until end_stream(): that of the window that will be
+  // opened under this id, and of all others. `about`: a text for whoever reads the file. Raises
+  // std::system_error where there can be no such file, std::runtime_error where another recording streams.
+  void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about);
+  // [MT] Once the window is closed; idempotent. The file stays.
+  void end_stream(uint32_t window);
+
   void attach_bridge(const BridgeApi* bridge);
   // [MT] See BridgeApi; nothing to do without a bridge.
   void emit_ranges(const RangeSink* sink, bool with_ids, bool with_shapes);
@@ -124,6 +131,7 @@ class Recorder {
  private:
   friend class ReadLock;
 
+  static void name_thread(ThreadLog* log, uint64_t torch_thread_id);
   ThreadLog* make_log();  // this thread's; raises std::bad_alloc
 
   Recorder();
@@ -140,6 +148,8 @@ class Recorder {
   std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
   void add_slice(Window& window, Slice slice);
   void remove_slices(Window& window);
+  void stream_facts(const Window& window) noexcept;  // under mutex_
+  void stop_streaming();                             // likewise
   bool is_listed_on_closing(const ThreadLog& thread) const;
   static void before_fork();
   static void after_fork(bool in_child);
@@ -157,7 +167,8 @@ class Recorder {
   std::vector<std::shared_ptr<ThreadLog>> threads_;
   std::map<uint32_t, std::shared_ptr<Window>> windows_;
   std::vector<std::shared_ptr<Window>> open_;  // those of them that are open: few, however many are kept
-  NeededRecords needed_;                       // by the slices of windows_
+  std::unique_ptr<Stream> stream_;
+  NeededRecords needed_;  // by the slices of windows_
   uint32_t next_window_ = 1;
   uint64_t next_thread_ = 0;
   uint32_t readers_ = 0;

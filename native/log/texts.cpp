@@ -13,28 +13,6 @@ Number number_in(std::string_view field) {
   return number;
 }
 
-// Takes a field off the front; an empty one where there is none.
-std::string_view take_field(std::string_view& fields) {
-  uint32_t bytes = 0;
-  if (fields.size() < sizeof(bytes)) return {};
-  std::memcpy(&bytes, fields.data(), sizeof(bytes));
-  fields.remove_prefix(sizeof(bytes));
-  const std::string_view field = fields.substr(0, bytes);
-  fields.remove_prefix(field.size());
-  return field;
-}
-
-std::string joined(const std::vector<const JournalBlock*>& blocks) {
-  std::string all;
-  all.reserve(blocks.size() * JournalBlock::kBytes);
-  for (const JournalBlock* block : blocks) {
-    const uint64_t used = block->header.used.load(std::memory_order_acquire);
-    all.append(block->bytes, std::min<uint64_t>(used, JournalBlock::kBytes));
-    if (used < JournalBlock::kBytes) break;
-  }
-  return all;
-}
-
 // Ids are given in order, but by several threads.
 template <typename Text>
 void set_at(std::vector<Text>& texts, uint32_t id, const Text& text) {
@@ -62,14 +40,7 @@ Texts::Texts(const std::vector<std::vector<const JournalBlock*>>& journals) {
 }
 
 void Texts::read(std::string_view journal) {
-  EntryHead head;
-  while (journal.size() >= sizeof(head)) {
-    std::memcpy(&head, journal.data(), sizeof(head));
-    journal.remove_prefix(sizeof(head));
-    if (journal.size() < head.bytes) return;  // being written
-    add(head, journal.substr(0, head.bytes));
-    journal.remove_prefix(head.bytes);
-  }
+  for_each_entry(journal, [this](const EntryHead& head, std::string_view fields) { add(head, fields); });
 }
 
 void Texts::add(const EntryHead& head, std::string_view fields) {
@@ -90,6 +61,9 @@ void Texts::add(const EntryHead& head, std::string_view fields) {
       return set_at(modules_, head.id, instance_in(fields));
     case EntryKind::kOptimizer:
       return set_at(optimizers_, head.id, instance_in(fields));
+    case EntryKind::kWindow:
+    case EntryKind::kAbout:
+      return;
   }
 }
 

@@ -65,7 +65,8 @@ class alignas(64) ThreadLog {
         number(number),
         system_thread_id(system_thread_id),
         native_thread(native_thread),
-        name(std::make_unique<const std::string>(std::move(name))) {
+        name(std::make_unique<const std::string>(std::move(name))),
+        pool_(pool) {
     dropped_span_.kind = RecordKind::kClose;
   }
 
@@ -73,12 +74,13 @@ class alignas(64) ThreadLog {
   // publish_span(). nullptr: dropped and counted; the matching close_span() is harmless.
   Record* open_span(uint64_t key) {
     if (!open_.make_room()) [[unlikely]] {
-      count_one(dropped_spans_);  // its end will find no place, and count as one without a start
+      count_loss(dropped_spans_,
+                 Loss::kSpan);  // its end will find no place, and count as one without a start
       return nullptr;
     }
-    Record* record = log_.next_record([this] { return arena_.current_block(); });
+    Record* record = next_record();
     if (record == nullptr) [[unlikely]] {
-      count_one(dropped_spans_);
+      count_loss(dropped_spans_, Loss::kSpan);
       // It keeps its place on the stack, so that its end finds it and is no second loss.
       open_.push_back(key, &dropped_span_, current_span());
       return nullptr;
@@ -158,10 +160,11 @@ class alignas(64) ThreadLog {
 
   // [owner] A record that is not a span; nullptr if dropped. Filled in by the caller, publish().
   Record* append(RecordKind kind) {
-    Record* record = log_.next_record([this] { return arena_.current_block(); });
+    Record* record = next_record();
     if (record == nullptr) [[unlikely]] {
       const bool is_memory = kind >= RecordKind::kAllocate && kind <= RecordKind::kOutOfMemory;
-      count_one(is_memory ? dropped_allocations_ : dropped_others_);
+      count_loss(is_memory ? dropped_allocations_ : dropped_others_,
+                 is_memory ? Loss::kAllocation : Loss::kOther);
       return nullptr;
     }
     record->kind = kind;
@@ -209,6 +212,14 @@ class alignas(64) ThreadLog {
   // [owner] A span began here whose memory is reported to somebody else.
   void count_unheard() { count_one(unheard_spans_); }
 
+  // [MT] Has the owner take new blocks for what it records next.
+  void leave_blocks() { log_.leave_chunk(); }
+  // [owner] Forgets the spans that are open; their ends will find no place.
+  void forget_open_spans() {
+    open_.erase(0, open_.size());
+    abandoned_.clear();
+  }
+
   // [reader, holding the registry's mutex] Gives back memory that no window needs.
   void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
 
@@ -224,6 +235,18 @@ class alignas(64) ThreadLog {
   const std::unique_ptr<const std::string> name;
 
  private:
+  Record* next_record() {
+    return log_.next_record([this](bool elsewhere) {
+      if (elsewhere) arena_.leave_block();
+      return arena_.current_block();
+    });
+  }
+
+  [[gnu::noinline]] void count_loss(std::atomic<uint64_t>& counter, Loss what) {
+    count_one(counter);
+    pool_.count_loss(static_cast<uint32_t>(number), what);
+  }
+
   static void count_one(std::atomic<uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -260,7 +283,7 @@ class alignas(64) ThreadLog {
     try {
       abandoned_.push_back(span);
     } catch (const std::bad_alloc&) {
-      count_one(dropped_others_);  // its end, should it come, will be taken for another's
+      count_loss(dropped_others_, Loss::kOther);  // its end, should it come, will be taken for another's
     }
   }
 
@@ -289,7 +312,8 @@ class alignas(64) ThreadLog {
 
   static constexpr size_t kMaxAbandoned = 4096;  // annotations without an exit would add up
   std::vector<OpenSpan> abandoned_;              // [owner] left the stack before they ended, oldest first
-  Record dropped_span_{};                        // where the ends of dropped spans go
+  BlockPool& pool_;
+  Record dropped_span_{};  // where the ends of dropped spans go
   std::atomic<uint64_t> dropped_spans_{0};
   std::atomic<uint64_t> dropped_allocations_{0};
   std::atomic<uint64_t> dropped_others_{0};

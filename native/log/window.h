@@ -65,6 +65,7 @@ struct LedgerNote {
 // closing on how much was added in between.
 struct WindowFacts {
   uint32_t wants = 0;
+  int64_t only_thread = 0;   // system thread id to narrow to, 0 for all
   bool process_ids = false;  // its spans have the same ids in all windows that were open together
   ClockAnchor started;
   ClockAnchor stopped;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -87,6 +88,25 @@ inline Columns finish(uint32_t window) {
   Columns columns = decode(window);
   recorder().discard_window(window);
   return columns;
+}
+
+// All columns of all tables and all names, as text.
+inline std::string described(Columns columns) {
+  std::ostringstream out;
+  out << columns.start_ns << ' ' << columns.end_ns << ' ' << columns.dropped.spans << '\n';
+  columns.for_each_table([&](auto& table) {
+    out << table.kTable << '\n';
+    table.for_each_column([&](const char* column, auto& values, bool) {
+      out << "  " << column;
+      if constexpr (requires { values.values; }) {
+        for (const auto value : values.values) out << ' ' << +value;
+      } else {
+        for (const auto value : values) out << ' ' << +value;
+      }
+      out << '\n';
+    });
+  });
+  return out.str() + columns.names.blob;
 }
 
 inline std::vector<std::string> names_of(const Columns& columns) {

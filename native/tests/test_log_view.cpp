@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,25 +23,6 @@ extern char** environ;
 namespace {
 
 std::string program;  // this one's path
-
-// All columns of all tables and all names, as text.
-std::string described(Columns columns) {
-  std::ostringstream out;
-  out << columns.start_ns << ' ' << columns.end_ns << ' ' << columns.dropped.spans << '\n';
-  columns.for_each_table([&](auto& table) {
-    out << table.kTable << '\n';
-    table.for_each_column([&](const char* column, auto& values, bool) {
-      out << "  " << column;
-      if constexpr (requires { values.values; }) {
-        for (const auto value : values.values) out << ' ' << +value;
-      } else {
-        for (const auto value : values) out << ' ' << +value;
-      }
-      out << '\n';
-    });
-  });
-  return out.str() + columns.names.blob;
-}
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kChunk = Chunk::kRecords;
 
-uint64_t no_arena() { return 0; }
+uint64_t no_arena(bool) { return 0; }
 
 Record* append(ChunkLog& log, RecordKind kind, SpanState state = SpanState::kClosed) {
   Record* record = log.next_record(no_arena);

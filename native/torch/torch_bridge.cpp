@@ -50,7 +50,7 @@ thread_local ThreadLog* cached_log = nullptr;
 
 [[gnu::cold, gnu::noinline]] ThreadLog* find_thread() {
   cached_log = core->this_thread();
-  if (cached_log != nullptr) cached_log->torch_thread_id = at::RecordFunction::currentThreadId();
+  if (cached_log != nullptr) core->name_thread(cached_log, at::RecordFunction::currentThreadId());
   return cached_log;
 }
 

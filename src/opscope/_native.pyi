@@ -153,6 +153,34 @@ def discard_window(window: int) -> None: ...
 def decode(window: int, prefixes: Sequence[str]) -> DecodedWindow: ...
 def copy_log(window: int) -> bytes: ...
 def decode_copy(copy: bytes, prefixes: Sequence[str]) -> DecodedWindow: ...
+def begin_stream(window: int, path: str, max_bytes: int, about: str) -> None:
+    """What is recorded from now on goes to a new file, until the window of this id has ended."""
+
+def end_stream(window: int) -> None: ...
+def discard_stream(path: str) -> None: ...
+
+class StreamDescription(TypedDict):
+    has_end: bool
+    missing_blocks: int
+    process_id: int
+    process_start: int
+    boot_id: str
+    growth_error: int
+    first_loss_ns: int | None
+    last_loss_ns: int | None
+
+class StreamedLog:
+    """What a recording left in its file."""
+
+    @property
+    def about(self) -> str: ...
+    def describe(self) -> StreamDescription: ...
+    def decode(self, prefixes: Sequence[str]) -> DecodedWindow: ...
+
+def read_stream(path: str) -> StreamedLog: ...
+def process_identity(process_id: int) -> tuple[int, str]:
+    """When it began, in clock ticks, 0 if there is no such process; and which start of the machine."""
+
 def set_up_python(
     hidden_folder: str,
     shown_file: str,

@@ -1,0 +1,127 @@
+#include "log/block_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "log/stream_file.h"
+
+namespace opscope {
+
+// Reserved at once, so that releasing a block never allocates and can be done anywhere.
+BlockPool::BlockPool() { free_.reserve(kKeptBlocks + kBatch); }
+
+BlockPool::~BlockPool() = default;
+
+void* BlockPool::acquire(const void* left) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ == nullptr) return take_memory();
+  if (left != nullptr) stream_->leave(left);
+  return stream_->take();
+}
+
+void* BlockPool::acquire_memory() {
+  const std::lock_guard lock(mutex_);
+  return take_memory();
+}
+
+void* BlockPool::take_memory() {
+  if (free_.empty()) grow();
+  if (free_.empty()) return nullptr;
+  void* block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+void BlockPool::release(void* block) {
+  const std::lock_guard lock(mutex_);
+  if (release_of_stream(block)) return;
+  static_cast<BlockHeader*>(block)->kind.store(BlockKind::kFree, std::memory_order_relaxed);
+  if (free_.size() >= kKeptBlocks) {
+    munmap(block, kBlockBytes);
+    --mapped_;
+  } else {
+    free_.push_back(block);
+  }
+}
+
+// Nothing is written to such a block: a recording is complete in its file until that is discarded.
+bool BlockPool::release_of_stream(void* block) {
+  if (stream_ != nullptr && stream_->release(block)) return true;
+  const auto is_of = [block](const auto& file) { return file->release(block); };
+  const auto found = std::find_if(ended_.begin(), ended_.end(), is_of);
+  if (found == ended_.end()) return false;
+  if ((*found)->is_unused()) ended_.erase(found);
+  return true;
+}
+
+void BlockPool::count_loss(uint32_t owner, Loss what) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ != nullptr) stream_->count_loss(owner, what);
+}
+
+void BlockPool::prepare() {
+  const std::lock_guard lock(mutex_);
+  while (free_.size() < kKeptBlocks) {
+    const size_t before = free_.size();
+    grow();
+    if (free_.size() == before) return;
+  }
+}
+
+void BlockPool::set_budget(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  budget_ = bytes / kBlockBytes;
+}
+
+size_t BlockPool::mapped_bytes() {
+  const std::lock_guard lock(mutex_);
+  return mapped_ * kBlockBytes;
+}
+
+void BlockPool::grow() {
+  if (mapped_ + kBatch > budget_) return;
+  void* memory = mmap(nullptr, kBatch * kBlockBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) return;
+  mapped_ += kBatch;
+  for (size_t i = kBatch; i-- > 0;) free_.push_back(static_cast<char*>(memory) + i * kBlockBytes);
+}
+
+void BlockPool::begin_stream(std::unique_ptr<StreamFile> file) {
+  const std::lock_guard lock(mutex_);
+  ended_.reserve(ended_.size() + 2);  // so that the end of it needs no memory
+  stream_ = std::move(file);
+  ++place_;
+}
+
+void BlockPool::end_stream() {
+  const std::lock_guard lock(mutex_);
+  if (stream_ == nullptr) return;
+  stream_->end();
+  ++place_;
+  if (stream_->is_unused()) {
+    stream_.reset();
+  } else {
+    ended_.push_back(std::move(stream_));
+  }
+}
+
+void BlockPool::discard_stream(const char* path) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& file : ended_) {
+    if (file->path() == path) file->discard();
+  }
+}
+
+bool BlockPool::leave_streams_to_parent() {
+  bool is_left = true;
+  if (stream_ != nullptr) is_left = stream_->leave_to_parent();
+  for (const auto& file : ended_) is_left = file->leave_to_parent() && is_left;
+  if (stream_ != nullptr) ended_.push_back(std::move(stream_));
+  ++place_;
+  return is_left;
+}
+
+}  // namespace opscope

@@ -1,0 +1,282 @@
+#include "log/stream_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace opscope {
+
+namespace {
+
+constexpr size_t kExtentBytes = size_t{64} << 20;    // of address space, at a time
+constexpr size_t kSmallestExtent = size_t{1} << 20;  // where the program limits its address space
+constexpr size_t kBatchBytes = size_t{1} << 20;      // of the file, at a time
+constexpr size_t kLeftBlocks = 16;                   // given back to the kernel together
+constexpr int64_t kBetweenMoments_ns = 1'000'000'000;
+constexpr int64_t kBetweenAttempts_ns = 1'000'000'000;
+constexpr int kHighDescriptor = 512;  // out of the way of programs that close those they might have opened
+
+#ifndef MADV_POPULATE_WRITE
+constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+
+bool is_within_limit(uint64_t bytes) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur;
+}
+
+void touch(char* memory, size_t bytes) {
+  constexpr size_t kPageBytes = 4096;
+  for (size_t at = 0; at < bytes; at += kPageBytes) {
+    volatile char* const byte = memory + at;
+    *byte = *byte;
+  }
+}
+
+}  // namespace
+
+StreamFile::StreamFile(std::string path, uint64_t max_bytes) : path_(std::move(path)), max_bytes_(max_bytes) {
+  const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) throw std::system_error(errno, std::generic_category(), path_);
+  const int higher = fcntl(file, F_DUPFD_CLOEXEC, kHighDescriptor);
+  if (higher >= 0) close(file);
+  file_ = higher >= 0 ? higher : file;
+  struct stat status = {};
+  fstat(file_, &status);
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  left_.reserve(kLeftBlocks);
+  void* const block = take_own();
+  if (block == nullptr || (header_ = static_cast<StreamHeader*>(block), !add_slots())) {
+    const int error = errno;
+    for (Extent& extent : extents_) unmap(extent);
+    close(file_);
+    unlink(path_.c_str());
+    throw std::system_error(error, std::generic_category(), path_);
+  }
+  begin_header();
+}
+
+StreamFile::~StreamFile() {
+  for (Extent& extent : extents_) unmap(extent);
+  if (file_ >= 0 && has_own_file()) close(file_);
+}
+
+// The file is one that can be read as soon as its magic is there.
+void StreamFile::begin_header() {
+  header_->version = kLogVersion;
+  header_->record_bytes = sizeof(Record);
+  header_->block_bytes = kBlockBytes;
+  header_->process_id = getpid();
+  const ProcessIdentity identity = identity_of(getpid());
+  header_->process_start = identity.start;
+  std::memcpy(header_->boot_id, identity.boot_id, sizeof(header_->boot_id));
+  note_moment();
+  header_->header.kind.store(BlockKind::kStream, std::memory_order_release);
+  std::memcpy(header_->magic, kStreamMagic, sizeof(kStreamMagic));
+}
+
+void* StreamFile::take() {
+  if (next_ == ready_ && !grow()) return nullptr;
+  char* const block = next_;
+  next_ += kBlockBytes;
+  ++used_blocks_;
+  ++extents_.back().used_blocks;
+  if (header_ != nullptr) note_moment();
+  return block;
+}
+
+// One that nobody releases.
+void* StreamFile::take_own() {
+  void* const block = take();
+  if (block == nullptr) return nullptr;
+  --used_blocks_;
+  --extents_.back().used_blocks;
+  return block;
+}
+
+bool StreamFile::grow() {
+  if (has_ended_ || is_parents_ || !is_time_to_try()) return false;
+  if (file_bytes_ + kBatchBytes > max_bytes_ || !is_within_limit(file_bytes_ + kBatchBytes))
+    return fail(EFBIG);
+  if (!has_own_file()) return fail(EBADF);
+  const Extent* const last = extents_.empty() ? nullptr : &extents_.back();
+  if ((last == nullptr || ready_ == last->memory + last->bytes) && !map_extent()) return fail(ENOMEM);
+  if (!grow_file(file_bytes_ + kBatchBytes)) return fail(errno);
+  if (!populate(ready_)) return fail(ENOSPC);
+  file_bytes_ += kBatchBytes;
+  ready_ += kBatchBytes;
+  return true;
+}
+
+bool StreamFile::fail(int error) {
+  failed_at_ns_ = clock_ns(CLOCK_MONOTONIC_COARSE);
+  if (header_ != nullptr) header_->growth_error.store(error, std::memory_order_relaxed);
+  errno = error;
+  return false;
+}
+
+// A disk that is full is not asked anew for every record.
+bool StreamFile::is_time_to_try() const {
+  return failed_at_ns_ == 0 || clock_ns(CLOCK_MONOTONIC_COARSE) - failed_at_ns_ > kBetweenAttempts_ns;
+}
+
+// The program may have closed the file descriptor, and opened something else under its number.
+bool StreamFile::has_own_file() {
+  const auto is_ours = [this](int file) {
+    struct stat status = {};
+    return file >= 0 && fstat(file, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+  };
+  if (is_ours(file_)) return true;
+  file_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  if (is_ours(file_)) return true;
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+  return false;
+}
+
+bool StreamFile::grow_file(uint64_t bytes) {
+  int error = 0;
+  do {
+    error = fallocate(file_, 0, static_cast<off_t>(file_bytes_), static_cast<off_t>(bytes - file_bytes_)) == 0
+                ? 0
+                : errno;
+  } while (error == EINTR);
+  if (error == EOPNOTSUPP) return ftruncate(file_, static_cast<off_t>(bytes)) == 0;
+  errno = error;
+  return error == 0;
+}
+
+bool StreamFile::map_extent() {
+  const uint64_t offset = file_bytes_;
+  for (size_t bytes = kExtentBytes; bytes >= kSmallestExtent; bytes /= 4) {
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_,
+                              static_cast<off_t>(offset));
+    if (memory == MAP_FAILED) continue;
+    try {
+      extents_.push_back({static_cast<char*>(memory), bytes, offset, 0});
+    } catch (const std::bad_alloc&) {
+      munmap(memory, bytes);
+      return false;
+    }
+    next_ = ready_ = static_cast<char*>(memory);
+    return true;
+  }
+  return false;
+}
+
+// Kernels before 5.14 do not know the advice; there a page is made by writing to it.
+bool StreamFile::populate(char* memory) {
+  if (madvise(memory, kBatchBytes, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno == EINVAL) touch(memory, kBatchBytes);
+  return errno == EINVAL || errno == ENOMEM;
+}
+
+StreamFile::Extent* StreamFile::extent_of(const void* block) {
+  const auto* const address = static_cast<const char*>(block);
+  const auto found = std::find_if(extents_.rbegin(), extents_.rend(), [address](const Extent& extent) {
+    return address >= extent.memory && address < extent.memory + extent.bytes;
+  });
+  return found == extents_.rend() ? nullptr : &*found;
+}
+
+void StreamFile::leave(const void* block) {
+  if (extent_of(block) == nullptr) return;
+  left_.push_back(static_cast<const char*>(block));
+  if (left_.size() == kLeftBlocks) give_back_left();
+}
+
+// In as few calls as there are runs of blocks: each has the other processors told of it.
+void StreamFile::give_back_left() {
+  std::sort(left_.begin(), left_.end());
+  for (size_t first = 0, next = 0; first < left_.size(); first = next) {
+    for (next = first + 1; next < left_.size() && left_[next] == left_[next - 1] + kBlockBytes;) ++next;
+    madvise(const_cast<char*>(left_[first]), (next - first) * kBlockBytes, MADV_DONTNEED);
+  }
+  left_.clear();
+}
+
+bool StreamFile::release(void* block) {
+  Extent* const extent = extent_of(block);
+  if (extent == nullptr) return false;
+  if (is_discarded_ && !is_parents_) madvise(block, kBlockBytes, MADV_REMOVE);
+  --used_blocks_;
+  if (--extent->used_blocks == 0 && has_ended_) {
+    unmap(*extent);
+    extents_.erase(extents_.begin() + (extent - extents_.data()));
+  }
+  return true;
+}
+
+void StreamFile::unmap(Extent& extent) { munmap(extent.memory, extent.bytes); }
+
+// A private mapping has what the file has, and what the child writes there is its own.
+bool StreamFile::leave_to_parent() {
+  has_ended_ = is_parents_ = true;
+  left_.clear();
+  bool is_left = has_own_file();
+  for (const Extent& extent : extents_) {
+    if (!is_left) break;
+    is_left =
+        mmap(extent.memory, extent.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+             file_, static_cast<off_t>(extent.offset)) != MAP_FAILED;
+  }
+  return is_left;
+}
+
+void StreamFile::note_moment() {
+  const int64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
+  const uint64_t count = header_->moment_count.load(std::memory_order_relaxed);
+  if (count != 0 && now - moment_at_ns_ < kBetweenMoments_ns) return;
+  moment_at_ns_ = now;
+  header_->moments[count % 2] = read_anchor();
+  header_->moment_count.store(count + 1, std::memory_order_release);
+}
+
+bool StreamFile::add_slots() {
+  void* const memory = take_own();
+  if (memory == nullptr) return false;
+  slot_block_ = static_cast<ThreadBlock*>(memory);
+  slot_block_->header.kind.store(BlockKind::kThreads, std::memory_order_release);
+  return true;
+}
+
+ThreadSlot* StreamFile::slot_of(uint64_t number) { return number < slots_.size() ? slots_[number] : nullptr; }
+
+void StreamFile::meet(const ThreadFacts& thread) {
+  ThreadSlot* slot = slot_of(thread.number);
+  if (slot == nullptr) {
+    if (slot_block_->header.used.load() == ThreadBlock::kSlots && !add_slots()) return;
+    if (thread.number >= slots_.size()) slots_.resize(thread.number + 1);
+    slot = slots_[thread.number] = &slot_block_->slots[slot_block_->header.used.fetch_add(1)];
+    slot->number = thread.number;
+    slot->native_thread = thread.native_thread;
+    slot->system_thread_id = thread.system_thread_id;
+    thread.name.copy(slot->name, sizeof(slot->name) - 1);
+  }
+  slot->torch_thread_id.store(thread.torch_thread_id, std::memory_order_relaxed);
+  slot->is_known.store(1, std::memory_order_release);
+}
+
+void StreamFile::count_loss(uint32_t owner, Loss what) {
+  ThreadSlot* const slot = slot_of(owner);
+  if (slot == nullptr) return;
+  std::atomic<uint64_t>& counter = what == Loss::kSpan         ? slot->dropped_spans
+                                   : what == Loss::kAllocation ? slot->dropped_allocations
+                                                               : slot->dropped_others;
+  const uint64_t now = now_ticks();
+  if (slot->first_loss.load(std::memory_order_relaxed) == 0) slot->first_loss.store(now);
+  slot->last_loss.store(now, std::memory_order_relaxed);
+  counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace opscope

@@ -1,0 +1,96 @@
+// The file that a recording streams to: blocks that this process and the file share, so that whatever a
+// thread has written is in the file, however the process ends.
+//
+// The file grows ahead of its use, and its pages are made ahead, so that a full disk is found there, where it
+// can be counted, and not by a thread that writes to a page and is killed for it. Blocks that a thread has
+// left are given back to the kernel a few at a time; they stay in the file, and come back when somebody looks
+// at them. No block is used twice: what was recorded is in the file until the file is removed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "log/block_pool.h"
+#include "log/clock.h"
+#include "log/stream_layout.h"
+
+namespace opscope {
+
+// All of it holding the pool's mutex.
+class StreamFile {
+ public:
+  // `path` must not exist. Raises std::system_error.
+  StreamFile(std::string path, uint64_t max_bytes);
+  StreamFile(const StreamFile&) = delete;
+  StreamFile& operator=(const StreamFile&) = delete;
+  ~StreamFile();
+
+  // A block of zeros; nullptr if the file cannot grow.
+  void* take();
+  // Its pages need not stay in this process.
+  void leave(const void* block);
+  // False if it is none of this file's.
+  bool release(void* block);
+  bool is_unused() const { return used_blocks_ == 0; }
+
+  // A thread that records, or what more is known of one.
+  void meet(const ThreadFacts& thread);
+  void count_loss(uint32_t owner, Loss what);
+
+  // The recording has ended; the file stays as it is.
+  void end() { has_ended_ = true; }
+  // Its blocks may be taken off the disk as they are released.
+  void discard() { is_discarded_ = has_ended_; }
+  bool leave_to_parent();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Extent {
+    char* memory;
+    size_t bytes;
+    uint64_t offset;  // in the file
+    size_t used_blocks;
+  };
+
+  void begin_header();
+  void* take_own();
+  Extent* extent_of(const void* block);
+  bool is_time_to_try() const;
+  bool grow();
+  bool grow_file(uint64_t bytes);
+  bool map_extent();
+  bool populate(char* memory);
+  bool has_own_file();
+  bool fail(int error);
+  void give_back_left();
+  void note_moment();
+  ThreadSlot* slot_of(uint64_t number);
+  bool add_slots();
+  void unmap(Extent& extent);
+
+  const std::string path_;
+  const uint64_t max_bytes_;
+  int file_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  std::vector<Extent> extents_;
+  char* next_ = nullptr;   // the next block to hand out
+  char* ready_ = nullptr;  // the end of those that have pages
+  uint64_t file_bytes_ = 0;
+  size_t used_blocks_ = 0;
+  std::vector<const char*> left_;
+  StreamHeader* header_ = nullptr;
+  std::vector<ThreadSlot*> slots_;  // by number of the thread
+  ThreadBlock* slot_block_ = nullptr;
+  int64_t failed_at_ns_ = 0;
+  int64_t moment_at_ns_ = 0;
+  bool has_ended_ = false;
+  bool is_discarded_ = false;
+  bool is_parents_ = false;  // this is a child that was forked meanwhile
+};
+
+}  // namespace opscope

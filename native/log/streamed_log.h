@@ -1,0 +1,60 @@
+// The log of a recording that streamed to a file, read by any process, also while it goes on or when its
+// process was killed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "log/log_view.h"
+#include "log/stream_layout.h"
+
+namespace opscope {
+
+class StreamedLog {
+ public:
+  // Raises std::system_error where the file cannot be read, std::invalid_argument where it is no stream, one
+  // of another version, or one that was lost before anything was recorded.
+  explicit StreamedLog(const std::string& path);
+  StreamedLog(const StreamedLog&) = delete;
+  StreamedLog& operator=(const StreamedLog&) = delete;
+  ~StreamedLog();
+
+  // Of a recording that has no end: until the last thing that was written.
+  const LogView& view() const { return view_; }
+  const StreamHeader& header() const { return *reinterpret_cast<const StreamHeader*>(memory_); }
+  // What whoever began it said of it.
+  const std::string& about() const { return about_; }
+  // Was it stopped, so that the file has all of it?
+  bool has_end() const { return has_end_; }
+  // Blocks whose content is not there: the machine stopped before it was on the disk.
+  uint64_t missing_blocks() const { return missing_blocks_; }
+  // In ticks: when the first record was lost for want of room, and the last; 0 if none was.
+  uint64_t first_loss() const { return first_loss_; }
+  uint64_t last_loss() const { return last_loss_; }
+
+ private:
+  void map(const std::string& path);
+  void read_blocks();
+  void read_threads(const ThreadBlock& block);
+  void read_journal();
+  void keep_covered_threads();
+  void find_ends();
+  void find_end(ThreadView& thread);
+  uint64_t last_ticks() const;
+  void end_now();
+
+  char* memory_ = nullptr;
+  size_t bytes_ = 0;
+  LogView view_;
+  std::string about_;
+  bool has_window_ = false;
+  bool has_end_ = false;
+  uint64_t missing_blocks_ = 0;
+  uint64_t first_loss_ = 0;
+  uint64_t last_loss_ = 0;
+  std::vector<const Chunk*> chunks_;
+  std::vector<const ArenaBlock*> arenas_;
+};
+
+}  // namespace opscope

@@ -1,0 +1,389 @@
+// Recordings that stream to a file: what is in it is what was recorded, however its process ended.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "log/stream_file.h"
+#include "log/streamed_log.h"
+#include "recording.h"
+
+using namespace opscope;
+using namespace opscope::tests;
+
+extern char** environ;
+
+namespace {
+
+constexpr uint64_t kAnySize = uint64_t{1} << 40;
+
+std::string program;  // this one's path
+
+std::string new_path() {
+  static int count = 0;
+  return program + "." + std::to_string(getpid()) + "-" + std::to_string(++count) + ".stream";
+}
+
+struct Streaming {
+  std::string path = new_path();
+  uint32_t window = recorder().reserve_window();
+
+  explicit Streaming(uint64_t max_bytes = kAnySize) {
+    recorder().begin_stream(window, path, max_bytes, "{}");
+    recorder().open_window(kAll, true, window);
+  }
+  ~Streaming() {
+    recorder().close_window(window);
+    recorder().end_stream(window);
+    recorder().discard_window(window);
+    unlink(path.c_str());
+  }
+};
+
+size_t count_of(const Columns& columns, const std::string& name) {
+  const Names names = names_of(columns);
+  return static_cast<size_t>(std::count(names.begin(), names.end(), name));
+}
+
+void record_some(int count) {
+  for (int i = 0; i < count; ++i) {
+    open_span("outer", 1, RecordKind::kAnnotation);
+    open_span("op", 2, RecordKind::kOperator, {i, 2, 3});
+    allocation(64, 4096);
+    close_span(2);
+    close_span(1);
+  }
+}
+
+// What a process that is going to be killed has done, in memory that outlives it.
+struct Counts {
+  static constexpr int kThreads = 3;
+  std::atomic<uint64_t> begun[kThreads];
+  std::atomic<uint64_t> ended[kThreads];
+};
+
+Counts* map_counts(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
+  if (ftruncate(file, sizeof(Counts)) != 0) return nullptr;
+  void* memory = mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return static_cast<Counts*>(memory);
+}
+
+[[noreturn]] void record_for_ever(Counts& counts, int thread) {
+  const std::string name = "op of " + std::to_string(thread);
+  for (;;) {
+    open_span("around", 10, RecordKind::kAnnotation);
+    for (int i = 0; i < 100; ++i) {
+      open_span(name.c_str(), 11, RecordKind::kOperator, {i});
+      counts.begun[thread].fetch_add(1);
+      close_span(11);
+      counts.ended[thread].fetch_add(1);
+    }
+    close_span(10);
+  }
+}
+
+// Streams on several threads until it is killed.
+int record_until_killed(const std::string& path, const std::string& counted) {
+  Counts& counts = *map_counts(counted);
+  const uint32_t window = recorder().reserve_window();
+  recorder().begin_stream(window, path, kAnySize, "{\"said\": 1}");
+  recorder().open_window(kAll, true, window);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < Counts::kThreads; ++i)
+    threads.emplace_back([&counts, i] { record_for_ever(counts, i); });
+  for (std::thread& thread : threads) thread.join();
+  return 0;
+}
+
+pid_t spawn_itself(const std::string& mode, const std::string& one, const std::string& other) {
+  std::string arguments[] = {program, mode, one, other};
+  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), arguments[3].data(),
+                  nullptr};
+  pid_t child = -1;
+  return posix_spawn(&child, program.c_str(), nullptr, nullptr, argv, environ) == 0 ? child : -1;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string refusal(const std::string& path) {
+  try {
+    const StreamedLog log(path);
+    return "";
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST(a_file_decodes_to_what_the_process_decodes) {
+  record_some(10);  // so that this thread has blocks already
+  Streaming stream;
+  record_some(3000);
+  on_another_thread([] { record_some(2000); });
+  recorder().close_window(stream.window);
+  recorder().end_stream(stream.window);
+  const Columns here = decode(stream.window);
+  const StreamedLog log(stream.path);
+  CHECK(log.has_end());
+  CHECK_SAME(log.missing_blocks(), 0u);
+  CHECK_SAME(log.about(), "{}");
+  CHECK_SAME(log.header().process_id, static_cast<int64_t>(getpid()));
+  CHECK(log.header().process_start != 0);
+  const Columns there = decode_window(log.view(), {});
+  CHECK_SAME(count_of(there, "op"), 5000u);
+  CHECK(described(here) == described(there));
+}
+
+TEST(a_file_can_be_read_while_it_is_written) {
+  Streaming stream;
+  record_some(100);
+  open_span("still open", 5);
+  {
+    const StreamedLog log(stream.path);
+    CHECK(!log.has_end());
+    const Columns columns = decode_window(log.view(), {});
+    CHECK_SAME(count_of(columns, "op"), 100u);
+    const Names names = names_of(columns);
+    for (size_t i = 0; i < names.size(); ++i)
+      CHECK_SAME(static_cast<bool>(columns.events.unfinished[i]), names[i] == "still open");
+  }
+  close_span(5);
+  record_some(1);
+  const StreamedLog log(stream.path);
+  CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 101u);
+}
+
+TEST(what_a_killed_process_has_recorded_is_in_its_file) {
+  for (int round = 0; round < 4; ++round) {
+    const std::string path = new_path(), counted = path + ".counts";
+    Counts& counts = *map_counts(counted);
+    const pid_t child = spawn_itself("--record", path, counted);
+    const uint64_t until = static_cast<uint64_t>(round) * 7000 + 1;
+    while (counts.ended[0].load() < until) std::this_thread::yield();
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const StreamedLog log(path);
+    CHECK(!log.has_end());
+    CHECK_SAME(log.about(), "{\"said\": 1}");
+    CHECK_SAME(log.missing_blocks(), 0u);
+    const Columns columns = decode_window(log.view(), {});
+    const Names names = names_of(columns);
+    for (int thread = 0; thread < Counts::kThreads; ++thread) {
+      const std::string name = "op of " + std::to_string(thread);
+      uint64_t begun = 0, ended = 0;
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (names[i] != name) continue;
+        ++begun;
+        ended += columns.events.unfinished[i] ? 0 : 1;
+        CHECK_SAME(names[columns.events.parent[i]], "around");
+      }
+      const uint64_t counted_begun = counts.begun[thread].load(), counted_ended = counts.ended[thread].load();
+      CHECK(begun >= counted_begun && begun <= counted_begun + 1);
+      CHECK(ended >= counted_ended && ended <= counted_ended + 1);
+    }
+    unlink(path.c_str());
+    unlink(counted.c_str());
+  }
+}
+
+TEST(all_of_a_thread_that_recorded_before_is_in_the_file) {
+  std::atomic<bool> streams{false}, is_over{false};
+  std::atomic<uint64_t> before{0};
+  const uint32_t earlier = open_window();
+  std::thread thread([&] {
+    while (!streams.load()) {
+      span("before");
+      ++before;
+    }
+    span("last one that may be elsewhere");
+    for (int i = 0; i < 5000; ++i) span("after");
+    is_over = true;
+  });
+  while (before.load() < 100) std::this_thread::yield();
+  {
+    Streaming stream;
+    streams = true;
+    thread.join();
+    const StreamedLog log(stream.path);
+    CHECK_SAME(count_of(decode_window(log.view(), {}), "after"), 5000u);
+    recorder().close_window(stream.window);
+    recorder().end_stream(stream.window);
+    span("after its end");
+    CHECK_SAME(count_of(decode(stream.window), "after"), 5000u);
+  }
+  const Columns all = finish(earlier);
+  CHECK_SAME(count_of(all, "after"), 5000u);
+  CHECK_SAME(count_of(all, "before"), before.load());
+  CHECK_SAME(count_of(all, "after its end"), 1u);
+}
+
+TEST(a_forked_child_writes_nothing_to_the_file) {
+  Streaming stream;
+  record_some(2000);
+  open_span("ends in both", 7);
+  const std::string before = read_file(stream.path);
+  const pid_t child = fork();
+  if (child == 0) {
+    close_span(7);
+    const uint32_t window = open_window();
+    record_some(2000);
+    const bool is_right = count_of(finish(window), "op") == 2000;
+    recorder().discard_window(stream.window);
+    _exit(is_right ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK_SAME(status, 0);
+  CHECK(read_file(stream.path) == before);
+  close_span(7);
+  record_some(1000);
+  const StreamedLog log(stream.path);
+  CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 3000u);
+}
+
+TEST(what_finds_no_room_is_counted) {
+  Streaming stream(3u << 20);
+  record_some(30000);
+  const StreamedLog log(stream.path);
+  uint64_t spans = 0, allocations = 0;
+  for (const ThreadView& thread : log.view().threads) {
+    spans += thread.dropped.spans;
+    allocations += thread.dropped.allocations;
+  }
+  const Columns columns = decode_window(log.view(), {});
+  CHECK(spans != 0);
+  CHECK(allocations != 0);
+  CHECK_SAME(columns.events.name.size() + spans, 60000u);
+  CHECK_SAME(columns.allocations.event.size() + allocations, 30000u);
+  CHECK(log.first_loss() != 0 && log.first_loss() <= log.last_loss());
+  CHECK_SAME(log.header().growth_error.load(), EFBIG);
+}
+
+TEST(a_limit_to_the_size_of_files_harms_nobody) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  Streaming stream;
+  record_some(100);
+  const rlimit tight = {2u << 20, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &tight);
+  record_some(30000);
+  setrlimit(RLIMIT_FSIZE, &before);
+  recorder().close_window(stream.window);
+  const Columns columns = decode(stream.window);
+  CHECK(columns.dropped.spans != 0);
+  CHECK_SAME(columns.events.name.size() + columns.dropped.spans, 60200u);
+}
+
+TEST(the_file_may_be_removed_and_its_descriptor_closed) {
+  Streaming stream;
+  record_some(100);
+  unlink(stream.path.c_str());
+  record_some(20000);  // the descriptor is there still
+  for (int file = 3; file < 1024; ++file) close(file);
+  record_some(60000);
+  recorder().close_window(stream.window);
+  const Columns columns = decode(stream.window);
+  CHECK(count_of(columns, "op") > 20000);
+  CHECK_SAME(columns.events.name.size() + columns.dropped.spans, 160200u);
+}
+
+TEST(one_recording_streams_at_a_time) {
+  Streaming stream;
+  const uint32_t other = recorder().reserve_window();
+  bool is_refused = false;
+  try {
+    recorder().begin_stream(other, new_path(), kAnySize, "");
+  } catch (const std::runtime_error&) {
+    is_refused = true;
+  }
+  CHECK(is_refused);
+  record_some(1);
+  const StreamedLog log(stream.path);
+  CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 1u);
+}
+
+TEST(a_file_that_cannot_be_made_is_refused) {
+  bool is_refused = false;
+  try {
+    recorder().begin_stream(recorder().reserve_window(), program + "/none/file", kAnySize, "");
+  } catch (const std::system_error& error) {
+    is_refused = error.code().value() == ENOTDIR;
+  }
+  CHECK(is_refused);
+  const std::string path = new_path();
+  try {
+    recorder().begin_stream(recorder().reserve_window(), path, kBlockBytes, "");
+    is_refused = false;
+  } catch (const std::system_error&) {
+  }
+  CHECK(is_refused);
+  CHECK(access(path.c_str(), F_OK) != 0);
+}
+
+TEST(what_is_no_stream_is_refused) {
+  const std::string path = new_path();
+  std::string copy;
+  {
+    Streaming stream;
+    record_some(1);
+    copy = read_file(stream.path);
+  }
+  const auto said_of = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    return refusal(path);
+  };
+  CHECK_SAME(said_of(copy), "");
+  CHECK(said_of("").find("empty") != std::string::npos);
+  CHECK(said_of(std::string(2 * kBlockBytes, '\0')).find("no recording") != std::string::npos);
+  CHECK(said_of(copy.substr(0, kBlockBytes)).find("before anything") != std::string::npos);
+  std::string newer = copy;
+  ++newer[offsetof(StreamHeader, version)];
+  CHECK(said_of(newer).find("another version") != std::string::npos);
+  unlink(path.c_str());
+}
+
+TEST(blocks_that_never_reached_the_disk_are_missed) {
+  const std::string path = new_path();
+  std::string copy;
+  {
+    Streaming stream;
+    record_some(3000);
+    copy = read_file(stream.path);
+  }
+  size_t chunks = 0;
+  for (size_t at = 0; at < copy.size(); at += kBlockBytes) {
+    if (reinterpret_cast<const BlockHeader*>(copy.data() + at)->kind.load() != BlockKind::kRecords) continue;
+    if (++chunks == 2) copy.replace(at, kBlockBytes, kBlockBytes, '\0');
+  }
+  std::ofstream(path, std::ios::binary) << copy;
+  const StreamedLog log(path);
+  CHECK(log.missing_blocks() > 0);
+  const Columns columns = decode_window(log.view(), {});
+  CHECK(columns.events.name.size() > 100 && columns.events.name.size() <= Chunk::kRecords);
+  unlink(path.c_str());
+}
+
+int main(int count, char** arguments) {
+  program = arguments[0];
+  if (count == 4 && std::string(arguments[1]) == "--record")
+    return record_until_killed(arguments[2], arguments[3]);
+  return opscope::tests::run_all();
+}
