@@ -34,6 +34,7 @@
 #include "python/python_fast_annotation.h"
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
+#include "watch/bindings.h"
 #include "writers/bindings.h"
 
 namespace nb = nanobind;
@@ -117,6 +118,15 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   nb::dict result = to_dict(std::move(columns), *window);
   decode_gpu_into(result, *window);
   return result;
+}
+
+// Into an open file; returns 0, or what went wrong as an errno.
+int write_window(uint32_t id, int file) {
+  Recorder& recorder = Recorder::instance();
+  const ReadLock lock(recorder);
+  const std::shared_ptr<Window> window = closed_window(id);
+  const WithoutGil without_gil;
+  return write_log(recorder.view_of(*window), file);
 }
 
 nb::bytes copy_window(uint32_t id) {
@@ -207,6 +217,9 @@ nb::dict statistics() {
   result["threads"] = statistics.threads;
   result["windows"] = statistics.windows;
   result["mapped_bytes"] = statistics.mapped_bytes;
+  result["used_bytes"] = statistics.used_bytes;
+  result["text_bytes"] = statistics.text_bytes;
+  result["records"] = statistics.records;
   result["wanted"] = statistics.wanted;
   result["occupied_threads"] = PythonCalls::instance().unheard_threads();
   const BridgeApi* bridge = Recorder::instance().bridge();
@@ -225,12 +238,15 @@ NB_MODULE(_native, m) {
     PyThreadState* const state = PyGILState_GetThisThreadState();
     return state == nullptr ? uint64_t{0} : PyThreadState_GetID(state);
   };
-  m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0);
+  m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0, "collects"_a = UINT32_MAX);
   m.def("close_window", &close_window, "window"_a);
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);
+  m.def("collect", &collect, "window"_a, "wants"_a);
+  m.def("snapshot_window", &snapshot_window, "window"_a);
   m.def("discard_window", &discard_window, "window"_a);
   m.def("decode", &decode, "window"_a, "prefixes"_a);
   m.def("copy_log", &copy_window, "window"_a);
+  m.def("write_log", &write_window, "window"_a, "file"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
   m.def("begin_stream", &begin_stream, "window"_a, "path"_a, "max_bytes"_a, "about"_a);
   m.def("end_stream", [](uint32_t window) { Recorder::instance().end_stream(window); }, "window"_a);
@@ -274,5 +290,6 @@ NB_MODULE(_native, m) {
   bind_gpu(m);
   bind_memory(m);
   bind_nesting(m);
+  bind_watch(m);
   bind_writers(m);
 }

@@ -67,6 +67,12 @@ class BlockPool {
   // not be made sure; then nothing that was recorded may be written to.
   bool leave_streams_to_parent();
 
+  // [MT] Of blocks that somebody has.
+  size_t used_bytes() {
+    std::lock_guard lock(mutex_);
+    return (mapped_ - free_.size()) * kBlockBytes;
+  }
+
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only
 
  private:

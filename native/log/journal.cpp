@@ -87,6 +87,7 @@ bool Journal::make_room(size_t bytes) {
     BlockHeader* const block = &(new (memory) JournalBlock)->header;
     block->owner = number_;
     block->sequence = next_sequence_++;
+    ++blocks_;
     block->kind.store(BlockKind::kJournal, std::memory_order_release);
     if (last == nullptr) {
       tail_ = block;
@@ -118,6 +119,7 @@ void Journal::forget() {
     block = next;
   }
   tail_ = nullptr;
+  blocks_ = 0;
 }
 
 }  // namespace opscope

@@ -82,6 +82,12 @@ class Journal {
   // nullptr. False if `other` has no memory for them.
   bool copy_to(Journal* other) noexcept;
 
+  // [MT] Of the blocks it has.
+  size_t bytes() {
+    const std::lock_guard lock(mutex_);
+    return blocks_ * kBlockBytes;
+  }
+
   // [MT] Gives all blocks back. Nobody may be reading.
   void forget();
 
@@ -103,6 +109,7 @@ class Journal {
   const bool is_streamed_;
   uint64_t next_sequence_ = 0;
   Journal* copied_to_ = nullptr;
+  size_t blocks_ = 0;
 };
 
 }  // namespace opscope

@@ -1,6 +1,9 @@
 #include "log/log_copy.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -68,18 +71,47 @@ std::vector<const void*> blocks_of(const LogView& view) {
   return blocks;
 }
 
-}  // namespace
-
-std::string copy_log(const LogView& view) {
+// What comes before the blocks.
+ByteWriter head_of(const LogView& view, size_t blocks) {
   ByteWriter out;
   out.bytes = signature();
   put_window(out, view);
   put_threads(out, view);
+  out.put(uint64_t{blocks});
+  return out;
+}
+
+int write_all(int file, const void* bytes, size_t count) {
+  const char* at = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const ssize_t written = write(file, at, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : EIO;
+    at += written;
+    count -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string copy_log(const LogView& view) {
   const std::vector<const void*> blocks = blocks_of(view);
-  out.put(uint64_t{blocks.size()});
+  ByteWriter out = head_of(view, blocks.size());
   out.bytes.reserve(out.bytes.size() + blocks.size() * kBlockBytes);
   for (const void* block : blocks) out.bytes.append(static_cast<const char*>(block), kBlockBytes);
   return std::move(out.bytes);
+}
+
+int write_log(const LogView& view, int file) {
+  const std::vector<const void*> blocks = blocks_of(view);
+  const ByteWriter out = head_of(view, blocks.size());
+  int error = write_all(file, out.bytes.data(), out.bytes.size());
+  for (const void* block : blocks) {
+    if (error != 0) return error;
+    error = write_all(file, block, kBlockBytes);
+  }
+  return error;
 }
 
 CopiedLog::CopiedLog(std::string_view bytes) {

@@ -16,6 +16,10 @@ namespace opscope {
 // [reader] `view` may be of a live recorder, whose threads may go on.
 std::string copy_log(const LogView& view);
 
+// [reader] The same into a file that is open for writing, with no copy of it in memory. Returns 0, or what
+// went wrong as an errno.
+int write_log(const LogView& view, int file);
+
 class CopiedLog {
  public:
   // Raises std::invalid_argument where the bytes are no copy of a log, or one of another version.

@@ -132,7 +132,7 @@ std::string Recorder::configure() {
   if (fault_.empty()) {
     for (const auto& window : open_) {
       const bool paused = !window->pauses.empty() && window->pauses.back().to_ticks == UINT64_MAX;
-      if (!paused) wanted |= window->wants;
+      if (!paused) wanted |= window->collects;
     }
   }
   char message[512] = {};
@@ -153,12 +153,13 @@ uint32_t Recorder::reserve_window() {
   return next_window_++;
 }
 
-uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
+uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
   pool_.prepare();
   std::lock_guard lock(mutex_);
   auto window = std::make_shared<Window>();
   window->id = reserved != 0 ? reserved : next_window_++;
   window->wants = wants;
+  window->collects = wants & collects;
   window->only_thread = all_threads ? 0 : system_thread_id();
   window->first_new_thread = next_thread_;
   for (const auto& other : open_) {
@@ -194,8 +195,30 @@ void Recorder::close_window(uint32_t id) {
   const auto found = windows_.find(id);
   if (found == windows_.end() || !found->second->open) return;
   Window& window = *found->second;
-  window.open = false;
   std::erase(open_, found->second);
+  end(window, ticks);
+  configure();
+  end_slices(window);
+}
+
+uint32_t Recorder::snapshot_window(uint32_t id) {
+  const uint64_t ticks = now_ticks();
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return 0;
+  auto copy = std::make_shared<Window>(*found->second);
+  copy->id = next_window_++;
+  for (const Slice& slice : copy->slices) needed_.add(slice.thread.get(), slice.begin);
+  if (std::exchange(copy->open, false)) {
+    end(*copy, ticks);
+    end_slices(*copy);
+  }
+  windows_[copy->id] = copy;
+  return copy->id;
+}
+
+void Recorder::end(Window& window, uint64_t ticks) const {
+  window.open = false;
   // The window ends when stop was called, not when the anchor was read.
   const ClockAnchor now = read_anchor();
   const auto late = static_cast<double>(static_cast<int64_t>(now.ticks - ticks));
@@ -206,7 +229,9 @@ void Recorder::close_window(uint32_t id) {
   window.tensors_not_held = tensors_not_held() - window.tensors_not_held;
   window.unknown_frees = unknown_frees() - window.unknown_frees;
   window.of_ending_threads = of_ending_threads() - window.of_ending_threads;
-  configure();
+}
+
+void Recorder::end_slices(Window& window) {
   for (Slice& slice : window.slices) {
     slice.end = slice.thread->log().size();
     slice.dropped = slice.thread->dropped() - slice.dropped;
@@ -231,6 +256,14 @@ void Recorder::pause_window(uint32_t id, bool paused) {
     pauses.back().to_ticks = now_ticks();
   }
   stream_facts(*found->second);
+  configure();
+}
+
+void Recorder::collect(uint32_t id, uint32_t wants) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  found->second->collects = found->second->wants & wants;
   configure();
 }
 
@@ -436,8 +469,11 @@ void Recorder::stream_facts(const Window& window) noexcept try {
 RecorderStatistics Recorder::statistics() {
   std::lock_guard lock(mutex_);
   // A window that is still being read counts, even if it was let go of meanwhile.
-  return {threads_.size(), std::max<uint64_t>(windows_.size(), readers_), pool_.mapped_bytes(), wanted(),
-          open_.size()};
+  uint64_t records = 0;
+  for (const auto& thread : threads_) records += thread->log().size();
+  const uint64_t windows = std::max<uint64_t>(windows_.size(), readers_);
+  return {threads_.size(), windows,  pool_.mapped_bytes(), pool_.used_bytes(), journal_.bytes(),
+          records,         wanted(), open_.size()};
 }
 
 void Recorder::before_fork() {

@@ -38,6 +38,7 @@ struct Slice {
 struct Window : WindowFacts {
   uint32_t id = 0;
   bool open = true;
+  uint32_t collects = 0;          // of `wants`, what it has collected now; the rest it had, or will have
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
   std::vector<Slice> slices;
   uint64_t generation = 0;  // of PythonCalls, when the initial stacks were noted
@@ -47,6 +48,9 @@ struct RecorderStatistics {
   uint64_t threads;
   uint64_t windows;
   uint64_t mapped_bytes;
+  uint64_t used_bytes;  // of those, by records, payloads and texts
+  uint64_t text_bytes;  // of those, by texts that are forgotten once no window is kept
+  uint64_t records;     // that threads which still have a log have ever appended
   uint32_t wanted;
   uint64_t open_windows;
 };
@@ -60,11 +64,18 @@ class Recorder {
   uint32_t reserve_window();
   // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is forgotten when
   // a window opens while no other is open.
-  uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved = 0);
+  // `collects`: what it collects from its opening on, until collect() says otherwise.
+  uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved = 0,
+                       uint32_t collects = UINT32_MAX);
   // [MT] Idempotent. Opening and closing take O(threads), however many windows are kept.
   void close_window(uint32_t id);
   // [MT] Collect nothing until resumed. Only for an open window; idempotent.
   void pause_window(uint32_t id, bool paused);
+  // [MT] Collect only `wants` of what it wants until told otherwise. Only for an open window.
+  void collect(uint32_t id, uint32_t wants);
+  // [MT] A closed window with what this one has so far, which goes on; 0 if there is none. Of a closed one it
+  // has the same.
+  uint32_t snapshot_window(uint32_t id);
   // [MT] A closed window for decoding; it stays until discarded. nullptr if there is none.
   std::shared_ptr<Window> window(uint32_t id);
   // [MT] What decoding reads of a closed window, good while a ReadLock is held.
@@ -146,6 +157,9 @@ class Recorder {
   void release_memory();  // under mutex_
   template <typename Function>
   std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
+  void end(Window& window,
+           uint64_t ticks) const;   // under mutex_: what is known of it; nothing changes it now
+  void end_slices(Window& window);  // likewise: its part of every thread
   void add_slice(Window& window, Slice slice);
   void remove_slices(Window& window);
   void stream_facts(const Window& window) noexcept;  // under mutex_

@@ -34,7 +34,7 @@ void configure_sources(uint32_t also) {
   ListedSource::for_each([also](Source& source) { source.configure(also); });
 }
 
-uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
+uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
 #ifdef Py_GIL_DISABLED
   if ((wants & (kWantCalls | kWantModules)) != 0) {
     throw std::runtime_error(
@@ -46,10 +46,10 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved) {
   Recorder& recorder = Recorder::instance();
   // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
   // would be in it twice, as a call and as something that was running already.
-  configure_sources(wants);
+  configure_sources(wants & collects);
   uint32_t id = 0;
   try {
-    id = recorder.open_window(wants, all_threads, reserved);
+    id = recorder.open_window(wants, all_threads, reserved, collects);
   } catch (...) {
     configure_sources();
     throw;
@@ -82,6 +82,30 @@ void pause_window(uint32_t id, bool paused) {
   const auto window = recorder.window(id);
   if (paused || window == nullptr || !window->open) return;
   ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
+}
+
+void collect(uint32_t id, uint32_t wants) {
+  const NoCollection no_collection;
+  Recorder& recorder = Recorder::instance();
+  const auto window = recorder.window(id);
+  if (window == nullptr || !window->open) return;
+  const bool is_more = (wants & ~window->collects) != 0;
+  recorder.collect(id, wants);
+  configure_sources();
+  if (is_more) ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
+}
+
+uint32_t snapshot_window(uint32_t id) {
+  const NoCollection no_collection;
+  Recorder& recorder = Recorder::instance();
+  const auto window = recorder.window(id);
+  if (window == nullptr) return 0;
+  if (window->open) ListedSource::for_each([&](Source& source) { source.before_end(*window); });
+  const uint32_t snapshot = recorder.snapshot_window(id);
+  const auto taken = recorder.window(snapshot);
+  if (taken != nullptr && window->open)
+    ListedSource::for_each([&](Source& source) { source.end_window(*taken); });
+  return snapshot;
 }
 
 void discard_window(uint32_t id) {

@@ -8,11 +8,16 @@
 
 namespace opscope {
 
-// Returns its id: `reserved`, or a new one for 0. Raises std::runtime_error if it cannot be opened.
-uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved);
+// Returns its id: `reserved`, or a new one for 0. `collects`: of `wants`, what it collects at first. Raises
+// std::runtime_error if it cannot be opened.
+uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects);
 // Idempotent. Devices go on being collected until configure_gpu(): what the window launched may still run.
 void close_window(uint32_t id);
 void pause_window(uint32_t id, bool paused);
+// Collect only `wants` of what an open window wants, until told otherwise.
+void collect(uint32_t id, uint32_t wants);
+// A closed window with what this one has so far, which goes on; 0 if there is none.
+uint32_t snapshot_window(uint32_t id);
 // Nothing that the window recorded is needed any more.
 void discard_window(uint32_t id);
 

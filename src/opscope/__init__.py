@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from opscope.activities import supported_activities
     from opscope.annotate import record_function
     from opscope.export.tensorboard import tensorboard_trace_handler
+    from opscope.flight.recorder import flight_recorder
     from opscope.observer import ExecutionTraceObserver
     from opscope.profiler import profile
     from opscope.trace.load import load
@@ -54,6 +55,7 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "UsageError",
+    "flight_recorder",
     "load",
     "profile",
     "record_function",
@@ -67,6 +69,7 @@ _PLACES = {
     # torch's own enum, so that its members and ours are the same; reading traces needs no torch.
     "ProfilerActivity": "torch.profiler",
     "Trace": "opscope.trace.trace",
+    "flight_recorder": "opscope.flight.recorder",
     "load": "opscope.trace.load",
     "profile": "opscope.profiler",
     "record_function": "opscope.annotate",

@@ -19,6 +19,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.annotate import record_function
+from opscope.announced_steps import announce_step
 from opscope.errors import UsageError
 from opscope.observer import ExecutionTraceObserver
 from opscope.recording.recorder import Recording
@@ -82,6 +83,7 @@ class Cycles:
         self._hand_over()
 
     def _step(self) -> None:
+        announce_step()
         previous = self._section.run(self._leave_step, self._end_recording)
         self._hand_over()
         _warn_of(previous, self.current_action)

@@ -26,6 +26,7 @@ LEAVES = [
     "child_process",
     "schedule",
     "progress",
+    "announced_steps",
     "thread_pool",
     "cached_property",
     "experimental_switches",
@@ -67,11 +68,13 @@ MAY_IMPORT = {
     "observed_file": {*LEAVES, "trace", "export", "recording"},
     "observer": {*LEAVES, "recording", "observed_file"},
     "cycles": {*LEAVES, "recording", "annotate", "observer"},
+    "flight": {*LEAVES, "trace", "recording", "activities", "settings"},
+    "triggers": {*LEAVES, "flight"},
     "replay": {*LEAVES, "trace", "tree", "analysis", "export", "recording"},
     "profile_recording": {*LEAVES, "trace", *RECORDER},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
-    "__init__": {*LEAVES, *PIPELINE, *RECORDER},
-    "cli": {*LEAVES, *PIPELINE, *RECORDER, "replay", "__init__"},
+    "__init__": {*LEAVES, *PIPELINE, *RECORDER, "flight"},
+    "cli": {*LEAVES, *PIPELINE, *RECORDER, "flight", "replay", "__init__"},
     "__main__": {"cli"},
 }
 

@@ -20,6 +20,7 @@ MAY_INCLUDE = {
     "decode": {"schema", "log"},
     "torch": {"schema", "log"},
     "interpreter": set(),
+    "watch": {"log", "interpreter"},
     "python": {"schema", "log", "decode", "interpreter"},
     "ranges": {"log"},
     "numpy": {"schema"},

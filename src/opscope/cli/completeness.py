@@ -18,7 +18,7 @@ def describe_completeness(trace: Trace) -> str:
             "dropped"
         )
     parts = [f"{len(trace.events):,} events", _dropped(ledger)]
-    parts += [*_clock(ledger), *_not_understood(ledger)]
+    parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
     cost_ns = ledger.get("recorder", {}).get("cost_ns: span")
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
@@ -34,6 +34,18 @@ def _dropped(ledger: dict[str, dict[str, float]]) -> str:
         if what.startswith("dropped") and value
     ]
     return ", ".join(reasons) or "none dropped"
+
+
+_RECORDED_FOR = "share of time recorded: "
+
+
+def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
+    """What was recorded for part of the time only, so that counts of it are of that part."""
+    return [
+        f"{what.removeprefix(_RECORDED_FOR)} for {share:.0%} of the time only (the budget)"
+        for what, share in ledger.get("governor", {}).items()
+        if what.startswith(_RECORDED_FOR) and share < 1
+    ]
 
 
 def _slowdown(ledger: dict[str, dict[str, float]]) -> list[str]:

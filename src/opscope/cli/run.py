@@ -25,10 +25,14 @@ from opscope.recording.sources import switches
 from opscope.settings import ProfileSettings
 
 if TYPE_CHECKING:
+    from opscope.cli.flight_options import FlightOptions
+    from opscope.cli.flight_session import FlightSession
     from opscope.cli.recording_session import RecordingSession
 
 _WHAT = "What to record"
 _WHERE = "What to write and print"
+_FLIGHT = "Flight recorder"
+_MAX_MEMORY = "256MiB"
 
 
 @with_recording_switches("recorded", panel=_WHAT)
@@ -76,12 +80,40 @@ def run(
             heading=_WHAT,
         ),
     ] = None,
+    flight_recorder: Annotated[
+        str | None,
+        Option(
+            metavar="TIME",
+            help="Keep only the last TIME (30s, 5min), and write it when something happens: a slow "
+            "step, an exception, no memory, no step for two minutes, SIGUSR2.",
+            heading=_FLIGHT,
+        ),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        Option(
+            metavar="SIZE",
+            help="Memory of the flight recorder.",
+            default=_MAX_MEMORY,
+            heading=_FLIGHT,
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        Option(
+            metavar="SHARE",
+            help="Share of the time that the flight recorder may cost, as 0.01; it records less "
+            "where it costs more.",
+            heading=_FLIGHT,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         Option(
             names=("--output", "-o"),
             metavar="DIR",
-            help="Folder of the trace; a trace that is there already is replaced.",
+            help="Folder of the trace; a trace that is there already is replaced. With "
+            "--flight-recorder, the folder for dumps.",
             default="NAME.opscope; NAME-2.opscope and so on where that is there",
             heading=_WHERE,
         ),
@@ -173,11 +205,18 @@ def run(
         row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
         table=shaped if table is None else table,
     )
+    flight = _flight_options(flight_recorder, max_memory, budget, output)
+    _refuse_with_flight(
+        flight,
+        {"--why": why, "--schedule": schedule, "--chrome": chrome, "--report": report},
+        {"--table": table, "--flops": flops},
+    )
     asked_for = program.Program(target, tuple(arguments or ()), is_module)
     misplaced.check_no_value_of_a_flag(asked_for)
     program.check(asked_for)
     files = destination.choose(output, chrome, asked_for.short_name, report)
-    files.check()
+    if flight is None:
+        files.check()
     readiness.check()
     # The recorder and all that it writes with; a question for help should not wait for them.
     from opscope.cli.recording_session import RecordingSession
@@ -185,10 +224,42 @@ def run(
     messages = Messages(animated=False)
     if hint := misplaced.hint(asked_for):
         messages.say(hint)
+    if flight is not None:
+        from opscope.cli.flight_session import FlightSession
+
+        flying = FlightSession(options, flight, messages)
+        return lambda: _record(asked_for, flying)
     return lambda: _record(asked_for, RecordingSession(options, files, messages))
 
 
-def _record(asked_for: program.Program, session: RecordingSession) -> None:
+def _flight_options(
+    last: str | None, max_memory: str | None, budget: str | None, directory: Path | None
+) -> FlightOptions | None:
+    if last is None:
+        if max_memory is not None or budget is not None:
+            raise UsageError(
+                "--max-memory and --budget are the flight recorder's. Add --flight-recorder 30s, "
+                "or drop them."
+            )
+        return None
+    from opscope.cli.flight_options import FlightOptions
+
+    return FlightOptions.parse(last, max_memory or _MAX_MEMORY, budget, directory)
+
+
+def _refuse_with_flight(flight: FlightOptions | None, *given: dict[str, object]) -> None:
+    if flight is None:
+        return
+    for options in given:
+        for option, value in options.items():
+            if value:
+                raise UsageError(
+                    f"{option} is for a recording of the whole program; --flight-recorder keeps "
+                    "its end only. Drop one or the other."
+                )
+
+
+def _record(asked_for: program.Program, session: RecordingSession | FlightSession) -> None:
     last_action = LastAction(session.finish)
     when_torch_is_imported(session.begin)
     try:

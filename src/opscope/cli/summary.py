@@ -9,6 +9,7 @@ from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import Which, find_which, period_of
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.dump_line import describe_dump
 from opscope.cli.parameters import Option
 from opscope.cli.rows import RowsFormat
 from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
@@ -76,9 +77,13 @@ def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
     elif format is RowsFormat.CSV:
         Output().write(as_csv(top))
     elif format is RowsFormat.MARKDOWN:
+        dump = describe_dump(trace)
+        Output().show(f"{dump}\n\n" if dump else "")
         Output().show(as_markdown(top) + section_markdown(find_sections(trace, top.period)))
     else:
         console, messages = console_for(sys.stdout), Messages()
+        if dump := describe_dump(trace):
+            console.print(dump, markup=False)
         table, left_out = as_table(top, console.width)
         console.print(table)
         if left_out:
@@ -97,4 +102,6 @@ def _about(trace: Trace) -> dict[str, Any]:
         source: {what: int(value) if value.is_integer() else value for what, value in row.items()}
         for source, row in trace.ledger.items()
     }
-    return {"events": len(trace.events), "ledger": counts}
+    dump = trace.metadata.get("dump")
+    about = {"dump": dump} if dump is not None else {}
+    return {**about, "events": len(trace.events), "ledger": counts}

@@ -119,20 +119,27 @@ def _overloads(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
     return {"overloads": described(decoded.names[name] for name in used.tolist())}
 
 
-def _metadata(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
-    account = decoded.account
+def process_metadata() -> dict[str, Any]:
+    """What a trace says of the process that it was recorded in."""
     torch, job = sys.modules.get("torch"), describe_job()
     return {
-        "start_ns": account["start_ns"],
-        "end_ns": account["end_ns"],
-        "options": asdict(options),
         "process_id": os.getpid(),
         "host_name": socket.gethostname(),
         "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
+        **({"distributedInfo": job} if job else {}),  # under the key torch uses
+    }
+
+
+def _metadata(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
+    account = decoded.account
+    return {
+        "start_ns": account["start_ns"],
+        "end_ns": account["end_ns"],
+        "options": asdict(options),
+        **process_metadata(),
         **({"fault": account["fault"]} if account["fault"] else {}),
         **gpu_metadata(decoded),
         **_overloads(decoded, options),
-        **({"distributedInfo": job} if job else {}),  # under the key torch uses
     }

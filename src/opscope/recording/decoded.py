@@ -5,7 +5,7 @@ decode → devices (``gpu_events``) → timing (``event_timing``) → assemble.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,12 @@ class Decoded:
     def with_tables(self, **tables: Table) -> Decoded:
         """The same with some tables exchanged or added."""
         return replace(self, tables={**self.tables, **tables})
+
+    def with_notes(self, notes: Sequence[tuple[str, str, float]]) -> Decoded:
+        """The same with more rows for the ledger."""
+        account = self.account.copy()
+        account["notes"] = [*account["notes"], *notes]
+        return replace(self, account=account)
 
 
 def read_decoded(window: DecodedWindow) -> Decoded:

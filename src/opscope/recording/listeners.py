@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from opscope import _native
 from opscope.recording.decoded import Decoded
@@ -31,6 +32,13 @@ class Listener:
         """With what this knows, once the window is decoded."""
         return decoded
 
+    def known(self) -> Any:
+        """What this knows, as JSON, for a listener of this class in the process that decodes."""
+        return None
+
+    def learn(self, known: Any) -> None:
+        """Know that instead."""
+
 
 class OtherTools(Listener):
     """How many threads tell another tool of their Python calls, where only one can be told."""
@@ -49,6 +57,14 @@ class OtherTools(Listener):
     def added_to(self, decoded: Decoded) -> Decoded:
         """As ``occupied_threads``."""
         return replace(decoded, occupied_threads=self._threads)
+
+    def known(self) -> int:
+        """How many."""
+        return self._threads
+
+    def learn(self, known: Any) -> None:
+        """So many."""
+        self._threads = int(known)
 
 
 class DeviceActivity(Listener):

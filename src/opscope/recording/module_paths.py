@@ -119,6 +119,14 @@ class ModulePaths(Listener):
         changed = decoded.with_tables(modules=table.replaced({"path": column}))
         return replace(changed, names=decoded.names.followed_by(Names.from_strings(known)))
 
+    def known(self) -> list[tuple[int, int, str]]:
+        """Address, address of the outermost module, path."""
+        return [(address, root, path) for address, (root, path) in self._found.items()]
+
+    def learn(self, known: Any) -> None:
+        """Those."""
+        self._found = {int(address): (int(root), str(path)) for address, root, path in known}
+
 
 def _paths_of(table: Table, names: Names, found: dict[int, tuple[int, str]]) -> list[str]:
     """The path of every row, of several networks with the name of the network; empty for none."""

@@ -53,6 +53,7 @@ class Manifest:
         opscope_version: of the writer.
         created: when it was written, UTC, ISO 8601.
         format: always "opscope-trace".
+        dump: why a flight recorder made it and when; None for a trace that is no dump.
     """
 
     tables: Mapping[str, Mapping[str, int]]
@@ -61,10 +62,12 @@ class Manifest:
     opscope_version: str = field(default_factory=opscope_version)
     created: str = field(default_factory=_now)
     format: str = FORMAT
+    dump: Mapping[str, Any] | None = None
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into ``folder``."""
-        text = json.dumps(asdict(self), indent=1, sort_keys=True)
+        said = {key: value for key, value in asdict(self).items() if value is not None}
+        text = json.dumps(said, indent=1, sort_keys=True)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) ->
         # Parquet encoding releases the GIL, and two tables make up most of a trace.
         with ThreadPool(max_workers=4) as pool:
             sizes = pool.map(lambda name: _write_table(trace, name, unfinished), [*tables, "names"])
-            Manifest(dict(sizes), own_rank).write(unfinished)
+            Manifest(dict(sizes), own_rank, dump=_dump_of(trace)).write(unfinished)
         replace_rank(final, unfinished)
         for other, stale in rank_folders(folder).items():
             if world_size is not None and other >= world_size:
@@ -82,6 +83,13 @@ def _place_in_folder(trace: Trace, rank: int | None) -> tuple[int, int | None]:
     if not 0 <= rank <= 99_999:
         raise UsageError(f"rank is {rank}. Use a number from 0 to 99999.")
     return rank, None
+
+
+def _dump_of(trace: Trace) -> dict[str, Any] | None:
+    """Why and when a flight recorder made this; in short, the rest is in the metadata."""
+    dump = trace.metadata.get("dump")
+    kept = ("reason", "detail", "time_ns", "asked_s", "held_s", "limited_by")
+    return {key: dump.get(key) for key in kept} if isinstance(dump, dict) else None
 
 
 def _refuse_foreign(folder: Path) -> None:

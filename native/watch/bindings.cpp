@@ -1,0 +1,86 @@
+// What Python sees of the flight recorder's native part.
+#include "watch/bindings.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <utility>
+#include <vector>
+
+#include "interpreter/without_gil.h"
+#include "log/clock.h"
+#include "watch/watch.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace {
+
+constexpr const char* kNews[] = {"nothing", "stopped", "rotate", "asked", "signal", "standstill", "memory"};
+
+int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+std::vector<uint32_t> as_list(const std::deque<uint32_t>& ids) { return {ids.begin(), ids.end()}; }
+
+nb::tuple wait_for_news(Watch& watch, int64_t timeout_ns) {
+  {
+    const WithoutGil without_gil;
+    watch.wait(timeout_ns);
+  }
+  const Watch::Told told = watch.take();
+  return nb::make_tuple(kNews[static_cast<int>(told.news)], told.value);
+}
+
+void stop(Watch& watch) {
+  const WithoutGil without_gil;
+  watch.stop();
+}
+
+int spawn(const std::vector<std::string>& command, const std::string& output) {
+  const WithoutGil without_gil;
+  return spawn_detached(command, output);
+}
+
+}  // namespace
+
+void bind_watch(nb::module_& module) {
+  nb::class_<Watch>(module, "Watch")
+      .def(
+          "__init__",
+          [](Watch* self, int64_t last_ns, uint64_t max_bytes, int64_t patience_ns, int64_t standstill_ns,
+             bool needs_steps, int64_t memory_jump_bytes, int64_t memory_jump_ns) {
+            new (self) Watch({{last_ns, max_bytes},
+                              patience_ns,
+                              standstill_ns,
+                              needs_steps,
+                              memory_jump_bytes,
+                              memory_jump_ns});
+          },
+          "last_ns"_a, "max_bytes"_a, "patience_ns"_a, "standstill_ns"_a = 0, "needs_steps"_a = true,
+          "memory_jump_bytes"_a = 0, "memory_jump_ns"_a = 0)
+      .def("start", &Watch::start)
+      .def("stop", &stop)
+      .def("wait", &wait_for_news, "timeout_ns"_a)
+      .def("ask", &Watch::ask, "number"_a)
+      .def("step_ended", &Watch::step_ended)
+      .def("hear_signal", &Watch::hear_signal, "number"_a)
+      .def("ignore_signal", &Watch::ignore_signal, "number"_a)
+      .def(
+          "arm",
+          [](Watch& watch, std::string folder, std::string facts, std::vector<std::string> command) {
+            watch.arm({std::move(folder), std::move(facts), std::move(command)});
+          },
+          "folder"_a, "facts"_a, "command"_a)
+      .def(
+          "add_window", [](Watch& watch, uint32_t id) { watch.ring().add(id, now_ns()); }, "window"_a)
+      .def("take_windows", [](Watch& watch) { return as_list(watch.ring().take()); })
+      .def_prop_ro("windows", [](Watch& watch) { return as_list(watch.ring().windows()); })
+      .def_prop_ro("held_ns", [](Watch& watch) { return watch.ring().held_ns(now_ns()); })
+      .def_prop_ro("cut_by_memory", [](Watch& watch) { return watch.ring().cut_by_memory(); })
+      .def_prop_ro("emergencies", &Watch::emergencies)
+      .def_prop_ro("processor_ns", &Watch::processor_ns);
+  module.def("spawn_detached", &spawn, "command"_a, "output"_a);
+}
+
+}  // namespace opscope

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace opscope {
+
+// The type Watch, and spawn_detached().
+void bind_watch(nanobind::module_& module);
+
+}  // namespace opscope

@@ -1,0 +1,112 @@
+#include "watch/spool.h"
+
+#include <Python.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "log/log_copy.h"
+#include "log/recorder.h"
+
+extern char** environ;
+
+namespace opscope {
+
+namespace {
+
+constexpr const char* kFiles[] = {"facts.json", "reason.json", "python_stacks.txt", "log"};
+
+// Calls write(file) with a new file of the folder.
+template <typename Function>
+int with_file(const std::string& folder, const char* name, Function&& write) {
+  const int file = open((folder + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return errno;
+  const int error = write(file);
+  return close(file) != 0 && error == 0 ? errno : error;
+}
+
+int write_text(const std::string& folder, const char* name, const std::string& text) {
+  return with_file(folder, name, [&](int file) {
+    const ssize_t written = write(file, text.data(), text.size());
+    return written == static_cast<ssize_t>(text.size()) ? 0 : written < 0 ? errno : ENOSPC;
+  });
+}
+
+// As faulthandler does it in a process that has crashed. Whoever holds the GIL has held it for seconds, and
+// the others wait for it, so no stack changes meanwhile.
+int write_python_stacks(const std::string& folder, void* interpreter) {
+  using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
+  const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
+  if (dump == nullptr) return 0;  // this Python does not offer it, and its absence says so
+  return with_file(folder, kFiles[2], [&](int file) {
+    dump(file, static_cast<PyInterpreterState*>(interpreter), nullptr);
+    return 0;
+  });
+}
+
+int write_window(const std::string& folder, uint32_t window) {
+  Recorder& recorder = Recorder::instance();
+  const ReadLock lock(recorder);
+  const auto taken = recorder.window(window);
+  if (taken == nullptr) return ENOENT;
+  return with_file(folder, kFiles[3], [&](int file) { return write_log(recorder.view_of(*taken), file); });
+}
+
+void remove_spool(const std::string& folder) {
+  for (const char* name : kFiles) unlink((folder + "/" + name).c_str());
+  rmdir(folder.c_str());
+}
+
+}  // namespace
+
+int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, void* interpreter) {
+  const uint32_t window = ring.snapshot();
+  if (window == 0) return ENOENT;
+  int error = mkdir(order.folder.c_str(), 0700) == 0 ? 0 : errno;
+  if (error == 0) error = write_python_stacks(order.folder, interpreter);
+  if (error == 0) error = write_text(order.folder, kFiles[0], order.facts);
+  if (error == 0) error = write_text(order.folder, kFiles[1], reason);
+  if (error == 0) error = write_window(order.folder, window);
+  Recorder::instance().discard_window(window);
+  if (error != 0 && error != EEXIST) remove_spool(order.folder);
+  return error;
+}
+
+int spawn_detached(const std::vector<std::string>& command, const std::string& output) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_init(&files);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  // A group of its own, so that an interrupt typed at the program is not its end.
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, 1, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  posix_spawn_file_actions_adddup2(&files, 1, 2);
+  pid_t child = 0;
+  const int error = posix_spawn(&child, words[0], &files, &attributes, words.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return error;
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 0;  // the program waits for any child, and has had it
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : ECHILD;
+}
+
+}  // namespace opscope

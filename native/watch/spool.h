@@ -1,0 +1,28 @@
+// A dump on its way: a folder with the log of the ring and what is known beside it, and the process that
+// makes a trace of it. Nothing here needs the GIL.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "watch/ring.h"
+
+namespace opscope {
+
+// What a dump is written from where Python does not answer; prepared while it still does.
+struct SpoolOrder {
+  std::string folder;                // to be made
+  std::string facts;                 // JSON: what the trace says of its process
+  std::vector<std::string> command;  // has the folder's name as its last word
+};
+
+// Writes the folder: facts.json, reason.json, python_stacks.txt and log. Returns 0, or an errno; then nothing
+// of it stays.
+int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, void* interpreter);
+
+// Runs a program that outlives this process if need be; its first process ends at once, and is waited for.
+// Returns 0, or an errno.
+int spawn_detached(const std::vector<std::string>& command, const std::string& output);
+
+}  // namespace opscope

@@ -1,0 +1,216 @@
+#include "watch/watch.h"
+
+#include <Python.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+
+#include "log/clock.h"
+#include "watch/watched_signals.h"
+
+namespace opscope {
+
+namespace {
+
+constexpr int kTick_ms = 100;
+constexpr int64_t kSecond_ns = 1'000'000'000;
+
+int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+// Bytes of the process that are in memory; 0 where the system does not say.
+int64_t resident_bytes() {
+  std::FILE* const file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  long long total = 0, resident = 0;
+  const int read = std::fscanf(file, "%lld %lld", &total, &resident);
+  std::fclose(file);
+  return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+std::string reason_of(const Watch::Told& told) {
+  const char* const kind = told.news == News::kSignal       ? "signal"
+                           : told.news == News::kStandstill ? "standstill"
+                           : told.news == News::kMemory     ? "memory"
+                                                            : "asked";
+  return "{\"news\": \"" + std::string(kind) + "\", \"value\": " + std::to_string(told.value) +
+         ", \"time_ns\": " + std::to_string(clock_ns(CLOCK_REALTIME)) + "}";
+}
+
+}  // namespace
+
+Watch::Watch(Settings settings) : settings_(settings), ring_(settings.ring), process_(getpid()) {}
+
+void Watch::start() {
+  interpreter_ = PyInterpreterState_Get();
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  last_progress_ns_ = now_ns();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Watch::stop() {
+  if (process_ != getpid()) {
+    if (thread_.joinable()) thread_.detach();
+    for (const int number : signals_) WatchedSignals::remove(number);
+    signals_.clear();
+    return;
+  }
+  stopping_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
+  if (thread_.joinable()) thread_.join();
+  const std::lock_guard lock(mutex_);
+  for (const int number : signals_) WatchedSignals::remove(number);
+  signals_.clear();
+  if (wake_ >= 0) close(wake_);
+  wake_ = -1;
+  has_news_.notify_all();
+}
+
+void Watch::ask(int64_t number) {
+  const std::lock_guard lock(mutex_);
+  tell({News::kAsked, number}, now_ns());
+}
+
+int Watch::hear_signal(int number) {
+  const std::lock_guard lock(mutex_);
+  const int error = WatchedSignals::add(number, wake_);
+  if (error == 0) signals_.push_back(number);
+  return error;
+}
+
+void Watch::ignore_signal(int number) {
+  const std::lock_guard lock(mutex_);
+  WatchedSignals::remove(number);
+  std::erase(signals_, number);
+}
+
+void Watch::arm(SpoolOrder order) {
+  const std::lock_guard lock(mutex_);
+  order_ = std::make_unique<SpoolOrder>(std::move(order));
+}
+
+void Watch::wait(int64_t timeout_ns) {
+  std::unique_lock lock(mutex_);
+  has_news_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(timeout_ns, 0)),
+                     [this] { return stopping_.load() || !pending_.empty(); });
+}
+
+Watch::Told Watch::take() {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return {News::kStopped, 0};
+  if (pending_.empty()) return {};
+  const Told told = pending_.front().told;
+  pending_.pop_front();
+  return told;
+}
+
+// Under mutex_.
+void Watch::tell(Told told, int64_t now) {
+  constexpr size_t kMost = 64;
+  if (pending_.size() >= kMost) return;
+  pending_.push_back({told, now});
+  has_news_.notify_one();
+}
+
+void Watch::run() {
+  pthread_setname_np(pthread_self(), "opscope-watch");
+  while (!stopping_) {
+    sleep();
+    const int64_t now = now_ns();
+    look(now);
+    help_out(now);
+    processor_ns_.store(clock_ns(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
+  }
+}
+
+void Watch::sleep() {
+  pollfd file{wake_, POLLIN, 0};
+  if (poll(&file, 1, kTick_ms) <= 0) return;
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t taken = read(wake_, &count, sizeof(count));
+}
+
+void Watch::look(int64_t now) {
+  ring_.trim(now);
+  look_at_progress(now);
+  look_at_memory(now);
+  uint64_t arrived = WatchedSignals::take();
+  const bool rotate = ring_.wants_window();
+  const std::lock_guard lock(mutex_);
+  for (int number = 1; arrived != 0; ++number, arrived >>= 1) {
+    if ((arrived & 1) != 0) tell({News::kSignal, number}, now);
+  }
+  const bool is_told = std::any_of(pending_.begin(), pending_.end(),
+                                   [](const Pending& one) { return one.told.news == News::kRotate; });
+  if (rotate && !is_told) tell({News::kRotate, 0}, now);
+}
+
+// Every step is progress; in a program that makes none, every record. After a standstill that was told it
+// takes some progress for another.
+void Watch::look_at_progress(int64_t now) {
+  if (settings_.standstill_ns == 0) return;
+  const uint64_t steps = steps_.load(std::memory_order_relaxed);
+  const uint64_t records = steps == 0 ? Recorder::instance().statistics().records : seen_records_;
+  if (steps != seen_steps_ || records != seen_records_) {
+    seen_steps_ = steps;
+    seen_records_ = records;
+    last_progress_ns_ = now;
+    told_standstill_ = false;
+    return;
+  }
+  const bool can_stand_still = steps != 0 || (!settings_.needs_steps && records != 0);
+  if (told_standstill_ || !can_stand_still || now - last_progress_ns_ < settings_.standstill_ns) return;
+  told_standstill_ = true;
+  const std::lock_guard lock(mutex_);
+  tell({News::kStandstill, now - last_progress_ns_}, now);
+}
+
+void Watch::look_at_memory(int64_t now) {
+  if (settings_.memory_jump_bytes == 0) return;
+  const int64_t resident = resident_bytes();
+  while (!resident_.empty() && resident_.front().first < now - settings_.memory_jump_ns)
+    resident_.pop_front();
+  int64_t least = resident;
+  for (const auto& [time, bytes] : resident_) least = std::min(least, bytes);
+  resident_.emplace_back(now, resident);
+  if (resident - least < settings_.memory_jump_bytes) return;
+  resident_.clear();  // the next jump is one from here
+  const std::lock_guard lock(mutex_);
+  tell({News::kMemory, resident - least}, now);
+}
+
+// What Python has not come for in time is done without it, where it is a dump.
+void Watch::help_out(int64_t now) {
+  std::unique_ptr<SpoolOrder> order;
+  Told told;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto late = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& one) {
+      return one.told.news != News::kRotate && now - one.since_ns > settings_.patience_ns;
+    });
+    if (late == pending_.end() || order_ == nullptr) return;
+    told = late->told;
+    pending_.erase(late);
+    order = std::move(order_);
+  }
+  if (write_spool(ring_, *order, reason_of(told), interpreter_) != 0) return;
+  if (spawn_detached(order->command, order->folder + "/output") == 0) emergencies_.fetch_add(1);
+}
+
+}  // namespace opscope

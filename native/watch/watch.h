@@ -1,0 +1,107 @@
+// A thread that needs no GIL. It trims the ring, hears signals, and sees that the program stands still or
+// that its memory jumps. What it sees it tells to a thread of Python's, which decides; where that does not
+// come for it within `patience`, because the GIL is held, it writes a dump itself.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "watch/ring.h"
+#include "watch/spool.h"
+
+namespace opscope {
+
+enum class News : int { kNothing = 0, kStopped, kRotate, kAsked, kSignal, kStandstill, kMemory };
+
+class Watch {
+ public:
+  struct Settings {
+    Ring::Limits ring;
+    int64_t patience_ns = 0;
+    int64_t standstill_ns = 0;      // 0: nobody asks
+    bool needs_steps = true;        // only a program that makes steps can stand still
+    int64_t memory_jump_bytes = 0;  // of the resident set, within memory_jump_ns; 0: nobody asks
+    int64_t memory_jump_ns = 0;
+  };
+  struct Told {
+    News news = News::kNothing;
+    int64_t value = 0;  // number of what was asked for, of a signal; ns of standstill; bytes
+  };
+
+  explicit Watch(Settings settings);
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() { stop(); }
+
+  // [GIL]
+  void start();
+  // [MT] Nothing to do in a forked child, where the thread is not.
+  void stop();
+
+  Ring& ring() { return ring_; }
+  // [MT] The program has made a step.
+  void step_ended() { steps_.fetch_add(1, std::memory_order_relaxed); }
+  // [MT] Tells Python's thread to dump; `number` is the caller's.
+  void ask(int64_t number);
+  // [MT] Returns 0, or an errno.
+  int hear_signal(int number);
+  void ignore_signal(int number);
+  // [MT] What to write from where Python does not answer; used once.
+  void arm(SpoolOrder order);
+  // [Python's thread, without the GIL] Waits until there is something to do, or for `timeout_ns`.
+  void wait(int64_t timeout_ns);
+  // [Python's thread, GIL] What there is to do. It is not late any more.
+  Told take();
+  // [MT] How often it wrote a dump itself.
+  uint64_t emergencies() const { return emergencies_.load(); }
+  // [MT] Of the processor, by this thread.
+  int64_t processor_ns() const { return processor_ns_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Pending {
+    Told told;
+    int64_t since_ns;
+  };
+
+  void run();
+  void sleep();
+  void look(int64_t now_ns);
+  void look_at_progress(int64_t now_ns);
+  void look_at_memory(int64_t now_ns);
+  void tell(Told told, int64_t now_ns);
+  void help_out(int64_t now_ns);
+
+  const Settings settings_;
+  Ring ring_;
+  const pid_t process_;
+  void* interpreter_ = nullptr;
+  int wake_ = -1;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> steps_{0};
+  std::atomic<uint64_t> emergencies_{0};
+  std::atomic<int64_t> processor_ns_{0};
+
+  std::mutex mutex_;  // for what follows
+  std::condition_variable has_news_;
+  std::deque<Pending> pending_;
+  std::unique_ptr<SpoolOrder> order_;
+  std::vector<int> signals_;
+
+  // Of the thread.
+  uint64_t seen_steps_ = 0, seen_records_ = 0;
+  int64_t last_progress_ns_ = 0;
+  bool told_standstill_ = false;
+  std::deque<std::pair<int64_t, int64_t>> resident_;  // time, bytes
+};
+
+}  // namespace opscope

@@ -1,0 +1,119 @@
+"""From a snapshot of the ring to the process that writes it: the part that runs in the program."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
+from opscope.flight.reason import Reason
+from opscope.flight.write_dump import place_of
+
+_WRITER = """
+import os, sys
+if os.fork():
+    os._exit(0)
+import json
+os.environ.pop("OPSCOPE_CONTROL", None)
+with open(sys.argv[-1] + "/process", "w") as file:
+    file.write(str(os.getpid()))
+sys.path[:] = json.loads(sys.argv[1])
+from opscope.flight.write_dump import main
+main()
+"""
+
+
+class Dumps:
+    """The dumps of one recorder: those that are written, and those that are being written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._process = os.getpid()
+        self._number = 0
+
+    def spool(self) -> Path:
+        """A folder for one more, which is not there yet."""
+        self._number += 1
+        return self.directory / f"{SPOOL_PREFIX}{self._process}-{self._number}"
+
+    def command(self, spool: Path) -> list[str]:
+        """What makes a trace of a spool; empty where no process can be started."""
+        if not sys.executable:
+            return []
+        search = [os.path.abspath(folder) for folder in sys.path]
+        return [sys.executable, "-c", _WRITER, json.dumps(search), str(spool)]
+
+    def write(self, window: int, facts: dict[str, Any], reason: Reason) -> Path:
+        """Write what ``window`` has, and start the process that makes a trace of it.
+
+        Returns:
+            Where the trace is going to be.
+
+        Raises:
+            OSError: the folder cannot be written to, or the process not be started.
+        """
+        spool = self.spool()
+        spool.mkdir(mode=0o700, parents=True)
+        try:
+            _write_all(spool, window, facts, reason)
+            _check(_native.spawn_detached(self.command(spool), str(spool / "output")))
+        except BaseException:
+            shutil.rmtree(spool, ignore_errors=True)
+            raise
+        return place_of(spool, reason, self._process)
+
+    def arm(self, watch: _native.Watch, spool: Path, facts: dict[str, Any]) -> None:
+        """Tell the native watch what to write where Python does not answer."""
+        watch.arm(str(spool), json.dumps(facts), self.command(spool))
+
+    def written(self) -> list[Path]:
+        """The traces of this process, oldest first."""
+        return sorted(self.directory.glob(f"*-{self._process}-*{TRACE_SUFFIX}"))
+
+    def wait(self, timeout_s: float) -> list[Path]:
+        """Wait until nothing is being written; returns spools that nobody makes traces of."""
+        until = time.monotonic() + timeout_s
+        while (spools := self._spools()) and time.monotonic() < until:
+            if all(_is_left(spool) for spool in spools):
+                break
+            time.sleep(0.02)
+        return self._spools()
+
+    def _spools(self) -> list[Path]:
+        return sorted(self.directory.glob(f"{SPOOL_PREFIX}{self._process}-*"))
+
+
+def _write_all(spool: Path, window: int, facts: dict[str, Any], reason: Reason) -> None:
+    said = {"kind": reason.kind, "detail": reason.detail, "time_ns": reason.time_ns}
+    _create(spool / "facts.json", lambda file: file.write(json.dumps(facts).encode()))
+    _create(spool / "reason.json", lambda file: file.write(json.dumps(said).encode()))
+    _create(spool / "python_stacks.txt", lambda file: faulthandler.dump_traceback(file))
+    _create(spool / "log", lambda file: _check(_native.write_log(window, file.fileno())))
+
+
+def _create(path: Path, write: Callable[[Any], object]) -> None:
+    with open(path, "xb", buffering=0) as file:
+        write(file)
+
+
+def _check(error: int) -> None:
+    if error:
+        raise OSError(error, os.strerror(error))
+
+
+def _is_left(spool: Path) -> bool:
+    """Whether the process that should make a trace of it has ended without."""
+    with contextlib.suppress(OSError, ValueError):
+        process = int((spool / "process").read_text())
+        status = Path(f"/proc/{process}/stat")
+        return Path("/proc/self").exists() and (not status.exists() or ") Z " in status.read_text())
+    return False

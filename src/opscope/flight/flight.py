@@ -1,0 +1,112 @@
+"""What there is of a flight recorder from its start to its stop, and the order of setting it up."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import Any
+
+from opscope import _native
+from opscope.flight.dumps import Dumps
+from opscope.flight.governor import Governor
+from opscope.flight.keeper import Keeper
+from opscope.flight.limits import DumpLimits
+from opscope.flight.reason import Reason
+from opscope.flight.settings import FlightSettings
+from opscope.flight.steps import StepClock
+from opscope.flight.triggers.trigger import Trigger, Watched
+from opscope.flight.windows import RingWindows
+from opscope.notice import notice
+from opscope.recording.cost import recording_cost_ns
+from opscope.recording.elsewhere import KnownHere
+
+END_S = 60.0
+"""So long the end of the program may wait for dumps."""
+_PATIENCE_NS = 2_000_000_000
+"""So long Python may take to come for news; then the GIL is taken to be held for good."""
+_PARTS = 8
+"""Of ``last``: a window is opened so often, and the ring has at most one part too much."""
+
+
+class Flight:
+    """Made at every start."""
+
+    def __init__(self, settings: FlightSettings) -> None:
+        native: dict[str, Any] = {}
+        for trigger in settings.triggers:
+            native |= trigger.settings()
+        self.watch = _native.Watch(settings.last_ns, settings.max_bytes, _PATIENCE_NS, **native)
+        self.steps = StepClock(self.watch.step_ended)
+        self.windows = RingWindows(settings.options, self.watch)
+        self.dumps = Dumps(settings.directory)
+        self.limits = DumpLimits(settings.directory, settings.interval_ns, settings.disk_bytes)
+        span_ns = recording_cost_ns().get("span")
+        self.governor = Governor(settings.options, settings.budget, self.windows.collect, span_ns)
+        self._settings = settings
+        self._known = KnownHere(settings.options)
+        self.keeper = Keeper(
+            self.watch,
+            self.windows,
+            self.dumps,
+            self.limits,
+            self.governor,
+            settings.triggers,
+            self._facts,
+            settings.last_ns / 1e9 / _PARTS,
+        )
+
+    def begin(self) -> None:
+        """Everything, in an order that ``end`` can undo from anywhere in it."""
+        self.watch.start()
+        self.windows.open()
+        self.windows.take_place()
+        self._known.begin()
+        self.steps.begin()
+        for trigger in self._settings.triggers:
+            trigger.begin(Watched(partial(self._ask, trigger), self.watch, self.steps.on_step))
+        self.keeper.begin()
+
+    def end(self) -> None:
+        """Everything, the other way round; again if it is interrupted."""
+        self.leave_program()
+        self.keeper.end(END_S)
+        self.windows.close()
+        self.windows.leave_place()
+        for spool in self.dumps.wait(END_S):
+            notice(
+                f"a dump was not finished. What was recorded is kept; make a trace of it with: "
+                f"python -m opscope.flight.write_dump {spool}"
+            )
+
+    def leave_program(self) -> None:
+        """Take back what was put into the program's hooks."""
+        for trigger in reversed(self._settings.triggers):  # hooks that stand before each other
+            with contextlib.suppress(Exception):
+                trigger.end()
+        self.steps.end()
+
+    def _ask(self, trigger: Trigger, detail: str) -> None:
+        self.keeper.ask(Reason(trigger.name, detail))
+
+    def _facts(self) -> dict[str, Any]:
+        settings = self._settings
+        return {
+            **self._known.facts(),
+            "asked_s": settings.last_ns / 1e9,
+            "limited_by": self._limited_by(),
+            "ledger": [*self.governor.rows(), *self._rows()],
+        }
+
+    def _limited_by(self) -> str:
+        if self.watch.cut_by_memory:
+            return f"max_memory, {self._settings.max_bytes >> 20:,} MiB"
+        if self.windows.began_anew:
+            return "it began anew, because functions and modules that it had met filled the memory"
+        return "it was not on for longer"
+
+    def _rows(self) -> list[tuple[str, str, float]]:
+        source = "flight recorder"
+        rows = [(source, f"dumps refused: {why}", n) for why, n in self.limits.refused.items()]
+        rows += [(source, f"faults: {what}", n) for what, n in self.keeper.faults.items()]
+        rows.append((source, "shortened for want of memory", self.watch.cut_by_memory))
+        return [(name, what, float(value)) for name, what, value in rows]

@@ -1,0 +1,193 @@
+"""The recorder's own thread in Python: it rotates the ring, answers news, and asks conditions."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.flight.dumps import Dumps
+from opscope.flight.governor import Governor, OwnCost
+from opscope.flight.limits import DumpLimits
+from opscope.flight.reason import Reason
+from opscope.flight.triggers.trigger import Trigger
+from opscope.flight.windows import RingWindows
+from opscope.notice import notice
+
+_LOOK_AT_COST_S = 1.0
+
+
+@dataclass
+class DumpRequest:
+    """Somebody wants a dump.
+
+    Attributes:
+        reason: why.
+        is_called_for: by a call or a signal, rather than by what was noticed.
+        done: set when it has been dealt with.
+        path: where the trace is going to be; None if there is none.
+        refusal: why there is none.
+    """
+
+    reason: Reason
+    is_called_for: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+    path: Path | None = None
+    refusal: str = ""
+
+
+class Keeper:
+    """One thread, from ``begin`` to ``end``. What goes wrong in it is said once, and counted."""
+
+    def __init__(
+        self,
+        watch: _native.Watch,
+        windows: RingWindows,
+        dumps: Dumps,
+        limits: DumpLimits,
+        governor: Governor,
+        triggers: Iterable[Trigger],
+        facts: Callable[[], dict[str, Any]],
+        part_s: float,
+    ) -> None:
+        self._watch, self._windows, self._dumps = watch, windows, dumps
+        self._limits, self._governor, self._facts = limits, governor, facts
+        self._part_s = part_s
+        self._looks = [_Look(one) for one in triggers if one.every_s is not None]
+        self._requests: dict[int, DumpRequest] = {}
+        self._numbers = itertools.count(1)
+        self._rotate_at_s = 0.0
+        self._cost_at_s = 0.0
+        self._armed: Path | None = None
+        self._emergencies = 0
+        self._thread = threading.Thread(target=self._run, name="opscope-flight", daemon=True)
+        self.faults: Counter[str] = Counter()
+        self.own_processor_ns = 0
+
+    def begin(self) -> None:
+        """Start the thread; the first window is open."""
+        now_s = time.monotonic()
+        self._rotate_at_s = now_s + self._part_s
+        self._cost_at_s = now_s
+        self._arm()
+        self._thread.start()
+
+    def end(self, patience_s: float) -> None:
+        """Do what was asked for, then end."""
+        until_s = time.monotonic() + patience_s
+        is_there = self._thread.is_alive() and threading.current_thread() is not self._thread
+        for request in list(self._requests.values()) if is_there else ():
+            request.done.wait(max(until_s - time.monotonic(), 0))
+        self._watch.stop()
+        if is_there:
+            self._thread.join(patience_s)
+
+    def ask(self, reason: Reason, is_called_for: bool = False) -> DumpRequest:
+        """Have a dump made; returns at once. From any thread."""
+        request = DumpRequest(reason, is_called_for)
+        number = next(self._numbers)
+        self._requests[number] = request
+        self._watch.ask(number)
+        return request
+
+    def _run(self) -> None:
+        while True:
+            news, value = self._watch.wait(max(int((self._next_s() - time.monotonic()) * 1e9), 0))
+            if news == "stopped":
+                break
+            try:
+                self._answer(news, value)
+                self._do_what_is_due()
+            except Exception as error:
+                self._failed("the flight recorder", error)
+            self.own_processor_ns = time.thread_time_ns()
+        for request in self._requests.values():
+            request.done.set()
+
+    def _next_s(self) -> float:
+        return min(self._rotate_at_s, self._cost_at_s, *(look.at_s for look in self._looks))
+
+    def _answer(self, news: str, value: int) -> None:
+        if news == "asked":
+            request = self._requests.pop(value, None)
+            if request is not None:
+                self._dump(request)
+        elif news == "rotate":
+            self._rotate()
+        elif news != "nothing":
+            self._dump(DumpRequest(Reason.of_news(news, value), is_called_for=news == "signal"))
+
+    def _do_what_is_due(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._rotate_at_s:
+            self._rotate()
+        if now_s >= self._cost_at_s:
+            self._cost_at_s = now_s + _LOOK_AT_COST_S
+            processor_ns = self.own_processor_ns + self._watch.processor_ns
+            records = _native.statistics()["records"]
+            self._governor.look(OwnCost(time.monotonic_ns(), records, processor_ns))
+        for look in self._looks:
+            if now_s >= look.at_s:
+                self._look(look)
+
+    def _look(self, look: _Look) -> None:
+        try:
+            detail = look.trigger.look()
+        except Exception as error:
+            self._failed(f"the trigger {look.trigger.name!r}", error)
+            detail = None
+        look.at_s = time.monotonic() + look.every_s
+        if detail is not None:
+            self._dump(DumpRequest(Reason(look.trigger.name, detail)))
+
+    def _rotate(self) -> None:
+        self._rotate_at_s = time.monotonic() + self._part_s
+        self._windows.open()
+        self._arm()
+
+    def _arm(self) -> None:
+        """Have everything ready for a dump without Python."""
+        if self._armed is None or self._watch.emergencies != self._emergencies:
+            self._emergencies = self._watch.emergencies
+            self._armed = self._dumps.spool()
+        self._dumps.arm(self._watch, self._armed, self._facts())
+
+    def _dump(self, request: DumpRequest) -> None:
+        reason = request.reason
+        request.refusal = self._limits.refusal(reason.kind, request.is_called_for)
+        if request.refusal:
+            if self._limits.refused[request.refusal] == 1:
+                notice(f"no dump for {reason}: {request.refusal}; more like it are only counted")
+            return request.done.set()
+        windows = self._watch.windows
+        snapshot = _native.snapshot_window(windows[0]) if windows else 0
+        try:
+            if snapshot:
+                request.path = self._dumps.write(snapshot, self._facts(), reason)
+                notice(f"dump for {reason}: {request.path}")
+        except OSError as error:
+            request.refusal = f"it could not be written ({error.strerror or error})"
+            self._failed("a dump", error)
+        finally:
+            _native.discard_window(snapshot)
+            request.done.set()
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self.faults[what] += 1
+        if self.faults[what] == 1:
+            notice(f"{what} failed: {error}. The program is not affected; the recording goes on.")
+
+
+class _Look:
+    """When a trigger is looked at next."""
+
+    def __init__(self, trigger: Trigger) -> None:
+        self.trigger = trigger
+        self.every_s = max(trigger.every_s or 0.0, 0.01)
+        self.at_s = time.monotonic() + self.every_s

@@ -1,0 +1,49 @@
+"""Why a dump was made, in words: what its manifest, its file name and its summary say."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why, and when.
+
+    Attributes:
+        kind: a word or two; part of the folder's name.
+        detail: the rest, for people.
+        time_ns: Unix time of what happened.
+    """
+
+    kind: str
+    detail: str = ""
+    time_ns: int = field(default_factory=time.time_ns)
+
+    @classmethod
+    def of_news(cls, news: str, value: int, time_ns: int | None = None) -> Reason:
+        """Of what the native watch saw."""
+        kind, detail = {
+            "signal": ("signal", signal_name(value)),
+            "standstill": ("hang", f"no step or event for {value / 1e9:.1f} s"),
+            "memory": ("memory jump", f"{value / (1 << 20):,.0f} MiB more are resident"),
+        }.get(news, ("asked for", ""))
+        return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
+
+    @property
+    def slug(self) -> str:
+        """``kind`` as part of a file's name."""
+        return re.sub(r"[^a-z0-9]+", "-", self.kind.lower()).strip("-")[:40] or "dump"
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.detail})" if self.detail else self.kind
+
+
+def signal_name(number: int) -> str:
+    """``SIGUSR2`` for 12."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,100 @@
+"""What a flight recorder was asked for: checked once, then passed around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.errors import UsageError
+from opscope.flight.triggers.hang import Hang
+from opscope.flight.triggers.out_of_memory import OutOfMemory
+from opscope.flight.triggers.slow_step import SlowStep
+from opscope.flight.triggers.trigger import Trigger
+from opscope.flight.triggers.uncaught import UncaughtException
+from opscope.recording.sources import RecordingOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlightSettings:
+    """In the recorder's units.
+
+    Attributes:
+        last_ns: how far back dumps go.
+        max_bytes: of memory for what is recorded.
+        directory: where dumps go.
+        triggers: what makes them.
+        budget: the share of time that recording may cost; None for whatever it does.
+        interval_ns: between dumps of one trigger.
+        disk_bytes: of all dumps.
+        options: what is recorded.
+    """
+
+    last_ns: int
+    max_bytes: int
+    directory: Path
+    triggers: tuple[Trigger, ...]
+    budget: float | None
+    interval_ns: int
+    disk_bytes: int
+    options: RecordingOptions
+
+    def make_directory(self) -> None:
+        """Have it there.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"Dumps cannot be written to {self.directory}: {error.strerror or error}. Give "
+                "another directory."
+            ) from error
+
+
+def default_triggers() -> list[Trigger]:
+    """What makes dumps where nobody says: nothing that an ordinary program does."""
+    return [SlowStep(), UncaughtException(), OutOfMemory(), Hang()]
+
+
+_RECORD = frozenset(
+    {
+        "record_shapes",
+        "profile_memory",
+        "with_modules",
+        "with_own_functions",
+        "with_functions",
+        "with_stack",
+        "with_asyncio",
+    }
+)
+
+
+def checked_record(record: dict[str, bool]) -> dict[str, bool]:
+    """What to record beside operators and annotations.
+
+    Raises:
+        UsageError: there is no such thing.
+    """
+    unknown = sorted(record.keys() - _RECORD)
+    if unknown:
+        raise UsageError(
+            f"A flight recorder has no argument {', '.join(unknown)}. What it can record beside "
+            f"operators: {', '.join(sorted(_RECORD))}."
+        )
+    return record
+
+
+def checked_budget(budget: float | None) -> float | None:
+    """A share of the time, or None.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if budget is not None and not 0 < budget <= 1:
+        raise UsageError(
+            f"budget={budget!r} is no share of the time. Give a number between 0 and 1: 0.01 is a "
+            "hundredth."
+        )
+    return budget

@@ -1,0 +1,1 @@
+"""What makes a flight recorder write a dump, one kind per file."""

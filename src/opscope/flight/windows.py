@@ -1,0 +1,74 @@
+"""The windows that the ring is made of: they overlap, and all of them collect the same."""
+
+from __future__ import annotations
+
+from opscope import _native
+from opscope.errors import LifecycleError
+from opscope.recording.neighbours import is_recording, leave_place, take_place
+from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
+
+_MOST_TEXT_BYTES = 64 << 20
+"""Of functions and modules that records refer to; forgotten only when no window is open."""
+
+
+class RingWindows:
+    """Opens windows and hands them to the native ring, which lets go of the old ones."""
+
+    def __init__(self, options: RecordingOptions, watch: _native.Watch) -> None:
+        self._wants = native_wants(options)
+        self._collects = self._wants
+        self._watch = watch
+        self.began_anew = 0
+
+    @staticmethod
+    def prepare() -> None:
+        """Do what is slow, before anything is open.
+
+        Raises:
+            BridgeError: the bridge to torch cannot be built or loaded.
+        """
+        for source in SOURCES:
+            if source.prepare is not None:
+                source.prepare()
+
+    def open(self) -> None:
+        """Open one more.
+
+        Raises:
+            LifecycleError: torch refused the callbacks.
+        """
+        if _native.statistics()["text_bytes"] > _MOST_TEXT_BYTES:
+            self._begin_anew()
+        try:
+            window = _native.open_window(self._wants, True, collects=self._collects)
+        except RuntimeError as error:
+            raise LifecycleError(
+                f"The flight recorder could not start: {error}. Stop what else profiles this "
+                "process, then try again."
+            ) from error
+        self._watch.add_window(window)
+
+    def collect(self, wants: int) -> None:
+        """From now on collect ``wants`` of what the windows want."""
+        self._collects = self._wants & wants
+        for window in self._watch.windows:
+            _native.collect(window, self._collects)
+
+    def close(self) -> None:
+        """Close all, and forget what they have."""
+        for window in self._watch.take_windows():
+            _native.discard_window(window)
+
+    def take_place(self) -> None:
+        """Have torch report the calling thread's memory and compiled regions to us."""
+        take_place()
+
+    def leave_place(self) -> None:
+        """Not any more, unless another recording goes on."""
+        if not is_recording():
+            leave_place()
+
+    def _begin_anew(self) -> None:
+        """Lose what the ring has: a program that makes new functions for ever would fill memory."""
+        self.close()
+        self.began_anew += 1

@@ -1,0 +1,86 @@
+"""The process that makes a trace of a dump: it needs nothing of the program, which may be gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from opscope.flight.limits import TRACE_SUFFIX
+from opscope.flight.reason import Reason
+from opscope.recording.elsewhere import trace_elsewhere
+from opscope.trace.trace import Trace
+
+_NICE = 10
+
+
+def write_dump(spool: Path) -> Path:
+    """Make a trace of what a program left in ``spool``, and remove that; returns the trace.
+
+    Raises:
+        OpscopeError: it cannot be written.
+        OSError, ValueError: there is no dump in ``spool``.
+    """
+    facts = json.loads((spool / "facts.json").read_text(encoding="utf-8"))
+    reason = _reason(json.loads((spool / "reason.json").read_text(encoding="utf-8")))
+    trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts))
+    trace = trace.with_metadata({"dump": about(trace, facts, reason, _stacks(spool))})
+    folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
+    trace.save(folder)
+    shutil.rmtree(spool, ignore_errors=True)
+    return folder
+
+
+def about(trace: Trace, facts: dict[str, Any], reason: Reason, stacks: str) -> dict[str, Any]:
+    """What a dump says of itself."""
+    metadata = trace.metadata
+    held_s = (metadata["end_ns"] - metadata["start_ns"]) / 1e9
+    return {
+        "reason": reason.kind,
+        "detail": reason.detail,
+        "time_ns": reason.time_ns,
+        "asked_s": facts["asked_s"],
+        "held_s": round(held_s, 3),
+        "limited_by": facts["limited_by"] if held_s < facts["asked_s"] else "",
+        "python_stacks": stacks,
+    }
+
+
+def place_of(spool: Path, reason: Reason, process: int) -> Path:
+    """The folder of the trace, beside the spool: when, which process, which dump, why."""
+    at = datetime.fromtimestamp(reason.time_ns / 1e9, timezone.utc)
+    number = spool.name.rpartition("-")[2]
+    name = f"{at:%Y%m%dT%H%M%S}-{process}-{number}-{reason.slug}{TRACE_SUFFIX}"
+    return spool.parent / name
+
+
+def _reason(said: dict[str, Any]) -> Reason:
+    if "kind" in said:
+        return Reason(str(said["kind"]), str(said["detail"]), int(said["time_ns"]))
+    return Reason.of_news(str(said["news"]), int(said["value"]), int(said["time_ns"]))
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
+    return [(str(source), str(what), float(value)) for source, what, value in facts["ledger"]]
+
+
+def _stacks(spool: Path) -> str:
+    with contextlib.suppress(OSError):
+        return (spool / "python_stacks.txt").read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def main() -> None:
+    """Write the dump whose folder is the last word of the command line."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    write_dump(Path(sys.argv[-1]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""A recording that becomes a trace in another process: what that has to know beside the log.
+
+The log says what was recorded (``native/log/log_copy.h``); what only the program's process knows of
+it goes along as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from opscope import _native
+from opscope.memory_limit import memory_for
+from opscope.recording.assemble import assemble_trace, process_metadata
+from opscope.recording.cost import recording_cost_ns
+from opscope.recording.decoded import read_decoded
+from opscope.recording.ledger import Cost, Row
+from opscope.recording.listeners import Listener
+from opscope.recording.processor_time import ProcessorTime
+from opscope.recording.python_source import path_prefixes
+from opscope.recording.sources import SOURCES, RecordingOptions
+from opscope.trace.trace import Trace
+
+
+class KnownHere:
+    """What this process knows of its recordings with some options, whichever windows they have."""
+
+    def __init__(self, options: RecordingOptions) -> None:
+        self._options = options
+        self._listeners = _listeners(options)
+
+    def begin(self) -> None:
+        """A recording begins."""
+        for listener in self._listeners:
+            listener.begin()
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON, as things stand."""
+        for listener in self._listeners:
+            listener.before_end()
+        return {
+            "options": asdict(self._options),
+            "prefixes": path_prefixes(),
+            "metadata": process_metadata(),
+            "cost_ns": recording_cost_ns(),
+            "known": {type(one).__name__: one.known() for one in self._listeners},
+        }
+
+
+def trace_elsewhere(log: bytes, facts: Mapping[str, Any], more_rows: Sequence[Row] = ()) -> Trace:
+    """The trace of a log that another process wrote, which may be gone.
+
+    Args:
+        log: what ``_native.write_log`` wrote.
+        facts: what that process knew.
+        more_rows: of the ledger.
+
+    Raises:
+        InsufficientMemoryError: it does not fit in memory.
+        ValueError: it is no log, or one of another version.
+    """
+    known_options = {field.name for field in fields(RecordingOptions)}
+    given = {name: bool(on) for name, on in facts["options"].items() if name in known_options}
+    options = RecordingOptions(**given)
+    with memory_for("decoding what was recorded"):
+        decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
+        for listener in _listeners(options):
+            listener.learn(facts["known"][type(listener).__name__])
+            decoded = listener.added_to(decoded)
+        cost = Cost(facts["cost_ns"], {})
+        trace = assemble_trace(decoded.with_notes(more_rows), options, cost)
+    return trace.with_metadata(facts["metadata"])
+
+
+def _listeners(options: RecordingOptions) -> list[Listener]:
+    """All but those that only the recorded process can ask, and only of a window of its own."""
+    made = (
+        source.listener(options)
+        for source in SOURCES
+        if source.listener is not None
+        and source.is_wanted(options)
+        and source.name != "GPU activity"
+    )
+    return [listener for listener in made if not isinstance(listener, ProcessorTime)]
