@@ -16,8 +16,6 @@ namespace opscope {
 
 namespace {
 
-constexpr int32_t kNone = -1;
-
 uint32_t want_of(RecordKind kind) {
   return is_span(kind) ? kWantedBy[static_cast<size_t>(kind)] : uint32_t{kWantMemory};
 }

@@ -14,6 +14,9 @@
 
 namespace opscope {
 
+// In columns that refer to rows: none.
+constexpr int32_t kNone = -1;
+
 // Text once per trace, in order of first use.
 class LocalNames {
  public:

@@ -7,7 +7,7 @@ namespace opscope {
 
 namespace {
 
-constexpr int64_t kNone = -1;
+constexpr int64_t kNoIdentity = -1;
 
 // One sighting of a storage, by a tensor argument, a parameter, an allocation or a free.
 struct Sighting {
@@ -27,8 +27,8 @@ uint16_t device_key(int8_t type, int8_t index) {
 // Table: tensors or parameters.
 template <typename Table>
 void add_tensors(std::vector<Sighting>& sightings, Table& t, const std::vector<int64_t>& times) {
-  t.allocation_id.assign(t.impl.size(), kNone);
-  t.tensor_id.assign(t.impl.size(), kNone);
+  t.allocation_id.assign(t.impl.size(), kNoIdentity);
+  t.tensor_id.assign(t.impl.size(), kNoIdentity);
   for (size_t i = 0; i < t.impl.size(); ++i) {
     if (t.impl[i] == 0) continue;  // undefined
     sightings.push_back({times[i], t.impl[i], t.storage[i], device_key(t.device_type[i], t.device_index[i]),
@@ -54,8 +54,8 @@ std::vector<Sighting> sightings_of(Columns& columns) {
   sightings.reserve(columns.tensors.impl.size() + columns.parameters.impl.size() + a.time_ns.size());
   add_tensors(sightings, columns.tensors, tensor_times(columns));
   add_tensors(sightings, columns.parameters, columns.parameters.time_ns);
-  a.allocation_id.assign(a.time_ns.size(), kNone);
-  a.tensor_id.assign(a.time_ns.size(), kNone);
+  a.allocation_id.assign(a.time_ns.size(), kNoIdentity);
+  a.tensor_id.assign(a.time_ns.size(), kNoIdentity);
   for (size_t i = 0; i < a.time_ns.size(); ++i) {
     if (a.action[i] == AllocationAction::kOutOfMemory) continue;
     sightings.push_back({a.time_ns[i], 0, a.address[i], device_key(a.device_type[i], a.device_index[i]),
@@ -169,15 +169,15 @@ int64_t number_allocations(std::vector<Sighting>& sightings, uint64_t* unheard_f
 std::vector<int64_t> elements_of(const std::vector<Sighting>& sightings, int64_t allocations,
                                  int64_t* count) {
   std::vector<int64_t> elements(sightings.size());
-  std::vector<int64_t> of_allocation(static_cast<size_t>(allocations), kNone);
+  std::vector<int64_t> of_allocation(static_cast<size_t>(allocations), kNoIdentity);
   NumberMap without_storage(64);
   *count = 1;
   for (size_t i = 0; i < sightings.size(); ++i) {
     const Sighting& sighting = sightings[i];
     const bool has_storage = sighting.impl == 0 || sighting.storage != 0;
     int64_t& element = has_storage ? of_allocation[static_cast<size_t>(*sighting.allocation_id)]
-                                   : without_storage.at(sighting.impl, 0, kNone);
-    if (element == kNone) element = (*count)++;
+                                   : without_storage.at(sighting.impl, 0, kNoIdentity);
+    if (element == kNoIdentity) element = (*count)++;
     elements[i] = element;
   }
   return elements;
@@ -198,12 +198,12 @@ void assign_identity(Columns& columns) {
     groups.join(first_element.at(sightings[i].impl, 0, elements[i]), elements[i]);
   }
   // Ids in order of when each set was first seen, over sets that hold a tensor at all.
-  std::vector<int64_t> ids(static_cast<size_t>(count), kNone);
+  std::vector<int64_t> ids(static_cast<size_t>(count), kNoIdentity);
   int64_t next = 0;
   for (int64_t element = 1; element < count; ++element) {
     if (!groups.marked(element)) continue;
     int64_t& id = ids[static_cast<size_t>(groups.find(element))];
-    if (id == kNone) id = next++;
+    if (id == kNoIdentity) id = next++;
   }
   for (size_t i = 0; i < sightings.size(); ++i) {
     if (groups.marked(elements[i]))

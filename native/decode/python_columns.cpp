@@ -6,8 +6,6 @@ namespace opscope {
 
 namespace {
 
-constexpr int32_t kNone = -1;
-
 bool is_function(RecordKind kind) {
   return kind == RecordKind::kPythonCall || kind == RecordKind::kModuleCall ||
          kind == RecordKind::kOptimizerCall;

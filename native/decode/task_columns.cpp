@@ -15,7 +15,6 @@ namespace opscope {
 
 namespace {
 
-constexpr int32_t kNone = -1;
 constexpr auto kTaskRun = static_cast<RecordKind>(EventKind::kTaskRun);
 
 // A step of the whole program, whichever task says where it begins and ends.

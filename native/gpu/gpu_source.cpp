@@ -18,7 +18,7 @@ class DeviceWork final : public Source {
   void forget() override { GpuActivity::instance().forget(); }
 };
 
-const ListedSource listed(3, []() -> Source& {
+const ListedSource listed_devices(3, []() -> Source& {
   static auto* source = new DeviceWork;
   return *source;
 });

@@ -481,7 +481,7 @@ class AsyncioTasks final : public Source {
   bool is_hooked_ = false;
 };
 
-const ListedSource listed(2, []() -> Source& {
+const ListedSource listed_tasks(2, []() -> Source& {
   static auto* source = new AsyncioTasks;
   return *source;
 });

@@ -91,7 +91,7 @@ int remove_hook_if_unwanted(void*) {
   return 0;
 }
 
-const ListedSource listed(0, []() -> Source& { return collections(); });
+const ListedSource listed_collections(0, []() -> Source& { return collections(); });
 
 }  // namespace
 

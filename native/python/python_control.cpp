@@ -71,7 +71,7 @@ PyObject* on_forked(PyObject*, PyObject*) {
   PythonCalls::instance().forked();
   Py_RETURN_NONE;
 }
-const ListedSource listed(1, []() -> Source& { return PythonCalls::instance(); });
+const ListedSource listed_calls(1, []() -> Source& { return PythonCalls::instance(); });
 PyMethodDef forked_def = {"opscope_forked", &on_forked, METH_NOARGS, nullptr};
 
 }  // namespace

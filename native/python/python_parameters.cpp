@@ -38,7 +38,7 @@ uint64_t* put_name(uint64_t* out, std::string_view name) {
   return out + 1 + words;
 }
 
-std::string_view text_of(PyObject* name) {
+std::string_view utf8_of(PyObject* name) {
   Py_ssize_t length = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name, &length);
   if (text == nullptr) {
@@ -99,7 +99,7 @@ std::vector<NamedRow> rows_of(PyObject* list) {
   std::vector<NamedRow> rows;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     PyObject* row = PyList_GET_ITEM(list, i);
-    if (is_row(row)) rows.push_back({row, text_of(PyTuple_GET_ITEM(row, 0))});
+    if (is_row(row)) rows.push_back({row, utf8_of(PyTuple_GET_ITEM(row, 0))});
   }
   return rows;
 }

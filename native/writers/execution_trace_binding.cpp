@@ -25,7 +25,7 @@ namespace {
 using Texts = std::vector<std::string>;
 using Kernels = std::vector<std::tuple<std::string, std::string, std::string>>;
 using SchemaSizes = std::vector<std::tuple<size_t, size_t>>;
-using Nested = std::unordered_map<int32_t, std::tuple<Texts, Texts, Texts>>;
+using NestedRows = std::unordered_map<int32_t, std::tuple<Texts, Texts, Texts>>;
 
 NodeEvents read_events(const NumpyColumns& columns, size_t schemas, size_t kernels) {
   const size_t n = columns.any<int64_t>("events.start_ns").size;
@@ -122,7 +122,7 @@ class PyExecutionTraceWriter {
         writer_(chakra ? ExecutionTraceWriter::Format::kChakra : ExecutionTraceWriter::Format::kJson) {}
 
   void begin(nb::dict arrays, Texts schemas, const SchemaSizes& schema_sizes, const Kernels& kernels,
-             const std::vector<nb::bytes>& fragments, Nested nested, Texts dtype_names,
+             const std::vector<nb::bytes>& fragments, NestedRows nested, Texts dtype_names,
              std::vector<int64_t> itemsizes, Texts device_names, int64_t base_ns, bool has_times) {
     auto columns = std::make_unique<NumpyColumns>(std::move(arrays));
     NodeTrace trace;

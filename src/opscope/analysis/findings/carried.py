@@ -8,6 +8,7 @@ from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Flags, Subject, Values
 
+_GATHERING = ("aten::add", "aten::add_", "aten::mul", "aten::maximum", "aten::minimum", "aten::cat")
 _ALIKE = 2
 """What is made in the loop is made in at least one of so many rounds."""
 
@@ -40,10 +41,15 @@ def lines_that_carry(subject: Subject, calls: LineCalls, rounds: Values) -> Flag
 
 
 def _uses(subject: Subject) -> tuple[Values, Values]:
-    """Operators, and those that made one of their arguments."""
-    values = computed_values(subject)
-    known = values.producer >= 0
-    return values.event[known], values.producer[known]
+    """Operators, and those that made one of their arguments.
+
+    But for sums that grow by a part in each round: those can be taken of all parts at once.
+    """
+    values, name = computed_values(subject), subject.events["name"]
+    event, producer = values.event, values.producer
+    gathers = subject.named(*_GATHERING)[event] & (name[event] == name[producer])
+    known = (producer >= 0) & ~gathers
+    return event[known], producer[known]
 
 
 def _line_of(subject: Subject, calls: LineCalls, events: Values) -> Values:
