@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import opscope
+from opscope.analysis.steady_state import find_start_up
 
 PROGRAM = """\
 import sys
@@ -86,6 +87,7 @@ def test_the_line_to_change_is_said_and_only_warm_steps_are_recorded(why, tmp_pa
     assert "What to do:" in done.stderr
 
     trace = opscope.load(tmp_path / "train.opscope")
+    assert find_start_up(trace).took_ns == 0  # all of it is steady
     said = int(done.stderr.split("this is about ")[1].split(" ")[0])
     # The window opens and closes at the end of a step, inside what torch calls the step.
     assert abs(optimizer_steps(trace) - said) <= 1

@@ -136,6 +136,7 @@ export interface SourceColumns {
 }
 
 export interface StepSection {
+  what: string; // what a step is, where the program does not mark them; else empty
   number: number[];
   start: number[];
   duration: number[];

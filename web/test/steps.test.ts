@@ -5,6 +5,7 @@ import { explainSlowest, median, typicalStep } from "../src/panels/step_facts";
 function steps(parts: [forward: number, backward: number, other: number][]): StepSection {
   const duration = parts.map(([a, b, c]) => a + b + c);
   return {
+    what: "",
     number: parts.map((_, i) => i + 5),
     start: duration.map((_, i) => i * 1000),
     duration,

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.program_steps import count_steps
 from opscope.analysis.quantity_text import time_text
-from opscope.analysis.steady_state import StartUp, count_steps, find_start_up
+from opscope.analysis.steady_state import StartUp, find_start_up
 from opscope.errors import UsageError
 from opscope.trace.part import Part, part_from, part_until
 from opscope.trace.trace import Trace

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.program_steps import module_calls, optimizer_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.step_times import covered
 from opscope.trace.schema import EventKind
@@ -20,6 +21,9 @@ from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
 from opscope.tree.frame_text import event_texts
 from opscope.tree.steps import find_steps
+
+WARM = "program_was_warm"
+"""Key of a trace's metadata: recorded once the program had started, so there is no start-up."""
 
 Values = npt.NDArray[np.int64]
 
@@ -78,7 +82,7 @@ def find_start_up(trace: Trace) -> StartUp:
 
 
 def _find_start_up(trace: Trace) -> StartUp:
-    if not len(trace.events) or len(find_steps(trace)):
+    if not len(trace.events) or len(find_steps(trace)) or trace.metadata.get(WARM):
         return StartUp()
     tree = event_tree(trace)
     end, words = _end_of_start_up(trace)
@@ -92,50 +96,20 @@ def _find_start_up(trace: Trace) -> StartUp:
     return StartUp(end - begin, end, imports, words)
 
 
-def count_steps(trace: Trace) -> tuple[int, str]:
-    """How many steps there are in a trace, and what they are, in words; 0 where there are none."""
-    if scheduled := len(find_steps(trace)):
-        return scheduled, "steps"
-    if steps := len(_optimizer_steps(trace)):
-        return steps, "steps of the optimizer"
-    return len(_module_calls(trace)), "calls of the network"
-
-
 def _end_of_start_up(trace: Trace) -> tuple[int, str]:
     """Unix nanoseconds, and what happens then; 0 where there are no steps."""
     tree = event_tree(trace)
     ends = tree.start_ns + tree.duration_ns
-    steps = _optimizer_steps(trace)
+    steps = optimizer_steps(trace)
     if len(steps) >= _FEWEST_STEPS:
         return int(ends[steps[0]]), "the first step of the optimizer"
-    calls = _module_calls(trace)
+    calls = module_calls(trace)
     if len(calls) < _FEWEST_STEPS:
         return 0, ""
     took = tree.duration_ns[calls]
     if took[0] > _SLOW_START * np.median(took[1:]):
         return int(ends[calls[0]]), "the first call of the network"
     return int(tree.start_ns[calls[0]]), "the beginning of the first call of the network"
-
-
-def _optimizer_steps(trace: Trace) -> Values:
-    """Calls of ``Optimizer.step``, rows, without those inside another."""
-    events = trace.events
-    used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
-    names = [row for row in used.tolist() if row >= 0 and "Optimizer.step#" in trace.names[row]]
-    wanted = np.isin(events["name"], names) & (events["kind"] == EventKind.ANNOTATION)
-    inside = nearest_ancestor(event_tree(trace).parent, wanted)
-    return np.flatnonzero(wanted & (inside < 0))
-
-
-def _module_calls(trace: Trace) -> Values:
-    """Outermost calls of the module that is called most often as an outermost one, rows."""
-    is_module = trace.events["kind"] == EventKind.MODULE_CALL
-    if not is_module.any():
-        return np.zeros(0, dtype=np.int64)
-    inside = nearest_ancestor(event_tree(trace).parent, is_module)
-    rows = np.flatnonzero(is_module & (inside < 0))
-    _, group, count = np.unique(trace.events["name"][rows], return_inverse=True, return_counts=True)
-    return np.asarray(rows[group.reshape(-1) == int(np.argmax(count))], dtype=np.int64)
 
 
 def _imports(trace: Trace, end_ns: int) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import period_of
+from opscope.analysis.steady_state import WARM
 from opscope.child_process import ChildProcess, is_limited
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
@@ -157,7 +158,7 @@ class RecordingSession:
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Write one trace to its files, and show it; the process survives whatever that does."""
         if not is_limited():
-            return self._write_all(profile.trace, destination)
+            return self._write_all(self._trace_of(profile), destination)
         self._messages.flush()
         child, ended = self._child.run(lambda: self._write_or_say(profile, destination))
         if ended:
@@ -168,9 +169,13 @@ class RecordingSession:
                 "number of files). Limit it less, or record less."
             )
 
+    def _trace_of(self, profile: ProfileRecording) -> Trace:
+        is_warm = self._warm is not None and self._warm.recorded_steps > 0
+        return profile.trace.with_metadata({WARM: True}) if is_warm else profile.trace
+
     def _write_or_say(self, profile: ProfileRecording, destination: Destination) -> None:
         try:
-            self._write_all(profile.trace, destination)
+            self._write_all(self._trace_of(profile), destination)
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {_reason(error)}")
 

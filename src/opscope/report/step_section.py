@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from opscope.analysis.phases import PHASE_NAMES
+from opscope.analysis.program_steps import program_steps
 from opscope.analysis.step_times import step_times
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.report.shown_text import shown
@@ -16,11 +17,14 @@ MOST_STEPS = 1000
 
 def step_section(trace: Trace, listing: TorchListing, start_ns: int) -> dict[str, Any] | None:
     """Duration, phases and top operators of every step; None without steps."""
-    times = step_times(trace, listing)
+    steps, what = program_steps(trace)
+    # Those of a schedule are recorded with every event.
+    times = step_times(trace, listing, steps=steps if what else None)
     count = min(len(times.steps), MOST_STEPS)
     if not count:
         return None
     return {
+        "what": what,
         "number": times.steps.number[:count].tolist(),
         "start": (times.steps.start_ns[:count] - start_ns).tolist(),
         "duration": times.duration_ns[:count].tolist(),

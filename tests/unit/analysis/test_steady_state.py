@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.period import period_of
-from opscope.analysis.steady_state import find_start_up
+from opscope.analysis.steady_state import WARM, find_start_up
 from opscope.trace.part import part_from
 from opscope.trace.schema import EventKind
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
@@ -76,3 +76,9 @@ def test_what_was_still_running_begins_with_the_part():
     assert part.trace.table("tensors").lists("sizes")[0] == [4]
     assert part.trace.table("allocations")["size_bytes"].tolist() == [64]
     assert np.array_equal(part.trace.table("allocations")["event"], [1])
+
+
+def test_what_was_recorded_of_a_warm_program_has_none():
+    trace = build_trace(steps(200))
+    assert find_start_up(trace).took_ns
+    assert find_start_up(trace.with_metadata({WARM: True})).took_ns == 0

@@ -16,8 +16,8 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
   const { steps } = state.report;
   if (!steps)
     return absent(
-      "No steps were recorded.",
-      "Profile with a schedule and call prof.step() after every training step; opscope run --schedule does both.",
+      "No steps were found.",
+      "A step ends with the optimizer's step(), or is an outermost call of a network (record modules: --modules); or mark them: profile with a schedule and call prof.step().",
     );
   const legend = [
     ...steps.phases.filter((_, i) => steps.phaseTimes.some((times) => times[i] > 0)),
@@ -37,6 +37,7 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
       "p",
       { class: "sentence" },
       explainSlowest(steps),
+      steps.what && ` Nothing marks the steps of this program: here one is ${steps.what}.`,
       missing > 0 ? ` The first ${steps.number.length} of ${steps.allSteps} steps are shown.` : "",
     ),
     element("div", { class: "legend" }, ...legend),
