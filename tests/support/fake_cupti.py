@@ -12,7 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).with_suffix(".cpp")
+FOLDER = Path(__file__).parent
+SOURCES = (FOLDER / "fake_cupti.cpp", FOLDER / "fake_cupti_script.cpp")
+HEADER = FOLDER / "fake_cupti_state.h"
 
 
 def header_folders() -> dict[str, list[Path]]:
@@ -35,14 +37,15 @@ def header_folders() -> dict[str, list[Path]]:
 def build_fake(includes: list[Path]) -> Path:
     """Compile it, once per source and headers."""
     folders = [str(folder) for folder in includes]
-    key = hashlib.sha256(SOURCE.read_bytes() + "\n".join(folders).encode()).hexdigest()[:16]
+    texts = [file.read_bytes() for file in (*SOURCES, HEADER)]
+    key = hashlib.sha256(b"".join(texts) + "\n".join(folders).encode()).hexdigest()[:16]
     library = Path(tempfile.gettempdir()) / f"opscope-fake-cupti-{os.getuid()}-{key}.so"
     if not library.exists():
         partial = library.with_suffix(f".{os.getpid()}")
         compiler = shutil.which("g++") or shutil.which("c++") or "c++"
         flags = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-fvisibility=hidden"]
         system = [flag for folder in folders for flag in ("-isystem", folder)]
-        command = [compiler, *flags, *system, str(SOURCE), "-o", str(partial)]
+        command = [compiler, *flags, *system, *map(str, SOURCES), "-o", str(partial)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr[-2000:])
