@@ -46,10 +46,18 @@ namespace {
 void set_up_python(const std::string& hidden_folder, const std::string& shown_file,
                    const std::string& program_file, nb::handle module_function, nb::handle optimizer_code,
                    nb::handle parameter_reader, nb::handle optimizer_hooks, nb::handle optimizer_hook,
-                   const std::vector<std::string>& library_marks) {
-  PythonCalls::instance().set_up({hidden_folder, shown_file, program_file, library_marks,
-                                  module_function.ptr(), optimizer_code.ptr(), parameter_reader.ptr(),
-                                  optimizer_hooks.ptr(), optimizer_hook.ptr()});
+                   const std::vector<std::string>& library_marks,
+                   const std::vector<std::string>& library_endings,
+                   const std::vector<std::string>& waiting_functions) {
+  PythonCalls::instance().set_up({hidden_folder,
+                                  shown_file,
+                                  program_file,
+                                  {library_marks, library_endings, waiting_functions},
+                                  module_function.ptr(),
+                                  optimizer_code.ptr(),
+                                  parameter_reader.ptr(),
+                                  optimizer_hooks.ptr(),
+                                  optimizer_hook.ptr()});
 }
 
 // Spans of no program, which no window but the one that is opened for them may have: windows open with the
@@ -263,7 +271,8 @@ NB_MODULE(_native, m) {
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),
         "optimizer_hooks"_a.none(), "optimizer_hook"_a.none() = nb::none(),
-        "library_marks"_a = std::vector<std::string>());
+        "library_marks"_a = std::vector<std::string>(), "library_endings"_a = std::vector<std::string>(),
+        "waiting_functions"_a = std::vector<std::string>());
   m.def(
       "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
       "optimizer"_a);

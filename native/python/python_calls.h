@@ -27,15 +27,15 @@ namespace opscope {
 
 // What the recorder needs from Python, once. Any object may be None.
 struct PythonSetup {
-  std::string hidden_folder;               // code in here is not recorded, nor what it calls
-  std::string shown_file;                  // but for this file, which wraps the program's own functions
-  std::string program_file;                // and what this one calls: it runs the program
-  std::vector<std::string> library_marks;  // what names of installed files contain
-  PyObject* module_function;               // nn.Module.__call__
-  PyObject* optimizer_code;                // where optimizers show themselves
-  PyObject* parameter_reader;              // returns an instance's parameters (recording/parameters.py)
-  PyObject* optimizer_hooks;               // the dict of what torch calls after every optimizer's step
-  PyObject* optimizer_hook;                // what to put there, under itself as key, once steps are wanted
+  std::string hidden_folder;  // code in here is not recorded, nor what it calls
+  std::string shown_file;     // but for this file, which wraps the program's own functions
+  std::string program_file;   // and what this one calls: it runs the program
+  LibraryFiles libraries;
+  PyObject* module_function;   // nn.Module.__call__
+  PyObject* optimizer_code;    // where optimizers show themselves
+  PyObject* parameter_reader;  // returns an instance's parameters (recording/parameters.py)
+  PyObject* optimizer_hooks;   // the dict of what torch calls after every optimizer's step
+  PyObject* optimizer_hook;    // what to put there, under itself as key, once steps are wanted
 };
 
 class PythonCalls final : public Source {

@@ -86,7 +86,7 @@ PythonCalls& PythonCalls::instance() {
 void PythonCalls::set_up(const PythonSetup& setup) {
   if (module_function_ == nullptr && optimizer_hook_ == nullptr) call_when_forked(&forked_def);
   frames.hide_files_under(setup.hidden_folder, setup.shown_file, setup.program_file);
-  frames.set_library_marks(setup.library_marks);
+  frames.set_libraries(setup.libraries);
   Py_XSETREF(module_function_,
              PyFunction_Check(setup.module_function) ? Py_NewRef(setup.module_function) : nullptr);
   if (module_function_ != nullptr) {

@@ -55,14 +55,21 @@ FrameTable::Known FrameTable::look_at(PyCodeObject* code) {
   if (code == optimizer_code_) return {kOptimizerFrame, false};
   const std::string file = text_of(code->co_filename);
   const bool is_ours = !hidden_folder_.empty() && file.starts_with(hidden_folder_);
-  if (!is_ours || file == shown_file_) return {kNoRow, is_of_library(file)};
+  if (!is_ours || file == shown_file_) return {kNoRow, is_of_library(file) && !waits(file, code)};
   return {file == program_file_ ? kProgramFrame : kHiddenFrame, false};
 }
 
 bool FrameTable::is_of_library(std::string_view file) const {
-  return file.empty() || std::any_of(library_marks_.begin(), library_marks_.end(), [file](const auto& mark) {
-           return file.find(mark) != std::string_view::npos;
-         });
+  const auto contains = [file](const auto& mark) { return file.find(mark) != std::string_view::npos; };
+  const auto ends = [file](const auto& ending) { return file.ends_with(ending); };
+  return file.empty() || std::ranges::any_of(libraries_.marks, contains) ||
+         std::ranges::any_of(libraries_.endings, ends);
+}
+
+bool FrameTable::waits(std::string_view file, PyCodeObject* code) const {
+  const std::string place = std::string(file) + ':' + text_of(code->co_name);
+  return std::ranges::any_of(libraries_.waiting,
+                             [&](const auto& name) { return place.ends_with('/' + name); });
 }
 
 PyCodeObject* FrameTable::kept(PyCodeObject* code) {

@@ -22,6 +22,13 @@ constexpr uint32_t kProgramFrame = UINT32_MAX - 3;    // opscope's own that runs
 constexpr uint32_t kSkippedFrame = UINT32_MAX - 4;    // a library's, where only the program's own are wanted
 constexpr uint32_t kFirstSpecialFrame = kSkippedFrame;
 
+// Which files are installed (trace/program_files.py).
+struct LibraryFiles {
+  std::vector<std::string> marks;    // what their names contain
+  std::vector<std::string> endings;  // or how they end
+  std::vector<std::string> waiting;  // of these the functions that wait, as in "queue.py:get"
+};
+
 class FrameTable {
  public:
   // Code in this folder is never recorded, nor what it calls; but for one file that wraps the
@@ -31,9 +38,9 @@ class FrameTable {
     shown_file_ = std::move(shown_file);
     program_file_ = std::move(program_file);
   }
-  // Code in files with one of these in their names is a library's.
-  void set_library_marks(std::vector<std::string> marks) { library_marks_ = std::move(marks); }
-  // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls.
+  void set_libraries(LibraryFiles libraries) { libraries_ = std::move(libraries); }
+  // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls. But what waits
+  // is recorded, so that the time is not that of who called it.
   void skip_libraries(bool skip) {
     if (std::exchange(skips_libraries_, skip) != skip) ++epoch_;
   }
@@ -62,6 +69,7 @@ class FrameTable {
 
   Known look_at(PyCodeObject* code);
   bool is_of_library(std::string_view file) const;
+  bool waits(std::string_view file, PyCodeObject* code) const;
   uint32_t row_of(PyCodeObject* code);
   uint32_t row_once(PyCodeObject* code, uint32_t& row);
   static PyCodeObject* kept(PyCodeObject* code);
@@ -71,7 +79,7 @@ class FrameTable {
   std::string hidden_folder_;
   std::string shown_file_;
   std::string program_file_;
-  std::vector<std::string> library_marks_;
+  LibraryFiles libraries_;
   static inline bool skips_libraries_ = false;  // read at every call; there is one table
   PyCodeObject* module_code_ = nullptr;
   PyCodeObject* optimizer_code_ = nullptr;

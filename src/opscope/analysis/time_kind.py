@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.schedule import STEP_PREFIX
+from opscope.trace.program_files import WAITING_FUNCTIONS
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import event_texts
 from opscope.tree.own_time import own_times
@@ -29,6 +30,12 @@ class TimeKind(str, Enum):
     RECORDING = "recording"  # a hook that recording needs
 
 
+def _function(name: str) -> str:
+    """A pattern for events of a function given as in ``queue.py:get``."""
+    file, _, function = name.partition(":")
+    return rf"(^|/){re.escape(file)}\(\d+\): {function}$"
+
+
 _WAITING = re.compile(
     "|".join(
         (
@@ -40,17 +47,8 @@ _WAITING = re.compile(
             r"^<built-in method (get|poll|select|control) of (_queue\.SimpleQueue|"
             r"select\.\w+) object",
             r"^<built-in method (accept|recv\w*) of _?socket\.socket object",
-            # Functions of Python's own library.
-            r"(^|/)threading\.py\(\d+\): (wait|acquire|join|_wait_for_tstate_lock)$",
-            r"(^|/)selectors\.py\(\d+\): select$",
-            r"(^|/)queue\.py\(\d+\): (get|put)$",
-            r"(^|/)subprocess\.py\(\d+\): (wait|_wait|_try_wait|communicate|_communicate)$",
-            r"(^|/)socket\.py\(\d+\): (accept|readinto)$",
-            r"(^|/)multiprocessing/queues\.py\(\d+\): get$",
-            r"(^|/)multiprocessing/connection\.py\(\d+\): (wait|poll|_poll|_recv)$",
-            r"(^|/)multiprocessing/popen_\w+\.py\(\d+\): (poll|wait)$",
-            r"(^|/)concurrent/futures/_base\.py\(\d+\): (result|wait|as_completed)$",
-            r"(^|/)zmq/sugar/poll\.py\(\d+\): poll$",
+            # Functions of libraries.
+            *(_function(name) for name in WAITING_FUNCTIONS),
             # Loading data in other processes, and the runtime of a device.
             r"^enumerate\(DataLoader\)#_MultiProcessingDataLoaderIter\.",
             r"^(cuda|cu|hip)(Device|Stream|Event|Ctx)Synchronize(_\w+)?$",

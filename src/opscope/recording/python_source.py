@@ -11,7 +11,7 @@ from typing import Any
 from opscope import _native
 from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.recording.parameters import read_parameters
-from opscope.trace.program_files import LIBRARY_MARKS
+from opscope.trace.program_files import LIBRARY_ENDINGS, LIBRARY_MARKS, WAITING_FUNCTIONS
 
 _set_up = False
 
@@ -39,6 +39,8 @@ def set_up_python_source() -> None:
         getattr(optimizers, "_global_optimizer_post_hooks", None),
         report_optimizer_step,
         LIBRARY_MARKS,
+        LIBRARY_ENDINGS,
+        WAITING_FUNCTIONS,
     )
     _set_up = True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 LIBRARY_MARKS = (
@@ -11,11 +10,30 @@ LIBRARY_MARKS = (
 )
 """What the full names of installed files contain."""
 
-_STARTERS = frozenset({"opscope", "pytest", "torchrun"})
+LIBRARY_ENDINGS = ("/opscope", "/pytest", "/torchrun")
+"""How the names of installed files end that start programs, and stand in no such folder."""
+
+WAITING_FUNCTIONS = (
+    *("threading.py:wait", "threading.py:acquire", "threading.py:join"),
+    *("threading.py:_wait_for_tstate_lock", "selectors.py:select", "queue.py:get", "queue.py:put"),
+    *("subprocess.py:wait", "subprocess.py:_wait", "subprocess.py:_try_wait"),
+    *("subprocess.py:communicate", "subprocess.py:_communicate"),
+    *("socket.py:accept", "socket.py:readinto", "multiprocessing/queues.py:get"),
+    *("multiprocessing/connection.py:wait", "multiprocessing/connection.py:poll"),
+    *("multiprocessing/connection.py:_poll", "multiprocessing/connection.py:_recv"),
+    *("multiprocessing/popen_fork.py:poll", "multiprocessing/popen_fork.py:wait"),
+    *("multiprocessing/popen_forkserver.py:poll", "concurrent/futures/_base.py:result"),
+    *("concurrent/futures/_base.py:wait", "concurrent/futures/_base.py:as_completed"),
+    "zmq/sugar/poll.py:poll",
+)
+"""Functions of libraries that do nothing until something else has happened: file and name.
+
+Where only the program's own functions are recorded these are too, so that the time is not theirs.
+"""
 
 
 def is_library(file: str) -> bool:
     """Whether a file is installed rather than part of the program; so is one without a name."""
     if not file or file.startswith("torch/"):  # as older traces name it
         return True
-    return any(mark in file for mark in LIBRARY_MARKS) or os.path.basename(file) in _STARTERS
+    return any(mark in file for mark in LIBRARY_MARKS) or ("/" + file).endswith(LIBRARY_ENDINGS)

@@ -20,7 +20,10 @@ ALL = ("FUNCTIONS", "NEW_THREADS")
 def libraries():
     """What is under /installed/ is a library's, and Python's own is."""
     marks = ["/installed/", "/lib/python3", "<frozen"]
-    _native.set_up_python("", "", "", *[None] * 4, library_marks=marks)
+    _native.set_up_python(
+        "", "", "", *[None] * 4,
+        library_marks=marks, library_endings=["/starter"], waiting_functions=["queue.py:waits"],
+    )  # fmt: skip
     yield
     _native.set_up_python("", "", "", *[None] * 4)
 
@@ -57,6 +60,31 @@ def test_functions_of_libraries_are_skipped_and_what_they_call_is_not(library):
     assert shapes(call) == ["leaf", "leaf"]
     first = outer.__code__.co_firstlineno
     assert [child.line for child in call.children] == [first + 1, first + 2], "lines of outer"
+
+
+def test_what_waits_in_a_library_is_recorded_so_that_the_time_is_not_the_callers():
+    source = "def waits(function): return function()\ndef works(function): return waits(function)"
+
+    def outer():
+        for file in ("/installed/queue.py", "/installed/other.py", "/mine/queue.py"):
+            scope = {}
+            exec(compile(source, file, "exec"), scope)
+            scope["works"](leaf)
+
+    found = shapes(record(outer, *OWN))
+    assert [one for one in found if "leaf" in str(one)] == [
+        ("waits", "leaf"), "leaf", ("works", ("waits", "leaf"))
+    ]  # fmt: skip
+
+
+def test_a_program_that_starts_others_is_a_library():
+    def outer(file):
+        scope = {}
+        exec(compile("def starts(function): function()", file, "exec"), scope)
+        scope["starts"](leaf)
+
+    assert "starts" not in str(shapes(record(lambda: outer("/usr/bin/starter"), *OWN)))
+    assert "starts" in str(shapes(record(lambda: outer("/usr/bin/starter.py"), *OWN)))
 
 
 def test_generators_and_exceptions_of_libraries_pass_through(library):

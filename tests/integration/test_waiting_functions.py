@@ -1,0 +1,56 @@
+"""Where only the program's own functions are recorded, waiting is not their time."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import opscope  # noqa: E402
+from opscope.analysis.time_kind import waiting_ns  # noqa: E402
+from opscope.tree.own_time import own_times  # noqa: E402
+
+
+def busy(until):
+    while not until.is_set():
+        torch.ones(10).add_(1)
+
+
+def joins():
+    done = threading.Event()
+    thread = threading.Thread(target=busy, args=(done,))
+    thread.start()
+    done.wait(0.2)  # nobody sets it
+    done.set()
+    thread.join()
+
+
+def gets():
+    values = queue.Queue()
+    timer = threading.Timer(0.2, values.put, args=(1,))
+    timer.start()
+    values.get()
+    timer.join()
+
+
+def waits_for_a_process():
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(0.2)"], check=True)
+
+
+@pytest.mark.parametrize("program", [joins, gets, waits_for_a_process])
+def test_what_a_program_waits_for_is_not_its_own_time(program):
+    with opscope.profile(with_own_functions=True) as profile:
+        program()
+    trace = profile.trace
+    names = [trace.event_name(event) for event in range(len(trace.events))]
+    own = own_times(trace)[[program.__name__ in name for name in names]].sum()
+    waited = waiting_ns(trace)
+    main = trace.events["thread"][[program.__name__ in name for name in names]][0]
+    on_main = waited[trace.events["thread"] == main].sum()
+    assert on_main > 150_000_000
+    assert own < on_main / 4
