@@ -21,7 +21,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks) native/schema
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
-  gpu-check torture interpreter-test web-test report-page browser package-test docs clean
+  gpu-check torture deaths interpreter-test web-test report-page browser package-test docs clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -85,6 +85,9 @@ $(ASAN)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*
 	  --no-build-isolation --no-deps --target $$packages --config-settings=install.strip=false \
 	  --config-settings=build-dir=$(ASAN)/core .
 	@touch $@
+
+deaths: install ## Programs that die while they are recorded, compared with what they counted: COUNT=1000 SEED=
+	@cd tests && ../$(BIN)/python -m deaths $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
 interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found
 	tests/interpreters/run.sh

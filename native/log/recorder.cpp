@@ -342,6 +342,7 @@ void Recorder::discard_window(uint32_t id) {
   std::lock_guard lock(mutex_);
   const auto found = windows_.find(id);
   if (found == windows_.end()) return;
+  if (stream_ != nullptr && stream_->window == id) stop_streaming();  // it was never closed
   remove_slices(*found->second);
   const bool was_open = std::erase(open_, found->second) != 0;
   windows_.erase(found);

@@ -19,8 +19,6 @@ namespace {
 
 constexpr const char* kNews[] = {"nothing", "stopped", "rotate", "asked", "signal", "standstill", "memory"};
 
-int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
-
 std::vector<uint32_t> as_list(const std::deque<uint32_t>& ids) { return {ids.begin(), ids.end()}; }
 
 nb::tuple wait_for_news(Watch& watch, int64_t timeout_ns) {
@@ -73,10 +71,11 @@ void bind_watch(nb::module_& module) {
           },
           "folder"_a, "facts"_a, "command"_a)
       .def(
-          "add_window", [](Watch& watch, uint32_t id) { watch.ring().add(id, now_ns()); }, "window"_a)
+          "add_window", [](Watch& watch, uint32_t id) { watch.ring().add(id, clock_ns(CLOCK_MONOTONIC)); },
+          "window"_a)
       .def("take_windows", [](Watch& watch) { return as_list(watch.ring().take()); })
       .def_prop_ro("windows", [](Watch& watch) { return as_list(watch.ring().windows()); })
-      .def_prop_ro("held_ns", [](Watch& watch) { return watch.ring().held_ns(now_ns()); })
+      .def_prop_ro("held_ns", [](Watch& watch) { return watch.ring().held_ns(clock_ns(CLOCK_MONOTONIC)); })
       .def_prop_ro("cut_by_memory", [](Watch& watch) { return watch.ring().cut_by_memory(); })
       .def_prop_ro("emergencies", &Watch::emergencies)
       .def_prop_ro("processor_ns", &Watch::processor_ns);

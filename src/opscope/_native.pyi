@@ -239,7 +239,7 @@ class StreamedLog:
 
 def read_stream(path: str) -> StreamedLog: ...
 def process_identity(process_id: int) -> tuple[int, str]:
-    """When it began, in clock ticks, 0 if there is no such process; and which start of the machine."""
+    """When it began, in clock ticks (0: there is none), and which start of the machine."""
 
 def set_up_python(
     hidden_folder: str,

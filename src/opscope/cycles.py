@@ -24,6 +24,7 @@ from opscope.errors import UsageError
 from opscope.observer import ExecutionTraceObserver
 from opscope.recording.recorder import Recording
 from opscope.recording.sources import RecordingOptions
+from opscope.recording.stream import Stream
 from opscope.schedule import STEP_PREFIX, ProfilerAction, Schedule
 
 _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -175,10 +176,13 @@ class Cycles:
     def _start_recording(self) -> None:
         observer = self.execution_trace_observer
         shared = self._recording_shared_with(observer)
-        recording = shared or Recording(self._options)
+        stream = self._next_stream() if shared is None else None
+        recording = shared or Recording(self._options, stream=stream)
         recording.prepare()
         callback = self.custom_trace_id_callback
         cycle = Cycle(recording, callback() if callback is not None else uuid.uuid4().hex.upper())
+        if stream is not None:
+            stream.metadata = self._user_metadata(cycle)
         earlier = self._finished
         self._cycles = (*earlier, cycle)
         if observer is not None and shared is None:
@@ -188,6 +192,14 @@ class Cycles:
             self._cycles = (cycle,)
         if observer is not None and shared is not None:
             observer.start()
+
+    def _next_stream(self) -> Stream | None:
+        """Where the next recording goes while it runs; None for memory alone."""
+        return None
+
+    def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
+        """What the trace of a cycle says beside what was recorded."""
+        return {"trace_id": cycle.trace_id, "user": cycle.metadata}
 
     def _recording_shared_with(self, observer: Any) -> Recording | None:
         """One recording for both this and the observer, so that both show the same events."""

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.activities import chosen_activities, parse_activities, records_cuda
@@ -13,6 +15,7 @@ from opscope.cycles import Cycle, Cycles
 from opscope.errors import LifecycleError, UsageError
 from opscope.experimental_switches import experimental_switches
 from opscope.observer import ExecutionTraceObserver
+from opscope.recording.stream import Stream, Streams
 from opscope.schedule import Schedule, record_every_step
 from opscope.settings import ProfileSettings
 from opscope.trace.device_kinds import keep_device_kinds
@@ -57,6 +60,9 @@ class ProfileRecording(Cycles):
         emit_nvtx: bool = False,
         emit_itt: bool = False,
         source_lines: bool = True,
+        stream_to: str | os.PathLike[str] | None = None,
+        max_disk: int | None = None,
+        keeper: bool = True,
     ) -> None:
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
             if given is not None and not callable(given):
@@ -95,6 +101,11 @@ class ProfileRecording(Cycles):
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.preset_metadata: dict[str, Any] = {}
+        self._streams: Streams | None = None
+        if stream_to is not None:
+            self.stream_into(
+                Streams(Path(os.path.abspath(stream_to)), schedule is not None, max_disk, keeper)
+            )
         self._chosen = chosen_activities(self.activities, self.activity_filters)
         self._options = self._settings.recording_options(self._chosen)
         super().__init__()
@@ -106,6 +117,10 @@ class ProfileRecording(Cycles):
             BridgeError: the recorder cannot be set up; the message says what to install.
         """
         self._start()
+
+    def stream_into(self, streams: Streams | None) -> None:
+        """Have later recordings be in files while they run."""
+        self._streams = streams
 
     def stop(self) -> None:
         """End. Hands over the trace of an unfinished cycle. No effect while stopped."""
@@ -141,6 +156,36 @@ class ProfileRecording(Cycles):
                 "`with` block; with a schedule, call step() until an active step has ended."
             )
         return self._view_of(finished[-1]).with_metadata(self._user_metadata(finished[-1]))
+
+    def _hand_over(self) -> None:
+        if self._streams is not None and self._streams.saves:
+            for cycle in self._finished:
+                self._save_streamed(cycle)
+        super()._hand_over()
+
+    def _save_streamed(self, cycle: Cycle) -> None:
+        """Write the trace of a cycle into its folder, and remove the file that it streamed to."""
+        stream = cycle.recording.stream
+        if stream is None or stream.path is None or stream.is_discarded:
+            return
+        trace = self._view_of(cycle).with_metadata(self._user_metadata(cycle))
+        trace.save(stream.folder, rank=stream.rank)
+        stream.discard()
+
+    @property
+    def has_stream(self) -> bool:
+        """Whether what was recorded is in a file still."""
+        streams = [cycle.recording.stream for cycle in self._finished]
+        return any(s is not None and s.path is not None and not s.is_discarded for s in streams)
+
+    def discard_streams(self) -> None:
+        """Remove the files of recordings that have ended: their traces are elsewhere."""
+        for cycle in self._finished:
+            if cycle.recording.stream is not None:
+                cycle.recording.stream.discard()
+
+    def _next_stream(self) -> Stream | None:
+        return None if self._streams is None else self._streams.next()
 
     def _view_of(self, cycle: Cycle) -> Trace:
         kinds = self._chosen.device_kinds

@@ -75,6 +75,12 @@ class profile(ProfileRecording):
         source_lines: with ``with_stack``, keep the text of the program's own lines that made calls,
             so that whoever has the trace can read them; False keeps file and number alone.
 
+        stream_to: a folder that the recording is in while it runs, so that it outlives its process,
+            however that ends; ``opscope recover`` and :func:`opscope.load` read it then. When it
+            stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
+        max_disk: bytes that the file of one recording may take; by default half of what is free.
+        keeper: have a process wait that writes the trace if this one ends first.
+
     Raises:
         UsageError: an option or activity makes no sense.
     """

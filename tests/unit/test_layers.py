@@ -92,8 +92,9 @@ METHODS_OF_TRACE = {
         "analysis.findings.finding",
         "export.formats",
     )
-}
-"""The only imports that point backward: what a method of Trace hands over to, and its results."""
+} | {("trace.load", "recording.recovered")}
+"""The only imports that point backward: what a method of Trace hands over to, and its results; and
+reading what a recorder left unfinished."""
 
 MODULES = modules_in(SOURCE)
 IMPORTS = imports_in(SOURCE, compiled=["_native"])

@@ -27,6 +27,7 @@ COMMANDS = {
     "report": "Write a page that shows a trace: timeline, operators, modules, memory, steps.",
     "export": "Write a trace in a format that other tools read.",
     "replay": "Run the operators of a trace again, and compare what they take.",
+    "recover": "Write the trace of a recording whose program was killed, or crashed.",
     "sql": "Run an SQL query over a trace.",
     "build": "Compile the part of opscope that is built against the installed torch.",
     "doctor": "Say what is installed, what would be recorded, and why not the rest.",

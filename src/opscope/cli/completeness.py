@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from opscope.analysis.last_actions import how_it_ended, last_actions
+from opscope.printable import printable
 from opscope.trace.ledger_rows import SLOWDOWN
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, NEWER, SHOWN
@@ -24,6 +26,15 @@ def describe_completeness(trace: Trace) -> str:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
     parts += _slowdown(ledger)
     return ", ".join(parts)
+
+
+def end_of_recording(trace: Trace) -> list[str]:
+    """How a recording ended that was not stopped, and what each thread was doing; mostly empty."""
+    how = how_it_ended(trace)
+    if not how:
+        return []
+    actions = [printable(str(action)) for action in last_actions(trace)]
+    return [*actions[:1], f"the recording has no end of its own: {how}", *actions[1:]]
 
 
 def _dropped(ledger: dict[str, dict[str, float]]) -> str:

@@ -25,6 +25,8 @@ from opscope.cli.top_operators import find_top_operators, ran_anything
 from opscope.cli.warm_steps import WarmSteps
 from opscope.drop_in.install import install
 from opscope.profile_recording import ProfileRecording
+from opscope.recording.keeper import dismiss_keepers
+from opscope.recording.stream import Streams
 from opscope.schedule import schedule
 from opscope.trace.trace import Trace
 
@@ -46,6 +48,7 @@ class RecordingSession:
         self._cycles = 0
         self._rank = rank_in_job()
         self._child = ChildProcess()
+        self._streamed: list[ProfileRecording] = []
 
     def begin(self) -> None:
         """Start recording; torch is imported. If that fails, say so and let the program run."""
@@ -56,7 +59,7 @@ class RecordingSession:
             if self._options.why:
                 self._begin_to_find_out()
                 return
-            self._profile = ProfileRecording(**self._profile_arguments())
+            self._profile = self._new_recording()
             self._profile.start()
             if self._options.schedule is not None:
                 after_each_optimizer_step(self._profile.step)
@@ -65,10 +68,31 @@ class RecordingSession:
             self._messages.fail(f"{error} The program runs on without being recorded.")
 
     def _begin_to_find_out(self) -> None:
-        arguments = self._profile_arguments()
-        self._warm = WarmSteps(lambda: ProfileRecording(**arguments), self._keep_warm_steps)
+        self._warm = WarmSteps(self._new_recording, self._keep_warm_steps)
         self._warm.begin()
         after_each_optimizer_step(self._step_ended)
+
+    def _new_recording(self) -> ProfileRecording:
+        recording = ProfileRecording(**self._profile_arguments())
+        if self._options.stream:
+            recording.stream_into(self._streams())
+            self._streamed.append(recording)
+        return recording
+
+    def _streams(self) -> Streams:
+        options, folder = self._options, self._destination.trace
+        return Streams(
+            folder,
+            by_cycle=options.schedule is not None and options.schedule.repeat != 1,
+            max_disk_bytes=options.max_disk_bytes,
+            keeper=options.keeper,
+            saves=False,
+            rank=self._rank,
+            when_refused=lambda reason: self._messages.say(
+                "the recording is in memory only until the program ends, because nothing can be "
+                f"written to {folder}: {reason}"
+            ),
+        )
 
     def _step_ended(self) -> None:
         try:
@@ -89,11 +113,19 @@ class RecordingSession:
             else:
                 self._report()
         except KeyboardInterrupt:
-            self._messages.fail("Interrupted while writing, so what was recorded last is lost.")
+            self._messages.fail(f"Interrupted while writing{self._fate()}.")
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {_reason(error)}")
         finally:
             sys.setrecursionlimit(recursion_limit)
+            dismiss_keepers()
+
+    def _fate(self) -> str:
+        """What becomes of a recording whose trace was not written."""
+        if not any(recording.has_stream for recording in self._streamed):
+            return ", so what was recorded last is lost"
+        folder = self._destination.trace
+        return f"; what was recorded is kept, and `opscope recover {folder}` writes its trace"
 
     def _profile_arguments(self) -> dict[str, Any]:
         steps = self._options.schedule
@@ -158,7 +190,7 @@ class RecordingSession:
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Write one trace to its files, and show it; the process survives whatever that does."""
         if not is_limited():
-            return self._write_all(self._trace_of(profile), destination)
+            return self._write_all(profile, destination)
         self._messages.flush()
         child, ended = self._child.run(lambda: self._write_or_say(profile, destination))
         if ended:
@@ -175,16 +207,20 @@ class RecordingSession:
 
     def _write_or_say(self, profile: ProfileRecording, destination: Destination) -> None:
         try:
-            self._write_all(self._trace_of(profile), destination)
+            self._write_all(profile, destination)
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {_reason(error)}")
 
-    def _write_all(self, trace: Trace, destination: Destination) -> None:
+    def _write_all(self, profile: ProfileRecording, destination: Destination) -> None:
+        trace = self._trace_of(profile)
         with self._said_if_failing("table"):
             self._show(trace)
         # The rank is given, because a program may run as a rank without forming a process group.
         save = functools.partial(trace.save, rank=self._rank)
         saved = self._write("trace", save, destination.trace)
+        if saved is not None:
+            for recording in self._streamed:
+                recording.discard_streams()
         made = self._results
         if made.chrome is not None and destination.chrome is not None:
             self._write("Chrome trace", functools.partial(made.chrome, trace), destination.chrome)

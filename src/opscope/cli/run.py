@@ -118,6 +118,33 @@ def run(
             heading=_WHERE,
         ),
     ] = None,
+    stream: Annotated[
+        bool | None,
+        Option(
+            help="Keep the recording in a file in that folder while the program runs, so that it "
+            "outlives the program.",
+            default="kept",
+            heading=_WHERE,
+        ),
+    ] = None,
+    keeper: Annotated[
+        bool | None,
+        Option(
+            help="Have a process wait that writes the trace if the program is killed.",
+            default="one waits",
+            heading=_WHERE,
+        ),
+    ] = None,
+    max_disk: Annotated[
+        int | None,
+        Option(
+            metavar="MB",
+            minimum=4,
+            help="How large the file may grow.",
+            default="half of what is free",
+            heading=_WHERE,
+        ),
+    ] = None,
     chrome: Annotated[
         Path | None,
         Option(
@@ -170,9 +197,9 @@ def run(
     In a program that uses torch.profiler itself, that records with opscope too; set
     OPSCOPE_DROP_IN=0 to have it record by itself, beside opscope.
 
-    The trace is written however the program ends: normally, by an exception, by sys.exit, by
-    Ctrl-C or by SIGTERM. Three ends cannot be noticed from inside a process and lose the
-    recording: os._exit(), os.exec*(), and being killed by SIGKILL or a crash.
+    The trace is written however the program ends. Ends that cannot be noticed from inside a
+    process (os._exit(), os.exec*(), a crash, being killed) leave the recording in a file, which a
+    process that waits for that makes into the trace; so does `opscope recover`.
     """
     shaped = sort_by is not None or row_limit is not None
     if why:
@@ -204,6 +231,9 @@ def run(
         sort_by=check_sort_key(sort_by or DEFAULT_SORT),
         row_limit=check_row_limit(DEFAULT_ROWS if row_limit is None else row_limit),
         table=shaped if table is None else table,
+        stream=stream is not False,
+        keeper=keeper is not False,
+        max_disk_bytes=None if max_disk is None else max_disk * 1_000_000,
     )
     flight = _flight_options(flight_recorder, max_memory, budget, output)
     _refuse_with_flight(

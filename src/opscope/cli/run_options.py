@@ -59,6 +59,9 @@ class RunOptions:
         sort_by: column of the table.
         row_limit: rows of the table; -1 for all.
         table: whether to print one.
+        stream: the recording is in a file while it runs, and so outlives the program.
+        keeper: a process waits that writes the trace if the program ends first.
+        max_disk_bytes: of that file; None for half of what is free.
     """
 
     settings: ProfileSettings = field(default_factory=ProfileSettings)
@@ -67,3 +70,6 @@ class RunOptions:
     sort_by: str = "self_cpu_time_total"
     row_limit: int = 15
     table: bool = False
+    stream: bool = True
+    keeper: bool = True
+    max_disk_bytes: int | None = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from opscope.analysis.device_account import describe_devices
+from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.analysis.period import Which, find_which, period_of
-from opscope.cli.completeness import describe_completeness
+from opscope.cli.completeness import describe_completeness, end_of_recording
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.dump_line import describe_dump
 from opscope.cli.parameters import Option
@@ -84,6 +86,8 @@ def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
         console, messages = console_for(sys.stdout), Messages()
         if dump := describe_dump(trace):
             console.print(dump, markup=False)
+        for line in end_of_recording(trace):
+            console.print(line, markup=False, highlight=False)
         table, left_out = as_table(top, console.width)
         console.print(table)
         if left_out:
@@ -103,5 +107,8 @@ def _about(trace: Trace) -> dict[str, Any]:
         for source, row in trace.ledger.items()
     }
     dump = trace.metadata.get("dump")
-    about = {"dump": dump} if dump is not None else {}
-    return {**about, "events": len(trace.events), "ledger": counts}
+    about: dict[str, Any] = {"dump": dump} if dump is not None else {}
+    about |= {"events": len(trace.events), "ledger": counts}
+    if how := how_it_ended(trace):
+        about["ended"] = {"how": how, "threads": [asdict(a) for a in last_actions(trace)]}
+    return about

@@ -14,6 +14,7 @@ from opscope.trace.job import missing_ranks
 from opscope.trace.load import load
 from opscope.trace.manifest import MANIFEST, rank_folders
 from opscope.trace.trace import Trace
+from opscope.trace.unfinished_recordings import unfinished_recordings
 
 TraceArgument: TypeAlias = Annotated[
     Path | None,
@@ -90,6 +91,7 @@ def _traces_here() -> Iterator[tuple[int, Path]]:
     for pattern in ("*.opscope", "*.opscope/cycle-*"):
         for path in Path().glob(pattern):
             manifests = [folder / MANIFEST for folder in rank_folders(path).values()]
-            times = [file.stat().st_mtime_ns for file in manifests if file.is_file()]
+            files = [*manifests, *unfinished_recordings(path)]
+            times = [file.stat().st_mtime_ns for file in files if file.is_file()]
             if times:
                 yield max(times), path

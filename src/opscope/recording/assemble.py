@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import socket
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,8 +11,8 @@ import numpy as np
 
 from opscope.recording import ledger
 from opscope.recording.decoded import Decoded
-from opscope.recording.distributed_job import describe_job
 from opscope.recording.gpu_account import gpu_metadata
+from opscope.recording.process_facts import process_facts
 from opscope.recording.source_text import source_lines
 from opscope.recording.sources import SOURCES, RecordingOptions
 from opscope.schedule import STEP_PREFIX
@@ -35,18 +33,26 @@ def with_ids_from(decoded: Decoded, first: int) -> Decoded:
     return decoded.with_tables(events=events.replaced({"record_function_id": ids}))
 
 
-def assemble_trace(decoded: Decoded, options: RecordingOptions, cost: ledger.Cost) -> Trace:
+def assemble_trace(
+    decoded: Decoded,
+    options: RecordingOptions,
+    cost: ledger.Cost,
+    process: Mapping[str, Any] | None = None,
+    more: Iterable[ledger.Row] = (),
+) -> Trace:
     """Build the trace of one window.
 
     Args:
         decoded: with devices and everything else that was recorded.
         options: what the window asked for.
         cost: of the recording, as it was measured.
+        process: what is known of the one that recorded; None for this one.
+        more: further rows of the ledger.
     """
     events = decoded.events.replaced({"step": step_of_events(decoded.events, decoded.names)})
     decoded = decoded.with_tables(events=_with_engine_links(events, decoded.names))
     lines = source_lines(decoded) if options.source_lines else {}
-    metadata = _metadata(decoded, options)
+    metadata = _metadata(decoded, options, process_facts() if process is None else process)
     recorded = ledger.Recorded(decoded, asdict(options))
     rows = [
         row
@@ -54,7 +60,7 @@ def assemble_trace(decoded: Decoded, options: RecordingOptions, cost: ledger.Cos
         if source.ledger is not None and source.is_wanted(options)
         for row in source.ledger(recorded)
     ]
-    rows += ledger.recorder(recorded, cost)
+    rows += [*ledger.recorder(recorded, cost), *more]
     trace = _trace(decoded, rows, metadata, lines)
     if not len(trace.table("gpu")):
         return trace
@@ -119,26 +125,15 @@ def _overloads(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
     return {"overloads": described(decoded.names[name] for name in used.tolist())}
 
 
-def process_metadata() -> dict[str, Any]:
-    """What a trace says of the process that it was recorded in."""
-    torch, job = sys.modules.get("torch"), describe_job()
-    return {
-        "process_id": os.getpid(),
-        "host_name": socket.gethostname(),
-        "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
-        "python_version": platform.python_version(),
-        "torch_version": str(getattr(torch, "__version__", "")),
-        **({"distributedInfo": job} if job else {}),  # under the key torch uses
-    }
-
-
-def _metadata(decoded: Decoded, options: RecordingOptions) -> dict[str, Any]:
+def _metadata(
+    decoded: Decoded, options: RecordingOptions, process: Mapping[str, Any]
+) -> dict[str, Any]:
     account = decoded.account
     return {
         "start_ns": account["start_ns"],
         "end_ns": account["end_ns"],
         "options": asdict(options),
-        **process_metadata(),
+        **process,
         **({"fault": account["fault"]} if account["fault"] else {}),
         **gpu_metadata(decoded),
         **_overloads(decoded, options),

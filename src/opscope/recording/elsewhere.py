@@ -12,11 +12,12 @@ from typing import Any
 
 from opscope import _native
 from opscope.memory_limit import memory_for
-from opscope.recording.assemble import assemble_trace, process_metadata
+from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.decoded import read_decoded
 from opscope.recording.ledger import Cost, Row
 from opscope.recording.listeners import Listener
+from opscope.recording.process_facts import process_facts
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions
@@ -42,7 +43,7 @@ class KnownHere:
         return {
             "options": asdict(self._options),
             "prefixes": path_prefixes(),
-            "metadata": process_metadata(),
+            "metadata": process_facts(),
             "cost_ns": recording_cost_ns(),
             "known": {type(one).__name__: one.known() for one in self._listeners},
         }

@@ -7,6 +7,7 @@ a process hands them on to one tool.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from opscope import _native
 from opscope.notice import notice
@@ -20,7 +21,7 @@ _shown: tuple[str, bool] | None = None  # as what, and with shapes of arguments?
 
 
 class Ranges(Listener):
-    """That somebody wants spans to be shown.
+    """That somebody wants spans to be shown; of one of the two kinds below.
 
     Attributes:
         kind: ``nvtx`` or ``itt``.
@@ -28,8 +29,10 @@ class Ranges(Listener):
         why_not: why no tool shows them; empty if one does.
     """
 
-    def __init__(self, kind: str, with_shapes: bool) -> None:
-        self.kind, self.with_shapes = kind, with_shapes
+    kind: str
+
+    def __init__(self, with_shapes: bool) -> None:
+        self.with_shapes = with_shapes
         self.why_not = ""
 
     def show(self) -> str:
@@ -49,6 +52,14 @@ class Ranges(Listener):
         """As ``ranges``."""
         return replace(decoded, ranges={**decoded.ranges, self.kind: self.why_not})
 
+    def known(self) -> Any:
+        """Why no tool shows them."""
+        return self.why_not
+
+    def learn(self, known: Any) -> None:
+        """Likewise."""
+        self.why_not = str(known)
+
     def _show(self) -> str:
         if self not in _wanted:
             _wanted.append(self)
@@ -65,6 +76,18 @@ class Ranges(Listener):
         _configure()
         if not _wanted and not is_recording():
             _native.leave_thread()
+
+
+class NvtxRanges(Ranges):
+    """By Nsight Systems, or what else takes NVTX."""
+
+    kind = "nvtx"
+
+
+class IttTasks(Ranges):
+    """By VTune."""
+
+    kind = "itt"
 
 
 def _configure() -> str:

@@ -32,6 +32,7 @@ from opscope.recording.neighbours import (
 from opscope.recording.process_groups import read_process_groups
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
+from opscope.recording.stream import Stream, about_recording
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ class Recording:
     """
 
     def __init__(
-        self, options: RecordingOptions, more: RecordingOptions | None = None, first_id: int = 1
+        self,
+        options: RecordingOptions,
+        more: RecordingOptions | None = None,
+        first_id: int = 1,
+        stream: Stream | None = None,
     ) -> None:
         """Record what ``options`` ask for.
 
@@ -59,13 +64,15 @@ class Recording:
             options: what ``trace`` shows.
             more: what somebody else needs of the same span of time; ``everything`` has that too.
             first_id: ``record_function_id`` of the first event.
+            stream: the file that it is in while it runs; None for memory alone.
         """
         self.options = options
+        self.stream = stream
         self._recorded = options if more is None else options.union(more)
         self._first_id = first_id
         self._groups: dict[str, Any] = {}
         self._when_stopped: list[Callable[[], object]] = []
-        self._window = _Window(self._recorded)
+        self._window = _Window(self._recorded, options, first_id, stream)
         # Nothing of Python's: an exception in a destructor would be shown, and go no further.
         self._give_back = functools.partial(_native.discard_window, self._window.id)
         self._is_given_back = False
@@ -206,8 +213,15 @@ class _Window:
     interrupted anywhere and called again.
     """
 
-    def __init__(self, options: RecordingOptions) -> None:
+    def __init__(
+        self,
+        options: RecordingOptions,
+        asked: RecordingOptions,
+        first_id: int,
+        stream: Stream | None,
+    ) -> None:
         self.id = _native.reserve_window()
+        self._asked, self._first_id, self._stream = asked, first_id, stream
         self.listeners = [
             source.listener(options)
             for source in SOURCES
@@ -220,7 +234,11 @@ class _Window:
 
         Raises:
             LifecycleError: torch refused the callbacks.
+            UsageError: nothing can be written where it is to stream to.
         """
+        if (stream := self._stream) is not None:
+            about = about_recording(stream, self._options, self._asked, self._first_id)
+            stream.begin(self.id, about)
         try:
             _native.open_window(native_wants(self._options), self._options.all_threads, self.id)
         except RuntimeError as error:
@@ -239,6 +257,8 @@ class _Window:
         _native.close_window(self.id)
         for listener in reversed(self.listeners):
             listener.end()
+        if self._stream is not None:
+            self._stream.end(self.id)
         if not is_recording():
             leave_place()
 

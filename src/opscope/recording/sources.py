@@ -19,7 +19,7 @@ from opscope.recording.module_paths import ModulePaths
 from opscope.recording.neighbours import set_up_neighbours
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
-from opscope.recording.ranges import Ranges
+from opscope.recording.ranges import IttTasks, NvtxRanges
 from opscope.trace.codes import EventKind, Want
 
 
@@ -307,7 +307,7 @@ SOURCES = (
             ),
         ),
         prepare=bridge.load,
-        listener=lambda options: Ranges("nvtx", options.shapes),
+        listener=lambda options: NvtxRanges(options.shapes),
         ledger=ledger.ranges,
     ),
     Source(
@@ -322,7 +322,7 @@ SOURCES = (
             ),
         ),
         prepare=bridge.load,
-        listener=lambda options: Ranges("itt", options.shapes),
+        listener=lambda options: IttTasks(options.shapes),
         # Its rows are among those of NVTX's where both were asked for.
         ledger=lambda recorded: () if recorded.options["nvtx"] else ledger.ranges(recorded),
     ),

@@ -9,6 +9,7 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.trace.input_file import is_folder, shown_path, status_of
 from opscope.trace.trace import Trace
+from opscope.trace.unfinished_recordings import last_is_unfinished, unfinished_recordings
 
 
 def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
@@ -17,7 +18,8 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
             it, or a Chrome JSON or execution trace (``.json``, ``.json.gz``) from opscope,
-            torch.profiler or another tool.
+            torch.profiler or another tool. In a folder where a recording was begun later than the
+            last one ended, it is that one, as far as it came; its metadata has ``ended``.
         rank: which rank of a folder that holds several.
 
     Raises:
@@ -35,6 +37,10 @@ def _load(path: Path, rank: int | None) -> Trace:
         # Importing Arrow takes longer than importing opscope, so only reading a folder does.
         from opscope.trace.store import load_folder
 
+        if rank is None and last_is_unfinished(path):
+            from opscope.recording.recovered import recover
+
+            return recover(unfinished_recordings(path)[-1]).trace
         return load_folder(path, rank)
     if status_of(path) is None:
         raise TraceFormatError(

@@ -8,6 +8,10 @@ from typing import Any
 
 from opscope.trace.column import TIME
 
+ENDED = "ended"
+"""Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
+from when until when records found no room."""
+
 _DEEPEST = 100
 
 
@@ -67,6 +71,18 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
+def _is_ended(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("how"), str)
+        and isinstance(value.get("whole"), bool)
+        and all(
+            value.get(key) is None or _is_time(value[key])
+            for key in ("dropped_from_ns", "dropped_until_ns")
+        )
+    )
+
+
 def _is_overloads(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_texts, value.values()))
 
@@ -104,6 +120,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "deviceProperties": ("a list of devices", _is_devices),
     "torch_version": ("a text", _is_text),
     "overloads": ("an object of lists of texts", _is_overloads),
+    ENDED: ("how a recording ended", _is_ended),
     **dict.fromkeys(
         ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names"),
         ("an object", _is_mapping),

@@ -22,6 +22,8 @@ def test_what_is_installed(file):
     assert is_library(file)
 
 
-@pytest.mark.parametrize("file", ["train.py", "/home/me/pytest/train.py", "my_torchrun", "<string>"])
+@pytest.mark.parametrize(
+    "file", ["train.py", "/home/me/pytest/train.py", "my_torchrun", "<string>"]
+)
 def test_what_is_the_programs(file):
     assert not is_library(file)

@@ -7,8 +7,6 @@ import warnings
 from opscope.recording import bridge
 from opscope.recording.ranges import Ranges
 
-KINDS = ("NVTX", "ITT")
-
 
 def begin(ranges: Ranges) -> None:
     """Push every span as an NVTX range or an ITT task; warns if no tool listens to NVTX.

@@ -28,7 +28,7 @@ from opscope.drop_in.backend.legacy import LegacyRecord, legacy_records
 from opscope.drop_in.backend.result import ProfilerResult
 from opscope.drop_in.event.listed_trace import EXPOSES_METADATA
 from opscope.drop_in.event_list.torch_terms import in_torch_terms
-from opscope.recording.ranges import Ranges
+from opscope.recording.ranges import IttTasks, NvtxRanges, Ranges
 from opscope.recording.recorder import Recording
 from opscope.settings import FLAGS
 from opscope.trace.device_kinds import keep_device_kinds
@@ -36,6 +36,7 @@ from opscope.trace.names import Names
 from opscope.trace.trace import Trace
 
 LEGACY = "LEGACY"
+_RANGES = {"NVTX": NvtxRanges, "ITT": IttTasks}
 
 
 @dataclass
@@ -118,9 +119,9 @@ def enable_profiler(
     Raises:
         RuntimeError: something runs already, in torch's words.
     """
-    if config.state.name in ranges.KINDS:
+    if config.state.name in _RANGES:
         kind = config.state.name
-        shown = Ranges(kind.lower(), config.report_input_shapes)
+        shown = _RANGES[kind](config.report_input_shapes)
         _begin(_Session(config, kind, ranges=shown), lambda: ranges.begin(shown))
         return
     recording = _recording(config, activities, _kinds, _device_kinds)

@@ -1,0 +1,97 @@
+"""What every thread was doing when a recording ended that nobody stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from opscope.analysis.quantity_text import time_text
+from opscope.trace.metadata_kinds import ENDED
+from opscope.trace.trace import Trace
+
+_MOST_AROUND = 3
+
+
+@dataclass(frozen=True)
+class ThreadEnd:
+    """Of one thread.
+
+    Attributes:
+        thread: its name, and the number the system gave it.
+        name: of the innermost span that had not ended; of the last one that had, where all had.
+        around: names of the spans around it that had not ended, innermost first.
+        is_open: it had not ended.
+        for_ns: how long it had been running, or how long ago it had ended.
+    """
+
+    thread: str
+    name: str
+    around: tuple[str, ...]
+    is_open: bool
+    for_ns: int
+
+    def __str__(self) -> str:
+        if not self.is_open:
+            return f"{self.thread} had ended {self.name} {time_text(self.for_ns)} before"
+        shown = self.around[:_MOST_AROUND]
+        more = ", ..." if len(self.around) > len(shown) else ""
+        inside = f", in {', in '.join(shown)}{more}" if shown else ""
+        return f"{self.thread} was in {self.name} for {time_text(self.for_ns)}{inside}"
+
+
+def how_it_ended(trace: Trace) -> str:
+    """How a recording ended that was not stopped; empty for all others."""
+    ended = trace.metadata.get(ENDED)
+    return str(ended["how"]) if ended else ""
+
+
+def last_actions(trace: Trace) -> list[ThreadEnd]:
+    """Of all threads, the one that did something last first; empty if the recording was stopped."""
+    ended = trace.metadata.get(ENDED)
+    if not ended or ended["whole"] or not len(trace.events):
+        return []
+    found = sorted(_actions(trace), key=lambda found: (not found[1].is_open, -found[0]))
+    return [action for _, action in found]
+
+
+def _actions(trace: Trace) -> Iterator[tuple[int, ThreadEnd]]:
+    """With when each thread last did something."""
+    events, end_ns = trace.events, int(trace.metadata["end_ns"])
+    ends = events["start_ns"] + events["duration_ns"]
+    is_open = events["unfinished"].astype(bool) & (ends >= end_ns)
+    for thread in np.unique(events["thread"]).tolist():
+        rows = np.flatnonzero(events["thread"] == thread)
+        running = rows[is_open[rows]]
+        row = int(running[-1]) if len(running) else int(rows[np.argmax(ends[rows])])
+        since_ns = int(events["start_ns"][row]) if len(running) else int(ends[row])
+        closed = rows[~is_open[rows]]
+        last_ns = max(int(events["start_ns"][rows[-1]]), int(ends[closed].max(initial=0)))
+        yield (
+            last_ns,
+            ThreadEnd(
+                _thread_text(trace, thread),
+                _name(trace, row),
+                tuple(_around(trace, row)) if len(running) else (),
+                bool(len(running)),
+                end_ns - since_ns,
+            ),
+        )
+
+
+def _around(trace: Trace, row: int) -> Iterator[str]:
+    parents = trace.events["parent"]
+    while (row := int(parents[row])) >= 0:
+        yield _name(trace, row)
+
+
+def _name(trace: Trace, row: int) -> str:
+    return trace.names[int(trace.events["name"][row])]
+
+
+def _thread_text(trace: Trace, thread: int) -> str:
+    threads = trace.table("threads")
+    name = int(threads["name"][thread])
+    called = f" ({trace.names[name]})" if name >= 0 else ""
+    return f"thread {int(threads['system_thread_id'][thread])}{called}"

@@ -1,0 +1,61 @@
+"""``opscope recover``: the trace of a recording whose process ended before it was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from opscope.cli.completeness import describe_completeness, end_of_recording
+from opscope.cli.console import Messages
+from opscope.cli.parameters import Argument
+from opscope.errors import OpscopeError, TraceFormatError
+from opscope.recording.recovered import recover_file
+from opscope.trace.unfinished_recordings import unfinished_below
+
+
+def recover(
+    folder: Annotated[
+        Path, Argument(metavar="FOLDER", help="Where the trace was to be written to.")
+    ],
+) -> None:
+    """Write the trace of a recording whose program was killed, or crashed.
+
+    What was recorded until then lies in a hidden file in the folder; it becomes the usual trace,
+    and the file is removed. `opscope run` does so by itself, unless that was killed too.
+    """
+    recover_all(folder, Messages())
+
+
+def recover_all(
+    folder: Path, messages: Messages, process: int | None = None, how: str = ""
+) -> None:
+    """Recover what is unfinished in ``folder``, of one process or of all, and say so.
+
+    Raises:
+        TraceFormatError: nothing could be recovered.
+    """
+    found = list(unfinished_below(folder, process))
+    if not found:
+        raise TraceFormatError(
+            f"There is no unfinished recording in {folder}. If its trace is there, it is complete: "
+            "look at it with `opscope summary`."
+        )
+    failures = [error for path in found if (error := _recover_one(path, messages, how)) is not None]
+    if len(failures) == len(found):
+        raise failures[-1]
+    for error in failures:
+        messages.fail(str(error))
+
+
+def _recover_one(path: Path, messages: Messages, how: str) -> OpscopeError | None:
+    try:
+        with messages.progress(f"recovering {path}"):
+            trace, saved = recover_file(path, how)
+    except OpscopeError as error:
+        return error
+    for line in end_of_recording(trace):
+        messages.say(line)
+    messages.say(describe_completeness(trace))
+    messages.say(f"trace written to {saved}")
+    messages.say(f"look closer with `opscope summary {saved}`")
+    return None

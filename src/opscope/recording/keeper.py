@@ -1,0 +1,74 @@
+"""Beginning and dismissing the keeper: the process that outlives this one, see ``launch``."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from opscope.launch import keeper_process
+
+_HIGH_DESCRIPTOR = 512
+"""Out of the way of programs that close those they might have opened."""
+
+_pipes: dict[Path, tuple[int, int]] = {}
+"""By folder: the process that has a keeper for it, and this end of the pipe to that."""
+
+
+def begin_keeper(folder: Path) -> None:
+    """Have a process wait for the end of this one, for recordings in ``folder``.
+
+    It is no child of this process, has no terminal, and no more of this process's files than its
+    standard error. Without one only ``opscope recover`` is left, so trouble is no error.
+    """
+    if _pipes.get(folder, (0, 0))[0] == os.getpid():
+        return
+    theirs, ours = os.pipe()
+    try:
+        command = [sys.executable, "-I", "-S", keeper_process.__file__]
+        package = Path(__file__).parents[2]
+        subprocess.run(
+            [*command, str(os.getpid()), str(theirs), os.fspath(folder), os.fspath(package)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs,),
+            start_new_session=True,
+            check=False,
+        )
+        _pipes[folder] = (os.getpid(), _out_of_the_way(ours))
+    except (OSError, ValueError):  # no more processes, or no standard error
+        os.close(ours)
+    finally:
+        os.close(theirs)
+
+
+def dismiss_keepers() -> None:
+    """All is written: they look once more, and go."""
+    for process, pipe in _pipes.values():
+        if process == os.getpid():
+            with suppress(OSError):
+                os.close(pipe)
+    _pipes.clear()
+
+
+def _out_of_the_way(descriptor: int) -> int:
+    try:
+        higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
+    except OSError:  # this process may have only so many
+        return descriptor
+    os.close(descriptor)
+    return higher
+
+
+def _forget_in_child() -> None:
+    """A child keeps no keeper waiting."""
+    for _, pipe in _pipes.values():
+        with suppress(OSError):
+            os.close(pipe)
+    _pipes.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

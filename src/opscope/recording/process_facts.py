@@ -1,0 +1,24 @@
+"""What a trace says of the process it was recorded in."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from typing import Any
+
+from opscope.recording.distributed_job import describe_job
+
+
+def process_facts() -> dict[str, Any]:
+    """Of this process, as keys of a trace's metadata."""
+    torch, job = sys.modules.get("torch"), describe_job()
+    return {
+        "process_id": os.getpid(),
+        "host_name": socket.gethostname(),
+        "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
+        "python_version": platform.python_version(),
+        "torch_version": str(getattr(torch, "__version__", "")),
+        **({"distributedInfo": job} if job else {}),  # under the key torch uses
+    }

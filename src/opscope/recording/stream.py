@@ -1,0 +1,134 @@
+"""A recording that is in a file while it runs, so that no end of its process loses it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.errors import UsageError
+from opscope.notice import notice
+from opscope.recording.keeper import begin_keeper
+from opscope.recording.process_facts import process_facts
+from opscope.recording.python_source import path_prefixes
+from opscope.recording.sources import RecordingOptions
+from opscope.trace.unfinished_recordings import recording_name
+
+_SHARE_OF_FREE = 0.5
+"""Of a disk, for one recording, unless it is told."""
+
+
+@dataclass
+class Stream:
+    """Where one recording goes.
+
+    Attributes:
+        folder: of the trace that it will be.
+        max_disk_bytes: of its file; None for half of what is free.
+        rank: as which it will be saved; None for that of its job.
+        metadata: of the trace.
+        when_refused: told why nothing can be written there, and then the recording is in memory
+            only; None raises it.
+        path: of the file, once there is one.
+        is_discarded: the file is gone, because the trace is elsewhere.
+    """
+
+    folder: Path
+    max_disk_bytes: int | None = None
+    rank: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    when_refused: Callable[[str], object] | None = None
+    path: Path | None = None
+    is_discarded: bool = False
+
+    def begin(self, window: int, about: Mapping[str, Any]) -> None:
+        """Have what this window records go there.
+
+        Raises:
+            UsageError: nothing can be written to the folder.
+        """
+        path = self.folder / recording_name(os.getpid(), window)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            most = self.max_disk_bytes or int(shutil.disk_usage(self.folder).free * _SHARE_OF_FREE)
+            _native.begin_stream(window, os.fspath(path), most, json.dumps(about, default=str))
+            self.path = path
+        except OSError as error:
+            self._refuse(error.strerror or str(error))
+        except RuntimeError as error:  # another recording streams: what that one has, has all
+            notice(f"{error}, so this one is in memory only until it ends.")
+
+    def _refuse(self, reason: str) -> None:
+        if self.when_refused is None:
+            raise UsageError(
+                f"The recording cannot be written to {self.folder} while it runs: {reason}. Choose "
+                "a folder on a disk that has room and that you may write to, or leave out "
+                "stream_to to record in memory."
+            )
+        self.when_refused(reason)
+
+    def end(self, window: int) -> None:
+        """The recording has ended: its file has all of it."""
+        _native.end_stream(window)
+
+    def discard(self) -> None:
+        """The trace is elsewhere: remove the file."""
+        if self.path is None or self.is_discarded:
+            return
+        with suppress(OSError):
+            self.path.unlink()
+        _native.discard_stream(os.fspath(self.path))
+        self.is_discarded = True
+
+
+@dataclass
+class Streams:
+    """Where the recordings of a profile go, one after the other.
+
+    Attributes:
+        folder: of the trace; of all traces if each has a folder in it.
+        by_cycle: each has: ``cycle-1`` and so on.
+        max_disk_bytes: of a file; None for half of what is free.
+        keeper: a process waits for the end of this one, to write the trace if that does not.
+        saves: the profile writes each trace as it ends; otherwise whoever made the profile does.
+        rank: as which traces are saved; None for that of the job.
+        when_refused: as of :class:`Stream`.
+    """
+
+    folder: Path
+    by_cycle: bool = False
+    max_disk_bytes: int | None = None
+    keeper: bool = True
+    saves: bool = True
+    rank: int | None = None
+    when_refused: Callable[[str], object] | None = None
+    _begun: int = 0
+
+    def next(self) -> Stream:
+        """For the next recording."""
+        if self.keeper:
+            begin_keeper(self.folder)
+        self._begun += 1
+        folder = self.folder / f"cycle-{self._begun}" if self.by_cycle else self.folder
+        return Stream(folder, self.max_disk_bytes, self.rank, when_refused=self.when_refused)
+
+
+def about_recording(
+    stream: Stream, recorded: RecordingOptions, asked: RecordingOptions, first_id: int
+) -> dict[str, Any]:
+    """All that a trace needs beside what was recorded; see ``recovered.py``."""
+    return {
+        "recorded": asdict(recorded),
+        "asked": asdict(asked),
+        "first_id": first_id,
+        "prefixes": path_prefixes(),
+        "rank": stream.rank,
+        "process": process_facts(),
+        "metadata": dict(stream.metadata),
+    }

@@ -1,0 +1,58 @@
+"""Files of recordings that stream: in the folder of the trace that they are to become.
+
+A recording that ended well has no such file any more. One that is there is either under way, or its
+process came to an end that it could not notice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from opscope.trace.manifest import MANIFEST, rank_folders
+
+_NAME = re.compile(r"\.recording-(\d+)-(\d+)\.opscope")
+_CYCLES = "cycle-*"
+
+
+def recording_name(process: int, number: int) -> str:
+    """What the file of a process's ``number``-th recording is called."""
+    return f".recording-{process}-{number}.opscope"
+
+
+def unfinished_recordings(folder: Path, process: int | None = None) -> list[Path]:
+    """Those in ``folder``, oldest first, of one process or of all.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    found = []
+    for entry in os.scandir(folder):
+        match = _NAME.fullmatch(entry.name)
+        if match and process in (None, int(match[1])) and entry.is_file(follow_symlinks=False):
+            found.append((entry.stat().st_mtime_ns, int(match[2]), Path(entry.path)))
+    return [path for _, _, path in sorted(found)]
+
+
+def unfinished_below(folder: Path, process: int | None = None) -> Iterator[Path]:
+    """Those in ``folder`` and in its cycles."""
+    for place in (folder, *sorted(folder.glob(_CYCLES))):
+        with suppress(OSError):
+            yield from unfinished_recordings(place, process)
+
+
+def last_is_unfinished(folder: Path) -> bool:
+    """Whether a recording was begun in ``folder`` after the last one that ended there."""
+    try:
+        begun = [path.stat().st_mtime_ns for path in unfinished_recordings(folder)]
+        ended = [
+            (rank / MANIFEST).stat().st_mtime_ns
+            for rank in rank_folders(folder).values()
+            if (rank / MANIFEST).exists()
+        ]
+    except OSError:
+        return False
+    return bool(begun) and max(begun) > max(ended, default=0)

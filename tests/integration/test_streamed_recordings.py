@@ -1,0 +1,307 @@
+"""Recordings that are in a file while they run: what is in it, and what becomes of it."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import opscope
+from opscope import _native
+from opscope.errors import LifecycleError, TraceFormatError, UsageError
+from opscope.recording.recovered import recover, recover_file
+from opscope.trace.table import ListColumn
+from opscope.trace.unfinished_recordings import unfinished_recordings
+
+EVERYTHING = {
+    "record_shapes": True,
+    "profile_memory": True,
+    "with_stack": True,
+    "with_modules": True,
+    "record_outputs": True,
+}
+
+
+def work(times=20):
+    model = torch.nn.Linear(4, 4)
+    for _ in range(times):
+        with opscope.record_function("step"):
+            model(torch.ones(2, 4)).sum().backward()
+
+
+def streaming(folder, **options):
+    return opscope.profile(stream_to=folder, keeper=False, **options)
+
+
+def count(trace, name):
+    return sum(trace.names[row] == name for row in trace.events["name"].tolist())
+
+
+def in_a_program(source, *arguments):
+    program = f"import os, signal, sys, threading, torch, opscope\n{source}"
+    done = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], timeout=240)
+    return done.returncode
+
+
+def test_a_recording_that_ends_well_leaves_the_usual_trace_alone(tmp_path):
+    with streaming(tmp_path / "t", **EVERYTHING) as profile:
+        work()
+        assert len(unfinished_recordings(tmp_path / "t")) == 1
+    assert [entry.name for entry in (tmp_path / "t").iterdir()] == ["rank=00000"]
+    saved = opscope.load(tmp_path / "t")
+    assert count(saved, "step") == 20
+    assert "ended" not in saved.metadata
+    for column in ("name", "start_ns", "duration_ns", "parent"):
+        np.testing.assert_array_equal(saved.events[column], profile.trace.events[column])
+
+
+def test_what_a_file_has_is_what_the_process_has(tmp_path):
+    profile = streaming(tmp_path / "t", **EVERYTHING)
+    profile._streams.saves = False
+    with profile:
+        work()
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+    here, there = profile.trace, opscope.load(tmp_path / "t")
+    assert there.metadata["ended"]["whole"]
+    assert len(there.events) == len(here.events) > 1000
+    for table in ("events", "tensors", "scalars", "allocations", "python_calls", "frames"):
+        one, other = here.table(table), there.table(table)
+        for column in one.schema.columns:
+            if one.has(column.name) and not isinstance(one._column(column.name), ListColumn):
+                mine, theirs = one[column.name], other[column.name]
+                np.testing.assert_array_equal(mine, theirs, f"{table}.{column.name}")
+    assert there.metadata["options"] == here.metadata["options"]
+    assert there.metadata["process_id"] == os.getpid()
+
+
+def test_a_recording_can_be_read_while_it_goes_on(tmp_path):
+    with streaming(tmp_path / "t"):
+        work()
+        with opscope.record_function("going on"):
+            trace = opscope.load(tmp_path / "t")
+            assert trace.metadata["ended"]["how"] == "it is still being recorded"
+            assert count(trace, "step") == 20
+            (path,) = unfinished_recordings(tmp_path / "t")
+            with pytest.raises(LifecycleError, match="still runs"):
+                recover_file(path)
+    row = trace.names.find("going on")
+    (event,) = np.flatnonzero(trace.events["name"] == row)
+    assert trace.events["unfinished"][event]
+
+
+def test_a_program_that_was_killed_left_all_it_did(tmp_path):
+    code = in_a_program(
+        """
+model = torch.nn.Linear(4, 4)
+more = {"with_modules": True, "record_shapes": True}
+profile = opscope.profile(stream_to=sys.argv[1], keeper=False, **more)
+profile.start()
+for i in range(50):
+    with opscope.record_function("step"):
+        model(torch.ones(2, 4))
+        if i == 40:
+            os.kill(os.getpid(), signal.SIGKILL)
+""",
+        tmp_path,
+    )
+    assert code == -signal.SIGKILL
+    trace = opscope.load(tmp_path)
+    assert count(trace, "step") == 41 == count(trace, "aten::linear")
+    (unfinished,) = np.flatnonzero(trace.events["unfinished"])
+    assert trace.names[trace.events["name"][unfinished]] == "step"
+    assert trace.ledger["recording"]["has no end: its process ended first"] == 1
+    assert len(trace.table("tensors")) > 41
+    (path,) = unfinished_recordings(tmp_path)
+    saved, folder = recover_file(path, how="its process was killed by SIGKILL")
+    assert unfinished_recordings(tmp_path) == [] and folder == tmp_path
+    again = opscope.load(tmp_path)
+    assert again.metadata["ended"]["how"] == "its process was killed by SIGKILL"
+    np.testing.assert_array_equal(again.events["start_ns"], saved.events["start_ns"])
+
+
+def test_an_earlier_trace_is_not_taken_for_the_one_that_did_not_end(tmp_path):
+    with streaming(tmp_path), opscope.record_function("first"):
+        work(1)
+    in_a_program(
+        """
+profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
+profile.start()
+with opscope.record_function("second"):
+    os._exit(5)
+""",
+        tmp_path,
+    )
+    assert count(opscope.load(tmp_path), "second") == 1
+    (path,) = unfinished_recordings(tmp_path)
+    recover_file(path)
+    assert count(opscope.load(tmp_path), "second") == 1
+
+
+def test_each_cycle_of_a_schedule_has_its_own(tmp_path):
+    schedule = opscope.schedule(wait=0, warmup=0, active=2, repeat=3)
+    with streaming(tmp_path, schedule=schedule) as profile:
+        for _ in range(6):
+            work(1)
+            profile.step()
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cycle-1", "cycle-2", "cycle-3"]
+    for cycle in tmp_path.iterdir():
+        assert count(opscope.load(cycle), "step") == 2
+        assert unfinished_recordings(cycle) == []
+
+
+def test_a_recording_that_ends_by_an_exception_is_written(tmp_path):
+    with pytest.raises(ZeroDivisionError), streaming(tmp_path):
+        work()
+        1 / 0  # noqa: B018
+    assert count(opscope.load(tmp_path), "step") == 20
+
+
+def test_the_thread_that_stops_need_not_be_the_one_that_started(tmp_path):
+    profile = streaming(tmp_path)
+    profile.start()
+    work()
+    stops = threading.Thread(target=profile.stop)
+    stops.start()
+    stops.join()
+    assert count(opscope.load(tmp_path), "step") == 20
+
+
+def test_a_forked_child_has_a_recording_of_its_own(tmp_path):
+    with streaming(tmp_path / "parent"):
+        work()
+        with opscope.record_function("around the fork"):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    own = streaming(tmp_path / "child")
+                    with own, opscope.record_function("in the child"):
+                        work(3)
+                    status = 0
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+        work()
+    parent, own = opscope.load(tmp_path / "parent"), opscope.load(tmp_path / "child")
+    assert count(parent, "step") == 40 and count(parent, "in the child") == 0
+    assert count(own, "step") == 3 and count(own, "around the fork") == 0
+    assert not parent.events["unfinished"].any()
+
+
+def test_a_killed_child_costs_its_parent_nothing(tmp_path):
+    with streaming(tmp_path / "parent"):
+        child = os.fork()
+        if child == 0:
+            try:
+                profile = streaming(tmp_path / "child")
+                profile.start()
+                work(3)
+                os.kill(os.getpid(), signal.SIGKILL)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        work()
+    assert count(opscope.load(tmp_path / "parent"), "step") == 20
+    own = opscope.load(tmp_path / "child")
+    assert count(own, "step") == 3 and not own.metadata["ended"]["whole"]
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    profile = streaming(tmp_path / "file" / "t")
+    with pytest.raises(UsageError, match=r"cannot be written to .* while it runs: Not a directory"):
+        profile.start()
+    work()
+    with streaming(tmp_path / "t"):  # and the next one can
+        work()
+    assert count(opscope.load(tmp_path / "t"), "step") == 20
+
+
+def test_a_second_recording_meanwhile_is_in_memory(tmp_path, capsys):
+    with streaming(tmp_path / "one"), streaming(tmp_path / "two") as second:
+        work()
+    assert "streams already" in capsys.readouterr().err
+    assert count(second.trace, "step") == 20
+    assert count(opscope.load(tmp_path / "one"), "step") == 20
+
+
+def test_one_that_nobody_has_any_more_makes_room_for_the_next(tmp_path, capsys):
+    streaming(tmp_path / "one").start()
+    with streaming(tmp_path / "two"):
+        work()
+        assert len(unfinished_recordings(tmp_path / "two")) == 1
+    assert capsys.readouterr().err == ""
+    assert count(opscope.load(tmp_path / "two"), "step") == 20
+
+
+def test_a_full_file_loses_what_is_counted(tmp_path):
+    with streaming(tmp_path, max_disk=4 << 20) as profile:
+        work(2000)
+    ledger = profile.trace.ledger["events"]
+    assert ledger["dropped: memory budget"] > 0
+    assert ledger["requested"] == ledger["recorded"] + ledger["dropped: memory budget"]
+    assert ledger["recorded"] > 10_000
+
+
+def test_a_limit_to_the_size_of_files_is_no_end(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with streaming(tmp_path) as profile:
+        work(10)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, hard))
+        work(2000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert profile.trace.ledger["events"]["dropped: memory budget"] > 0
+    assert count(opscope.load(tmp_path), "step") > 10
+
+
+def test_the_folder_may_be_removed(tmp_path):
+    with streaming(tmp_path / "t") as profile:
+        work(10)
+        (path,) = unfinished_recordings(tmp_path / "t")
+        path.unlink()
+        (tmp_path / "t").rmdir()
+        work(2000)
+    assert count(profile.trace, "step") == 2010
+    assert count(opscope.load(tmp_path / "t"), "step") == 2010
+
+
+def test_memory_of_ended_recordings_is_given_back(tmp_path):
+    def mapped():
+        with open("/proc/self/maps") as maps:
+            return sum(".recording-" in line for line in maps)
+
+    for number in range(5):
+        with streaming(tmp_path / str(number)) as profile:
+            work(200)
+        assert count(profile.trace, "step") == 200
+    del profile
+    assert mapped() <= 2  # what threads that record nothing now wrote to last
+
+
+def test_what_is_no_recording_is_refused(tmp_path):
+    path = tmp_path / ".recording-1-1.opscope"
+    path.write_bytes(b"something else" * 10_000)
+    with pytest.raises(TraceFormatError, match="it is no recording"):
+        recover(path)
+    path.write_bytes(b"")
+    with pytest.raises(TraceFormatError, match="it is empty"):
+        opscope.load(tmp_path)
+
+
+def test_what_is_known_of_a_file_says_whose_it_is(tmp_path):
+    with streaming(tmp_path, record_shapes=True):
+        (path,) = unfinished_recordings(tmp_path)
+        log = _native.read_stream(os.fspath(path))
+        about, described = json.loads(log.about), log.describe()
+    assert about["asked"]["shapes"] and about["process"]["torch_version"] == torch.__version__
+    start, boot_id = _native.process_identity(os.getpid())
+    assert (described["process_start"], described["boot_id"]) == (start, boot_id)
+    assert _native.process_identity(2**22 + 1)[0] == 0
