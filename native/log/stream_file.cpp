@@ -4,11 +4,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -111,7 +113,7 @@ bool StreamFile::grow() {
   if (!has_own_file()) return fail(EBADF);
   const Extent* const last = extents_.empty() ? nullptr : &extents_.back();
   if ((last == nullptr || ready_ == last->memory + last->bytes) && !map_extent()) return fail(ENOMEM);
-  if (!grow_file(file_bytes_ + kBatchBytes)) return fail(errno);
+  if (!grow_file()) return fail(errno);
   if (!populate(ready_)) return fail(ENOSPC);
   file_bytes_ += kBatchBytes;
   ready_ += kBatchBytes;
@@ -144,16 +146,17 @@ bool StreamFile::has_own_file() {
   return false;
 }
 
-bool StreamFile::grow_file(uint64_t bytes) {
-  int error = 0;
+// By writing to it, which reserves the room on the disk, and makes pages in larger units than touching them.
+bool StreamFile::grow_file() {
+  static const char zeros[kBlockBytes] = {};
+  iovec parts[kBatchBytes / kBlockBytes];
+  std::fill(std::begin(parts), std::end(parts), iovec{const_cast<char*>(zeros), kBlockBytes});
+  ssize_t written = 0;
   do {
-    error = fallocate(file_, 0, static_cast<off_t>(file_bytes_), static_cast<off_t>(bytes - file_bytes_)) == 0
-                ? 0
-                : errno;
-  } while (error == EINTR);
-  if (error == EOPNOTSUPP) return ftruncate(file_, static_cast<off_t>(bytes)) == 0;
-  errno = error;
-  return error == 0;
+    written = pwritev(file_, parts, std::size(parts), static_cast<off_t>(file_bytes_));
+  } while (written < 0 && errno == EINTR);
+  if (written >= 0 && static_cast<size_t>(written) < kBatchBytes) errno = ENOSPC;
+  return written == static_cast<ssize_t>(kBatchBytes);
 }
 
 bool StreamFile::map_extent() {

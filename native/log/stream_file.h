@@ -61,7 +61,7 @@ class StreamFile {
   Extent* extent_of(const void* block);
   bool is_time_to_try() const;
   bool grow();
-  bool grow_file(uint64_t bytes);
+  bool grow_file();
   bool map_extent();
   bool populate(char* memory);
   bool has_own_file();
