@@ -23,6 +23,7 @@ from opscope.errors import (
     LifecycleError,
     MissingDependencyError,
     OpscopeError,
+    ReachError,
     TraceFormatError,
     UsageError,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from opscope.activities import supported_activities
     from opscope.annotate import record_function
+    from opscope.control.server import listen
     from opscope.export.tensorboard import tensorboard_trace_handler
     from opscope.flight.recorder import flight_recorder
     from opscope.observer import ExecutionTraceObserver
@@ -52,10 +54,12 @@ __all__ = [
     "OpscopeError",
     "ProfilerAction",
     "ProfilerActivity",
+    "ReachError",
     "Trace",
     "TraceFormatError",
     "UsageError",
     "flight_recorder",
+    "listen",
     "load",
     "profile",
     "record_function",
@@ -70,6 +74,7 @@ _PLACES = {
     "ProfilerActivity": "torch.profiler",
     "Trace": "opscope.trace.trace",
     "flight_recorder": "opscope.flight.recorder",
+    "listen": "opscope.control.server",
     "load": "opscope.trace.load",
     "profile": "opscope.profiler",
     "record_function": "opscope.annotate",
@@ -102,3 +107,10 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if os.environ.get("OPSCOPE_CONTROL") == "1":
+    # Not through the name above: a program that cannot be reached runs all the same.
+    from opscope.control.at_import import listen_if_possible as _listen_if_possible
+
+    _listen_if_possible()

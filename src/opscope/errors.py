@@ -7,6 +7,7 @@
     ├── TraceFormatError      a file is missing, damaged, foreign or newer than this opscope
     ├── InsufficientMemoryError  a trace does not fit in the memory there is
     ├── BridgeError           the torch bridge could not be compiled or loaded
+    ├── ReachError            another process cannot be reached, or does not answer
     └── MissingDependencyError  an optional package is needed and absent
 
 Every message is one paragraph that ends with what to do next. The command line prints the message
@@ -57,6 +58,10 @@ class InsufficientMemoryError(OpscopeError, MemoryError):
 
 class BridgeError(OpscopeError, RuntimeError):
     """The part of the recorder that is compiled against torch is unavailable."""
+
+
+class ReachError(OpscopeError, RuntimeError):
+    """A process that runs cannot be asked, or has refused."""
 
 
 class MissingDependencyError(OpscopeError, ImportError):

@@ -27,6 +27,7 @@ LEAVES = [
     "schedule",
     "progress",
     "announced_steps",
+    "own_thread",
     "thread_pool",
     "cached_property",
     "experimental_switches",
@@ -70,11 +71,12 @@ MAY_IMPORT = {
     "cycles": {*LEAVES, "recording", "annotate", "observer"},
     "flight": {*LEAVES, "trace", "recording", "activities", "settings"},
     "triggers": {*LEAVES, "flight"},
+    "control": {*LEAVES, "trace", "recording", "activities", "settings", "flight"},
     "replay": {*LEAVES, "trace", "tree", "analysis", "export", "recording"},
     "profile_recording": {*LEAVES, "trace", *RECORDER},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
-    "__init__": {*LEAVES, *PIPELINE, *RECORDER, "flight"},
-    "cli": {*LEAVES, *PIPELINE, *RECORDER, "flight", "replay", "__init__"},
+    "__init__": {*LEAVES, *PIPELINE, *RECORDER, "flight", "control"},
+    "cli": {*LEAVES, *PIPELINE, *RECORDER, "flight", "control", "replay", "__init__"},
     "__main__": {"cli"},
 }
 

@@ -21,6 +21,13 @@ from opscope.memory_limit import memory_for
 
 COMMANDS = {
     "run": "Run a program, record what torch does in it, then say where the time went.",
+    "ps": "List the processes of this user that opscope can reach while they run.",
+    "attach": "Record a process that runs, write a trace, and leave the process as it was.",
+    "start": "Begin to record in a process that runs, until `opscope stop` ends it.",
+    "stop": "End the recording that `opscope start` began in a process, and write a trace of it.",
+    "dump": "Have the flight recorder of a process write what it holds, and print where.",
+    "status": "Print as JSON what a process is, and what is recorded in it.",
+    "top": "Show live what a process does: operators, modules, memory, step time, own cost.",
     "summary": "Show where the time went: operators, modules, memory, and what to change.",
     "findings": "Show why a program is slow: what was found, where, and what a fix would save.",
     "memory": "Show what was in use when memory was fullest.",
@@ -84,6 +91,8 @@ def _outcome(words: Sequence[str]) -> Any:
 
 def _do(words: Sequence[str]) -> Any:
     name, rest = (words[0], words[1:]) if words else ("", ())
+    if name != "run":
+        _listen_not()
     if name in COMMANDS:
         command = command_called(name)
         try:
@@ -98,6 +107,13 @@ def _do(words: Sequence[str]) -> Any:
     else:
         raise UsageError(f"There is no command {name!r}. {_meant(words)}")
     return 0
+
+
+def _listen_not() -> None:
+    """With OPSCOPE_CONTROL=1 in the shell, what is to be reached are programs, and not this."""
+    server = sys.modules.get("opscope.control.server")
+    if server is not None:
+        server.stop_listening()
 
 
 def _meant(words: Sequence[str]) -> str:

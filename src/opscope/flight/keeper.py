@@ -19,6 +19,7 @@ from opscope.flight.reason import Reason
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
 from opscope.notice import notice
+from opscope.own_thread import OwnThread
 
 _LOOK_AT_COST_S = 1.0
 
@@ -66,7 +67,7 @@ class Keeper:
         self._cost_at_s = 0.0
         self._armed: Path | None = None
         self._emergencies = 0
-        self._thread = threading.Thread(target=self._run, name="opscope-flight", daemon=True)
+        self._thread = OwnThread(self._run)
         self.faults: Counter[str] = Counter()
         self.own_processor_ns = 0
 
@@ -81,7 +82,7 @@ class Keeper:
     def end(self, patience_s: float) -> None:
         """Do what was asked for, then end."""
         until_s = time.monotonic() + patience_s
-        is_there = self._thread.is_alive() and threading.current_thread() is not self._thread
+        is_there = self._thread.is_alive()
         for request in list(self._requests.values()) if is_there else ():
             request.done.wait(max(until_s - time.monotonic(), 0))
         self._watch.stop()

@@ -67,8 +67,8 @@ class FlightStatus:
 class flight_recorder:
     """Keeps the last ``last`` of what the program did, and writes it as a trace when it is wanted.
 
-    Between ``start`` and ``stop`` or in a ``with`` block. Recording goes on while it writes,
-    by a process of its own; the program's threads are not stopped for it.
+    Between ``start`` and ``stop`` or in a ``with`` block. Dumps are written by a process of their
+    own; recording goes on meanwhile, and the program's threads are not stopped.
 
     Args:
         last: how far back a dump goes: seconds, or a text such as ``"30s"``, ``"5min"``.
@@ -226,6 +226,11 @@ class flight_recorder:
 def _no_dump(request: DumpRequest) -> str:
     why = request.refusal or "the recorder was stopped meanwhile"
     return f"No dump was made: {why}. Make room or wait, then call dump() again."
+
+
+def running_recorders() -> list[flight_recorder]:
+    """Those of this process that are on."""
+    return [recorder for recorder in list(_running) if recorder.running]
 
 
 def _forked() -> None:

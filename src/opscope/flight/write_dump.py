@@ -31,7 +31,8 @@ def write_dump(spool: Path) -> Path:
     trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts))
     trace = trace.with_metadata({"dump": about(trace, facts, reason, _stacks(spool))})
     folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
-    trace.save(folder)
+    trace.save(spool / "trace")
+    os.rename(spool / "trace", folder)  # so that it is there whole or not at all
     shutil.rmtree(spool, ignore_errors=True)
     return folder
 

@@ -1,0 +1,57 @@
+"""What a process has recorded for us, as a trace in a folder, and what is said of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from opscope.cli import destination
+from opscope.cli.completeness import describe_completeness
+from opscope.cli.console import Messages
+from opscope.cli.headline import headline
+from opscope.recording.elsewhere import trace_elsewhere
+from opscope.recording.sources import switches
+from opscope.trace.load import load
+from opscope.trace.trace import Trace
+
+
+def arguments_of(recorded: frozenset[str]) -> dict[str, bool]:
+    """Switches as arguments of a profile, as a process is asked with them."""
+    return {s.parameter: True for s in switches() if s.option in recorded and s.parameter}
+
+
+def folder_for(output: Path | None, process: int, command: str) -> Path:
+    """Where the trace goes: where asked, or a new folder here.
+
+    Raises:
+        UsageError: something else is there, or nothing can be written.
+    """
+    words = [Path(word).stem for word in command.split() if word.endswith(".py")]
+    name = re.sub(r"[^\w.-]+", "-", words[0] if words else "process")
+    place = destination.choose(output, None, f"{name}-{process}")
+    place.check()
+    return place.trace
+
+
+def keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
+    """Make a trace of a log, unless the process has, and say what it shows.
+
+    Raises:
+        OpscopeError: it cannot be made or written.
+    """
+    messages = Messages()
+    trace, written = _written(log, answer, folder)
+    messages.say(f"trace written to {written}")
+    for line in headline(trace):
+        messages.say(line)
+    messages.say(describe_completeness(trace))
+    messages.say(f"look closer with `opscope summary {written}`")
+
+
+def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[Trace, Path]:
+    if "trace" in answer:
+        return load(answer["trace"]), Path(answer["trace"])
+    trace = trace_elsewhere(log, answer["facts"])
+    trace.save(folder)
+    return trace, folder

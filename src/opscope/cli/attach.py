@@ -1,0 +1,66 @@
+"""``opscope attach``: record a process that runs, for a while."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from opscope.cli.asked_trace import arguments_of, folder_for, keep
+from opscope.cli.console import Messages
+from opscope.cli.parameters import Option
+from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.recording_switches import with_recording_switches
+from opscope.control.injection import reach
+from opscope.errors import UsageError
+
+_LONGEST_S = 86_400.0
+
+
+@with_recording_switches("recorded", panel="What to record")
+def attach(
+    process: ProcessArgument,
+    seconds: Annotated[
+        str, Option(metavar="N", help="How long to record; Ctrl-C ends it earlier.")
+    ] = "10",
+    output: Annotated[
+        Path | None,
+        Option(
+            names=("--output", "-o"),
+            metavar="DIR",
+            help="Folder of the trace; a trace that is there already is replaced.",
+            default="NAME-PID.opscope",
+        ),
+    ] = None,
+    recorded: frozenset[str] = frozenset(),
+) -> None:
+    """Record a process that runs, write a trace, and leave the process as it was.
+
+    The process copies what it recorded into a file of ours; the trace is made of it here, so that
+    costs the process nothing. It has to listen (see `opscope ps`); from Python 3.14 on it is asked
+    to if it does not.
+    """
+    duration_s = _duration_s(seconds)
+    asking, was_asked_to_listen = reach(process)
+    with asking:
+        folder = folder_for(output, process, asking.status["command"])
+        asking.ask("record", recorded=arguments_of(recorded))
+        Messages().say(f"recording process {process} for {duration_s:g} s ...")
+        try:
+            time.sleep(duration_s)
+        except KeyboardInterrupt:
+            Messages().say("ended early")
+        log, answer = asking.log_of("hand over", folder=str(folder))
+        if was_asked_to_listen:
+            asking.ask("leave")
+    keep(log, answer, folder)
+
+
+def _duration_s(text: str) -> float:
+    try:
+        duration_s = float(text)
+    except ValueError:
+        duration_s = -1.0
+    if not 0 < duration_s <= _LONGEST_S:
+        raise UsageError(f"--seconds {text!r} is no time. Give a number of seconds, such as 10.")
+    return duration_s

@@ -1,0 +1,90 @@
+"""One look at a process that runs, as ``opscope top`` shows it."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli.completeness import describe_completeness
+from opscope.cli.summary_formats import as_table
+from opscope.cli.top_operators import TopOperators, ran_anything
+from opscope.trace.schema import EventKind
+from opscope.trace.trace import Trace
+
+_MOST_MODULES = 8
+
+
+class LiveView:
+    """Lines about the process, then its operators, then its modules."""
+
+    def __init__(self, status: dict[str, Any], rows: int, width: int) -> None:
+        self._status, self._rows, self._width = status, rows, width
+
+    def of(self, trace: Trace, top: TopOperators, answer: dict[str, Any]) -> RenderableType:
+        """What to show."""
+        steps = steps_text(answer["steps"], answer["steps_ns"])
+        lines = [
+            f"process {self._status['process']}: {self._status['command']}",
+            f"{steps}; {_memory_text(int(self._status['process']))}",
+            f"{describe_completeness(trace)}{own_share_text(trace)}",
+        ]
+        parts: list[RenderableType] = [
+            Text(line, overflow="ellipsis", no_wrap=True) for line in lines
+        ]
+        if ran_anything(trace):
+            parts.append(as_table(top, self._width)[0])
+        else:
+            parts.append(Text("no operator ran meanwhile"))
+        parts += [Text(line) for line in module_lines(trace)]
+        return Group(*parts)
+
+
+def steps_text(count: int, durations_ns: list[int]) -> str:
+    """How many steps, and what the last of them took."""
+    if not count or not durations_ns:
+        return f"{count} steps"
+    known = np.sort(np.array(durations_ns, dtype=np.int64))
+    median, slowest = time_text(int(known[len(known) // 2])), time_text(int(known[-1]))
+    of_which = f" (of the last {len(known)})" if len(known) < count else ""
+    return f"{count} steps{of_which}: median {median}, slowest {slowest}"
+
+
+def own_share_text(trace: Trace) -> str:
+    """What recording cost, as a share of the time; empty where it is not known."""
+    cost_ns = trace.ledger.get("recorder", {}).get("cost_ns: span")
+    took_ns = trace.metadata["end_ns"] - trace.metadata["start_ns"]
+    if not cost_ns or took_ns <= 0:
+        return ""
+    return f", {share_text(len(trace.events) * cost_ns / took_ns)} of the time"
+
+
+def module_lines(trace: Trace) -> list[str]:
+    """The modules whose calls took most time, with what they contain."""
+    events = trace.events
+    calls = np.flatnonzero(events["kind"] == EventKind.MODULE_CALL)
+    if not len(calls):
+        return []
+    names, group = np.unique(events["name"][calls], return_inverse=True)
+    took = np.bincount(group, weights=events["duration_ns"][calls].astype(np.float64))
+    count = np.bincount(group)
+    order = np.argsort(-took)[:_MOST_MODULES]
+    return ["modules, with what they contain:"] + [
+        f"  {trace.names[names[row]]}: {count[row]:,} calls, {time_text(int(took[row]))}"
+        for row in order
+    ]
+
+
+def _memory_text(process: int) -> str:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = dict(
+            line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines()
+        )
+        kibibytes = int(fields["VmRSS"].split()[0])
+        return f"{kibibytes >> 10:,} MiB resident"
+    return "memory is not known"

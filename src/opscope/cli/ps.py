@@ -1,0 +1,66 @@
+"""``opscope ps``: which processes can be asked."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from opscope.cli.console import Messages, Output
+from opscope.cli.parameters import Option
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.control.address import Address, addresses, remove_if_stale
+from opscope.control.client import Asking
+from opscope.errors import ReachError
+
+_HEADING = ("pid", "since", "recording", "torch", "command")
+_ANSWER_S = 1.0
+
+
+def ps(
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+) -> None:
+    """List the processes of this user that opscope can reach while they run.
+
+    Those that `attach`, `start`, `stop`, `dump`, `status` and `top` take: they called
+    opscope.listen(), or have OPSCOPE_CONTROL=1 in their environment and import opscope or run under
+    `opscope run`. Sockets of processes that are gone are removed.
+    """
+    there = [address for address in addresses() if not remove_if_stale(address)]
+    rows = [_row(address) for address in there]
+    if format is RowsFormat.JSON:
+        import json
+
+        said = [dict(zip(_HEADING, row, strict=True)) for row in rows]
+        Output().write(json.dumps(said, indent=1) + "\n")
+    elif format is RowsFormat.CSV:
+        Output().write(as_csv(_HEADING, rows))
+    elif format is RowsFormat.MARKDOWN:
+        Output().show(as_markdown(_HEADING, rows, texts=len(_HEADING)))
+    elif rows:
+        Output().show(_aligned([_HEADING, *rows]))
+    else:
+        Messages().say(
+            "no process of yours listens; start one with OPSCOPE_CONTROL=1 under `opscope run`, or "
+            "have it call opscope.listen()"
+        )
+
+
+def _row(address: Address) -> tuple[str, ...]:
+    try:
+        with Asking(address, _ANSWER_S) as asking:
+            return (str(address.process), *_described(asking.status))
+    except ReachError:
+        return (str(address.process), "", "does not answer", "", "")
+
+
+def _described(status: dict[str, Any]) -> tuple[str, ...]:
+    since = time.strftime("%H:%M:%S", time.localtime(status["listening_since_ns"] / 1e9))
+    flights = ", ".join(f"flight recorder {one['held_s']:.0f} s" for one in status["flight"])
+    recording = flights or ("yes" if status["recording"] else "no")
+    return since, recording, status["torch"] or "not imported", status["command"]
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)) for r in rows)
+    return "".join(line.rstrip() + "\n" for line in lines)

@@ -1,0 +1,22 @@
+"""``opscope start``: begin to record in a process that runs."""
+
+from __future__ import annotations
+
+from opscope.cli.asked_trace import arguments_of
+from opscope.cli.console import Messages
+from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.recording_switches import with_recording_switches
+from opscope.control.injection import reach
+
+
+@with_recording_switches("recorded", panel="What to record")
+def start(process: ProcessArgument, recorded: frozenset[str] = frozenset()) -> None:
+    """Begin to record in a process that runs, until `opscope stop` ends it.
+
+    What it records fills its memory; for long times use `opscope run --flight-recorder`. If the
+    process ends before, what it recorded is lost.
+    """
+    asking, _ = reach(process)
+    with asking:
+        asking.ask("start", recorded=arguments_of(recorded))
+    Messages().say(f"recording; end it with: opscope stop {process}")

@@ -1,0 +1,84 @@
+"""``opscope top``: what a process does, as it does it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import Annotated, Any
+
+from opscope.analysis.period import Which, period_of
+from opscope.cli.asked_trace import arguments_of
+from opscope.cli.console import console_for
+from opscope.cli.live_view import LiveView
+from opscope.cli.parameters import Option
+from opscope.cli.process_argument import ProcessArgument
+from opscope.cli.recording_switches import with_recording_switches
+from opscope.cli.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
+from opscope.control.client import Asking
+from opscope.control.injection import reach
+from opscope.errors import UsageError
+from opscope.recording.elsewhere import trace_elsewhere
+
+
+@with_recording_switches("recorded", panel="What to record")
+def top(
+    process: ProcessArgument,
+    every: Annotated[str, Option(metavar="SECONDS", help="How often it is looked at.")] = "2",
+    once: Annotated[
+        bool, Option(help="Show one look and end; what a pipe or file gets anyway.")
+    ] = False,
+    row_limit: Annotated[int, Option(metavar="N", help="Operators to show.")] = 15,
+    recorded: frozenset[str] = frozenset(),
+) -> None:
+    """Show live what a process does: operators, modules, memory, step time, own cost.
+
+    The process records, and hands over what it has at each look; the table is made here. Ctrl-C
+    ends it and leaves the process as it was.
+    """
+    every_s, rows = _seconds(every), check_row_limit(row_limit)
+    console = console_for(sys.stdout)
+    is_live = console.is_terminal and not once
+    asking, was_asked_to_listen = reach(process)
+    with asking, contextlib.suppress(KeyboardInterrupt):
+        asking.ask("record", recorded=arguments_of(recorded))
+        _take(asking)  # the steps begin to be counted
+        view = LiveView(asking.status, rows, console.width)
+        time.sleep(every_s)
+        if not is_live:
+            console.print(view.of(*_looked(asking, rows)))
+        else:
+            _live(asking, view, console, every_s, rows)
+        if was_asked_to_listen:
+            asking.ask("leave")
+
+
+def _live(asking: Asking, view: LiveView, console: Any, every_s: float, rows: int) -> None:
+    from rich.live import Live
+
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(view.of(*_looked(asking, rows)), refresh=True)
+            time.sleep(every_s)
+
+
+def _take(asking: Asking) -> tuple[bytes, dict[str, Any]]:
+    return asking.log_of("sample")
+
+
+def _looked(asking: Asking, rows: int) -> tuple[Any, Any, dict[str, Any]]:
+    """The trace of the last while, its operators, and what else the process said."""
+    log, answer = _take(asking)
+    trace = trace_elsewhere(log, answer["facts"])
+    period = period_of(trace, Which.ALL)
+    return trace, find_top_operators(period, sort_by=DEFAULT_SORT, row_limit=rows), answer
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise UsageError(f"--every {text!r} is no time between 0.1 and 3600 seconds. Give one.")
+    return seconds

@@ -1,0 +1,127 @@
+"""Where processes listen: a folder of one user, with a socket per process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.errors import ReachError
+
+_SUFFIX = ".sock"
+_LONGEST_PATH = 100
+"""Of a Unix socket; the kernel has room for 107 bytes."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Of a process that may listen.
+
+    Attributes:
+        process: its id.
+        path: of its socket.
+    """
+
+    process: int
+    path: Path
+
+
+def own_folder() -> Path:
+    """This user's folder, made if need be, that nobody else can enter.
+
+    Raises:
+        ReachError: somebody else has put something there.
+    """
+    folder = _folders_of(os.getuid())[0]
+    try:
+        folder.mkdir(mode=0o700, parents=False, exist_ok=True)
+    except OSError as error:
+        raise ReachError(
+            f"No socket can be made in {folder}: {error.strerror or error}. Set XDG_RUNTIME_DIR to "
+            "a folder of your own."
+        ) from error
+    _check(folder, os.getuid())
+    return folder
+
+
+def socket_path(process: int) -> Path:
+    """Where a process of this user listens."""
+    return own_folder() / f"{process}{_SUFFIX}"
+
+
+def address_of(process: int) -> Address | None:
+    """Where a process listens, whichever user's it is; None if there is no socket of its.
+
+    Raises:
+        ReachError: there is one in a folder that others can change.
+    """
+    for owner in {_owner_of(process), os.getuid()} - {None}:
+        for folder in _folders_of(owner):
+            path = folder / f"{process}{_SUFFIX}"
+            if path.is_socket():
+                _check(folder, owner)
+                return Address(process, path)
+    return None
+
+
+def addresses() -> list[Address]:
+    """Of all processes of this user that have a socket, whether or not they are still there."""
+    found = []
+    for folder in _folders_of(os.getuid()):
+        with contextlib.suppress(OSError, ReachError):
+            names = sorted(os.listdir(folder))
+            _check(folder, os.getuid())
+            for name in names:
+                number, dot, _ = name.partition(_SUFFIX)
+                if dot and number.isdecimal():
+                    found.append(Address(int(number), folder / name))
+    return found
+
+
+def is_there(process: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def remove_if_stale(address: Address) -> bool:
+    """Remove the socket of a process that is gone; whether it was."""
+    if is_there(address.process):
+        return False
+    with contextlib.suppress(OSError):
+        address.path.unlink()
+    return True
+
+
+def _folders_of(user: int | None) -> list[Path]:
+    """Where sockets of a user's processes may be, the first one is for new ones."""
+    temporary = Path(f"/tmp/opscope-{user}")
+    given = os.environ.get("XDG_RUNTIME_DIR", "") if user == os.getuid() else f"/run/user/{user}"
+    runtime = Path(given, "opscope")
+    is_usable = bool(given) and os.path.isdir(given) and len(os.fsencode(runtime)) < _LONGEST_PATH
+    return [runtime, temporary] if is_usable else [temporary]
+
+
+def _check(folder: Path, owner: int | None) -> None:
+    """Refuse a folder that is not the user's alone: who can write there can be taken for him."""
+    there = os.lstat(folder)
+    is_private = stat.S_ISDIR(there.st_mode) and not there.st_mode & 0o077
+    if not is_private or there.st_uid not in (owner, 0):
+        raise ReachError(
+            f"{folder} is not a folder that only its user can enter, so what listens there is not "
+            "to be trusted. Remove it, or set XDG_RUNTIME_DIR to a folder of your own."
+        )
+
+
+def _owner_of(process: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{process}").st_uid
+    except OSError:
+        return None

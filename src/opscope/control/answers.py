@@ -1,0 +1,172 @@
+"""What a process does when it is asked: one function per word."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from opscope import _native
+from opscope.errors import OpscopeError, ReachError
+from opscope.flight import recorder as flight
+from opscope.flight.steps import StepClock
+
+
+class AskedSession:
+    """One connection, and the recordings that end with it."""
+
+    def __init__(self, started: Started) -> None:
+        self._started = started
+        self._bound: Any = None
+        self._steps: StepClock | None = None
+        self.wants_end = False
+
+    def answer(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """Do what is asked; what goes wrong is an answer too."""
+        answer = _ANSWERS.get(str(said.get("do")))
+        try:
+            if answer is None:
+                raise ReachError(
+                    f"This process does not know {said.get('do')!r}. Ask with an opscope of the "
+                    "same version."
+                )
+            return answer(self, said, file)
+        except OpscopeError as error:
+            return {"error": str(error)}
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}. Look at the program's own output."}
+
+    def close(self) -> None:
+        """Whoever asked is gone: leave the process as it was."""
+        if self._bound is not None:
+            self._bound.discard()
+            self._bound = None
+        if self._steps is not None:
+            self._steps.end()
+            self._steps = None
+
+    def status(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """Which process this is, and what is recorded."""
+        torch = sys.modules.get("torch")
+        return {
+            "process": os.getpid(),
+            "command": command_line(),
+            "listening_since_ns": self._started.listening_since_ns,
+            "python": platform.python_version(),
+            "torch": str(getattr(torch, "__version__", "")),
+            "recording": _native.statistics()["wanted"] != 0,
+            "started": self._started.recording is not None,
+            "used_bytes": _native.statistics()["used_bytes"],
+            "flight": [_flight_status(one) for one in flight.running_recorders()],
+        }
+
+    def record(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """Record for as long as this connection lasts."""
+        from opscope.control.recordings import AskedRecording, options_of
+
+        if self._bound is not None:
+            raise ReachError("This connection records already. Open another one.")
+        self._bound = AskedRecording(options_of(said.get("recorded", {})))
+        try:
+            self._bound.start()
+        except BaseException:
+            self._bound = None
+            raise
+        return {"began_ns": time.time_ns()}
+
+    def hand_over(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """What was recorded for this connection."""
+        if self._bound is None:
+            raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
+        bound, self._bound = self._bound, None
+        handed: dict[str, Any] = bound.write(file, str(said.get("folder", "")))
+        return handed
+
+    def sample(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """What was recorded since the last sample, and the steps that ended."""
+        if self._steps is None:
+            self._steps = StepClock(lambda: None)
+            self._steps.begin()
+        if self._bound is None or file is None:
+            raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
+        durations_ns, count = list(self._steps.durations_ns), self._steps.count
+        self._steps.durations_ns.clear()
+        self._steps.count = 0
+        return {**self._bound.rotate(file), "steps": count, "steps_ns": durations_ns}
+
+    def start(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """Record until somebody says stop."""
+        from opscope.control.recordings import AskedRecording, options_of
+
+        if self._started.recording is not None:
+            raise ReachError("It records already. Stop it first: opscope stop PID.")
+        recording = AskedRecording(options_of(said.get("recorded", {})))
+        recording.start()
+        self._started.recording = recording
+        return {"began_ns": time.time_ns()}
+
+    def stop(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """Hand over what ``start`` has recorded."""
+        recording, self._started.recording = self._started.recording, None
+        if recording is None:
+            raise ReachError("Nothing was started in it. Begin with: opscope start PID.")
+        handed: dict[str, Any] = recording.write(file, str(said.get("folder", "")))
+        return handed
+
+    def dump(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """Have its flight recorder write what it holds."""
+        recorders = flight.running_recorders()
+        if not recorders:
+            raise ReachError(
+                "No flight recorder is on in it. Record what happens from now on: opscope attach "
+                "PID."
+            )
+        return {"trace": str(recorders[0].dump(str(said.get("reason", "")), wait=False))}
+
+    def leave(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+        """Listen no more."""
+        self.wants_end = True
+        return {}
+
+
+class Started:
+    """What goes on without a connection: that this process listens, and what was started."""
+
+    def __init__(self, listening_since_ns: int) -> None:
+        self.listening_since_ns = listening_since_ns
+        self.recording: Any = None
+
+
+Answer = Callable[[AskedSession, dict[str, Any], int | None], dict[str, Any]]
+_ANSWERS: dict[str, Answer] = {
+    "status": AskedSession.status,
+    "record": AskedSession.record,
+    "hand over": AskedSession.hand_over,
+    "sample": AskedSession.sample,
+    "start": AskedSession.start,
+    "stop": AskedSession.stop,
+    "dump": AskedSession.dump,
+    "leave": AskedSession.leave,
+}
+
+
+def command_line() -> str:
+    """What this process was called with."""
+    return " ".join(map(str, sys.orig_argv))
+
+
+def _flight_status(recorder: flight.flight_recorder) -> dict[str, Any]:
+    status = recorder.status()
+    return {
+        "level": status.level,
+        "asked_s": status.asked_s,
+        "held_s": round(status.held_s, 3),
+        "own_share": round(status.own_share, 5),
+        "steps": status.steps,
+        "dumps": [str(path) for path in status.dumps],
+        "refused": status.refused,
+        "faults": status.faults,
+    }

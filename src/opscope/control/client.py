@@ -1,0 +1,179 @@
+"""Asking a process: every wait has a limit, because who is asked may hold the GIL or be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from opscope.control.address import Address, address_of, is_there
+from opscope.control.protocol import VERSION, ReceivedLines, send
+from opscope.errors import ReachError
+
+ANSWER_S = 5.0
+"""So long a process may take to say that it is there."""
+WORK_S = 120.0
+"""So long it may take to do what it is asked: compiling the bridge, writing a log."""
+
+
+class Asking:
+    """A connection to one process."""
+
+    def __init__(self, address: Address, answer_s: float = ANSWER_S) -> None:
+        """Connect, and hear how it is: ``status``.
+
+        Raises:
+            ReachError: it is not there, or does not answer in time.
+        """
+        self._address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.settimeout(answer_s)
+            self._socket.connect(str(address.path))
+            self._line = ReceivedLines(self._socket)
+            self.status = self.ask("status", limit_s=answer_s)
+        except BaseException as error:
+            self._socket.close()
+            if isinstance(error, OSError):
+                raise self._unreachable(error) from error
+            raise
+
+    def ask(
+        self, do: str, limit_s: float = WORK_S, file: int | None = None, **said: Any
+    ) -> dict[str, Any]:
+        """Have something done, and return the answer.
+
+        Args:
+            do: the word for it.
+            limit_s: so long it may take.
+            file: open, to be written to.
+            said: what belongs to it.
+
+        Raises:
+            ReachError: it refuses, does not answer in time, or is gone.
+        """
+        until_s = time.monotonic() + limit_s
+        try:
+            self._socket.settimeout(limit_s)
+            send(self._socket, {"do": do, **said}, file)
+            answer = self._next(until_s)
+        except TimeoutError:
+            raise self._silent(limit_s) from None
+        except (OSError, ValueError) as error:
+            raise self._unreachable(error) from error
+        if "error" in answer:
+            raise ReachError(f"Process {self._address.process} says: {answer['error']}")
+        return answer
+
+    def log_of(self, do: str, **said: Any) -> tuple[bytes, dict[str, Any]]:
+        """Have a log written, and return it with the answer; no log where a trace was made there.
+
+        Raises:
+            ReachError: as :meth:`ask`.
+        """
+        with tempfile.TemporaryFile() as file:
+            answer = self.ask(do, file=file.fileno(), **said)
+            file.seek(0)
+            return file.read(), answer
+
+    def close(self) -> None:
+        """Ask no more; what was recorded for this connection alone is dropped."""
+        self._socket.close()
+
+    def __enter__(self) -> Asking:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next(self, until_s: float) -> dict[str, Any]:
+        while (answer := self._line.next()) is None:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left_s)
+            if not self._line.read_some():
+                raise ConnectionResetError("it has closed the connection")
+        if answer.get("opscope") != VERSION and "error" not in answer:
+            raise ValueError(f"it answers in version {answer.get('opscope')} of the protocol")
+        return answer
+
+    def _silent(self, limit_s: float) -> ReachError:
+        process = self._address.process
+        why = {
+            "T": "it is stopped (kill -CONT lets it go on)",
+            "t": "a debugger has stopped it",
+            "D": "it waits for a disk or a device",
+            "Z": "it has ended",
+        }.get(_state_of(process), "most likely its GIL is held by code in C that never lets go")
+        return ReachError(
+            f"Process {process} does not answer within {limit_s:g} s: {why}. Ask again later; a "
+            "flight recorder with a Hang or an OnSignal trigger writes a dump even then."
+        )
+
+    def _unreachable(self, error: Exception) -> ReachError:
+        process = self._address.process
+        if isinstance(error, TimeoutError):
+            return self._silent(ANSWER_S)
+        if not is_there(process):
+            return ReachError(
+                f"Process {process} has ended. What was recorded in it since is lost; use "
+                "`opscope run` to keep what a program does until its end."
+            )
+        reason = getattr(error, "strerror", None) or str(error)
+        return ReachError(
+            f"Process {process} cannot be asked: {reason}. See with `opscope ps` who can."
+        )
+
+
+def connect(process: int, answer_s: float = ANSWER_S) -> Asking:
+    """Ask a process that listens.
+
+    Raises:
+        ReachError: there is none, it does not listen, or does not answer.
+    """
+    address = address_of(process)
+    if address is None:
+        raise ReachError(_not_listening(process))
+    return Asking(address, answer_s)
+
+
+def _not_listening(process: int) -> str:
+    if not is_there(process):
+        return f"There is no process {process}. See with `opscope ps` which can be reached."
+    return (
+        f"Process {process} does not listen ({_command_of(process)}). Start it with "
+        "OPSCOPE_CONTROL=1 under `opscope run`, or where it imports opscope, or have it call "
+        f"opscope.listen(). {_other_ways()}"
+    )
+
+
+def _other_ways() -> str:
+    if hasattr(sys, "remote_exec"):
+        return "Or let `opscope attach` ask its Python, which needs to be of this very version."
+    return "A Python from 3.14 on can be asked to from outside; this one is older."
+
+
+def _state_of(process: int) -> str:
+    """The kernel's letter for what it does; empty where nobody says."""
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def _command_of(process: int) -> str:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        return os.fsdecode(b" ".join(words)).strip()[:120] or "a thread of the system"
+    return "its command line cannot be read"

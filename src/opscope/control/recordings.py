@@ -1,0 +1,119 @@
+"""What a process records because somebody outside asked it to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from opscope import _native
+from opscope.activities import ChosenActivities
+from opscope.errors import ReachError
+from opscope.recording.cost import recording_cost_ns
+from opscope.recording.elsewhere import KnownHere
+from opscope.recording.neighbours import is_recording, leave_place, take_place
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
+from opscope.settings import ProfileSettings
+
+
+def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
+    """What is to be recorded, by arguments of a profile.
+
+    Raises:
+        ReachError: the program has not imported torch.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "ops"):
+        raise ReachError("The program has not imported torch yet. Ask again when it has.")
+    devices = bool(torch.cuda.is_available() or os.environ.get("OPSCOPE_CUPTI"))
+    chosen = ChosenActivities(cpu=True, cuda=devices)
+    settings = ProfileSettings.of({name: bool(on) for name, on in recorded.items()})
+    return settings.recording_options(chosen)
+
+
+class AskedRecording:
+    """One recording; its log goes to whoever asked, and becomes a trace there.
+
+    What devices did is known to this process alone, so with devices the trace is made here.
+    """
+
+    def __init__(self, options: RecordingOptions) -> None:
+        self._options = options
+        self._known = KnownHere(options)
+        self._window = 0
+        self._here: Recording | None = None
+
+    def start(self) -> None:
+        """Record from now on.
+
+        Raises:
+            BridgeError: the recorder cannot be set up.
+            LifecycleError, RuntimeError: torch refused the callbacks.
+        """
+        if self._options.gpu:
+            self._here = Recording(self._options)
+            self._here.start()
+            return
+        for source in SOURCES:
+            if source.prepare is not None:
+                source.prepare()
+        recording_cost_ns()
+        self._window = _native.open_window(native_wants(self._options), True)
+        take_place()
+        self._known.begin()
+
+    def write(self, file: int | None, folder: str) -> dict[str, Any]:
+        """Stop, and hand over what was recorded.
+
+        Args:
+            file: open, for the log.
+            folder: for the trace, where it is made here.
+
+        Returns:
+            ``facts`` to make a trace of the log with, or ``trace``, where it is.
+
+        Raises:
+            OpscopeError, OSError: it cannot be written.
+        """
+        if self._here is not None:
+            self._here.stop()
+            return {"trace": str(self._here.trace.save(folder).parent)}
+        _native.close_window(self._window)
+        try:
+            facts = self._known.facts()
+            _write_log(self._window, file)
+        finally:
+            self.discard()
+        return {"facts": facts}
+
+    def rotate(self, file: int) -> dict[str, Any]:
+        """Hand over what was recorded since the last time, and go on."""
+        facts = self._known.facts()
+        before, self._window = self._window, _native.open_window(native_wants(self._options), True)
+        _native.close_window(before)
+        try:
+            _write_log(before, file)
+        finally:
+            _native.discard_window(before)
+        return {"facts": facts}
+
+    def discard(self) -> None:
+        """Stop, and forget what was recorded. Once more does nothing."""
+        if self._here is not None:
+            self._here.stop()
+            self._here = None
+        if self._window:
+            _native.discard_window(self._window)
+            self._window = 0
+            if not is_recording():
+                leave_place()
+
+
+def _write_log(window: int, file: int | None) -> None:
+    if file is None:
+        raise ReachError("There is no file to write to. Ask with an opscope of the same version.")
+    error = _native.write_log(window, file)
+    if error:
+        raise OSError(error, os.strerror(error))

@@ -1,0 +1,221 @@
+"""``listen``: a socket of this process, and a thread that answers at it.
+
+The thread is a daemon: it ends with the program and never keeps it alive. While nobody asks it
+waits for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import selectors
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, Any
+
+from opscope.control.address import addresses, remove_if_stale, socket_path
+from opscope.control.protocol import VERSION, ReceivedLines, send
+from opscope.errors import ReachError
+from opscope.own_thread import OwnThread
+
+if TYPE_CHECKING:
+    from opscope.control.answers import AskedSession
+
+_ANSWER_S = 20.0
+"""So long one who asks may take to read an answer."""
+_server: Server | None = None
+
+
+def listen() -> None:
+    """Have this process answer `opscope ps`, `attach`, `start`, `stop`, `dump`, `status` and `top`.
+
+    Only processes of the same user (and root) can ask. Without effect where it listens already; a
+    forked child does not, until it calls this itself.
+
+    Raises:
+        ReachError: there is no place for a socket.
+    """
+    global _server
+    if _server is None:
+        _server = Server()
+        _server.begin()
+
+
+def stop_listening() -> None:
+    """Listen no more; recordings that were asked for are dropped."""
+    global _server
+    server, _server = _server, None
+    if server is not None:
+        server.end()
+
+
+def is_listening() -> bool:
+    """Whether it does."""
+    return _server is not None
+
+
+class Server:
+    """The socket and the thread."""
+
+    def __init__(self) -> None:
+        for address in addresses():
+            remove_if_stale(address)
+        self._path = socket_path(os.getpid())
+        self._process = os.getpid()
+        self._socket = _bound(self._path)
+        self._wake, self._woken = socket.socketpair()
+        self._thread = OwnThread(self._run)
+        self._started: Any = None
+        self._listening_since_ns = time.time_ns()
+
+    def begin(self) -> None:
+        """Answer from now on."""
+        atexit.register(self._remove)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Answer no more."""
+        with contextlib.suppress(OSError):
+            self._wake.send(b"x")
+        self._thread.join(_ANSWER_S)
+
+    def forget(self) -> None:
+        """In a forked child: the socket is the parent's."""
+        self._close()
+
+    def _close(self) -> None:
+        atexit.unregister(self._remove)
+        self._remove()
+        for one in (self._socket, self._wake, self._woken):
+            one.close()
+
+    def _remove(self) -> None:
+        if os.getpid() == self._process:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
+
+    def _run(self) -> None:
+        try:
+            self._answer_all()
+        finally:
+            self._close()
+
+    def _answer_all(self) -> None:
+        sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]] = {}
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    ready = key.fileobj
+                    if ready is self._woken:
+                        return self._leave(sessions)
+                    if ready is self._socket:
+                        self._accept(selector, sessions)
+                    elif isinstance(ready, socket.socket) and not self._serve(
+                        *sessions[ready], ready
+                    ):
+                        selector.unregister(ready)
+                        sessions.pop(ready)[0].close()
+                        ready.close()
+
+    def _accept(
+        self,
+        selector: selectors.BaseSelector,
+        sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]],
+    ) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:  # it is gone already, or there are too many open files
+            return
+        connection.settimeout(_ANSWER_S)
+        if not _is_allowed(connection):
+            return connection.close()
+        from opscope.control.answers import AskedSession, Started
+
+        if self._started is None:
+            self._started = Started(self._listening_since_ns)
+        sessions[connection] = AskedSession(self._started), ReceivedLines(connection)
+        selector.register(connection, selectors.EVENT_READ)
+
+    def _serve(self, session: AskedSession, line: ReceivedLines, connection: socket.socket) -> bool:
+        """Answer what has arrived; whether the connection goes on."""
+        try:
+            if not line.read_some():
+                return False
+            while (said := line.next()) is not None:
+                file = line.files.pop(0) if line.files else None
+                try:
+                    send(connection, _answer(session, said, file))
+                finally:
+                    if file is not None:
+                        os.close(file)
+            return not session.wants_end or stop_from_inside(self)
+        except (OSError, ValueError):
+            return False
+
+    def _leave(self, sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]]) -> None:
+        for connection, (session, _) in sessions.items():
+            session.close()
+            connection.close()
+        if self._started is not None and self._started.recording is not None:
+            self._started.recording.discard()
+
+
+def stop_from_inside(server: Server) -> bool:
+    """Have the thread that calls this end after it; False."""
+    global _server
+    if _server is server:
+        _server = None
+    server._wake.send(b"x")
+    return False
+
+
+def _answer(session: AskedSession, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    version = said.get("opscope")
+    if version != VERSION:
+        return {
+            "error": f"This process speaks version {VERSION} of the protocol, and was asked in "
+            f"version {version}. Use the same version of opscope on both sides."
+        }
+    return session.answer(said, file)
+
+
+def _bound(path: Any) -> socket.socket:
+    with contextlib.suppress(OSError):
+        path.unlink()  # of an earlier process that had this number
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(str(path))
+        os.chmod(path, 0o600)
+        listening.listen(16)
+    except OSError as error:
+        listening.close()
+        raise ReachError(
+            f"No socket can be made at {path}: {error.strerror or error}. Set XDG_RUNTIME_DIR to a "
+            "folder of your own."
+        ) from error
+    return listening
+
+
+def _is_allowed(connection: socket.socket) -> bool:
+    """Whether the one who asks is the same user, or root: as the kernel says."""
+    size = struct.calcsize("3i")
+    try:
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    except OSError:
+        return False
+    _, user, _ = struct.unpack("3i", credentials)
+    return user in (os.getuid(), 0)
+
+
+def _after_fork() -> None:
+    global _server
+    server, _server = _server, None
+    if server is not None:
+        server.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,323 @@
+"""Asking programs that run: the commands of the command line, and what they leave behind."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import opscope
+from opscope import _native
+from opscope.cli.asked_trace import arguments_of
+from opscope.control import client, server
+from opscope.control.address import socket_path
+from opscope.control.injection import reach
+from opscope.errors import ReachError
+from opscope.recording.elsewhere import trace_elsewhere
+
+LOOP = """
+    import sys, torch, opscope
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    print("ready", flush=True)
+    while True:
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("run")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def running(program, control="1", *arguments):
+    """A program of its own that has printed a line, and is killed in the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OPSCOPE_CONTROL": control},
+    )
+    try:
+        assert process.stdout.readline().strip() == "ready"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
+def listening():
+    server.listen()
+    yield os.getpid()
+    server.stop_listening()
+
+
+def command(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "opscope", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def names_of(trace):
+    return {trace.names[name] for name in trace.events["name"]}
+
+
+def recorded_of(asking, recorded=()):
+    asking.ask("record", recorded=arguments_of(frozenset(recorded)))
+    torch.ones(2).add(1)
+    log, answer = asking.log_of("hand over")
+    return trace_elsewhere(log, answer["facts"])
+
+
+def test_a_program_is_recorded_from_outside(runtime):
+    with running(LOOP) as program:
+        listed = json.loads(command("ps", "--format", "json").stdout)
+        assert [(row["pid"], row["recording"]) for row in listed] == [(str(program.pid), "no")]
+        done = command("attach", program.pid, "--seconds", "0.5", "--modules", "-o", "taken")
+        assert done.returncode == 0, done.stderr
+        status = json.loads(command("status", program.pid).stdout)
+        assert status["recording"] is False
+        assert program.poll() is None
+    trace = opscope.load("taken")
+    assert {"aten::addmm", "aten::mm"} <= names_of(trace)
+    assert len(trace.table("modules")) == 1
+    assert trace.metadata["process_id"] == program.pid
+    assert command("ps").stdout == ""  # its socket went with it, or is cleared away
+
+
+def test_start_and_stop_are_two_commands(runtime):
+    with running(LOOP) as program:
+        assert command("start", program.pid).returncode == 0
+        again = command("start", program.pid)
+        assert again.returncode == 1
+        assert "records already" in again.stderr
+        assert command("stop", program.pid, "-o", "taken").returncode == 0
+        nothing = command("stop", program.pid)
+        assert "Nothing was started" in nothing.stderr
+    assert "aten::addmm" in names_of(opscope.load("taken"))
+
+
+def test_top_shows_one_look_in_a_pipe(runtime):
+    with running(LOOP) as program:
+        done = command("top", program.pid, "--every", "0.5", "--modules")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(command("status", program.pid).stdout)["recording"] is False
+    for shown in (f"process {program.pid}", "steps", "MiB resident", "aten::addmm", "Linear_0"):
+        assert shown in done.stdout
+
+
+def test_a_dump_is_asked_for_from_outside(runtime):
+    program = """
+        import sys, torch, opscope
+        with opscope.flight_recorder("30s", directory=sys.argv[1], triggers=[]):
+            x = torch.ones(2)
+            x.add(1)
+            print("ready", flush=True)
+            while True:
+                x.add(1)
+    """
+    with running(program, "1", str(runtime / "dumps")) as process:
+        status = json.loads(command("status", process.pid).stdout)
+        assert status["flight"][0]["level"] == "operators"
+        done = command("dump", process.pid, "--reason", "to see")
+        assert done.returncode == 0, done.stderr
+        place = done.stdout.strip()
+        until = time.monotonic() + 60
+        while not os.path.exists(place) and time.monotonic() < until:
+            time.sleep(0.02)
+    assert opscope.load(place).metadata["dump"]["detail"] == "to see"
+
+
+def test_a_process_that_is_stopped_or_holds_the_gil_is_not_waited_for(runtime):
+    with running(LOOP) as program:
+        os.kill(program.pid, signal.SIGSTOP)
+        with pytest.raises(ReachError, match="it is stopped"):
+            client.connect(program.pid, answer_s=0.5)
+        os.kill(program.pid, signal.SIGCONT)
+        client.connect(program.pid).close()
+    holds = """
+        import ctypes, opscope
+        print("ready", flush=True)
+        ctypes.PyDLL(None).sleep(600)
+    """
+    with running(holds) as program, pytest.raises(ReachError, match="its GIL is held"):
+        client.connect(program.pid, answer_s=0.5)
+
+
+def test_what_cannot_be_reached_says_what_to_do(runtime):
+    with running(LOOP, control="0") as program, pytest.raises(ReachError, match="CONTROL=1"):
+        client.connect(program.pid)
+    with pytest.raises(ReachError, match="There is no process"):
+        client.connect(program.pid)
+    bare = """
+        import opscope
+        print("ready", flush=True)
+        import threading
+        threading.Event().wait()
+    """
+    with running(bare) as program, client.connect(program.pid) as asking:
+        with pytest.raises(ReachError, match="has not imported torch"):
+            asking.ask("record")
+        with pytest.raises(ReachError, match="does not know 'dance'"):
+            asking.ask("dance")
+
+
+def test_another_version_is_told_so(listening):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(socket_path(listening)))
+        connection.sendall(b'{"opscope": 99, "do": "status"}\n')
+        assert "version 99" in json.loads(connection.recv(10_000))["error"]
+
+
+def test_nonsense_ends_the_connection_and_nothing_else(listening):
+    for nonsense in (b"\xff\xfe\n", b"[]\n", b"{\n"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(socket_path(listening)))
+            connection.sendall(nonsense)
+            connection.settimeout(20)
+            assert connection.recv(10) == b""
+    client.connect(listening).close()
+
+
+def test_whoever_asked_and_is_gone_leaves_nothing_recording(listening):
+    asking = client.connect(listening)
+    asking.ask("record")
+    assert _native.statistics()["wanted"] != 0
+    asking.close()
+    with client.connect(listening) as other:  # answered after the one that is gone
+        assert other.status["recording"] is False
+
+
+def test_detaching_leaves_the_process_as_it_was(listening):
+    def state():
+        statistics = _native.statistics()
+        return {
+            "files": len(os.listdir("/proc/self/fd")),
+            "threads": len(os.listdir("/proc/self/task")),
+            "windows": statistics["windows"],
+            "wanted": statistics["wanted"],
+            "profile function": sys.getprofile(),
+            "steps": len(sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks),
+            "torch": torch.autograd._profiler_enabled(),
+        }
+
+    everything = ("shapes", "memory", "functions", "modules")
+    with client.connect(listening) as asking:
+        recorded_of(asking, everything)  # what is made once in a process is made now
+    client.connect(listening).close()
+    before = state()
+    for _ in range(3):
+        with client.connect(listening) as asking:
+            assert "aten::add" in names_of(recorded_of(asking, everything))
+        client.connect(listening).close()
+    assert state() == before
+
+
+def test_the_thread_that_answers_is_in_no_recording(listening):
+    with opscope.profile(with_stack=True) as profile:
+        client.connect(listening).close()
+        torch.ones(2).add(1)
+    trace = profile.trace
+    shown = {name for name in names_of(trace) if "control/" in name or "threading.py" in name}
+    assert not {name for name in shown if "server" in name or "_bootstrap" in name}
+    threads = {int(t) for t in trace.table("threads")["system_thread_id"]}
+    assert threads == {threading.get_native_id()}
+
+
+def test_a_forked_child_does_not_listen_and_leaves_its_parent_s_socket(listening):
+    child = os.fork()
+    if child == 0:
+        fine = not server.is_listening() and socket_path(listening).exists()
+        server.stop_listening()
+        os._exit(0 if fine else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    client.connect(listening).close()
+
+
+def test_listening_ends_with_the_program_and_does_not_keep_it_alive(runtime):
+    program = "import opscope; opscope.listen(); opscope.listen(); print('done')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    assert list((runtime / "opscope").iterdir()) == []
+
+
+def test_a_program_runs_although_it_cannot_listen(runtime):
+    (runtime / "opscope").mkdir(mode=0o777)
+    (runtime / "opscope").chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-c", "import opscope; print('fine')"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "OPSCOPE_CONTROL": "1"},
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n")
+    assert "OPSCOPE_CONTROL=1 has no effect" in done.stderr
+
+
+def test_an_interpreter_that_can_be_asked_from_outside_is_asked(runtime, monkeypatch):
+    asked = []
+
+    def execute(process, script):
+        asked.append(process)
+        exec(compile(Path(script).read_text(), script, "exec"), {})
+
+    monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
+    asking, was_asked = reach(os.getpid())
+    with asking:
+        assert was_asked
+        assert asked == [os.getpid()]
+        assert asking.status["process"] == os.getpid()
+        asking.ask("leave")
+    until = time.monotonic() + 20
+    while socket_path(os.getpid()).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not socket_path(os.getpid()).exists()
+
+
+def test_many_starts_and_stops_beside_busy_threads_with_stacks(listening):
+    """By hand: 1,000 rounds (OPSCOPE_ROUNDS=1000)."""
+    rounds, ending = int(os.environ.get("OPSCOPE_ROUNDS", "50")), threading.Event()
+
+    def work():
+        x = torch.ones(4)
+        while not ending.is_set():
+            for _ in range(20):
+                x.add(1).sum()
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(rounds):
+            with client.connect(listening, answer_s=60) as asking:
+                asking.ask("record", recorded={"with_stack": True})
+                log, answer = asking.log_of("hand over")
+        trace = trace_elsewhere(log, answer["facts"])
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join()
+    assert _native.statistics()["wanted"] == 0
+    assert trace.ledger["recorder"].get("stopped early by a fault") is None
