@@ -392,6 +392,15 @@ def test_a_program_that_only_collects_garbage_while_it_is_recorded(execute):
     assert len(recorded.trace().events) > 0
 
 
+def test_collections_of_the_program_need_not_look_through_opscope(execute):
+    program = """
+import gc
+modules = {getattr(one, "__module__", None) for one in gc.get_objects() if callable(one)}
+print(sorted(str(name) for name in modules if str(name).startswith(("opscope.cli", "pyarrow"))))
+"""
+    assert execute(program).out == b"[]\n"
+
+
 def test_a_table_that_cannot_be_made_costs_no_recording(monkeypatch, tmp_path, capfd):
     from opscope.cli import recording_session
     from opscope.cli.console import Messages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -292,6 +293,9 @@ def _refuse_with_flight(flight: FlightOptions | None, *given: dict[str, object])
 def _record(asked_for: program.Program, session: RecordingSession | FlightSession) -> None:
     last_action = LastAction(session.finish)
     when_torch_is_imported(session.begin)
+    # The program's garbage collections need not look through what opscope has imported: importing
+    # torch alone is dozens of them.
+    gc.freeze()
     try:
         program.run(asked_for)
     except KeyboardInterrupt:
