@@ -13,7 +13,7 @@ from collections.abc import Callable
 from opscope.profile_recording import ProfileRecording
 
 _NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
-_FEW, _MANY = 5, 100  # steps: enough after a second, enough however short
+_FEW, _MANY = 5, 30  # steps: enough after a second, enough however short
 _SECOND_S, _LONG_S = 1.0, 20.0
 
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.time_kind import is_idle
+from opscope.analysis.time_kind import is_idle, waiting_ns
 from opscope.cached_property import cached_property
 from opscope.trace.schema import EventKind
 from opscope.tree.ancestry import nearest_ancestor
@@ -98,9 +98,20 @@ class TimeSplit:
         """Python code of the program itself, without what calling anything from it takes."""
         children = _count(self._subject.parent[self._subject.parent >= 0], len(self.self_ns))
         allowed = (_OF_A_CALL_NS * self._subject.stretch * children).astype(np.int64)
+        if not self._knows_libraries():
+            # What libraries do around the operators that they call is in no call of theirs.
+            around = _OF_AN_OPERATOR_NS * self._subject.stretch * self._operators
+            allowed += around.astype(np.int64)
         own = np.where(self.whose == Spent.OWN, self.self_ns - allowed, 0)
         own[~self._is_call | ~self._subject.is_main] = 0
         return np.maximum(own, 0)
+
+    def _knows_libraries(self) -> bool:
+        """Whether functions of libraries were recorded, beyond those that wait."""
+        kinds = self._of_frames()[self._subject.sites.frame]
+        waits = waiting_ns(self._subject.trace) > 0
+        plain = self._subject.events["kind"] == EventKind.PYTHON_CALL
+        return bool((plain & (kinds != Spent.OWN) & ~waits).any())
 
     @cached_property
     def outside_ns(self) -> Values:

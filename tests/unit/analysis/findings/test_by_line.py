@@ -156,3 +156,11 @@ def test_the_main_thread_that_sleeps_is_told_so_and_a_loop_of_events_is_not():
     finding, left = shares("<built-in method poll of select.epoll object at 0x7f>")
     assert finding is None
     assert left.parts[0] == ("waiting for what comes next", 800_000)
+
+
+@pytest.mark.parametrize("are_recorded", [True, False])
+def test_what_unrecorded_libraries_do_around_operators_is_not_the_programs(are_recorded):
+    each = [span("aten::mm", i * 30 + 20, i * 30 + 30, caller=CALLER, line=5) for i in range(50)]
+    library = [span("loads", 1_500, 1_501, frame=LIBRARY, **PYTHON)] if are_recorded else []
+    finding = found(build_trace(program(*each, *library, end=1_510)), "time-outside-torch")
+    assert (finding is not None) == are_recorded
