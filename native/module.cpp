@@ -283,6 +283,7 @@ NB_MODULE(_native, m) {
   m.def("stop_ranges", &stop_ranges);
   m.def("time_spans", &time_spans, "empty_callback"_a);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
+  m.def("limit_growth", [](size_t bytes) { Recorder::instance().pool().limit_growth(bytes); }, "bytes"_a);
   m.def("set_tensor_budget", [](uint64_t bytes) { loaded_bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
   m.def("statistics", &statistics);

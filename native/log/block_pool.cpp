@@ -27,6 +27,7 @@ void* BlockPool::acquire_memory() {
 }
 
 void* BlockPool::take_memory() {
+  if (mapped_ - free_.size() >= most_used_) return nullptr;
   if (free_.empty()) grow();
   if (free_.empty()) return nullptr;
   void* block = free_.back();
@@ -73,6 +74,11 @@ void BlockPool::prepare() {
 void BlockPool::set_budget(size_t bytes) {
   const std::lock_guard lock(mutex_);
   budget_ = bytes / kBlockBytes;
+}
+
+void BlockPool::limit_growth(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  most_used_ = mapped_ - free_.size() + bytes / kBlockBytes;
 }
 
 size_t BlockPool::mapped_bytes() {

@@ -49,6 +49,8 @@ class BlockPool {
   // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.
   void prepare();
   void set_budget(size_t bytes);
+  // [MT] From now on at most so much more than now is in use.
+  void limit_growth(size_t bytes);
   size_t mapped_bytes();
 
   // [MT] From now on blocks are of this file.
@@ -90,6 +92,7 @@ class BlockPool {
   std::vector<void*> free_;
   size_t mapped_ = 0;
   size_t budget_ = SIZE_MAX / kBlockBytes;
+  size_t most_used_ = SIZE_MAX / kBlockBytes;
   std::atomic<uint64_t> place_{0};
   std::unique_ptr<StreamFile> stream_;
   std::vector<std::unique_ptr<StreamFile>> ended_;  // streams some of whose blocks are in use

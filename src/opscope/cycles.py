@@ -51,6 +51,7 @@ class Cycles:
     step_num: int
     current_action: ProfilerAction
     _options: RecordingOptions
+    _max_memory_bytes: int | None = None
 
     def __init__(self) -> None:
         self.step_num = 0
@@ -177,7 +178,9 @@ class Cycles:
         observer = self.execution_trace_observer
         shared = self._recording_shared_with(observer)
         stream = self._next_stream() if shared is None else None
-        recording = shared or Recording(self._options, stream=stream)
+        recording = shared or Recording(
+            self._options, stream=stream, max_memory_bytes=self._max_memory_bytes
+        )
         recording.prepare()
         callback = self.custom_trace_id_callback
         cycle = Cycle(recording, callback() if callback is not None else uuid.uuid4().hex.upper())

@@ -62,6 +62,7 @@ class ProfileRecording(Cycles):
         source_lines: bool = True,
         stream_to: str | os.PathLike[str] | None = None,
         max_disk: int | None = None,
+        max_memory: int | None = None,
         keeper: bool = True,
     ) -> None:
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
@@ -101,6 +102,7 @@ class ProfileRecording(Cycles):
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.preset_metadata: dict[str, Any] = {}
+        self._max_memory_bytes = max_memory
         self._streams: Streams | None = None
         if stream_to is not None:
             self.stream_into(

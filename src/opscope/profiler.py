@@ -79,6 +79,8 @@ class profile(ProfileRecording):
             however that ends; ``opscope recover`` and :func:`opscope.load` read it then. When it
             stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
         max_disk: bytes that the file of one recording may take; by default half of what is free.
+        max_memory: bytes that what is recorded may take of this process's memory, besides what
+            other recordings have; by default half of what is free. What finds no room is counted.
         keeper: have a process wait that writes the trace if this one ends first.
 
     Raises:

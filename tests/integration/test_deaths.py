@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import opscope
+from opscope.recording.stream import NO_ROOM
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
 TESTS = Path(__file__).parents[1]
@@ -234,8 +235,8 @@ def test_a_small_disk_is_no_end(tmp_path):
         assert done.returncode == 6
         trace = opscope.load(folder / "t")
         events = trace.ledger["events"]
-        assert events["dropped: memory budget"] > 0
-        assert events["requested"] == events["recorded"] + events["dropped: memory budget"]
+        assert events[f"dropped: {NO_ROOM}"] > 0
+        assert events["requested"] == events["recorded"] + events[f"dropped: {NO_ROOM}"]
         ended = trace.metadata["ended"]
         assert ended["dropped_from_ns"] <= ended["dropped_until_ns"]
     finally:

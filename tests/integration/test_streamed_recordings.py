@@ -16,6 +16,7 @@ import opscope
 from opscope import _native
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
 from opscope.recording.recovered import recover, recover_file
+from opscope.recording.stream import NO_ROOM
 from opscope.trace.table import ListColumn
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
@@ -246,9 +247,22 @@ def test_a_full_file_loses_what_is_counted(tmp_path):
     with streaming(tmp_path, max_disk=4 << 20) as profile:
         work(2000)
     ledger = profile.trace.ledger["events"]
+    assert ledger[f"dropped: {NO_ROOM}"] > 0
+    assert ledger["requested"] == ledger["recorded"] + ledger[f"dropped: {NO_ROOM}"]
+    assert ledger["recorded"] > 10_000
+
+
+def test_memory_that_a_recording_may_have_is_bound():
+    with opscope.profile(max_memory=4 << 20) as profile:
+        work(3000)
+    ledger = profile.trace.ledger["events"]
     assert ledger["dropped: memory budget"] > 0
     assert ledger["requested"] == ledger["recorded"] + ledger["dropped: memory budget"]
-    assert ledger["recorded"] > 10_000
+    assert 10_000 < ledger["recorded"] < 200_000
+    del profile
+    with opscope.profile() as profile:
+        work(3000)
+    assert profile.trace.ledger["events"]["dropped: memory budget"] == 0
 
 
 def test_a_limit_to_the_size_of_files_is_no_end(tmp_path):
@@ -258,7 +272,7 @@ def test_a_limit_to_the_size_of_files_is_no_end(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, hard))
         work(2000)
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert profile.trace.ledger["events"]["dropped: memory budget"] > 0
+    assert profile.trace.ledger["events"][f"dropped: {NO_ROOM}"] > 0
     assert count(opscope.load(tmp_path), "step") > 10
 
 

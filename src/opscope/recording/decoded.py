@@ -47,6 +47,7 @@ class Decoded:
         gpu_timed: rows of the ledger about annotations that were timed by CUDA events.
         occupied_threads: threads whose Python calls another tool gets.
         ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
+        no_room: where what was dropped found no room, by the ledger's words.
         processor: what the thread that opened the window had of a processor, by the ledger's words.
     """
 
@@ -58,6 +59,7 @@ class Decoded:
     gpu_timed: Mapping[str, int] = field(default_factory=dict)
     occupied_threads: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)
+    no_room: str = "memory budget"
     processor: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -51,11 +51,12 @@ def events(recorded: Recorded) -> Iterator[Row]:
     spans, dropped, lost = len(table), account["dropped_spans"], account["lost_spans"]
     yield "events", "requested", spans + dropped + lost
     yield "events", "recorded", spans
-    yield "events", "dropped: memory budget", dropped
+    yield "events", f"dropped: {recorded.decoded.no_room}", dropped
     yield "events", "dropped: their thread was ending", lost
     yield "events", "unfinished", int(np.count_nonzero(table["unfinished"]))
     yield "events", "ends without a start", account["unmatched_ends"]
-    yield "late ends and results", "dropped: memory budget", account["dropped_others"]
+    what = f"dropped: {recorded.decoded.no_room}"
+    yield "late ends and results", what, account["dropped_others"]
 
 
 def arguments(recorded: Recorded) -> Iterator[Row]:
@@ -75,7 +76,7 @@ def allocations(recorded: Recorded) -> Iterator[Row]:
     dropped, lost = account["dropped_allocations"], account["lost_allocations"]
     yield "allocations", "requested", count + dropped + lost
     yield "allocations", "recorded", count
-    yield "allocations", "dropped: memory budget", dropped
+    yield "allocations", f"dropped: {recorded.decoded.no_room}", dropped
     yield "allocations", "dropped: their thread was ending", lost
     # Told by an address that was allocated again, so there may have been more.
     yield "frees", "dropped: their thread was not heard", account["unheard_frees"]

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 # np.unique would import it when a trace is first looked at. A child that is forked in the middle of
@@ -14,7 +15,7 @@ import numpy.ma  # noqa: F401
 
 from opscope import _native
 from opscope.errors import LifecycleError
-from opscope.memory_limit import memory_for
+from opscope.memory_limit import memory_for, memory_left
 from opscope.notice import notice
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.cost import recording_cost_ns, slowdown_between_events
@@ -32,7 +33,7 @@ from opscope.recording.neighbours import (
 from opscope.recording.process_groups import read_process_groups
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
-from opscope.recording.stream import Stream, about_recording
+from opscope.recording.stream import NO_ROOM, Stream, about_recording
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Recording:
         more: RecordingOptions | None = None,
         first_id: int = 1,
         stream: Stream | None = None,
+        max_memory_bytes: int | None = None,
     ) -> None:
         """Record what ``options`` ask for.
 
@@ -65,6 +67,8 @@ class Recording:
             more: what somebody else needs of the same span of time; ``everything`` has that too.
             first_id: ``record_function_id`` of the first event.
             stream: the file that it is in while it runs; None for memory alone.
+            max_memory_bytes: that all recordings of the process may take from now on, besides what
+                they have; None for half of what is free.
         """
         self.options = options
         self.stream = stream
@@ -72,7 +76,7 @@ class Recording:
         self._first_id = first_id
         self._groups: dict[str, Any] = {}
         self._when_stopped: list[Callable[[], object]] = []
-        self._window = _Window(self._recorded, options, first_id, stream)
+        self._window = _Window(self._recorded, options, first_id, stream, max_memory_bytes)
         # Nothing of Python's: an exception in a destructor would be shown, and go no further.
         self._give_back = functools.partial(_native.discard_window, self._window.id)
         self._is_given_back = False
@@ -198,6 +202,8 @@ class Recording:
 
     def _assembled(self, window: DecodedWindow) -> Trace:
         decoded = with_devices(read_decoded(window))
+        if self.stream is not None and self.stream.path is not None:
+            decoded = replace(decoded, no_room=NO_ROOM)
         for listener in self._window.listeners:
             decoded = listener.added_to(decoded)
         decoded = with_ids_from(decoded, self._first_id)
@@ -219,8 +225,10 @@ class _Window:
         asked: RecordingOptions,
         first_id: int,
         stream: Stream | None,
+        max_memory_bytes: int | None,
     ) -> None:
         self.id = _native.reserve_window()
+        self._max_memory_bytes = max_memory_bytes
         self._asked, self._first_id, self._stream = asked, first_id, stream
         self.listeners = [
             source.listener(options)
@@ -239,6 +247,7 @@ class _Window:
         if (stream := self._stream) is not None:
             about = about_recording(stream, self._options, self._asked, self._first_id)
             stream.begin(self.id, about)
+        self._limit_memory()
         try:
             _native.open_window(native_wants(self._options), self._options.all_threads, self.id)
         except RuntimeError as error:
@@ -249,6 +258,13 @@ class _Window:
         for listener in self.listeners:
             listener.begin()
         take_place()
+
+    def _limit_memory(self) -> None:
+        most = self._max_memory_bytes
+        if most is None and (left := memory_left()) is not None:
+            most = left // 2
+        if most is not None:
+            _native.limit_growth(most)
 
     def close(self) -> None:
         """Close it, whatever was opened of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from opscope.recording.decoded import read_decoded
 from opscope.recording.ledger import Cost, Row
 from opscope.recording.narrow import narrowed
 from opscope.recording.sources import RecordingOptions
+from opscope.recording.stream import NO_ROOM
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
 
@@ -88,7 +89,8 @@ def recover_file(path: Path, how: str = "") -> tuple[Trace, Path]:
 def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     described = log.describe()
     recorded, asked = _options(about["recorded"]), _options(about["asked"])
-    decoded = with_ids_from(read_decoded(log.decode(about["prefixes"])), about["first_id"])
+    decoded = replace(read_decoded(log.decode(about["prefixes"])), no_room=NO_ROOM)
+    decoded = with_ids_from(decoded, about["first_id"])
     rows = list(_ledger(described, recorded))
     trace = assemble_trace(decoded, recorded, Cost({}, {}), about["process"], rows)
     ended = {

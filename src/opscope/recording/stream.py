@@ -20,6 +20,9 @@ from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import RecordingOptions
 from opscope.trace.unfinished_recordings import recording_name
 
+NO_ROOM = "no room in its file: disk full, or as large as it may be"
+"""Why a recording that streams drops something, by the ledger's words."""
+
 _SHARE_OF_FREE = 0.5
 """Of a disk, for one recording, unless it is told."""
 
