@@ -40,6 +40,7 @@ DROP_IN = [
     "drop_in.event_list",
     "drop_in.event_tree",
     "drop_in.backend",
+    "drop_in.daemon",
     "drop_in",
 ]
 PIPELINE = [*ANALYSES, *DROP_IN]
@@ -62,6 +63,7 @@ MAY_IMPORT = {
     "recording": {*LEAVES, "trace"},
     "drop_in.event_tree": {*LEAVES, *ANALYSES, "recording"},
     "drop_in.backend": {*LEAVES, *PIPELINE[:-1], *BENEATH_TORCH},
+    "drop_in.daemon": {*LEAVES, *ANALYSES, "recording", "activities", "settings", "flight"},
     "drop_in": {*LEAVES, *PIPELINE, *BENEATH_TORCH},
     "annotate": {*LEAVES, "recording"},
     "activities": {*LEAVES, "trace", "recording"},

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from opscope.cli.console import Messages
-from opscope.drop_in.install import install
+from opscope.drop_in.install import install_and_answer
 from opscope.flight.recorder import flight_recorder
 from opscope.flight.settings import default_triggers
 from opscope.flight.triggers.on_signal import OnSignal
@@ -51,7 +51,7 @@ class FlightSession:
 
     def _begin(self) -> None:
         if os.environ.get("OPSCOPE_DROP_IN") != "0":
-            install()
+            install_and_answer()
         self._recorder.start()
         self._has_begun = True
         self._messages.say(

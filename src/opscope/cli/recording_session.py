@@ -23,7 +23,7 @@ from opscope.cli.run_options import RunOptions
 from opscope.cli.run_results import results_for
 from opscope.cli.top_operators import find_top_operators, ran_anything
 from opscope.cli.warm_steps import WarmSteps
-from opscope.drop_in.install import install
+from opscope.drop_in.install import install_and_answer
 from opscope.profile_recording import ProfileRecording
 from opscope.recording.keeper import dismiss_keepers
 from opscope.recording.stream import Streams
@@ -55,7 +55,7 @@ class RecordingSession:
         try:
             # A program that uses torch.profiler itself then pays for one recorder, not for two.
             if os.environ.get("OPSCOPE_DROP_IN") != "0":
-                install()
+                install_and_answer()
             if self._options.why:
                 self._begin_to_find_out()
                 return

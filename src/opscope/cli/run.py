@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,7 @@ from opscope.cli.top_operators import (
 )
 from opscope.errors import UsageError
 from opscope.launch import program
+from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.torch_import import when_torch_is_imported
 from opscope.recording.sources import switches
 from opscope.settings import ProfileSettings
@@ -292,6 +294,8 @@ def _refuse_with_flight(flight: FlightOptions | None, *given: dict[str, object])
 
 def _record(asked_for: program.Program, session: RecordingSession | FlightSession) -> None:
     last_action = LastAction(session.finish)
+    if os.environ.get("OPSCOPE_DROP_IN") != "0":
+        hide_from_kineto()
     when_torch_is_imported(session.begin)
     # The program's garbage collections need not look through what opscope has imported: importing
     # torch alone is dozens of them.

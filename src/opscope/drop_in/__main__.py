@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from opscope.drop_in.install import install
+from opscope.drop_in.install import install_and_answer
 from opscope.errors import BridgeError
+from opscope.launch.kineto_switch import hide_from_kineto
 from opscope.launch.program import Program, ProgramNotFoundError, check, run
 from opscope.launch.torch_import import when_torch_is_imported
 from opscope.notice import notice
@@ -30,6 +31,7 @@ def main() -> None:
     program = Program(target, tuple(own), is_module)
     try:
         check(program)
+        hide_from_kineto()
         when_torch_is_imported(_switch)
         run(program)
     except ProgramNotFoundError as error:
@@ -38,7 +40,7 @@ def main() -> None:
 
 def _switch() -> None:
     try:
-        install()
+        install_and_answer()
     except BridgeError as error:
         notice(f"{error} torch.profiler is left as it is.")
 

@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from opscope import _native
 from opscope.errors import LifecycleError
+from opscope.launch.kineto_switch import hidden_from_kineto, is_asked_for, show_again
+from opscope.notice import notice
 
 if TYPE_CHECKING:
+    from opscope.drop_in.daemon.client import DaemonClient
     from opscope.drop_in.replacements import Replacements
 
 _section = _native.Section()
 _saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
 _installed: Replacements | None = None
+_daemon: DaemonClient | None = None
 _had_ours: set[tuple[str, str]] = set()  # globals that held one of ours before install()
 
 
@@ -49,9 +53,43 @@ def install() -> Installed:
         BridgeError: there is no torch.
         LifecycleError: torch's own profiler is running.
     """
-    originals = _section.run(_install, _install_not)
+    with hidden_from_kineto() as is_ours:
+        originals = _section.run(_install, _install_not)
     _warn_of_subclasses(originals)
+    if is_asked_for():
+        _answer_daemon(is_ours)
     return Installed()
+
+
+def install_and_answer() -> None:
+    """As :func:`install`, once torch is imported; the daemon's switch was hidden until now."""
+    if show_again():
+        answer_daemon()
+    install()
+
+
+def answer_daemon() -> None:
+    """Answer Dynolog's daemon from now on, instead of Kineto, which must not do so."""
+    global _daemon
+    if _daemon is not None:
+        return
+    from opscope.drop_in.daemon.client import DaemonClient
+
+    try:
+        _daemon = DaemonClient()
+        _daemon.begin()
+    except OSError as error:
+        notice(f"KINETO_USE_DAEMON has no effect: {error}")
+
+
+def _answer_daemon(is_ours: bool) -> None:
+    if is_ours:
+        answer_daemon()
+    elif _daemon is None:
+        notice(
+            "KINETO_USE_DAEMON=1 was there when torch was imported, so its own profiler answers "
+            "Dynolog. Call opscope.drop_in.install() before torch is imported."
+        )
 
 
 def _install() -> dict[int, tuple[Any, Any]]:
@@ -83,12 +121,20 @@ def uninstall() -> None:
 
     A profile that is running is stopped, with a warning: torch knows nothing of it.
     """
+    _leave_daemon()
     if _section.run(_uninstall, _uninstall):
         warnings.warn(
             "opscope.drop_in.uninstall() was called while a profile was running; what it recorded "
             "is lost. Stop the profile first.",
             stacklevel=2,
         )
+
+
+def _leave_daemon() -> None:
+    global _daemon
+    daemon, _daemon = _daemon, None
+    if daemon is not None:
+        daemon.end()
 
 
 def _uninstall() -> bool:

@@ -1,0 +1,1 @@
+"""Dynolog's daemon: `dyno gputrace` reaches a program that records with opscope."""

@@ -1,0 +1,142 @@
+"""Asking Dynolog's daemon whether anybody wants a trace, and making it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+from opscope.activities import ChosenActivities
+from opscope.drop_in.daemon import messages
+from opscope.drop_in.daemon.request import TraceRequest
+from opscope.export.chrome.writer import write_chrome_trace
+from opscope.flight.steps import StepClock
+from opscope.notice import notice
+from opscope.own_thread import OwnThread
+from opscope.recording.recorder import Recording
+from opscope.settings import ProfileSettings
+
+_EVERY_S = 1.0
+_ANSWER_S = 0.5
+_STEPS_S = 600.0
+"""So long steps may take to come; a program that makes none is recorded no longer."""
+
+
+class DaemonClient:
+    """A thread that asks once a second. What goes wrong reaches the program as a line at most."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._job = messages.job_id()
+        self._pids = messages.ancestors()
+        self._ending = threading.Event()
+        self._endpoint = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._name = messages.address(f"dynoconfigclient{uuid.uuid4()}")
+        self._endpoint.bind(self._name)
+        self._endpoint.settimeout(_ANSWER_S)
+        self._is_registered = False
+        self._thread = OwnThread(self._run)
+
+    def begin(self) -> None:
+        """Ask from now on."""
+        atexit.register(self._remove)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ask no more; a trace that is being recorded ends early."""
+        self._ending.set()
+        self._thread.join(_EVERY_S + _ANSWER_S + 5)
+        self._endpoint.close()
+        atexit.unregister(self._remove)
+        self._remove()
+
+    def _remove(self) -> None:
+        """An endpoint with a file leaves none."""
+        if isinstance(self._name, str) and os.getpid() == self._process:
+            with contextlib.suppress(OSError):
+                os.unlink(self._name)
+
+    def _run(self) -> None:
+        while not self._ending.wait(_EVERY_S):
+            try:
+                request = self._ask()
+                if request is not None:
+                    self._record(request)
+            except (OSError, ValueError):
+                self._is_registered = False  # no daemon, or another one: say again who this is
+            except Exception as error:
+                notice(f"a trace that Dynolog asked for could not be made: {error}")
+
+    def _ask(self) -> TraceRequest | None:
+        if not self._is_registered:
+            self._exchange(messages.registration(0, self._process, self._job), "ctxt")
+            self._is_registered = True
+        content = self._exchange(messages.question(self._pids, self._job), "req")
+        return TraceRequest.parse(content.decode("utf-8", "replace"))
+
+    def _exchange(self, said: bytes, kind: str) -> bytes:
+        self._endpoint.sendto(said, messages.address(messages.DAEMON))
+        until_s = time.monotonic() + _ANSWER_S
+        while time.monotonic() < until_s:
+            answered, content = messages.receive(self._endpoint)
+            if answered == kind:
+                return content
+        raise TimeoutError
+
+    def _record(self, request: TraceRequest) -> None:
+        self._ending.wait(max(request.start_ns / 1e9 - time.time(), 0) if request.start_ns else 0)
+        settings = ProfileSettings.of(request.flags)
+        recording = Recording(settings.recording_options(_activities()))
+        steps = _StepWait()
+        try:
+            if request.steps:
+                steps.until(lambda count: count % request.start_multiple == 0, self._ending)
+            recording.start()
+            if request.steps:
+                last = steps.count + request.steps
+                steps.until(lambda count: count >= last, self._ending)
+            else:
+                self._ending.wait(request.duration_s)
+        finally:
+            steps.close()
+            recording.stop()
+        write_chrome_trace(recording.trace.with_metadata(settings.metadata()), request.path)
+        notice(f"trace that Dynolog asked for written to {request.path}")
+
+
+class _StepWait:
+    """Waits for steps of the program."""
+
+    def __init__(self) -> None:
+        self._stepped = threading.Event()
+        self._clock = StepClock(self._stepped.set)
+        self._clock.begin()
+
+    @property
+    def count(self) -> int:
+        """Steps so far."""
+        return self._clock.count
+
+    def until(self, is_reached: Callable[[int], bool], ending: threading.Event) -> None:
+        """Until ``is_reached(count)`` after a step, the end, or for too long."""
+        until_s = time.monotonic() + _STEPS_S
+        while not ending.is_set() and time.monotonic() < until_s:
+            self._stepped.clear()
+            if self._stepped.wait(0.1) and is_reached(self._clock.count):
+                return
+
+    def close(self) -> None:
+        """Wait for no more."""
+        self._clock.end()
+
+
+def _activities() -> ChosenActivities:
+    import torch
+
+    is_there = torch.cuda.is_available() or bool(os.environ.get("OPSCOPE_CUPTI"))
+    return ChosenActivities(cpu=True, cuda=is_there)

@@ -1,0 +1,93 @@
+"""What is said between a traced process and Dynolog's daemon, as both projects publish it.
+
+Datagrams over Unix sockets with abstract names, or with files in ``KINETO_IPC_SOCKET_DIR``. Each is
+the length of its content (8 bytes), its type (32 bytes, ended by a zero), and the content. The
+daemon listens as ``dynolog``.
+
+| type | content | answer |
+|---|---|---|
+| ctxt | device, process (int32), job (int64) | how many of the job are registered (int32) |
+| req | kind, count (int32), job (int64), count processes (int32) | a configuration; often empty |
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Sequence
+
+DAEMON = "dynolog"
+_HEAD = struct.Struct("=Q32s")
+_PROCESS = struct.Struct("=iiq")
+_ACTIVITIES = 2
+_MOST_BYTES = 1 << 16
+_MOST_ANCESTORS = 16
+
+
+def address(name: str) -> str | bytes:
+    """Of an endpoint, as ``bind`` and ``sendto`` take it."""
+    folder = os.environ.get("KINETO_IPC_SOCKET_DIR", "")
+    return f"{folder}/{name}" if folder else b"\0" + name.encode() + b"\0"
+
+
+def registration(device: int, process: int, job: int) -> bytes:
+    """That a process is there."""
+    return message("ctxt", _PROCESS.pack(device, process, job))
+
+
+def question(processes: Sequence[int], job: int) -> bytes:
+    """Whether anybody wants a trace of the first of these processes; the others are its parents."""
+    head = _PROCESS.pack(_ACTIVITIES, len(processes), job)
+    return message("req", head + struct.pack(f"={len(processes)}i", *processes))
+
+
+def message(kind: str, content: bytes) -> bytes:
+    """One datagram."""
+    return _HEAD.pack(len(content), kind.encode()) + content
+
+
+def read_message(data: bytes) -> tuple[str, bytes]:
+    """Type and content.
+
+    Raises:
+        ValueError: it is no message.
+    """
+    if len(data) < _HEAD.size:
+        raise ValueError("a message that is too short")
+    size, kind = _HEAD.unpack_from(data)
+    content = data[_HEAD.size :]
+    if len(content) < size:
+        raise ValueError("a message that is cut")
+    return kind.partition(b"\0")[0].decode("ascii", "replace"), content[:size]
+
+
+def receive(endpoint: socket.socket) -> tuple[str, bytes]:
+    """The next message.
+
+    Raises:
+        OSError: none arrived in time.
+        ValueError: it is none.
+    """
+    return read_message(endpoint.recv(_MOST_BYTES))
+
+
+def ancestors() -> list[int]:
+    """This process and those above it, nearest first: a request may name any of them."""
+    found = [os.getpid()]
+    while found[-1] > 1 and len(found) < _MOST_ANCESTORS:
+        try:
+            with open(f"/proc/{found[-1]}/stat", "rb") as file:
+                parent = int(file.read().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break
+        if parent <= 0:
+            break
+        found.append(parent)
+    return found
+
+
+def job_id() -> int:
+    """The scheduler's number of the job, as Kineto finds it; 0 outside of one."""
+    text = os.environ.get("SLURM_JOB_ID", "")
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,46 @@
+"""``KINETO_USE_DAEMON``: who is to answer Dynolog's daemon, torch's own Kineto or opscope.
+
+Kineto reads the variable while torch is imported, and asks the daemon from then on. A request is
+handed to whoever asks first, so only one of both may.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SWITCH = "KINETO_USE_DAEMON"
+_hidden: str | None = None
+
+
+def hide_from_kineto() -> None:
+    """Keep Kineto from asking; before torch is imported, else without effect."""
+    global _hidden
+    if is_asked_for() and "torch" not in sys.modules:
+        _hidden = os.environ.pop(SWITCH)
+
+
+def show_again() -> bool:
+    """torch is imported: give the variable back; whether it was hidden."""
+    global _hidden
+    hidden, _hidden = _hidden, None
+    if hidden is not None:
+        os.environ.setdefault(SWITCH, hidden)
+    return hidden is not None
+
+
+@contextmanager
+def hidden_from_kineto() -> Iterator[bool]:
+    """While torch is imported; yields whether it was not yet."""
+    hide_from_kineto()
+    try:
+        yield _hidden is not None
+    finally:
+        show_again()
+
+
+def is_asked_for() -> bool:
+    """Whether the environment asks for a daemon's client."""
+    return os.environ.get(SWITCH, "0").strip() not in ("", "0")

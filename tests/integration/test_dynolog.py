@@ -1,0 +1,104 @@
+"""`dyno gputrace` reaches a program that records with opscope; its daemon is a stand-in."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import opscope
+from support.dynolog_stand_in import DynologStandIn
+
+PROGRAM = """
+import os, sys, time, torch
+assert os.environ["KINETO_USE_DAEMON"] == "1"  # the program sees what it was given
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+until = time.monotonic() + 60
+while time.monotonic() < until and not os.path.exists(sys.argv[1]):
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    print("ready", flush=True)
+    sys.stdout = open(os.devnull, "w")
+"""
+
+
+@pytest.fixture
+def daemon():
+    with tempfile.TemporaryDirectory(prefix="dyno-") as folder:  # sockets have short names
+        with DynologStandIn(Path(folder)) as standing_in:
+            standing_in.folder = Path(folder)
+            yield standing_in
+        left = os.listdir(folder)
+    assert left == ["dynolog"]
+
+
+def run(daemon, tmp_path, configuration):
+    """What the program's trace has, its process, and what it said."""
+    script, stop = tmp_path / "train.py", tmp_path / "stop"
+    script.write_text(PROGRAM)
+    environment = {
+        **os.environ,
+        "KINETO_USE_DAEMON": "1",
+        "KINETO_IPC_SOCKET_DIR": str(daemon.folder),
+        "SLURM_JOB_ID": "31",
+    }
+    command = [sys.executable, "-m", "opscope.drop_in", str(script), str(stop)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, text=True, **pipes) as program:
+        assert program.stdout.readline() == "ready\n"
+        daemon.configuration = configuration
+        path = tmp_path / f"trace_{program.pid}.json"
+        until = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < until and program.poll() is None:
+            time.sleep(0.02)
+        stop.touch()
+        said = program.communicate(timeout=60)[1]
+    return opscope.load(path), program.pid, said
+
+
+def test_a_trace_for_a_time(daemon, tmp_path):
+    configuration = (
+        f"ACTIVITIES_LOG_FILE={tmp_path}/trace.json\nPROFILE_START_TIME=0\n"
+        "ACTIVITIES_DURATION_MSECS=300\nPROFILE_REPORT_INPUT_SHAPES=true\n"
+    )
+    trace, process, said = run(daemon, tmp_path, configuration)
+    assert "aten::addmm" in {trace.names[name] for name in trace.events["name"]}
+    assert len(trace.table("tensors"))
+    assert daemon.registered[0] == (0, process, 31)
+    assert daemon.asked[0][:2] == (2, 31)
+    assert daemon.asked[0][2][:2] == [process, os.getpid()]
+    assert [one[1] for one in daemon.registered] == [process]  # and Kineto's own client is silent
+    assert "trace that Dynolog asked for written to" in said
+
+
+def test_a_trace_of_some_steps(daemon, tmp_path):
+    configuration = (
+        f"ACTIVITIES_LOG_FILE={tmp_path}/trace.json\nPROFILE_START_ITERATION=0\n"
+        "PROFILE_START_ITERATION_ROUNDUP=1\nACTIVITIES_ITERATIONS=5\n"
+    )
+    trace, _, _ = run(daemon, tmp_path, configuration)
+    names = [trace.names[name] for name in trace.events["name"]]
+    assert sum(name == "Optimizer.step#SGD.step" for name in names) >= 5
+
+
+def test_without_a_daemon_the_program_runs(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import torch; torch.ones(1).add(1); print('done')")
+    done = subprocess.run(
+        [sys.executable, "-m", "opscope", "run", "-o", str(tmp_path / "trace"), str(script)],
+        env={
+            **os.environ,
+            "KINETO_USE_DAEMON": "1",
+            "KINETO_IPC_SOCKET_DIR": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert Path(tmp_path / "trace").is_dir()
+    assert [name for name in os.listdir(tmp_path) if name.startswith("dynoconfig")] == []
