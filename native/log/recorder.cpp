@@ -154,7 +154,8 @@ uint32_t Recorder::reserve_window() {
 }
 
 uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
-  pool_.prepare();
+  // Beside others there are blocks in use; touching new ones would take milliseconds while the program waits.
+  if (statistics().open_windows == 0) pool_.prepare();
   std::lock_guard lock(mutex_);
   auto window = std::make_shared<Window>();
   window->id = reserved != 0 ? reserved : next_window_++;
