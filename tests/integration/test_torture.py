@@ -12,7 +12,7 @@ PROGRAMS = 6
 
 
 def _is_found_again(finding: Finding) -> bool:
-    """What threads do to each other is another thing each time; a crash or a hang needs no proof."""
+    """What threads do to each other differs each time; a crash or a hang needs no proof."""
     if finding.how != "exit code 1":
         return True
     asked = Asked(first=finding.seed, count=1, seconds=0)
