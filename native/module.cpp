@@ -257,12 +257,15 @@ NB_MODULE(_native, m) {
   m.def("write_log", &write_window, "window"_a, "file"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
   m.def("begin_stream", &begin_stream, "window"_a, "path"_a, "max_bytes"_a, "about"_a);
+  m.def(
+      "note_in_stream", [](const std::string& text) { Recorder::instance().note_in_stream(text); }, "text"_a);
   m.def("end_stream", [](uint32_t window) { Recorder::instance().end_stream(window); }, "window"_a);
   m.def(
       "discard_stream",
       [](const std::string& path) { Recorder::instance().pool().discard_stream(path.c_str()); }, "path"_a);
   nb::class_<StreamedLog>(m, "StreamedLog")
       .def_prop_ro("about", &StreamedLog::about)
+      .def_prop_ro("notes", &StreamedLog::notes)
       .def("describe", &describe_stream)
       .def("decode", &decode_stream, "prefixes"_a);
   m.def("read_stream", &read_stream, "path"_a);

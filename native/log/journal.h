@@ -25,6 +25,7 @@ enum class EntryKind : uint32_t {
   // Of a stream, each in place of the last one of its kind.
   kWindow = 5,  // what is known of its window (window_facts.h); id: 1 once that has closed
   kAbout = 6,   // a text of whoever began it
+  kNote = 7,    // a text that is said meanwhile; all of them count
 };
 
 struct EntryHead {

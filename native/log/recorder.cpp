@@ -439,6 +439,11 @@ void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t m
   for (const auto& thread : threads_) thread->leave_blocks();
 }
 
+void Recorder::note_in_stream(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ != nullptr) stream_->journal.append(EntryKind::kNote, 0, {text});
+}
+
 void Recorder::end_stream(uint32_t window) {
   const std::lock_guard lock(mutex_);
   if (stream_ == nullptr || stream_->window != window) return;

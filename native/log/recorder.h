@@ -97,6 +97,8 @@ class Recorder {
   // opened under this id, and of all others. `about`: a text for whoever reads the file. Raises
   // std::system_error where there can be no such file, std::runtime_error where another recording streams.
   void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about);
+  // [MT] A text for whoever reads the stream that runs; without one it is lost.
+  void note_in_stream(const std::string& text);
   // [MT] Once the window is closed; idempotent. The file stays.
   void end_stream(uint32_t window);
 

@@ -129,6 +129,7 @@ void StreamedLog::read_journal() {
   const std::string journal = joined(view_.journals[Stream::kJournal]);
   for_each_entry(journal, [this](const EntryHead& head, std::string_view fields) {
     if (head.kind == EntryKind::kAbout) about_ = take_field(fields);
+    if (head.kind == EntryKind::kNote) notes_.emplace_back(take_field(fields));
     if (head.kind != EntryKind::kWindow) return;
     LogView known;
     ByteReader in(take_field(fields));

@@ -25,6 +25,8 @@ class StreamedLog {
   const StreamHeader& header() const { return *reinterpret_cast<const StreamHeader*>(memory_); }
   // What whoever began it said of it.
   const std::string& about() const { return about_; }
+  // What was said meanwhile.
+  const std::vector<std::string>& notes() const { return notes_; }
   // Was it stopped, so that the file has all of it?
   bool has_end() const { return has_end_; }
   // Blocks whose content is not there: the machine stopped before it was on the disk.
@@ -48,6 +50,7 @@ class StreamedLog {
   size_t bytes_ = 0;
   LogView view_;
   std::string about_;
+  std::vector<std::string> notes_;
   bool has_window_ = false;
   bool has_end_ = false;
   uint64_t missing_blocks_ = 0;

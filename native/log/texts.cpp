@@ -63,6 +63,7 @@ void Texts::add(const EntryHead& head, std::string_view fields) {
       return set_at(optimizers_, head.id, instance_in(fields));
     case EntryKind::kWindow:
     case EntryKind::kAbout:
+    case EntryKind::kNote:
       return;
   }
 }

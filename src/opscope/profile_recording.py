@@ -178,7 +178,7 @@ class ProfileRecording(Cycles):
     def has_stream(self) -> bool:
         """Whether what was recorded is in a file still."""
         streams = [cycle.recording.stream for cycle in self._finished]
-        return any(s is not None and s.path is not None and not s.is_discarded for s in streams)
+        return any(s is not None and s.path is not None and s.path.exists() for s in streams)
 
     def discard_streams(self) -> None:
         """Remove the files of recordings that have ended: their traces are elsewhere."""

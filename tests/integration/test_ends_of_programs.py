@@ -72,18 +72,26 @@ def test_how_it_ends(execute, program, code, written):
     assert (outcome.code, outcome.was_written) == (code, written)
 
 
-@pytest.mark.parametrize(
-    ("program", "code", "said"),
-    [
-        ("limit('RLIMIT_AS', 1, 1)", 0, "could not be written: "),
-        ("limit('RLIMIT_DATA', 1, 1); sys.exit(9)", 9, "could not be written: "),
-        ("limit('RLIMIT_AS', 1, 1); os.kill(os.getpid(), signal.SIGTERM)", -15, "not be written"),
-        ("limit('RLIMIT_FSIZE', 100, 100)", 0, "The trace cannot be written to"),
-        ("limit('RLIMIT_NOFILE', 0, 0)", 0, "Too many open files"),
-    ],
-)
-def test_what_cannot_be_written_is_said(execute, program, code, said):
+TOO_LIMITED = [
+    ("limit('RLIMIT_AS', 1, 1)", 0, "could not be written: "),
+    ("limit('RLIMIT_DATA', 1, 1); sys.exit(9)", 9, "could not be written: "),
+    ("limit('RLIMIT_AS', 1, 1); os.kill(os.getpid(), signal.SIGTERM)", -15, "not be written"),
+    ("limit('RLIMIT_FSIZE', 100, 100)", 0, "The trace cannot be written to"),
+    ("limit('RLIMIT_NOFILE', 0, 0)", 0, "Too many open files"),
+]
+
+
+@pytest.mark.parametrize(("program", "code", "said"), TOO_LIMITED)
+def test_what_the_program_cannot_write_the_keeper_does(execute, program, code, said):
     outcome = execute(program)
+    assert (outcome.code, outcome.was_written) == (code, True)
+    assert said in outcome.err and "what was recorded is kept" in outcome.err
+    assert list(outcome.folder.glob("t/.*")) == []
+
+
+@pytest.mark.parametrize(("program", "code", "said"), TOO_LIMITED)
+def test_what_cannot_be_written_is_said(execute, program, code, said):
+    outcome = execute(program, "--no-stream")
     assert (outcome.code, outcome.was_written) == (code, False)
     assert said in outcome.err
     assert "terminate called" not in outcome.err

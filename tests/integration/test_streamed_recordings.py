@@ -101,7 +101,7 @@ def test_a_recording_can_be_read_while_it_goes_on(tmp_path):
 def test_a_program_that_was_killed_left_all_it_did(tmp_path):
     code = in_a_program(
         """
-model = torch.nn.Linear(4, 4)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4))
 more = {"with_modules": True, "record_shapes": True}
 profile = opscope.profile(stream_to=sys.argv[1], keeper=False, **more)
 profile.start()
@@ -120,6 +120,8 @@ for i in range(50):
     assert trace.names[trace.events["name"][unfinished]] == "step"
     assert trace.ledger["recording"]["has no end: its process ended first"] == 1
     assert len(trace.table("tensors")) > 41
+    modules = trace.table("modules")
+    assert [trace.names[row] for row in modules["path"].tolist()] == ["", "0"]
     (path,) = unfinished_recordings(tmp_path)
     saved, folder = recover_file(path, how="its process was killed by SIGKILL")
     assert unfinished_recordings(tmp_path) == [] and folder == tmp_path

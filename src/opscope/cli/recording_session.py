@@ -113,19 +113,26 @@ class RecordingSession:
             else:
                 self._report()
         except KeyboardInterrupt:
-            self._messages.fail(f"Interrupted while writing{self._fate()}.")
+            kept = any(recording.has_stream for recording in self._streamed)
+            lost = "" if kept else ", so what was recorded last is lost"
+            self._messages.fail(f"Interrupted while writing{lost}.")
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {_reason(error)}")
         finally:
             sys.setrecursionlimit(recursion_limit)
+            self._say_what_is_left()
             dismiss_keepers()
 
-    def _fate(self) -> str:
+    def _say_what_is_left(self) -> None:
         """What becomes of a recording whose trace was not written."""
-        if not any(recording.has_stream for recording in self._streamed):
-            return ", so what was recorded last is lost"
+        if self._failed or not any(recording.has_stream for recording in self._streamed):
+            return
         folder = self._destination.trace
-        return f"; what was recorded is kept, and `opscope recover {folder}` writes its trace"
+        self._messages.say(
+            "what was recorded is kept; the process that waits for this makes the trace of it now"
+            if self._options.keeper
+            else f"what was recorded is kept, and `opscope recover {folder}` makes its trace of it"
+        )
 
     def _profile_arguments(self) -> dict[str, Any]:
         steps = self._options.schedule

@@ -7,14 +7,16 @@ modules are added meanwhile. Nothing is kept alive, and no method of the program
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from opscope import _native
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
 from opscope.trace.names import Names
@@ -46,6 +48,7 @@ class _Place:
 
 
 _places: dict[int, _Place] = {}
+_NOTE = "module paths"
 
 
 def meet(module: Any) -> None:
@@ -57,14 +60,29 @@ def meet(module: Any) -> None:
 
 def _find_places(root: Any) -> None:
     """Give all that is in ``root`` its path, unless it is part of another network already."""
+    new: dict[int, tuple[int, str]] = {}
     found = {id(module): (module, path) for module, path in _inside(root)}
     for address, (module, path) in found.items():
         known = _places.get(address)
         if known is None or known.module() is not module or known.root in found:
             try:
                 _places[address] = _Place(weakref.ref(module), id(root), path)
+                new[address] = (id(root), path)
             except TypeError:
                 continue  # a module that cannot be referred to weakly has no path
+    _note(new)
+
+
+def _note(places: Mapping[int, tuple[int, str]]) -> None:
+    """For a recording that will not come to its end, if that is what this is."""
+    if places:
+        _native.note_in_stream(json.dumps({_NOTE: list(places.items())}))
+
+
+def noted_paths(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
+    """What was noted in a stream: by address the outermost module's, and the path from there."""
+    found = (json.loads(note).get(_NOTE, []) for note in notes)
+    return {address: (root, path) for places in found for address, (root, path) in places}
 
 
 def _inside(root: Any) -> Iterator[tuple[Any, str]]:
@@ -98,6 +116,7 @@ class ModulePaths(Listener):
         for address, place in list(_places.items()):
             if place.module() is None:
                 _places.pop(address, None)
+        _note({address: (place.root, place.path) for address, place in _places.items()})
 
     def before_end(self) -> None:
         """Look once more, and remember what is known now."""
@@ -109,15 +128,7 @@ class ModulePaths(Listener):
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As column ``path`` of ``modules``."""
-        table = decoded.tables["modules"]
-        paths = _paths_of(table, decoded.names, self._found)
-        if not any(paths):
-            return decoded
-        known = [path for path in paths if path]
-        numbers = iter(range(len(decoded.names), len(decoded.names) + len(known)))
-        column = np.array([next(numbers) if path else -1 for path in paths], dtype=np.int32)
-        changed = decoded.with_tables(modules=table.replaced({"path": column}))
-        return replace(changed, names=decoded.names.followed_by(Names.from_strings(known)))
+        return with_paths(decoded, self._found)
 
     def known(self) -> list[tuple[int, int, str]]:
         """Address, address of the outermost module, path."""
@@ -128,7 +139,20 @@ class ModulePaths(Listener):
         self._found = {int(address): (int(root), str(path)) for address, root, path in known}
 
 
-def _paths_of(table: Table, names: Names, found: dict[int, tuple[int, str]]) -> list[str]:
+def with_paths(decoded: Decoded, found: Mapping[int, tuple[int, str]]) -> Decoded:
+    """With the column ``path`` of ``modules``, from what is known of addresses."""
+    table = decoded.tables["modules"]
+    paths = _paths_of(table, decoded.names, found)
+    if not any(paths):
+        return decoded
+    known = [path for path in paths if path]
+    numbers = iter(range(len(decoded.names), len(decoded.names) + len(known)))
+    column = np.array([next(numbers) if path else -1 for path in paths], dtype=np.int32)
+    changed = decoded.with_tables(modules=table.replaced({"path": column}))
+    return replace(changed, names=decoded.names.followed_by(Names.from_strings(known)))
+
+
+def _paths_of(table: Table, names: Names, found: Mapping[int, tuple[int, str]]) -> list[str]:
     """The path of every row, of several networks with the name of the network; empty for none."""
     addresses = table["address"].tolist()
     again = {address for address, count in Counter(addresses).items() if count > 1}

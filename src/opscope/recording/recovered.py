@@ -15,6 +15,7 @@ from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.decoded import read_decoded
 from opscope.recording.ledger import Cost, Row
+from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
@@ -90,7 +91,7 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     described = log.describe()
     recorded, asked = _options(about["recorded"]), _options(about["asked"])
     decoded = replace(read_decoded(log.decode(about["prefixes"])), no_room=NO_ROOM)
-    decoded = with_ids_from(decoded, about["first_id"])
+    decoded = with_ids_from(with_paths(decoded, noted_paths(log.notes)), about["first_id"])
     rows = list(_ledger(described, recorded))
     trace = assemble_trace(decoded, recorded, Cost({}, {}), about["process"], rows)
     ended = {
