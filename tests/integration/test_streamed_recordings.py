@@ -148,6 +148,25 @@ with opscope.record_function("second"):
     assert count(opscope.load(tmp_path), "second") == 1
 
 
+def test_a_rank_that_did_not_end_is_not_taken_for_another(tmp_path):
+    with opscope.profile() as profile:
+        work(1)
+    profile.trace.save(tmp_path, rank=0)
+    for rank in (0, 1):
+        other = streaming(tmp_path)
+        other._streams.rank, other._streams.saves = rank, False
+        with other, opscope.record_function(f"of {rank}"):
+            work(2)
+        if rank == 0:
+            other.trace.save(tmp_path, rank=0)
+            other.discard_streams()
+    assert count(opscope.load(tmp_path), "of 0") == 1
+    assert count(opscope.load(tmp_path, rank=0), "of 0") == 1
+    assert count(opscope.load(tmp_path, rank=1), "of 1") == 1
+    with pytest.raises(UsageError, match="no rank 2"):
+        opscope.load(tmp_path, rank=2)
+
+
 def test_each_cycle_of_a_schedule_has_its_own(tmp_path):
     schedule = opscope.schedule(wait=0, warmup=0, active=2, repeat=3)
     with streaming(tmp_path, schedule=schedule) as profile:

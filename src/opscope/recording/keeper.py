@@ -39,7 +39,7 @@ def begin_keeper(folder: Path) -> None:
             check=False,
         )
         _pipes[folder] = (os.getpid(), _out_of_the_way(ours))
-    except (OSError, ValueError):  # no more processes, or no standard error
+    except (OSError, ValueError, TypeError):  # no more processes, or no Python to run
         os.close(ours)
     finally:
         os.close(theirs)

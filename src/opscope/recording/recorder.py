@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from opscope._native import DecodedWindow
 
 _reported_fault = False
+_told_limits: set[int] = set()
+"""Windows that are open and were told how much memory recordings may take."""
 
 
 class Recording:
@@ -260,11 +262,11 @@ class _Window:
         take_place()
 
     def _limit_memory(self) -> None:
-        most = self._max_memory_bytes
-        if most is None and (left := memory_left()) is not None:
-            most = left // 2
-        if most is not None:
-            _native.limit_growth(most)
+        if self._max_memory_bytes is not None:
+            _told_limits.add(self.id)
+            _native.limit_growth(self._max_memory_bytes)
+        elif not _told_limits and (left := memory_left()) is not None:
+            _native.limit_growth(left // 2)
 
     def close(self) -> None:
         """Close it, whatever was opened of it."""
@@ -273,6 +275,7 @@ class _Window:
         _native.close_window(self.id)
         for listener in reversed(self.listeners):
             listener.end()
+        _told_limits.discard(self.id)
         if self._stream is not None:
             self._stream.end(self.id)
         if not is_recording():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
+from opscope.trace.job import place_in_job
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
+from opscope.trace.unfinished_recordings import is_later
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
@@ -54,15 +56,42 @@ def recover(path: Path, how: str = "") -> Recovered:
         InsufficientMemoryError: it does not fit in memory.
     """
     with memory_for(f"reading {path.name}"):
-        try:
-            log = _native.read_stream(os.fspath(path))
-            about = json.loads(log.about)
-        except OSError as error:
-            raise TraceFormatError(_unreadable(path, error.strerror or str(error))) from error
-        except ValueError as error:
-            raise TraceFormatError(_unreadable(path, str(error))) from error
+        log, about = _opened(path)
         trace = _trace(log, about, how)
         return Recovered(trace, about["rank"], is_running(log.describe()))
+
+
+def unfinished_trace(
+    begun: Sequence[Path], rank: int | None, ended: Collection[int]
+) -> Trace | None:
+    """The trace of the recording in a folder that was begun last and did not end.
+
+    Args:
+        begun: the files of those that did not end, oldest first.
+        rank: as which it was to be saved; None for any.
+        ended: ranks that the folder has traces of.
+
+    Returns:
+        None if there is a later trace of that rank, or those of others alone.
+    """
+    for path in reversed(begun):
+        _, about = _opened(path)
+        own = place_in_job(about["process"])[0] if about["rank"] is None else about["rank"]
+        is_asked_for = own == rank if rank is not None else not {*ended} - {own}
+        if is_asked_for and is_later(path, own):
+            return recover(path).trace
+    return None
+
+
+def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
+    """What is in the file, and what was said of it when it was begun."""
+    try:
+        log = _native.read_stream(os.fspath(path))
+        return log, json.loads(log.about)
+    except OSError as error:
+        raise TraceFormatError(_unreadable(path, error.strerror or str(error))) from error
+    except ValueError as error:
+        raise TraceFormatError(_unreadable(path, str(error))) from error
 
 
 def recover_file(path: Path, how: str = "") -> tuple[Trace, Path]:

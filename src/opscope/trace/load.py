@@ -8,8 +8,9 @@ from pathlib import Path
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.trace.input_file import is_folder, shown_path, status_of
+from opscope.trace.manifest import rank_folders
 from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import last_is_unfinished, unfinished_recordings
+from opscope.trace.unfinished_recordings import unfinished_recordings
 
 
 def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
@@ -37,10 +38,12 @@ def _load(path: Path, rank: int | None) -> Trace:
         # Importing Arrow takes longer than importing opscope, so only reading a folder does.
         from opscope.trace.store import load_folder
 
-        if rank is None and last_is_unfinished(path):
-            from opscope.recording.recovered import recover
+        if begun := unfinished_recordings(path):
+            from opscope.recording.recovered import unfinished_trace
 
-            return recover(unfinished_recordings(path)[-1]).trace
+            unfinished = unfinished_trace(begun, rank, rank_folders(path))
+            if unfinished is not None:
+                return unfinished
         return load_folder(path, rank)
     if status_of(path) is None:
         raise TraceFormatError(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.trace.manifest import MANIFEST, rank_folders
+from opscope.trace.manifest import MANIFEST, rank_folder
 
 _NAME = re.compile(r"\.recording-(\d+)-(\d+)\.opscope")
 _CYCLES = "cycle-*"
@@ -44,15 +44,10 @@ def unfinished_below(folder: Path, process: int | None = None) -> Iterator[Path]
             yield from unfinished_recordings(place, process)
 
 
-def last_is_unfinished(folder: Path) -> bool:
-    """Whether a recording was begun in ``folder`` after the last one that ended there."""
+def is_later(recording: Path, rank: int) -> bool:
+    """Whether it was written to later than the trace of that rank beside it; also without one."""
+    manifest = rank_folder(recording.parent, rank) / MANIFEST
     try:
-        begun = [path.stat().st_mtime_ns for path in unfinished_recordings(folder)]
-        ended = [
-            (rank / MANIFEST).stat().st_mtime_ns
-            for rank in rank_folders(folder).values()
-            if (rank / MANIFEST).exists()
-        ]
-    except OSError:
-        return False
-    return bool(begun) and max(begun) > max(ended, default=0)
+        return recording.stat().st_mtime_ns > manifest.stat().st_mtime_ns
+    except FileNotFoundError:
+        return recording.exists()
