@@ -48,11 +48,11 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
                    nb::handle parameter_reader, nb::handle optimizer_hooks, nb::handle optimizer_hook,
                    const std::vector<std::string>& library_marks,
                    const std::vector<std::string>& library_endings,
-                   const std::vector<std::string>& waiting_functions) {
+                   const std::vector<std::string>& recorded_functions) {
   PythonCalls::instance().set_up({hidden_folder,
                                   shown_file,
                                   program_file,
-                                  {library_marks, library_endings, waiting_functions},
+                                  {library_marks, library_endings, recorded_functions},
                                   module_function.ptr(),
                                   optimizer_code.ptr(),
                                   parameter_reader.ptr(),
@@ -275,7 +275,7 @@ NB_MODULE(_native, m) {
         "module_function"_a.none(), "optimizer_code"_a.none(), "parameter_reader"_a.none(),
         "optimizer_hooks"_a.none(), "optimizer_hook"_a.none() = nb::none(),
         "library_marks"_a = std::vector<std::string>(), "library_endings"_a = std::vector<std::string>(),
-        "waiting_functions"_a = std::vector<std::string>());
+        "recorded_functions"_a = std::vector<std::string>());
   m.def(
       "optimizer_step", [](nb::handle optimizer) { PythonCalls::instance().optimizer_step(optimizer.ptr()); },
       "optimizer"_a);

@@ -55,7 +55,7 @@ FrameTable::Known FrameTable::look_at(PyCodeObject* code) {
   if (code == optimizer_code_) return {kOptimizerFrame, false};
   const std::string file = text_of(code->co_filename);
   const bool is_ours = !hidden_folder_.empty() && file.starts_with(hidden_folder_);
-  if (!is_ours || file == shown_file_) return {kNoRow, is_of_library(file) && !waits(file, code)};
+  if (!is_ours || file == shown_file_) return {kNoRow, is_of_library(file) && !is_recorded(file, code)};
   return {file == program_file_ ? kProgramFrame : kHiddenFrame, false};
 }
 
@@ -66,10 +66,10 @@ bool FrameTable::is_of_library(std::string_view file) const {
          std::ranges::any_of(libraries_.endings, ends);
 }
 
-bool FrameTable::waits(std::string_view file, PyCodeObject* code) const {
+bool FrameTable::is_recorded(std::string_view file, PyCodeObject* code) const {
   const std::string place = std::string(file) + ':' + text_of(code->co_name);
-  return std::ranges::any_of(libraries_.waiting,
-                             [&](const auto& name) { return place.ends_with('/' + name); });
+  return std::ranges::any_of(libraries_.recorded,
+                             [&](const auto& name) { return place == name || place.ends_with('/' + name); });
 }
 
 PyCodeObject* FrameTable::kept(PyCodeObject* code) {

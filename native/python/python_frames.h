@@ -24,9 +24,9 @@ constexpr uint32_t kFirstSpecialFrame = kSkippedFrame;
 
 // Which files are installed (trace/program_files.py).
 struct LibraryFiles {
-  std::vector<std::string> marks;    // what their names contain
-  std::vector<std::string> endings;  // or how they end
-  std::vector<std::string> waiting;  // of these the functions that wait, as in "queue.py:get"
+  std::vector<std::string> marks;     // what their names contain
+  std::vector<std::string> endings;   // or how they end
+  std::vector<std::string> recorded;  // of these the functions that wait or import, as in "queue.py:get"
 };
 
 class FrameTable {
@@ -40,7 +40,7 @@ class FrameTable {
   }
   void set_libraries(LibraryFiles libraries) { libraries_ = std::move(libraries); }
   // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls. But what waits
-  // is recorded, so that the time is not that of who called it.
+  // or imports is recorded, so that the time is not that of who called it.
   void skip_libraries(bool skip) {
     if (std::exchange(skips_libraries_, skip) != skip) ++epoch_;
   }
@@ -69,7 +69,7 @@ class FrameTable {
 
   Known look_at(PyCodeObject* code);
   bool is_of_library(std::string_view file) const;
-  bool waits(std::string_view file, PyCodeObject* code) const;
+  bool is_recorded(std::string_view file, PyCodeObject* code) const;
   uint32_t row_of(PyCodeObject* code);
   uint32_t row_once(PyCodeObject* code, uint32_t& row);
   static PyCodeObject* kept(PyCodeObject* code);

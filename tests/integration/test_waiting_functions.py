@@ -54,3 +54,19 @@ def test_what_a_program_waits_for_is_not_its_own_time(program):
     on_main = waited[trace.events["thread"] == main].sum()
     assert on_main > 150_000_000
     assert own < on_main / 4
+
+
+def test_importing_is_no_time_of_the_programs_own(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.2)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def imports():
+        import slow_to_import  # noqa: F401
+
+    with opscope.profile(with_own_functions=True) as profile:
+        imports()
+    trace = profile.trace
+    names = [trace.event_name(event) for event in range(len(trace.events))]
+    own = own_times(trace)
+    assert own[["imports" in name for name in names]].sum() < 50_000_000
+    assert any("_find_and_load" in name for name in names)

@@ -11,7 +11,7 @@ from typing import Any
 from opscope import _native
 from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.recording.parameters import read_parameters
-from opscope.trace.program_files import LIBRARY_ENDINGS, LIBRARY_MARKS, WAITING_FUNCTIONS
+from opscope.trace.program_files import ALWAYS_RECORDED, LIBRARY_ENDINGS, LIBRARY_MARKS
 
 _set_up = False
 
@@ -40,7 +40,7 @@ def set_up_python_source() -> None:
         report_optimizer_step,
         LIBRARY_MARKS,
         LIBRARY_ENDINGS,
-        WAITING_FUNCTIONS,
+        ALWAYS_RECORDED,
     )
     _set_up = True
 

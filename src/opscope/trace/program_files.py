@@ -26,10 +26,12 @@ WAITING_FUNCTIONS = (
     *("concurrent/futures/_base.py:wait", "concurrent/futures/_base.py:as_completed"),
     "zmq/sugar/poll.py:poll",
 )
-"""Functions of libraries that do nothing until something else has happened: file and name.
+"""Functions of libraries that do nothing until something else has happened: file and name."""
 
-Where only the program's own functions are recorded these are too, so that the time is not theirs.
-"""
+IMPORTING_FUNCTION = "<frozen importlib._bootstrap>:_find_and_load"
+
+ALWAYS_RECORDED = (*WAITING_FUNCTIONS, IMPORTING_FUNCTION)
+"""Where only the program's own functions are recorded these are too, so the time is not theirs."""
 
 
 def is_library(file: str) -> bool:

@@ -22,7 +22,7 @@ def libraries():
     marks = ["/installed/", "/lib/python3", "<frozen"]
     _native.set_up_python(
         "", "", "", *[None] * 4,
-        library_marks=marks, library_endings=["/starter"], waiting_functions=["queue.py:waits"],
+        library_marks=marks, library_endings=["/starter"], recorded_functions=["queue.py:waits"],
     )  # fmt: skip
     yield
     _native.set_up_python("", "", "", *[None] * 4)

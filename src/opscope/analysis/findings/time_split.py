@@ -107,11 +107,12 @@ class TimeSplit:
         return np.maximum(own, 0)
 
     def _knows_libraries(self) -> bool:
-        """Whether functions of libraries were recorded, beyond those that wait."""
+        """Whether functions of libraries were recorded, beyond those that wait or import."""
         kinds = self._of_frames()[self._subject.sites.frame]
         waits = waiting_ns(self._subject.trace) > 0
         plain = self._subject.events["kind"] == EventKind.PYTHON_CALL
-        return bool((plain & (kinds != Spent.OWN) & ~waits).any())
+        importing = self.whose == Spent.IMPORT
+        return bool((plain & (kinds != Spent.OWN) & ~waits & ~importing).any())
 
     @cached_property
     def outside_ns(self) -> Values:
