@@ -17,22 +17,23 @@ def trace():
         [
             span("train", 0, 200, kind=EventKind.PYTHON_CALL, frame=("train.py", 3, "train")),
             span("aten::mm", 0, 90),
-            span("gc", 100, 200, kind=EventKind.GC_PAUSE),
+            span("gc", 100, 150, kind=EventKind.GC_PAUSE),
+            span("gc", 150, 200, kind=EventKind.GC_PAUSE),
         ],
         allocations=[allocation(35, 4096)],
     )
 
 
 def test_a_trace(trace):
-    assert repr(trace).startswith("<Trace: 3 events in 0.0002 s; also ")
+    assert repr(trace).startswith("<Trace: 4 events in 0.0002 s; also ")
     assert "allocations" in repr(trace)
     assert repr(build_trace([])).startswith("<Trace: 0 events in 0 s")
 
 
 def test_tables_and_what_they_hold(trace):
-    assert repr(trace.events).startswith("<Table events: 3 rows of thread, parent, ")
+    assert repr(trace.events).startswith("<Table events: 4 rows of thread, parent, ")
     assert repr(trace.names) == f"<Names: {len(trace.names)} texts>"
-    assert repr(trace.tree()) == "<Tree of 3 events>"
+    assert repr(trace.tree()) == "<Tree of 4 events>"
     assert repr(trace.table("tensors").lists("sizes")) == "<ListColumn: 0 rows, 0 values>"
 
 

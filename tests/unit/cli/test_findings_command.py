@@ -11,14 +11,15 @@ from support.build_trace import build_trace, span
 
 @pytest.fixture
 def slow(tmp_path, monkeypatch):
-    """A program of which a garbage collection takes half; its one file is below this folder."""
+    """A program of which garbage collections take half; its one file is below this folder."""
     monkeypatch.chdir(tmp_path)
     file = os.path.join(tmp_path, "train.py")
     build_trace(
         [
             span("train", 0, 200, kind=EventKind.PYTHON_CALL, frame=(file, 3, "train")),
             span("aten::mm", 0, 90),
-            span("gc", 100, 200, kind=EventKind.GC_PAUSE),
+            span("gc", 100, 150, kind=EventKind.GC_PAUSE),
+            span("gc", 150, 200, kind=EventKind.GC_PAUSE),
         ]
     ).save(tmp_path / "slow.opscope")
     return tmp_path / "slow.opscope"
@@ -31,7 +32,7 @@ def test_text(command_line, slow):
     assert first == "high   Garbage collections interrupt the program  saves about 100 µs (50%)"
     text = " ".join(line.strip() for line in rest)
     assert "What to do: Call gc.collect()" in text
-    assert "at train.py:3 in train (once, 100 µs)" in text
+    assert "at train.py:3 in train (2 times, 100 µs)" in text
     assert "[garbage-collections]" in text
     assert "not looked for, because it was not recorded" in text
 
@@ -47,7 +48,7 @@ def test_json(command_line, slow):
 def test_markdown(command_line, slow):
     lines = command_line("findings", slow, "--format", "md").out.splitlines()
     assert lines[0] == "## Garbage collections interrupt the program: saves about 100 µs (50%)"
-    assert "- `train.py:3 in train`, once, 100 µs" in lines
+    assert "- `train.py:3 in train`, 2 times, 100 µs" in lines
 
 
 def test_nothing_found_is_said(command_line, tmp_path):

@@ -170,7 +170,7 @@ def test_sections_have_stable_keys_and_bounded_length(command_line, tmp_path):
             span(f"Layer_{i}", start, start + 60, kind=EventKind.MODULE_CALL, module=f"Layer_{i}"),
             span("aten::mm", start + 10, start + 50),
         ]
-    spans.append(span("gc", 2000, 2100, kind=EventKind.GC_PAUSE))
+    spans += [span("gc", at, at + 50, kind=EventKind.GC_PAUSE) for at in (2000, 2050)]
     build_trace(spans).save(tmp_path / "modules.opscope")
     outcome = command_line("summary", tmp_path / "modules.opscope", "--format", "json")
     content = json.loads(outcome.out)
