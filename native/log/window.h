@@ -46,6 +46,10 @@ struct ThreadFacts {
   std::string name;
 };
 
+inline ThreadFacts facts_of(const ThreadLog& log) {
+  return {log.number, log.native_thread, log.system_thread_id, log.torch_thread_id.load(), *log.name};
+}
+
 // Whether the frames are this thread's (ThreadFacts or ThreadLog). The system's id is compared as well: a
 // thread that began in the window may have the pthread handle of one that ended there.
 template <typename Thread>
