@@ -225,6 +225,12 @@ def batches_of_arrays():
         state = state + torch.from_numpy(array).exp().sum(0)
 
 
+def chosen_rows():
+    state = torch.zeros(256)
+    for rows in torch.arange(512).split(32):
+        state = torch.tanh(state + DATA[rows].exp().sum(0))
+
+
 def attention():
     query = torch.rand(2, 300, 16)
     for _ in range(5):
@@ -332,6 +338,8 @@ FAULTS = [
     ("repeated-results", inverse, "inverse", inverses_that_differ),
     ("repeated-results", inverse, "inverse", a_benchmark),
     ("repeated-results", inverse, "inverse", batches_of_arrays),
+    ("repeated-results", inverse, "inverse", chosen_rows),
+    ("computed-twice", twice, "twice", chosen_rows),
     ("attention-by-hand", attention, "attention", attention_in_one),
     ("summed-broadcast", pairs, "pairs", products_of_pairs),
     ("modules-made-again", layers_made, "fresh", layers_kept),

@@ -22,6 +22,9 @@ _RANDOM = (
 )  # fmt: skip
 """Parts of the names of operators whose result does not follow from their arguments."""
 
+_GIVEN = (Role.INPUT, Role.KEYWORD, Role.INPUT_PART)
+"""Indices, as in ``x[rows]``, are parts of an argument."""
+
 _DEPTH = 24
 """Of operators whose results are arguments of others; what is deeper is taken to differ."""
 
@@ -55,7 +58,7 @@ class ComputedValues:
         tensors, subject = self._subject.trace.table("tensors"), self._subject
         event = tensors["event"].astype(np.int64)
         outermost = subject.is_operator[event] & (subject.operator_parent[event] < 0)
-        given = outermost & (tensors["role"] == Role.INPUT) & (tensors["impl"] != 0)
+        given = outermost & np.isin(tensors["role"], _GIVEN) & (tensors["impl"] != 0)
         return np.flatnonzero(given & ~tensors["is_wrapped_number"])
 
     def _numbers(self) -> Numbers:
