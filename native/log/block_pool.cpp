@@ -39,7 +39,7 @@ void BlockPool::release(void* block) {
   const std::lock_guard lock(mutex_);
   if (release_of_stream(block)) return;
   static_cast<BlockHeader*>(block)->kind.store(BlockKind::kFree, std::memory_order_relaxed);
-  if (free_.size() >= kKeptBlocks) {
+  if (free_.size() >= kept_) {
     munmap(block, kBlockBytes);
     --mapped_;
   } else {
@@ -68,6 +68,16 @@ void BlockPool::prepare() {
     const size_t before = free_.size();
     grow();
     if (free_.size() == before) return;
+  }
+}
+
+void BlockPool::keep(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  kept_ = std::max(kKeptBlocks, bytes / kBlockBytes);
+  free_.reserve(kept_ + kBatch);
+  for (; free_.size() > kept_; --mapped_) {
+    munmap(free_.back(), kBlockBytes);
+    free_.pop_back();
   }
 }
 

@@ -48,6 +48,9 @@ class BlockPool {
   void* acquire_memory();
   // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.
   void prepare();
+  // [MT] Of blocks that come back, as many are kept as have so many bytes (and no fewer than by itself),
+  // until it is told otherwise: for whoever takes and gives back much, again and again.
+  void keep(size_t bytes);
   void set_budget(size_t bytes);
   // [MT] From now on at most so much more than now is in use.
   void limit_growth(size_t bytes);
@@ -90,6 +93,7 @@ class BlockPool {
 
   std::mutex mutex_;
   std::vector<void*> free_;
+  size_t kept_ = kKeptBlocks;  // no more than `free_` has room for
   size_t mapped_ = 0;
   size_t budget_ = SIZE_MAX / kBlockBytes;
   size_t most_used_ = SIZE_MAX / kBlockBytes;

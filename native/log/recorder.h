@@ -44,6 +44,16 @@ struct Window : WindowFacts {
   uint64_t generation = 0;  // of PythonCalls, when the initial stacks were noted
 };
 
+// Does the window have what this thread records?
+inline bool covers(const Window& window, const ThreadLog& log) {
+  return window.only_thread == 0 || window.only_thread == log.system_thread_id;
+}
+
+// What readers are told of a thread.
+
+// Of the calling thread.
+int64_t system_thread_id();
+
 struct RecorderStatistics {
   uint64_t threads;
   uint64_t windows;

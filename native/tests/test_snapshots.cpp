@@ -73,6 +73,22 @@ TEST(memory_in_use_is_told_apart_from_memory_that_is_kept) {
   CHECK(recorder().statistics().used_bytes < after.used_bytes);
 }
 
+TEST(blocks_that_come_back_are_kept_while_somebody_wants_them) {
+  BlockPool& pool = recorder().pool();
+  const auto mapped_after_use = [] {
+    const uint32_t window = open_window();
+    for (int i = 0; i < 600'000; ++i) span("more than is kept by itself");
+    recorder().discard_window(window);
+    return recorder().statistics().mapped_bytes;
+  };
+  const uint64_t by_itself = mapped_after_use();
+  pool.keep(64u << 20);
+  const uint64_t kept = mapped_after_use();
+  CHECK(kept > by_itself + (4u << 20));
+  pool.keep(0);
+  CHECK_SAME(recorder().statistics().mapped_bytes, by_itself);
+}
+
 TEST(a_log_is_written_to_a_file_as_it_is_copied) {
   const uint32_t window = open_window();
   span("written", RecordKind::kOperator);

@@ -49,6 +49,8 @@ Watch::Watch(Settings settings) : settings_(settings), ring_(settings.ring), pro
 
 void Watch::start() {
   interpreter_ = PyInterpreterState_Get();
+  // What a window gives back when it goes, the others take soon.
+  Recorder::instance().pool().keep(settings_.ring.max_bytes / 4);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   last_progress_ns_ = now_ns();
   sigset_t all, before;
@@ -74,6 +76,7 @@ void Watch::stop() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
+  Recorder::instance().pool().keep(0);
   const std::lock_guard lock(mutex_);
   for (const int number : signals_) WatchedSignals::remove(number);
   signals_.clear();

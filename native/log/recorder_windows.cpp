@@ -1,0 +1,245 @@
+// The recorder's windows: opening, closing, looking at one that goes on, and which memory they still need.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "log/recorder.h"
+#include "log/stream_file.h"
+#include "log/window_facts.h"
+
+namespace opscope {
+
+namespace {
+
+// How many threads the process has: /proc/self/task holds a folder for each, which its count of links tells.
+// 0 where there is no such folder.
+uint64_t count_process_threads() {
+  struct stat threads = {};
+  const bool is_known = stat("/proc/self/task", &threads) == 0 && threads.st_nlink > 2;
+  return is_known ? static_cast<uint64_t>(threads.st_nlink) - 2 : 0;
+}
+
+}  // namespace
+
+uint32_t Recorder::reserve_window() {
+  std::lock_guard lock(mutex_);
+  return next_window_++;
+}
+
+uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
+  // Beside others there are blocks in use; touching new ones would take milliseconds while the program waits.
+  if (statistics().open_windows == 0) pool_.prepare();
+  std::lock_guard lock(mutex_);
+  auto window = std::make_shared<Window>();
+  window->id = reserved != 0 ? reserved : next_window_++;
+  window->wants = wants;
+  window->collects = wants & collects;
+  window->only_thread = all_threads ? 0 : system_thread_id();
+  window->first_new_thread = next_thread_;
+  for (const auto& other : open_) {
+    if (((other->wants | wants) & kWantProcessIds) == 0) continue;
+    window->process_ids = other->process_ids = true;
+  }
+  window->process_ids |= (wants & kWantProcessIds) != 0;
+  if (open_.empty()) fault_.clear();
+  windows_[window->id] = window;
+  open_.push_back(window);
+  if (const std::string refused = configure(); !refused.empty()) {
+    windows_.erase(window->id);
+    open_.pop_back();
+    configure();  // for the windows that are open
+    throw std::runtime_error(refused);
+  }
+  for (const auto& thread : threads_) {
+    if (thread->finished || !covers(*window, *thread)) continue;
+    add_slice(*window, {thread, thread->log().size(), 0, thread->dropped()});
+  }
+  window->tensors_not_held = tensors_not_held();
+  window->unknown_frees = unknown_frees();
+  window->of_ending_threads = of_ending_threads();
+  // Last, so that the setting up above is not part of what is measured.
+  window->started = read_anchor();
+  stream_facts(*window);
+  return window->id;
+}
+
+void Recorder::close_window(uint32_t id) {
+  const uint64_t ticks = now_ticks();
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  Window& window = *found->second;
+  std::erase(open_, found->second);
+  end(window, ticks);
+  configure();
+  end_slices(window);
+}
+
+uint32_t Recorder::snapshot_window(uint32_t id) {
+  const uint64_t ticks = now_ticks();
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return 0;
+  auto copy = std::make_shared<Window>(*found->second);
+  copy->id = next_window_++;
+  for (const Slice& slice : copy->slices) needed_.add(slice.thread.get(), slice.begin);
+  if (std::exchange(copy->open, false)) {
+    end(*copy, ticks);
+    end_slices(*copy);
+  }
+  windows_[copy->id] = copy;
+  return copy->id;
+}
+
+void Recorder::end(Window& window, uint64_t ticks) const {
+  window.open = false;
+  // The window ends when stop was called, not when the anchor was read.
+  const ClockAnchor now = read_anchor();
+  const auto late = static_cast<double>(static_cast<int64_t>(now.ticks - ticks));
+  const auto late_ns = static_cast<int64_t>(late * ns_per_tick(origin_, now));
+  window.stopped = {ticks, now.unix_ns - late_ns, now.monotonic_ns - late_ns};
+  window.fault = fault_;
+  window.process_threads = count_process_threads();
+  window.tensors_not_held = tensors_not_held() - window.tensors_not_held;
+  window.unknown_frees = unknown_frees() - window.unknown_frees;
+  window.of_ending_threads = of_ending_threads() - window.of_ending_threads;
+}
+
+void Recorder::end_slices(Window& window) {
+  for (Slice& slice : window.slices) {
+    slice.end = slice.thread->log().size();
+    slice.dropped = slice.thread->dropped() - slice.dropped;
+  }
+  for (const auto& thread : threads_) {
+    if (thread->number < window.first_new_thread || !covers(window, *thread)) continue;
+    add_slice(window, {thread, 0, thread->log().size(), thread->dropped()});
+  }
+  stream_facts(window);
+}
+
+void Recorder::pause_window(uint32_t id, bool paused) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  auto& pauses = found->second->pauses;
+  const bool is_paused = !pauses.empty() && pauses.back().to_ticks == UINT64_MAX;
+  if (paused == is_paused) return;
+  if (paused) {
+    pauses.push_back({now_ticks(), UINT64_MAX});
+  } else {
+    pauses.back().to_ticks = now_ticks();
+  }
+  stream_facts(*found->second);
+  configure();
+}
+
+void Recorder::collect(uint32_t id, uint32_t wants) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end() || !found->second->open) return;
+  found->second->collects = found->second->wants & wants;
+  configure();
+}
+
+std::shared_ptr<Window> Recorder::window(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  return found == windows_.end() ? nullptr : found->second;
+}
+
+LogView Recorder::view_of(const Window& window) {
+  LogView view;
+  view.origin = origin_;
+  view.recent_rate = recent_ns_per_tick();
+  view.window = window;
+  for (const Slice& slice : window.slices) {
+    const ThreadLog& log = *slice.thread;
+    view.threads.push_back({facts_of(log), slice.begin, slice.end, slice.dropped,
+                            blocks_from<Chunk>(log.log().head()),
+                            blocks_from<ArenaBlock>(log.arena().head())});
+  }
+  for (const Journal* journal : {&name_journal_, &journal_})
+    view.journals.push_back(blocks_from<JournalBlock>(journal->head()));
+  view.texts = Texts(view.journals);
+  return view;
+}
+
+void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks, uint64_t generation) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return;
+  std::erase_if(stacks, [&](const InitialStack& stack) {
+    return found->second->only_thread != 0 && stack.system_thread_id != found->second->only_thread;
+  });
+  found->second->initial_stacks = std::move(stacks);
+  found->second->generation = generation;
+  stream_facts(*found->second);
+}
+
+template <typename Function>
+std::vector<uint64_t> Recorder::keys_of_initial(const ThreadLog& log, uint64_t last_generation,
+                                                Function&& is_asked) {
+  std::vector<uint64_t> keys;
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Window>& window : open_) {
+    if (window->generation <= last_generation) continue;
+    for (const InitialStack& stack : window->initial_stacks) {
+      if (!is_of(stack, log)) continue;
+      for (const InitialFrame& frame : stack.frames) {
+        if (is_asked(frame)) keys.push_back(frame.key());
+      }
+    }
+  }
+  return keys;
+}
+
+std::vector<uint64_t> Recorder::frames_that_may_begin(const ThreadLog& log, uint64_t last_generation) {
+  return keys_of_initial(log, last_generation, [](const InitialFrame& frame) { return frame.may_begin; });
+}
+
+std::vector<uint64_t> Recorder::initial_frames(const ThreadLog& log, uint64_t last_generation) {
+  return keys_of_initial(log, last_generation, [](const InitialFrame&) { return true; });
+}
+
+void Recorder::forget_initial_frame(const ThreadLog& log, uint64_t key) {
+  std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Window>& window : open_) {
+    for (InitialStack& stack : window->initial_stacks) {
+      if (!is_of(stack, log)) continue;
+      const auto is_meant = [key](const InitialFrame& f) { return f.may_begin && f.key() == key; };
+      if (std::erase_if(stack.frames, is_meant) != 0) stream_facts(*window);
+    }
+  }
+}
+
+void Recorder::discard_window(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  const auto found = windows_.find(id);
+  if (found == windows_.end()) return;
+  if (stream_ != nullptr && stream_->window == id) stop_streaming();  // it was never closed
+  remove_slices(*found->second);
+  const bool was_open = std::erase(open_, found->second) != 0;
+  windows_.erase(found);
+  if (was_open) configure();
+  release_memory();
+}
+
+void Recorder::add_slice(Window& window, Slice slice) {
+  needed_.add(slice.thread.get(), slice.begin);
+  window.slices.push_back(std::move(slice));
+}
+
+void Recorder::remove_slices(Window& window) {
+  for (const Slice& slice : window.slices) needed_.remove(slice.thread.get(), slice.begin);
+}
+
+// Whether an open window will list this thread when it closes: threads that began after it are added then.
+bool Recorder::is_listed_on_closing(const ThreadLog& thread) const {
+  return std::any_of(open_.begin(), open_.end(), [&](const auto& window) {
+    return thread.number >= window->first_new_thread && covers(*window, thread);
+  });
+}
+
+}  // namespace opscope
