@@ -267,7 +267,11 @@ def test_a_collection_a_jump_of_memory_and_a_condition_make_dumps(tmp_path):
         block = torch.ones(100 << 20)
         state["bad"] = "it is NaN"
         until = time.monotonic() + 60
-        while len(recorder.status().dumps) < 3 and time.monotonic() < until:
+        names = ("gc-pause", "memory-jump", "loss-is-bad")
+        while time.monotonic() < until:
+            dumps = " ".join(dump.name for dump in recorder.status().dumps)
+            if all(name in dumps for name in names):
+                break
             time.sleep(0.02)
         del block
     reasons = {reason_of(trace): trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)}
@@ -379,6 +383,49 @@ def test_a_forked_child_has_none_and_may_have_its_own(tmp_path):
     assert child.metadata["dump"]["detail"] == "child"
     assert "aten::mul" in names_of(child) and "aten::add" not in names_of(child)
     assert "aten::add" in names_of(parent) and "aten::mul" not in names_of(parent)
+
+
+def test_a_profile_beside_it_has_what_it_asked_for(tmp_path, model, optimizer):
+    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
+        step(model, optimizer)
+        with opscope.profile(record_shapes=True, with_modules=True) as profile:
+            step(model, optimizer)
+        trace = opscope.load(recorder.dump(wait=True))
+    asked = profile.trace
+    assert len(asked.table("tensors"))
+    assert len(asked.table("modules")) == 1
+    adds = [trace_.event_name(e) for trace_ in (asked, trace) for e in range(len(trace_.events))]
+    assert adds.count("aten::addmm") == 1 + 2
+    assert not len(trace.table("modules"))
+
+
+def test_torch_s_own_profiler_works_beside_it(tmp_path, model, optimizer):
+    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
+        step(model, optimizer)
+        with torch.profiler.profile(profile_memory=True) as profile:
+            step(model, optimizer)
+        step(model, optimizer)
+        trace = opscope.load(recorder.dump(wait=True))
+    assert "aten::addmm" in {event.name for event in profile.events()}
+    names = [trace.event_name(e) for e in range(len(trace.events))]
+    assert names.count("aten::addmm") == 3
+
+
+def test_a_thousand_threads_come_and_go(tmp_path):
+    with flight_recorder("400ms", directory=tmp_path, triggers=[]) as recorder:
+        for _ in range(100):
+            threads = [threading.Thread(target=lambda: torch.ones(2).add(1)) for _ in range(10)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        trace = opscope.load(recorder.dump(wait=True))
+        until = time.monotonic() + 60
+        while _native.statistics()["threads"] > 50 and time.monotonic() < until:
+            torch.ones(2).add(1)
+            time.sleep(0.01)
+        assert _native.statistics()["threads"] <= 50  # logs of threads that are gone are given back
+    assert "aten::add" in names_of(trace)
 
 
 def test_the_governor_records_less_and_the_dump_says_so(tmp_path):
