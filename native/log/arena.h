@@ -85,6 +85,19 @@ class Arena {
     if (tail_ != nullptr) next_ = tail_ == start_block_ ? start_ : tail_->words;
   }
 
+  // In a forked child; as ChunkLog's.
+  void go_on_in_child(bool is_apart) {
+    if (tail_ == nullptr) return;
+    if (is_apart) {
+      tail_->header.next.store(nullptr);
+    } else {
+      head_ = nullptr;
+      tail_ = start_block_ = nullptr;
+      before_tail_ = nullptr;
+    }
+    leave_block();
+  }
+
   // [reader] The oldest block still kept, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 

@@ -216,7 +216,7 @@ void Recorder::after_fork_in_child() {
   const bool is_apart = self.pool_.leave_streams_to_parent();
   after_fork(/*in_child*/ true);
   std::lock_guard lock(self.mutex_);
-  if (self.stream_ != nullptr) self.stop_streaming();
+  self.go_on_in_child(is_apart);
   self.set_wanted(0);
   self.readers_ = 0;
   for (const auto& window : std::exchange(self.open_, {})) {
@@ -232,7 +232,18 @@ void Recorder::after_fork_in_child() {
   if (this_thread_log == nullptr) return;
   this_thread_log->system_thread_id = system_thread_id();
   this_thread_log->leave_blocks();
-  if (!is_apart) this_thread_log->forget_open_spans();
+}
+
+// The parent's threads go on with blocks that a stream's file shares with this process, so everything that
+// walks from block to block must end where they were.
+void Recorder::go_on_in_child(bool is_apart) {
+  for (const auto& thread : threads_) thread->go_on_in_child(is_apart);
+  for (const auto& [id, window] : windows_) {
+    for (const Slice& slice : window->slices) slice.thread->go_on_in_child(is_apart);
+  }
+  if (stream_ == nullptr) return;
+  stream_->journal.leave_to_parent();
+  stop_streaming();
 }
 
 ReadLock::ReadLock(Recorder& recorder) : recorder_(recorder) {

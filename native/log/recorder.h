@@ -175,6 +175,7 @@ class Recorder {
   void add_slice(Window& window, Slice slice);
   void remove_slices(Window& window);
   void stream_facts(const Window& window) noexcept;  // under mutex_
+  void go_on_in_child(bool is_apart);                // likewise
   void stop_streaming();                             // likewise
   bool is_listed_on_closing(const ThreadLog& thread) const;
   static void before_fork();

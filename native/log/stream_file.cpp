@@ -224,6 +224,7 @@ void StreamFile::unmap(Extent& extent) { munmap(extent.memory, extent.bytes); }
 
 // A private mapping has what the file has, and what the child writes there is its own.
 bool StreamFile::leave_to_parent() {
+  if (is_parents_) return true;  // a child's child: the kernel copies what is private
   has_ended_ = is_parents_ = true;
   left_.clear();
   bool is_left = has_own_file();

@@ -214,8 +214,11 @@ class alignas(64) ThreadLog {
 
   // [MT] Has the owner take new blocks for what it records next.
   void leave_blocks() { log_.leave_chunk(); }
-  // [owner] Forgets the spans that are open; their ends will find no place.
-  void forget_open_spans() {
+  // In a forked child; as ChunkLog's. Where spans of before may not be touched, their ends find no place.
+  void go_on_in_child(bool is_apart) {
+    log_.go_on_in_child(is_apart);
+    arena_.go_on_in_child(is_apart);
+    if (is_apart) return;
     open_.erase(0, open_.size());
     abandoned_.clear();
   }

@@ -259,6 +259,45 @@ TEST(a_forked_child_writes_nothing_to_the_file) {
   CHECK_SAME(count_of(decode_window(log.view(), {}), "op"), 3000u);
 }
 
+// Its thread goes on at once, and so do others: what they begin is no part of the child's.
+TEST(children_of_children_see_what_was_there_when_they_began) {
+  Streaming stream;
+  record_some(2000);
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    while (!is_over.load()) record_some(10);
+  });
+  open_span("ends in all", 7);
+  const auto records = [](const std::function<bool()>& meanwhile) {
+    const uint32_t window = open_window();
+    record_some(1000);
+    const bool is_right = meanwhile();
+    record_some(1000);
+    return is_right && count_of(finish(window), "op") == 2000;
+  };
+  const auto in_child = [](const std::function<bool()>& work) {
+    const pid_t child = fork();
+    if (child == 0) _exit(work() ? 0 : 1);
+    for (int i = 0; i < 3000; ++i) span("meanwhile");
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status == 0;
+  };
+  for (int i = 0; i < 5; ++i) {
+    CHECK(in_child([&] {
+      return records([&] {
+        return in_child([&] {
+          close_span(7);
+          return records([] { return true; });
+        });
+      });
+    }));
+  }
+  is_over = true;
+  other.join();
+  close_span(7);
+}
+
 TEST(what_finds_no_room_is_counted) {
   Streaming stream(3u << 20);
   record_some(30000);

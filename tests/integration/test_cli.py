@@ -312,7 +312,8 @@ def test_a_schedule_that_never_records_says_so(execute):
 
 def test_a_place_that_disappears_while_the_program_runs(execute):
     program = f"""{ADDITIONS}
-os.rmdir("out")
+import shutil
+shutil.rmtree("out")
 open("out", "w").close()
 """
     recorded = execute(program, options=["--output", "out/trace"])
