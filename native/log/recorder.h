@@ -49,8 +49,6 @@ inline bool covers(const Window& window, const ThreadLog& log) {
   return window.only_thread == 0 || window.only_thread == log.system_thread_id;
 }
 
-// What readers are told of a thread.
-
 // Of the calling thread.
 int64_t system_thread_id();
 
