@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,14 +40,30 @@ int write_text(const std::string& folder, const char* name, const std::string& t
   });
 }
 
-// As faulthandler does it in a process that has crashed. Whoever holds the GIL has held it for seconds, and
-// the others wait for it, so no stack changes meanwhile.
+// Waits for a child that has no exit signal; one that does not end in time is ended.
+void reap(pid_t child) {
+  constexpr int kMost_ms = 2000;
+  for (int waited_ms = 0; waitpid(child, nullptr, __WALL | WNOHANG) == 0; waited_ms += 5) {
+    if (waited_ms == kMost_ms) kill(child, SIGKILL);
+    usleep(5000);
+  }
+}
+
+// As faulthandler does it in a process that has crashed, but in a copy of the process: without the GIL nobody
+// can be sure that no stack changes meanwhile, and what reads one that does may crash.
 int write_python_stacks(const std::string& folder, void* interpreter) {
   using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
   const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
   if (dump == nullptr) return 0;  // this Python does not offer it, and its absence says so
   return with_file(folder, kFiles[2], [&](int file) {
-    dump(file, static_cast<PyInterpreterState*>(interpreter), nullptr);
+    const auto child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
+    if (child < 0) return errno;
+    if (child == 0) {
+      prctl(PR_SET_DUMPABLE, 0);
+      dump(file, static_cast<PyInterpreterState*>(interpreter), nullptr);
+      _exit(0);
+    }
+    reap(child);
     return 0;
   });
 }

@@ -112,10 +112,12 @@ void Watch::wait(int64_t timeout_ns) {
   std::unique_lock lock(mutex_);
   has_news_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(timeout_ns, 0)),
                      [this] { return stopping_.load() || !pending_.empty(); });
+  wants_gil_since_ns_ = now_ns();
 }
 
 Watch::Told Watch::take() {
   const std::lock_guard lock(mutex_);
+  wants_gil_since_ns_ = 0;
   if (stopping_) return {News::kStopped, 0};
   if (pending_.empty()) return {};
   const Told told = pending_.front().told;
@@ -198,12 +200,14 @@ void Watch::look_at_memory(int64_t now) {
   tell({News::kMemory, resident - least}, now);
 }
 
-// What Python has not come for in time is done without it, where it is a dump.
+// What Python cannot take in time, because it gets no GIL, is done without it, where it is a dump. Where its
+// thread is busy with an earlier one, that comes to this one later.
 void Watch::help_out(int64_t now) {
   std::unique_ptr<SpoolOrder> order;
   Told told;
   {
     const std::lock_guard lock(mutex_);
+    if (wants_gil_since_ns_ == 0 || now - wants_gil_since_ns_ <= settings_.patience_ns) return;
     const auto late = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& one) {
       return one.told.news != News::kRotate && now - one.since_ns > settings_.patience_ns;
     });

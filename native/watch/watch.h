@@ -94,6 +94,7 @@ class Watch {
   std::mutex mutex_;  // for what follows
   std::condition_variable has_news_;
   std::deque<Pending> pending_;
+  int64_t wants_gil_since_ns_ = 0;  // Python's thread has come for news, and has no GIL yet; 0: it has not
   std::unique_ptr<SpoolOrder> order_;
   std::vector<int> signals_;
 
