@@ -133,7 +133,7 @@ def test_the_address_leads_back_to_what_was_looked_at(opened, training):
     report = opened(training)
     report.state("s.selectRange({from: 5000, to: 60000})")
     report.open_tab("memory")
-    report.page.wait_for_url(re.compile("range=5000-60000"))
+    report.page.wait_for_url(re.compile("(?=.*range=5000-60000)(?=.*tab=memory)"))
     again = opened(training, address=f"#{report.page.url.split('#')[1]}")
     assert again.state("[s.range.from, s.range.to, s.tab]") == [5000, 60000, "memory"]
     again.page.keyboard.press("Escape")
