@@ -361,6 +361,7 @@ def test_a_process_that_ends_while_recording():
 def test_a_process_that_ends_while_daemon_threads_look_at_recordings():
     program = """
 import threading
+import numpy  # as opscope has before it decodes: a thread that ends while importing it aborts
 from opscope import _native
 
 _native.set_up_python("", "", "", *[None] * 4)
