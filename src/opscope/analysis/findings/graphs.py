@@ -156,5 +156,5 @@ RECOMPUTATION = Pattern(
         "those whose activations are large and quick to compute."
     ),
     find=_find_recomputation,
-    needs=(Needs.STACKS,),
+    needs=(Needs.STACKS, Needs.LIBRARIES),
 )

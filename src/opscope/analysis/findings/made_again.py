@@ -85,7 +85,7 @@ MODULES = Pattern(
     title="Layers are made anew in every call",
     advice="Make them once, in __init__, and call them in forward.",
     find=_find_modules,
-    needs=(Needs.STACKS,),
+    needs=(Needs.STACKS, Needs.LIBRARIES),
 )
 
 WORKERS = Pattern(
@@ -96,5 +96,5 @@ WORKERS = Pattern(
         "num_workers=0 is often faster."
     ),
     find=_find_workers,
-    needs=(Needs.STACKS,),
+    needs=(Needs.STACKS, Needs.LIBRARIES),
 )

@@ -21,6 +21,7 @@ class Needs(Enum):
     SHAPES = "Record argument shapes: record_shapes=True, or --shapes."
     MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
     STACKS = "Record Python calls: with_stack=True, or --stack."
+    LIBRARIES = "Record the Python calls of libraries as well: with_stack=True, or --stack."
     MODULES = "Record modules: with_modules=True, or --modules."
     DEVICE = "It is about programs that run on a GPU, and this recording shows none."
     KERNELS = "Record GPU activity, where torch sees a GPU."
@@ -99,8 +100,17 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
         Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
         Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
         Needs.STACKS: lambda: len(subject.trace.table("python_calls")) > 0 and subject.sites.known,
+        Needs.LIBRARIES: lambda: _has_calls_of_libraries(subject),
         Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
         Needs.DEVICE: lambda: subject.has_device,
         Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,
     }
     return " ".join(need.value for need in needs if not present[need]())
+
+
+def _has_calls_of_libraries(subject: Subject) -> bool:
+    options = subject.trace.metadata.get("options") or {}
+    is_without = options.get("own_functions") and not (
+        options.get("functions") or options.get("stack")
+    )
+    return len(subject.trace.table("python_calls")) > 0 and not is_without

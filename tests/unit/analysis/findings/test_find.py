@@ -449,3 +449,18 @@ def test_the_documentation_lists_every_pattern():
     text = (Path(__file__).parents[4] / "docs" / "findings.md").read_text()
     listed = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
     assert sorted(listed) == sorted(pattern.id for pattern in PATTERNS)
+
+
+@pytest.mark.parametrize("level", ["own_functions", "functions", "stack"])
+def test_what_only_calls_of_libraries_show_is_not_said_to_be_absent_without_them(level):
+    options = {"own_functions": True, "functions": False, "stack": False, level: True}
+    calls = [
+        span("train", 0, 200, kind=EventKind.PYTHON_CALL, frame=("train.py", 3, "train")),
+        span("step", 0, 90, kind=EventKind.PYTHON_CALL, frame=("train.py", 9, "step")),
+        span("aten::mm", 0, 90),
+    ]
+    findings = build_trace(calls, metadata={"options": options}).findings()
+    unchecked = {one.id: one.needs for one in findings.unchecked}
+    for pattern in ("modules-made-again", "workers-started-again", "recomputation"):
+        assert (pattern in findings.absent) == (level != "own_functions")
+        assert level != "own_functions" or "--stack" in unchecked[pattern]
