@@ -1,11 +1,11 @@
 #include "decode/columns.h"
 
 #include <algorithm>
-#include <queue>
 #include <set>
 
 #include "decode/arguments.h"
 #include "decode/identity.h"
+#include "decode/pieces.h"
 #include "decode/python_columns.h"
 #include "decode/source_columns.h"
 #include "decode/spans.h"
@@ -22,18 +22,23 @@ uint32_t want_of(RecordKind kind) {
 
 class WindowDecoder {
  public:
-  WindowDecoder(const LogView& log, const std::vector<std::string>& prefixes)
+  // `piece`: nullptr for all of the window.
+  WindowDecoder(const LogView& log, const std::vector<std::string>& prefixes, Piece* piece)
       : log_(log),
         window_(log.window),
-        clock_(log.origin, log.window.started, log.window.stopped, log.recent_rate),
+        clock_(piece == nullptr ? clock_of(log) : *piece->state().clock),
+        piece_(piece),
+        first_event_(piece == nullptr ? 0 : piece->state().events),
         python_(out_, log.texts, prefixes) {}
 
   Columns run() {
     out_.start_ns = clock_ns(window_.started.ticks);
-    out_.end_ns = clock_.end_ns();
+    out_.end_ns = piece_ == nullptr ? clock_.end_ns() : clock_ns(window_.stopped.ticks);
+    out_.end_monotonic_ns = window_.stopped.monotonic_ns;
     out_.clock_jumped_ns = clock_.jumped_ns();
     out_.clock_set_by_ns = clock_.set_by_ns();
     latest_start_ns_ = out_.start_ns;
+    if (piece_ != nullptr) latest_start_ns_ = piece_->go_on(out_, python_, out_.start_ns);
     for (const ThreadView& thread : log_.threads) collect_ends(thread);
     ends_.sort();
     for (const ThreadView& thread : log_.threads) collect(thread);
@@ -45,7 +50,7 @@ class WindowDecoder {
           window_.wants, [&](const SourceColumns& source) { source.arrange(thread, ends_, log_.texts); });
       nest_by_time(thread, ends_, stopped);
     }
-    merge();
+    order_ = merge_by_start(threads_, first_event_);
     write_events();
     SourceColumns::for_each(window_.wants, [&](const SourceColumns& source) {
       source.write(spans_of(source.kind), log_.texts, python_, out_);
@@ -54,8 +59,12 @@ class WindowDecoder {
     write_script_calls();
     write_parameters();
     write_allocations();
-    assign_identity(out_);
     out_.unmatched_ends = ends_.unmatched();
+    if (piece_ == nullptr) {
+      assign_identity(out_);
+    } else {
+      end_piece();
+    }
     return std::move(out_);
   }
 
@@ -72,11 +81,11 @@ class WindowDecoder {
   }
 
   void collect_ends(const ThreadView& view) {
-    for_each_record(view, [&](uint64_t, const Record& record) {
+    for_each_record(view, [&](uint64_t index, const Record& record) {
       if (record.kind != RecordKind::kClose || record.ticks < window_.started.ticks) return;
       const bool of_python = record.close.what != EndOf::kSpan;
       if (of_python && (window_.wants & kWantCalls) == 0 && window_.initial_stacks.empty()) return;
-      ends_.add(record, &view);
+      ends_.add(record, &view, piece_ != nullptr && index >= piece_->end_of(view));
     });
   }
 
@@ -84,19 +93,26 @@ class WindowDecoder {
     ThreadSpans& thread = threads_.emplace_back();
     thread.log = &view;
     thread.system_thread_id = view.facts.system_thread_id;
+    const bool goes_on = piece_ != nullptr && piece_->restore(thread, view);
+    if (goes_on) find_carried_ends(thread, ends_, window_.started.ticks, view.facts.native_thread);
     for (const InitialStack& stack : window_.initial_stacks) {
-      if (!is_of(stack, view.facts)) continue;
+      if (goes_on || !is_of(stack, view.facts)) continue;
       thread.is_new = false;
       add_initial_frames(thread, stack);
     }
+    if (has_indices()) thread.indices.resize(thread.spans.size(), kNoIndex);
+    const uint64_t end = piece_ == nullptr ? view.end : piece_->end_of(view);
     // For each record of the view, the ordinal of the span it is or is inside of: a span the
     // window does not want hands its children to its own parent.
     std::vector<int32_t> enclosing(view.end - std::min(view.begin, view.end), kNone);
     for_each_record(view, [&](uint64_t index, const Record& record) {
+      if (index >= end) return expect_later(record);
       const uint32_t offset = record.parent - static_cast<uint32_t>(view.begin);
       const bool known = record.parent != kNoParent && offset < enclosing.size();
-      enclosing[index - view.begin] = add_record(thread, record, known ? enclosing[offset] : kNone);
-      if (window_.process_ids) thread.indices.resize(thread.spans.size(), static_cast<uint32_t>(index));
+      const int32_t around = known ? enclosing[offset] : thread.carried_around(record.parent);
+      const int32_t own = enclosing[index - view.begin] = add_record(thread, record, around);
+      if (has_indices()) thread.indices.resize(thread.spans.size(), static_cast<uint32_t>(index));
+      if (piece_ != nullptr) piece_->meet(thread, record, index, own);
     });
     out_.dropped.spans += view.dropped.spans;
     out_.dropped.allocations += view.dropped.allocations;
@@ -104,6 +120,14 @@ class WindowDecoder {
     out_.dropped.unheard_spans += view.dropped.unheard_spans;
     out_.recorded_threads += view.begin < view.end ? 1 : 0;
     out_.unheard_threads += view.dropped.unheard_spans != 0 ? 1 : 0;
+  }
+
+  bool has_indices() const { return window_.process_ids || piece_ != nullptr; }
+
+  // A span after this piece, which an end that was noted since may belong to.
+  void expect_later(const Record& record) {
+    const bool is_wanted = is_span(record.kind) && (window_.wants & want_of(record.kind)) != 0;
+    if (is_wanted && !is_closed(record.load_state()) && in_window(record.ticks)) ends_.expect(record);
   }
 
   // Threads that recorded nothing still were somewhere in Python.
@@ -115,7 +139,11 @@ class WindowDecoder {
       if (known) continue;
       ThreadSpans& thread = threads_.emplace_back();
       thread.system_thread_id = stack.system_thread_id;
-      add_initial_frames(thread, stack);
+      if (piece_ != nullptr && piece_->restore_idle(thread, stack)) {
+        find_carried_ends(thread, ends_, window_.started.ticks, stack.native_thread);
+      } else {
+        add_initial_frames(thread, stack);
+      }
     }
   }
 
@@ -124,15 +152,7 @@ class WindowDecoder {
       thread.initial.push_back(frame.span);
       thread.initial.back().ticks = window_.started.ticks;
     }
-    thread.initial_ends.assign(thread.initial.size(), UINT64_MAX);
-    for (size_t i = 0; i < thread.initial.size(); ++i) {
-      Record& record = thread.initial[i];
-      const uint64_t end = ends_.end_of_started(record.span.end, window_.started.ticks, stack.native_thread);
-      if (end == UINT64_MAX) continue;
-      thread.initial_ends[i] = end;
-      record.store_end(end);
-      record.store_state(SpanState::kClosed);
-    }
+    find_initial_ends(thread, ends_, window_.started.ticks, stack.native_thread);
     for (size_t i = 0; i < thread.initial.size(); ++i) {
       thread.spans.push_back(&thread.initial[i]);
       thread.parents.push_back(static_cast<int32_t>(i) - 1);
@@ -140,13 +160,16 @@ class WindowDecoder {
   }
 
   // The function from before the window that something without a parent runs in.
-  static int32_t initial_parent(const ThreadSpans& thread, const Record& record) {
+  static int32_t initial_parent(ThreadSpans& thread, const Record& record) {
     const bool has_end = is_span(record.kind) && is_closed(record.load_state());
     const uint64_t end = has_end ? record.load_end() : record.ticks;
     for (size_t i = thread.initial_ends.size(); i-- > 0;) {
-      // An annotation may outlive the call that opened it.
-      if (thread.initial_ends[i] > record.ticks && thread.initial_ends[i] >= end)
-        return static_cast<int32_t>(i);
+      const auto [until, is_noticed] = thread.initial_ends[i];
+      if (until <= record.ticks) continue;
+      if (until >= end) return static_cast<int32_t>(i);
+      // An annotation may outlive the call that opened it. Anything else shows that the function, of which
+      // is only known when it was found to be over, was over when this began.
+      if (is_noticed && record.kind != RecordKind::kAnnotation) end_initial(thread, i, {record.ticks, true});
     }
     return kNone;
   }
@@ -206,34 +229,6 @@ class WindowDecoder {
     return found;
   }
 
-  // Numbers the spans of all threads in start order.
-  void merge() {
-    size_t total = 0;
-    using Head = std::pair<uint64_t, uint32_t>;  // start of a thread's next span, thread
-    std::priority_queue<Head, std::vector<Head>, std::greater<>> heads;
-    std::vector<size_t> next(threads_.size(), 0);
-    for (uint32_t t = 0; t < threads_.size(); ++t) {
-      total += threads_[t].spans.size();
-      threads_[t].ids.resize(threads_[t].spans.size());
-      if (!threads_[t].spans.empty()) heads.emplace(threads_[t].spans[0]->ticks, t);
-    }
-    order_.reserve(total);
-    while (!heads.empty()) {
-      const uint32_t t = heads.top().second;
-      heads.pop();
-      ThreadSpans& thread = threads_[t];
-      const uint64_t others = heads.empty() ? UINT64_MAX : heads.top().first;
-      size_t& i = next[t];
-      // At least one, then as many as come before any other thread's.
-      do {
-        thread.ids[i] = static_cast<int32_t>(order_.size());
-        order_.push_back(t);
-        ++i;
-      } while (i < thread.spans.size() && thread.spans[i]->ticks <= others);
-      if (i < thread.spans.size()) heads.emplace(thread.spans[i]->ticks, t);
-    }
-  }
-
   void reserve_events() {
     const size_t count = order_.size();
     out_.events.for_each_column([&](const char*, auto& column, bool may_lack) {
@@ -243,9 +238,12 @@ class WindowDecoder {
 
   void write_events() {
     reserve_events();
-    std::vector<size_t> next(threads_.size(), 0);
+    std::vector<size_t> next;
     std::vector<ArenaCursor> cursors;
-    for (const ThreadSpans& thread : threads_) cursors.push_back(cursor_of(thread));
+    for (const ThreadSpans& thread : threads_) {
+      next.push_back(thread.carried.size());
+      cursors.push_back(cursor_of(thread));
+    }
     const bool inputs = (window_.wants & kWantInputs) != 0;
     ArgumentWriter writer(out_);
     for (const uint32_t t : order_) {
@@ -256,12 +254,14 @@ class WindowDecoder {
       if (!has_payload || record.op.inputs == kNoArena) continue;
       const PayloadPlace payload = cursors[t].at(record.op.inputs);
       if (!inputs && (payload.word == nullptr || !head_for_all(*payload.word))) continue;
-      const auto event = static_cast<int32_t>(out_.events.thread.size() - 1);
-      writer.write(payload, event, /*output=*/false);
+      writer.write(payload, last_event(), /*output=*/false);
     }
   }
 
+  int32_t last_event() const { return first_event_ + static_cast<int32_t>(out_.events.thread.size()) - 1; }
+
   int32_t thread_row(uint32_t t) {
+    if (piece_ != nullptr) return piece_->thread_row(threads_[t], out_);
     thread_rows_.resize(threads_.size(), kNone);
     int32_t& row = thread_rows_[t];
     if (row == kNone) {
@@ -303,15 +303,18 @@ class WindowDecoder {
     e.raised.push_back(!unfinished && record.load_state() == SpanState::kRaised);
     e.is_async.push_back(is_async || (launch & kAsynchronous) != 0);
     if (window_.process_ids) e.record_function_id.push_back(process_id(threads_[t], i));
-    if ((window_.wants & (kWantCalls | kWantModules)) != 0) {
+    if ((window_.wants & (kWantCalls | kWantModules | kWantCompiled)) != 0) {
       const std::vector<int32_t>& callers = threads_[t].callers;
       const int32_t caller = callers.empty() || callers[i] == kNone ? kNone : threads_[t].ids[callers[i]];
-      python_.add_event(record, static_cast<int32_t>(e.thread.size() - 1), callers.empty() ? parent : caller);
+      python_.add_event(record, last_event(), callers.empty() ? parent : caller);
     }
   }
 
   int32_t name_of(const Record& record) {
     if (is_python(record.kind)) return python_.event_name(record);
+    if (record.kind == RecordKind::kCompiledGraph) {
+      return out_.names.add_global(log_.texts, record.call.instance);
+    }
     const bool is_run = record.kind == static_cast<RecordKind>(EventKind::kTaskRun);
     return out_.names.add_global(log_.texts, is_run ? record.task.text : record.op.name);
   }
@@ -375,7 +378,8 @@ class WindowDecoder {
   // An instance is read again whenever another window opens; its first reading in this one counts.
   void write_parameters() {
     ArgumentWriter writer(out_);
-    std::set<std::pair<Owner, uint32_t>> read;
+    std::set<std::pair<Owner, uint32_t>> own;
+    std::set<std::pair<Owner, uint32_t>>& read = piece_ == nullptr ? own : piece_->state().parameters_read;
     for (const ThreadSpans& thread : threads_) {
       ArenaCursor cursor = cursor_of(thread);
       for (const Record* record : thread.parameters) {
@@ -424,9 +428,50 @@ class WindowDecoder {
     }
   }
 
+  // What is open when the piece ends is handed on, and spans of pieces before that have ended since, or lie
+  // in another than was known, are said once more.
+  void end_piece() {
+    assign_no_identity(out_);
+    for (ThreadSpans& thread : threads_) {
+      for (size_t i = 0; i < thread.spans.size(); ++i) {
+        const bool goes_on = piece_->goes_on(thread, i, ends_);
+        if (i < thread.carried.size()) piece_->amend(thread, i, written(thread, i), out_);
+        if (goes_on) {
+          piece_->hand_on(thread, i, written(thread, i), python_);
+        } else {
+          piece_->let_go(thread, i);
+        }
+      }
+    }
+    piece_->end(threads_, out_, python_, latest_start_ns_);
+  }
+
+  // What of a span's row may be known only later.
+  WrittenRow written(const ThreadSpans& thread, size_t i) {
+    const int32_t parent = thread.parents[i] == kNone ? kNone : thread.ids[thread.parents[i]];
+    WrittenRow row;
+    row.event = thread.ids[i];
+    row.parent = parent;
+    bool unfinished = false;
+    bool is_async = false;
+    const int64_t end_ns = end_of(thread, i, parent, &unfinished, &is_async);
+    const Record& record = *thread.spans[i];
+    const uint32_t launch = record.kind == RecordKind::kAnnotation ? record.annotation.launch : 0;
+    const bool is_carried = i < thread.carried.size();
+    row.start_ns =
+        is_carried ? thread.carried[i].row.start_ns : out_.events.start_ns[row.event - first_event_];
+    row.duration_ns = std::max<int64_t>(end_ns - row.start_ns, 0);
+    row.unfinished = unfinished;
+    row.raised = !unfinished && record.load_state() == SpanState::kRaised;
+    row.is_async = is_async || (launch & kAsynchronous) != 0;
+    return row;
+  }
+
   const LogView& log_;
   const WindowFacts& window_;
   WindowClock clock_;
+  Piece* const piece_;
+  const int32_t first_event_;
   int64_t latest_start_ns_ = 0;
   std::deque<ThreadSpans> threads_;   // elements never move: spans point into them
   std::vector<uint32_t> order_;       // thread of each event, by event id
@@ -438,36 +483,12 @@ class WindowDecoder {
 
 }  // namespace
 
-int32_t LocalNames::add(std::string_view text) {
-  const auto [entry, is_new] = ids_.try_emplace(std::string(text), static_cast<int32_t>(ids_.size()));
-  if (is_new) {
-    blob.append(text);
-    offsets.push_back(static_cast<int64_t>(blob.size()));
-  }
-  return entry->second;
-}
-
-LocalNames::Global& LocalNames::global(const Texts& texts, uint32_t id) {
-  if (id >= globals_.size()) globals_.resize(id + 1);
-  Global& entry = globals_[id];
-  if (entry.text == -2) {
-    const NameText name = texts.name(id);
-    entry.text = add(name.text);
-    entry.overload = name.overload.empty() ? kNone : add(name.overload);
-  }
-  return entry;
-}
-
-int32_t LocalNames::add_global(const Texts& texts, uint32_t id) {
-  return id == kNoName ? add("<name table full>") : global(texts, id).text;
-}
-
-int32_t LocalNames::overload_of(const Texts& texts, uint32_t id) {
-  return id == kNoName ? kNone : global(texts, id).overload;
-}
-
 Columns decode_window(const LogView& log, const std::vector<std::string>& prefixes) {
-  return WindowDecoder(log, prefixes).run();
+  return WindowDecoder(log, prefixes, nullptr).run();
+}
+
+Columns decode_piece(const LogView& log, const std::vector<std::string>& prefixes, Piece& piece) {
+  return WindowDecoder(log, prefixes, &piece).run();
 }
 
 }  // namespace opscope

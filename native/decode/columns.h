@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "decode/spans.h"
 #include "log/log_view.h"
 #include "schema/tables.h"
 
@@ -25,6 +26,10 @@ class LocalNames {
   int32_t add_global(const Texts& texts, uint32_t id);
   // -1 where it has none.
   int32_t overload_of(const Texts& texts, uint32_t id);
+
+  size_t size() const { return offsets.size() - 1; }
+  // Those from row `first` on, as rows from 0 on.
+  LocalNames from(size_t first) const;
 
   std::string text(int32_t row) const { return blob.substr(offsets[row], offsets[row + 1] - offsets[row]); }
 
@@ -44,9 +49,11 @@ class LocalNames {
 
 struct Columns : RecordedTables {
   LocalNames names;
+  std::vector<WrittenRow> late;  // of a piece: rows of pieces before, as they are known to be now
   int64_t start_ns = 0;
   int64_t end_ns = 0;
-  int64_t clock_jumped_ns = 0;  // see WindowClock
+  int64_t end_monotonic_ns = 0;  // the same moment as end_ns, by a clock that all processes share
+  int64_t clock_jumped_ns = 0;   // see WindowClock
   int64_t clock_set_by_ns = 0;
   Drops dropped;                  // no memory left for them
   uint64_t recorded_threads = 0;  // that recorded anything
@@ -58,5 +65,10 @@ struct Columns : RecordedTables {
 
 // `prefixes`: folders to leave out of the names of Python functions, tried in order.
 Columns decode_window(const LogView& log, const std::vector<std::string>& prefixes);
+
+class Piece;
+
+// One piece of a window (pieces.h): rows go on where those of the piece before ended.
+Columns decode_piece(const LogView& log, const std::vector<std::string>& prefixes, Piece& piece);
 
 }  // namespace opscope

@@ -185,6 +185,16 @@ std::vector<int64_t> elements_of(const std::vector<Sighting>& sightings, int64_t
 
 }  // namespace
 
+void assign_no_identity(Columns& columns) {
+  const auto assign = [](auto& table, size_t rows) {
+    table.allocation_id.assign(rows, kNoIdentity);
+    table.tensor_id.assign(rows, kNoIdentity);
+  };
+  assign(columns.tensors, columns.tensors.impl.size());
+  assign(columns.parameters, columns.parameters.impl.size());
+  assign(columns.allocations, columns.allocations.address.size());
+}
+
 void assign_identity(Columns& columns) {
   std::vector<Sighting> sightings = sightings_of(columns);
   int64_t count = 0;

@@ -13,4 +13,7 @@ namespace opscope {
 // Fills in tensor_id and allocation_id of tensors, allocations and parameters, and counts unheard_frees.
 void assign_identity(Columns& columns);
 
+// Of a piece of a window: what is the same in others can only be told of all of them together.
+void assign_no_identity(Columns& columns);
+
 }  // namespace opscope

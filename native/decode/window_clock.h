@@ -41,6 +41,13 @@ class WindowClock {
     return static_cast<int64_t>((static_cast<__int128>(ticks) * ns_per_tick_) >> 32);
   }
 
+  // The same line of times, whatever clocks have done: for what goes on after the window's end.
+  WindowClock continued() const {
+    WindowClock clock = *this;
+    clock.jumped_ns_ = clock.set_by_ns_ = 0;
+    return clock;
+  }
+
   int64_t start_ns() const { return stopped_.unix_ns - elapsed_ns_; }
   int64_t end_ns() const { return stopped_.unix_ns; }
 

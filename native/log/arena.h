@@ -101,6 +101,18 @@ class Arena {
   // [reader] The oldest block still kept, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
+  // [reader, holding the registry's mutex] Frees the oldest blocks, as far as they are marked as spent.
+  void release_spent() {
+    BlockHeader* block = head_.load(std::memory_order_acquire);
+    while (block != nullptr && block->kind.load(std::memory_order_acquire) == BlockKind::kSpent) {
+      BlockHeader* const next = block->next.load(std::memory_order_acquire);
+      if (next == nullptr) return;
+      head_.store(next, std::memory_order_release);
+      pool_.release(block);
+      block = next;
+    }
+  }
+
   // [reader, holding the registry's mutex]
   void release_before(uint64_t sequence) {
     BlockHeader* block = head_.load(std::memory_order_acquire);

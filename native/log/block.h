@@ -18,6 +18,7 @@ enum class BlockKind : uint32_t {
   kJournal = 3,
   kThreads = 4,  // of a stream's file: its threads
   kStream = 5,   // the first block of such a file
+  kSpent = 6,    // of such a file: what it held is in segments, and it may be used again
 };
 
 struct alignas(64) BlockHeader {

@@ -15,7 +15,12 @@ BlockPool::BlockPool() { free_.reserve(kKeptBlocks + kBatch); }
 BlockPool::~BlockPool() = default;
 
 void* BlockPool::acquire(const void* left) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (left != nullptr && release_spent_ != nullptr && stream_ != nullptr && stream_->has_spent()) {
+    lock.unlock();
+    release_spent_();
+    lock.lock();
+  }
   if (stream_ == nullptr) return take_memory();
   if (left != nullptr) stream_->leave(left);
   return stream_->take();

@@ -38,6 +38,10 @@ class BlockPool {
   // [MT]
   virtual void release(void* block);
 
+  // Before any thread takes blocks: called, by whoever takes one for records, when a stream has spent blocks
+  // that were not released. It holds no lock of the pool's.
+  void set_when_spent(void (*release_spent)()) { release_spent_ = release_spent; }
+
   // [MT] No block was had for something of this thread: for whoever reads the stream.
   virtual void count_loss(uint32_t owner, Loss what);
 
@@ -98,6 +102,7 @@ class BlockPool {
   size_t budget_ = SIZE_MAX / kBlockBytes;
   size_t most_used_ = SIZE_MAX / kBlockBytes;
   std::atomic<uint64_t> place_{0};
+  void (*release_spent_)() = nullptr;
   std::unique_ptr<StreamFile> stream_;
   std::vector<std::unique_ptr<StreamFile>> ended_;  // streams some of whose blocks are in use
 };

@@ -96,6 +96,24 @@ class ChunkLog {
   // [reader] The oldest chunk still kept, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
+  // [reader] Frees the chunks before `drained` that are marked as spent: what they held is in segments, and
+  // nobody writes to them.
+  void release_spent(uint64_t drained) {
+    BlockHeader* block = head_.load(std::memory_order_acquire);
+    std::atomic<BlockHeader*>* link = &head_;
+    while (block != nullptr && block->sequence < drained) {
+      BlockHeader* const next = block->next.load(std::memory_order_acquire);
+      if (next == nullptr) return;
+      if (block->kind.load(std::memory_order_acquire) == BlockKind::kSpent) {
+        link->store(next, std::memory_order_release);
+        pool_.release(block);
+      } else {
+        link = &block->next;
+      }
+      block = next;
+    }
+  }
+
   // [reader] Frees the chunks that hold nothing from `first_needed` on. Returns the oldest arena
   // block that a record from there on may refer to.
   uint64_t release_before(uint64_t first_needed) {

@@ -17,7 +17,7 @@ namespace opscope {
 // Python functions, with or without C functions, or some of them.
 constexpr uint32_t kWantCalls = kWantPython | kWantFunctions | kWantOwnFunctions;
 
-constexpr uint32_t kCoreApiVersion = 10;
+constexpr uint32_t kCoreApiVersion = 13;
 
 struct CoreApi {
   uint32_t version;
@@ -28,7 +28,7 @@ struct CoreApi {
   void (*name_thread)(ThreadLog* log,
                       uint64_t torch_thread_id);  // [owner of `log`] torch's id of this thread
   // [owner of `log`] Where the Python function is that calls an operator now, as OperatorPart::place has it.
-  // Only while Python calls are wanted. Needs no GIL.
+  // Only while Python calls are wanted, or compiled code runs. Needs no GIL.
   uint32_t (*place_in_python)(const ThreadLog* log);
 };
 
@@ -67,6 +67,8 @@ struct BridgeApi {
   // Median time in ns to run one empty span here and now: with whatever windows are open, or with a
   // callback that does nothing, which is torch's own part of the cost.
   double (*time_spans)(bool empty_callback);
+  // The same where something else has used the caches before each span.
+  double (*time_cold_spans)();
   // Drops the weak references to TensorImpls that kept their addresses from being reused. Called while no
   // window wants both inputs and memory.
   void (*release_tensors)();
@@ -79,6 +81,8 @@ struct BridgeApi {
   void (*emit_ranges)(const RangeSink* sink, bool with_ids, bool with_shapes);
   // torch's own ITT; nullptr where torch was built without.
   const RangeSink* (*itt_ranges)();
+  // Whether operators inside operators can be left out with this torch, where no window wants them. [MT]
+  bool (*leaves_out_inner)();
 };
 
 using AttachBridge = const BridgeApi* (*)(const CoreApi*);  // exported as opscope_attach

@@ -24,6 +24,16 @@ struct ThreadView {
   Drops dropped;
   std::vector<const Chunk*> chunks;      // in order; those that hold [begin, end), and perhaps others
   std::vector<const ArenaBlock*> arena;  // in order; those that the records refer to, and perhaps others
+  uint64_t published =
+      0;  // of a log that is read in pieces: what there is, of which `end` may leave out some
+
+  uint64_t last() const { return std::max(end, published); }
+};
+
+// How far a thread's log was moved elsewhere.
+struct DrainedPart {
+  uint64_t end = 0;            // log index: what is before it is elsewhere
+  std::vector<uint64_t> open;  // but for the ends of these
 };
 
 struct LogView {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "log/journal.h"
 #include "log/record.h"
@@ -49,6 +50,14 @@ class NameTable {
   const Name& at(uint32_t id) {
     std::lock_guard lock(mutex_);
     return names_[id];
+  }
+
+  // [MT] The texts of names from this id on, in order of their ids.
+  std::vector<std::string> texts_from(uint32_t id) {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> texts;
+    for (size_t i = id; i < names_.size(); ++i) texts.push_back(names_[i].text);
+    return texts;
   }
 
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only

@@ -19,6 +19,7 @@ enum class RecordKind : uint8_t {
   kModuleCall = EventKind::kModuleCall,
   kOptimizerCall = EventKind::kOptimizerCall,
   kGcPause = EventKind::kGcPause,
+  kCompiledGraph = EventKind::kCompiledGraph,
   // Likewise those of other sources, which only these name.
   kClose = 32,
   kAllocate = 33 + AllocationAction::kAllocate,
@@ -50,7 +51,8 @@ inline bool is_closed(SpanState state) { return state == SpanState::kClosed || s
 enum class EndOf : uint8_t {
   kSpan = 0,          // an operator or annotation
   kStartedFrame = 1,  // a Python call whose span was closed too: for windows that opened while it ran
-  kPythonCall = 2     // a Python call that this thread did not have open
+  kPythonCall = 2,    // a Python call that this thread did not have open
+  kNoticedFrame = 3   // as kStartedFrame, of which is known only that it was over by then
 };
 
 // Whose parameters a kParameters record holds.
@@ -91,11 +93,12 @@ struct AnnotationPart {
                     // and kAsynchronous
 };
 
-// Python functions, C functions, modules, optimizers.
+// Python functions, C functions, modules, optimizers, graphs of compiled code.
 struct CallPart {
   uint64_t end;
-  uint32_t function;      // row in the frame table; of C functions, in the name table
-  uint32_t instance;      // of module and optimizer calls: row in the table of those
+  uint32_t function;  // row in the frame table; of C functions, in the name table
+  uint32_t
+      instance;  // of module and optimizer calls: row in the table of those; of graphs: in the name table
   int32_t caller_offset;  // where the caller was, as an offset into its code; -1 if there is none
 };
 

@@ -68,6 +68,9 @@ class Recorder {
   // Never destroyed: threads may still be appending while the process exits.
   static Recorder& instance();
 
+  // [MT] Has blocks of the stream whose content is in segments be used again.
+  void release_spent();
+
   // [MT] An id for open_window(), for a caller that must know it before the window is open.
   uint32_t reserve_window();
   // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is forgotten when
@@ -79,8 +82,9 @@ class Recorder {
   void close_window(uint32_t id);
   // [MT] Collect nothing until resumed. Only for an open window; idempotent.
   void pause_window(uint32_t id, bool paused);
-  // [MT] Collect only `wants` of what it wants until told otherwise. Only for an open window.
-  void collect(uint32_t id, uint32_t wants);
+  // [MT] Collect only `wants` of what these windows want until told otherwise; of those that are open.
+  // Returns the ones that collect something now that they did not before.
+  std::vector<std::shared_ptr<Window>> collect(const std::vector<uint32_t>& ids, uint32_t wants);
   // [MT] A closed window with what this one has so far, which goes on; 0 if there is none. Of a closed one it
   // has the same.
   uint32_t snapshot_window(uint32_t id);
@@ -165,6 +169,7 @@ class Recorder {
   std::string configure();  // under mutex_; why torch refused, or an empty string
   void set_wanted(uint32_t wanted);
   void release_memory();  // under mutex_
+  void leave_out_recorded(const Window& window, InitialStack& stack);
   template <typename Function>
   std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
   void end(Window& window,

@@ -24,6 +24,7 @@ void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t m
   for (const auto& thread : threads_) {
     if (!thread->finished) file->meet(facts_of(*thread));
   }
+  pool_.set_when_spent([] { instance().release_spent(); });
   auto stream = std::make_unique<Stream>(pool_, window, rate);
   pool_.begin_stream(std::move(file));
   stream_ = std::move(stream);
@@ -35,6 +36,19 @@ void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t m
     throw std::system_error(ENOSPC, std::generic_category(), path);
   }
   for (const auto& thread : threads_) thread->leave_blocks();
+}
+
+// Nobody waits for it: who finds the registry busy takes a new block, and the next one tries again. What
+// another window needs stays.
+void Recorder::release_spent() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || stream_ == nullptr || readers_ != 0 || windows_.size() != 1) return;
+  std::vector<uint64_t> drained(threads_.size());
+  pool_.with_stream([&](StreamFile& file) {
+    for (size_t i = 0; i < threads_.size(); ++i) drained[i] = file.drained_of(threads_[i]->number);
+    file.note_spent();
+  });
+  for (size_t i = 0; i < threads_.size(); ++i) threads_[i]->release_spent(drained[i]);
 }
 
 void Recorder::note_in_stream(const std::string& text) {

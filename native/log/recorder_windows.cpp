@@ -135,12 +135,18 @@ void Recorder::pause_window(uint32_t id, bool paused) {
   configure();
 }
 
-void Recorder::collect(uint32_t id, uint32_t wants) {
+std::vector<std::shared_ptr<Window>> Recorder::collect(const std::vector<uint32_t>& ids, uint32_t wants) {
+  std::vector<std::shared_ptr<Window>> with_more;
   std::lock_guard lock(mutex_);
-  const auto found = windows_.find(id);
-  if (found == windows_.end() || !found->second->open) return;
-  found->second->collects = found->second->wants & wants;
+  for (const uint32_t id : ids) {
+    const auto found = windows_.find(id);
+    if (found == windows_.end() || !found->second->open) continue;
+    Window& window = *found->second;
+    if ((window.wants & wants & ~window.collects) != 0) with_more.push_back(found->second);
+    window.collects = window.wants & wants;
+  }
   configure();
+  return with_more;
 }
 
 std::shared_ptr<Window> Recorder::window(uint32_t id) {
@@ -173,9 +179,30 @@ void Recorder::set_initial_stacks(uint32_t id, std::vector<InitialStack> stacks,
   std::erase_if(stacks, [&](const InitialStack& stack) {
     return found->second->only_thread != 0 && stack.system_thread_id != found->second->only_thread;
   });
+  for (InitialStack& stack : stacks) leave_out_recorded(*found->second, stack);
   found->second->initial_stacks = std::move(stacks);
   found->second->generation = generation;
   stream_facts(*found->second);
+}
+
+// Other threads may run between the start of a window and the moment at which its stacks are noted: what they
+// began then is recorded already.
+void Recorder::leave_out_recorded(const Window& window, InitialStack& stack) {
+  for (const auto& thread : threads_) {
+    if (!is_of(stack, *thread)) continue;
+    const auto slice = std::find_if(window.slices.begin(), window.slices.end(),
+                                    [&](const Slice& candidate) { return candidate.thread == thread; });
+    ThreadView since;
+    since.begin = slice == window.slices.end() ? 0 : slice->begin;
+    since.end = thread->log().size();
+    if (since.begin == since.end) continue;
+    since.chunks = blocks_from<Chunk>(thread->log().head());
+    for_each_record(since, [&](uint64_t, const Record& record) {
+      if (!is_python(record.kind) || record.load_state() != SpanState::kOpen) return;
+      std::erase_if(stack.frames,
+                    [key = record.load_end()](const InitialFrame& f) { return f.key() == key; });
+    });
+  }
 }
 
 template <typename Function>

@@ -19,10 +19,11 @@ namespace opscope {
 
 namespace {
 
-constexpr size_t kExtentBytes = size_t{64} << 20;    // of address space, at a time
-constexpr size_t kSmallestExtent = size_t{1} << 20;  // where the program limits its address space
-constexpr size_t kBatchBytes = size_t{1} << 20;      // of the file, at a time
-constexpr size_t kLeftBlocks = 16;                   // given back to the kernel together
+constexpr size_t kExtentBytes = size_t{64} << 20;     // of address space, at a time
+constexpr size_t kSmallestExtent = size_t{1} << 20;   // where the program limits its address space
+constexpr size_t kBatchBytes = size_t{1} << 20;       // of the file, at a time
+constexpr size_t kLeftBlocks = 16;                    // given back to the kernel together
+constexpr uint64_t kDrainFrom = uint64_t{512} << 20;  // what is smaller is decoded as a whole
 constexpr int64_t kBetweenMoments_ns = 1'000'000'000;
 constexpr int64_t kBetweenAttempts_ns = 1'000'000'000;
 constexpr int kHighDescriptor = 512;  // out of the way of programs that close those they might have opened
@@ -78,6 +79,7 @@ void StreamFile::begin_header() {
   header_->version = kLogVersion;
   header_->record_bytes = sizeof(Record);
   header_->block_bytes = kBlockBytes;
+  header_->drain_from = std::min<uint64_t>(kDrainFrom, max_bytes_ / 4);
   header_->process_id = getpid();
   const ProcessIdentity identity = identity_of(getpid());
   header_->process_start = identity.start;
@@ -88,13 +90,32 @@ void StreamFile::begin_header() {
 }
 
 void* StreamFile::take() {
+  if (!spare_.empty()) return take_spare();
   if (next_ == ready_ && !grow()) return nullptr;
+  is_in_gap_ = false;
   char* const block = next_;
   next_ += kBlockBytes;
   ++used_blocks_;
   ++extents_.back().used_blocks;
   if (header_ != nullptr) note_moment();
   return block;
+}
+
+void* StreamFile::take_spare() {
+  if (has_ended_ || is_parents_) return nullptr;
+  char* const block = spare_.back();
+  spare_.pop_back();
+  std::memset(block, 0, kBlockBytes);
+  ++used_blocks_;
+  ++extent_of(block)->used_blocks;
+  is_in_gap_ = false;
+  note_moment();
+  return block;
+}
+
+uint64_t StreamFile::drained_of(uint64_t number) const {
+  const ThreadSlot* const slot = number < slots_.size() ? slots_[number] : nullptr;
+  return slot == nullptr ? 0 : slot->drained.load(std::memory_order_acquire);
 }
 
 // One that nobody releases.
@@ -212,12 +233,19 @@ bool StreamFile::release(void* block) {
   Extent* const extent = extent_of(block);
   if (extent == nullptr) return false;
   if (is_discarded_ && !is_parents_) madvise(block, kBlockBytes, MADV_REMOVE);
+  if (!has_ended_ && static_cast<BlockHeader*>(block)->kind.load() == BlockKind::kSpent) keep_spare(block);
   --used_blocks_;
   if (--extent->used_blocks == 0 && has_ended_) {
     unmap(*extent);
     extents_.erase(extents_.begin() + (extent - extents_.data()));
   }
   return true;
+}
+
+// Without memory for it, it is not used again.
+void StreamFile::keep_spare(void* block) try {
+  spare_.push_back(static_cast<char*>(block));
+} catch (const std::bad_alloc&) {
 }
 
 void StreamFile::unmap(Extent& extent) { munmap(extent.memory, extent.bytes); }
@@ -281,6 +309,19 @@ void StreamFile::count_loss(uint32_t owner, Loss what) {
   if (slot->first_loss.load(std::memory_order_relaxed) == 0) slot->first_loss.store(now);
   slot->last_loss.store(now, std::memory_order_relaxed);
   counter.fetch_add(1, std::memory_order_relaxed);
+  note_gap(now);
+}
+
+void StreamFile::note_gap(uint64_t ticks) {
+  uint64_t count = header_->gap_count.load(std::memory_order_relaxed);
+  if (!is_in_gap_ && count < StreamHeader::kGaps) {
+    header_->gaps[count++] = {ticks, ticks, 0};
+    header_->gap_count.store(count, std::memory_order_release);
+  }
+  is_in_gap_ = true;
+  Gap& gap = header_->gaps[count - 1];
+  gap.last = ticks;
+  ++gap.lost;
 }
 
 }  // namespace opscope

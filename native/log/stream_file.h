@@ -4,7 +4,8 @@
 // The file grows ahead of its use, and its pages are made ahead, so that a full disk is found there, where it
 // can be counted, and not by a thread that writes to a page and is killed for it. Blocks that a thread has
 // left are given back to the kernel a few at a time; they stay in the file, and come back when somebody looks
-// at them. No block is used twice: what was recorded is in the file until the file is removed.
+// at them. A block is used again only when another process has moved what it held to segments of the trace,
+// and says so in it.
 #pragma once
 
 #include <sys/types.h>
@@ -40,6 +41,13 @@ class StreamFile {
   void meet(const ThreadFacts& thread);
   void count_loss(uint32_t owner, Loss what);
 
+  // Are there spent blocks that were not released yet?
+  bool has_spent() const { return header_ != nullptr && header_->spent_blocks.load() > spent_taken_; }
+  // They are released now, but for those that somebody needs.
+  void note_spent() { spent_taken_ = header_->spent_blocks.load(); }
+  // Of a thread: the log index before which all is in segments.
+  uint64_t drained_of(uint64_t number) const;
+
   // The recording has ended; the file stays as it is.
   void end() { has_ended_ = true; }
   // Its blocks may be taken off the disk as they are released.
@@ -58,6 +66,9 @@ class StreamFile {
 
   void begin_header();
   void* take_own();
+  void* take_spare();
+  void keep_spare(void* block);
+  void note_gap(uint64_t ticks);
   Extent* extent_of(const void* block);
   bool is_time_to_try() const;
   bool grow();
@@ -83,6 +94,9 @@ class StreamFile {
   uint64_t file_bytes_ = 0;
   size_t used_blocks_ = 0;
   std::vector<const char*> left_;
+  std::vector<char*> spare_;  // blocks that were spent, and that nobody has now
+  uint64_t spent_taken_ = 0;
+  bool is_in_gap_ = false;
   StreamHeader* header_ = nullptr;
   std::vector<ThreadSlot*> slots_;  // by number of the thread
   ThreadBlock* slot_block_ = nullptr;

@@ -13,7 +13,14 @@ namespace opscope {
 constexpr char kStreamMagic[16] = "OPSCOPE stream\n";
 
 // Raised with every change of records, payloads, journals, of what is known of a window, or of what is here.
-constexpr uint32_t kLogVersion = 2;
+constexpr uint32_t kLogVersion = 3;
+
+// A time in which something found no room, in ticks.
+struct Gap {
+  uint64_t first;
+  uint64_t last;
+  uint64_t lost;
+};
 
 struct StreamHeader {
   BlockHeader header;
@@ -26,6 +33,12 @@ struct StreamHeader {
   int64_t process_id;
   uint64_t process_start;  // in clock ticks since the machine started: a number may serve two processes
   char boot_id[40];        // which start of the machine that was
+  uint64_t drain_from;     // bytes: from this size on, what is in it should be moved to segments
+  // By whoever does that: how many blocks it has marked as spent.
+  std::atomic<uint64_t> spent_blocks;
+  static constexpr size_t kGaps = 512;  // once there are more, the last one is extended
+  std::atomic<uint64_t> gap_count;
+  Gap gaps[kGaps];
   // Readings of the clocks, about a second apart, so that a recording without an end has a rate. The last one
   // is moments[(moment_count - 1) % 2].
   std::atomic<uint64_t> moment_count;
@@ -48,6 +61,7 @@ struct ThreadSlot {
   // When the first of them was lost and the last, in ticks.
   std::atomic<uint64_t> first_loss;
   std::atomic<uint64_t> last_loss;
+  std::atomic<uint64_t> drained;  // log index: what is before it is in segments
   char name[48];
 };
 

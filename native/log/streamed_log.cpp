@@ -44,7 +44,8 @@ size_t count_published(const Chunk& chunk) {
 
 }  // namespace
 
-StreamedLog::StreamedLog(const std::string& path) {
+StreamedLog::StreamedLog(const std::string& path, std::vector<DrainedPart> drained)
+    : path_(path), drained_(std::move(drained)) {
   map(path);
   try {
     read_blocks();
@@ -115,6 +116,7 @@ void StreamedLog::read_threads(const ThreadBlock& block) {
   for (size_t i = 0; i < used; ++i) {
     const ThreadSlot& slot = block.slots[i];
     if (slot.is_known.load(std::memory_order_acquire) == 0) continue;
+    slots_.emplace_back(&slot, slot.number);
     ThreadView& thread = view_.threads.emplace_back();
     thread.facts = slot.facts();
     thread.dropped = {slot.dropped_spans.load(), slot.dropped_allocations.load(), slot.dropped_others.load(),
@@ -162,8 +164,15 @@ void StreamedLog::find_ends() {
 // Of each thread what is whole and without a gap.
 void StreamedLog::find_end(ThreadView& thread) {
   if (thread.chunks.empty()) return;
-  thread.begin = thread.end = thread.chunks.front()->first_index();
+  const uint64_t drained = drained_of(thread.facts.number);
+  // Before what was moved elsewhere there are those that have a span which is open.
   size_t kept = 0;
+  while (kept < thread.chunks.size() && thread.chunks[kept]->end_index() <= drained) ++kept;
+  thread.begin = thread.end = drained;
+  if (kept == thread.chunks.size()) return;
+  const uint64_t first = thread.chunks[kept]->first_index();
+  thread.begin = std::max(first, drained);
+  thread.end = first;
   for (; kept < thread.chunks.size() && thread.chunks[kept]->first_index() == thread.end; ++kept) {
     const Chunk& chunk = *thread.chunks[kept];
     const size_t count = count_published(chunk);
@@ -173,13 +182,147 @@ void StreamedLog::find_end(ThreadView& thread) {
       break;
     }
   }
+  thread.published = thread.end;
   missing_blocks_ += thread.chunks.size() - kept;
   thread.chunks.resize(kept);
 }
 
+std::vector<Gap> StreamedLog::gaps() const {
+  const StreamHeader& head = header();
+  const auto count = std::min<uint64_t>(head.gap_count.load(std::memory_order_acquire), StreamHeader::kGaps);
+  return {head.gaps, head.gaps + count};
+}
+
+uint64_t StreamedLog::moment_of(uint64_t records) const {
+  struct Part {
+    uint64_t ticks;
+    uint64_t records;
+  };
+  std::vector<Part> parts;
+  for (const ThreadView& thread : view_.threads) {
+    for (const Chunk* chunk : thread.chunks) {
+      const uint64_t begin = std::max(chunk->first_index(), thread.begin);
+      const uint64_t end = std::min(chunk->end_index(), thread.published);
+      if (begin < end) parts.push_back({chunk->records[begin - chunk->first_index()].ticks, end - begin});
+    }
+  }
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.ticks < b.ticks; });
+  for (const Part& part : parts) {
+    if (records < part.records) return part.ticks;
+    records -= part.records;
+  }
+  return UINT64_MAX;
+}
+
+namespace {
+
+bool has_open_span(const Chunk& chunk) {
+  const Record* const end = chunk.records + (chunk.end_index() - chunk.first_index());
+  return std::any_of(chunk.records, end, [](const Record& record) {
+    return is_span(record.kind) && record.load_state() == SpanState::kOpen;
+  });
+}
+
+class Marks {
+ public:
+  explicit Marks(const std::string& path) : file_(open(path.c_str(), O_WRONLY | O_CLOEXEC)) {
+    if (file_ < 0) throw std::system_error(errno, std::generic_category(), path);
+  }
+  Marks(const Marks&) = delete;
+  Marks& operator=(const Marks&) = delete;
+  ~Marks() { close(file_); }
+
+  template <typename Value>
+  void write(size_t offset, Value value) const {
+    if (pwrite(file_, &value, sizeof(value), static_cast<off_t>(offset)) != sizeof(value))
+      throw std::system_error(errno, std::generic_category());
+  }
+
+ private:
+  const int file_;
+};
+
+}  // namespace
+
+void StreamedLog::narrow(const std::vector<DrainedPart>& drained, uint64_t records) {
+  for (ThreadView& thread : view_.threads) {
+    const uint64_t number = thread.facts.number;
+    const uint64_t before = thread.begin;
+    if (number < drained.size()) thread.begin = std::max(before, drained[number].end);
+    leave_before(thread, before);
+  }
+  const uint64_t until = moment_of(records);
+  for (ThreadView& thread : view_.threads) {
+    thread.end = thread.published;
+    for (const Chunk* chunk : thread.chunks) {
+      if (chunk->end_index() <= thread.begin || chunk->records[0].ticks <= until) continue;
+      thread.end = std::max(std::min(thread.end, chunk->first_index()), thread.begin);
+      break;
+    }
+  }
+}
+
+// What was read is of no use, but for spans that were open then; of what was read before `from`, only their
+// blocks are left.
+void StreamedLog::leave_before(ThreadView& thread, uint64_t from) const {
+  uint64_t first_arena_block = 0;
+  const auto is_read = [&](const Chunk* chunk) { return chunk->end_index() <= thread.begin; };
+  const auto unread = std::find_if_not(thread.chunks.begin(), thread.chunks.end(), is_read);
+  if (unread != thread.chunks.end()) first_arena_block = (*unread)->header.first_arena_block;
+  const auto kept = std::remove_if(thread.chunks.begin(), unread, [from](const Chunk* chunk) {
+    if (chunk->end_index() <= from || has_open_span(*chunk)) return false;
+    madvise(const_cast<Chunk*>(chunk), kBlockBytes, MADV_DONTNEED);
+    return true;
+  });
+  thread.chunks.erase(kept, unread);
+  const auto needed = std::find_if(thread.arena.begin(), thread.arena.end(), [&](const ArenaBlock* block) {
+    return block->header.sequence >= first_arena_block;
+  });
+  for (auto block = thread.arena.begin(); block != needed; ++block)
+    madvise(const_cast<ArenaBlock*>(*block), kBlockBytes, MADV_DONTNEED);
+  thread.arena.erase(thread.arena.begin(), needed);
+}
+
+// A thread's last chunk is the one it writes to. Written with calls, as the mapping is for reading alone.
+void StreamedLog::mark_spent(const std::vector<DrainedPart>& drained) const {
+  const Marks marks(path_);
+  uint64_t spent = header().spent_blocks.load();
+  const auto place = [this](const void* at) {
+    return static_cast<size_t>(static_cast<const char*>(at) - memory_);
+  };
+  const auto mark = [&](const BlockHeader& block) {
+    marks.write(place(&block), BlockKind::kSpent);
+    ++spent;
+  };
+  for (const ThreadView& thread : view_.threads) {
+    if (thread.facts.number >= drained.size()) continue;
+    const DrainedPart& part = drained[thread.facts.number];
+    uint64_t first_arena_block = 0;
+    for (size_t i = 0; i + 1 < thread.chunks.size(); ++i) {
+      const Chunk& chunk = *thread.chunks[i];
+      if (chunk.end_index() > part.end) break;
+      first_arena_block = thread.chunks[i + 1]->header.first_arena_block;
+      const bool is_needed = std::any_of(part.open.begin(), part.open.end(), [&](uint64_t index) {
+        return index >= chunk.first_index() && index < chunk.end_index();
+      });
+      if (!is_needed && !has_open_span(chunk)) mark(chunk.header);
+    }
+    for (const ArenaBlock* block : thread.arena) {
+      if (block->header.sequence < first_arena_block) mark(block->header);
+    }
+  }
+  for (const auto& [slot, number] : slots_) {
+    if (number < drained.size()) marks.write(place(&slot->drained), drained[number].end);
+  }
+  marks.write(place(&header().spent_blocks), spent);
+}
+
+// Of a recording that goes on, what ended last is of no interest: its end is noted when more is read.
 uint64_t StreamedLog::last_ticks() const {
   uint64_t last = view_.window.started.ticks;
-  for (const ThreadView& thread : view_.threads) {
+  for (ThreadView thread : view_.threads) {
+    if (!drained_.empty() && thread.published > Chunk::kRecords)
+      thread.begin = std::max(thread.begin, thread.published - Chunk::kRecords);
     for_each_record(thread, [&last](uint64_t, const Record& record) {
       last = std::max(last, record.ticks);
       if (is_span(record.kind) && is_closed(record.load_state())) last = std::max(last, record.load_end());

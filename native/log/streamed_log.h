@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "log/log_view.h"
@@ -15,7 +16,8 @@ class StreamedLog {
  public:
   // Raises std::system_error where the file cannot be read, std::invalid_argument where it is no stream, one
   // of another version, or one that was lost before anything was recorded.
-  explicit StreamedLog(const std::string& path);
+  // `drained`: by number of the thread, what has been moved elsewhere.
+  explicit StreamedLog(const std::string& path, std::vector<DrainedPart> drained = {});
   StreamedLog(const StreamedLog&) = delete;
   StreamedLog& operator=(const StreamedLog&) = delete;
   ~StreamedLog();
@@ -31,6 +33,15 @@ class StreamedLog {
   bool has_end() const { return has_end_; }
   // Blocks whose content is not there: the machine stopped before it was on the disk.
   uint64_t missing_blocks() const { return missing_blocks_; }
+  // Times in which something found no room.
+  std::vector<Gap> gaps() const;
+  // The moment, in ticks, until which there are about so many records; UINT64_MAX if there are no more.
+  uint64_t moment_of(uint64_t records) const;
+  // Leaves out what is elsewhere, and of the rest all but about so many records.
+  void narrow(const std::vector<DrainedPart>& drained, uint64_t records);
+  // Marks what is of no use any more once so much is elsewhere, so that the program may use it again. Raises
+  // std::system_error.
+  void mark_spent(const std::vector<DrainedPart>& drained) const;
   // In ticks: when the first record was lost for want of room, and the last; 0 if none was.
   uint64_t first_loss() const { return first_loss_; }
   uint64_t last_loss() const { return last_loss_; }
@@ -45,7 +56,12 @@ class StreamedLog {
   void find_end(ThreadView& thread);
   uint64_t last_ticks() const;
   void end_now();
+  void leave_before(ThreadView& thread, uint64_t from) const;
 
+  uint64_t drained_of(uint64_t thread) const { return thread < drained_.size() ? drained_[thread].end : 0; }
+
+  const std::string path_;
+  const std::vector<DrainedPart> drained_;
   char* memory_ = nullptr;
   size_t bytes_ = 0;
   LogView view_;
@@ -56,6 +72,7 @@ class StreamedLog {
   uint64_t missing_blocks_ = 0;
   uint64_t first_loss_ = 0;
   uint64_t last_loss_ = 0;
+  std::vector<std::pair<const ThreadSlot*, uint64_t>> slots_;  // and the number of the thread
   std::vector<const Chunk*> chunks_;
   std::vector<const ArenaBlock*> arenas_;
 };

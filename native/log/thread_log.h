@@ -49,6 +49,7 @@ class alignas(64) ThreadLog {
  public:
   uint32_t source_state = kUnheard;  // [owner] the torch bridge's: is what is allocated here reported to it?
   uint32_t source_generation = 0;    // [owner] likewise: what it knew of operators when it last looked
+  uint32_t graphs_running = 0;       // [owner] of compiled code, whose operators have a place there
 
  private:
   ChunkLog log_;
@@ -133,9 +134,9 @@ class alignas(64) ThreadLog {
   void note_end(uint64_t key, uint64_t ticks) {
     append_end(key, ticks, EndOf::kStartedFrame, thread_of(key));
   }
-  // [owner] Likewise of a function that another thread ran.
-  void note_end_elsewhere(uint64_t key, uint64_t ticks, uint64_t thread) {
-    append_end(key, ticks, EndOf::kStartedFrame, thread);
+  // [owner] Says that a function from before a window, which `thread` ran, was over by `ticks`.
+  void notice_end(uint64_t key, uint64_t ticks, uint64_t thread) {
+    append_end(key, ticks, EndOf::kNoticedFrame, thread);
   }
 
   // [owner] Ends the spans whose end nobody is going to report: those for which `is_over(key, record)` says
@@ -223,6 +224,11 @@ class alignas(64) ThreadLog {
     abandoned_.clear();
   }
 
+  // [reader, holding the registry's mutex] Gives back blocks whose content is in segments.
+  void release_spent(uint64_t drained) {
+    log_.release_spent(drained);
+    arena_.release_spent();
+  }
   // [reader, holding the registry's mutex] Gives back memory that no window needs.
   void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
 

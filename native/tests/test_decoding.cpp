@@ -56,6 +56,32 @@ TEST(a_span_may_end_on_another_thread) {
   CHECK_SAME(columns.unmatched_ends, 0u);
 }
 
+TEST(what_a_function_cannot_be_around_shows_when_it_was_over) {
+  for (const RecordKind kind : {RecordKind::kOperator, RecordKind::kAnnotation}) {
+    const uint32_t window = open_window(kAll | kWantPython);
+    ThreadLog& log = *Recorder::this_thread();
+    recorder().set_initial_stacks(
+        window,
+        {{log.native_thread,
+          log.system_thread_id,
+          {running_call(kWatchedCall | 8, 0, -1, false), running_call(kWatchedCall | 16, 0, -1, false)}}},
+        1);
+    span("before");
+    open_span("crossing", 1, kind);
+    span("inside");
+    log.notice_end(kWatchedCall | 16, now_ticks(), log.native_thread);
+    close_span(1);
+    span("after");
+    const EventColumns e = finish(window).events;
+    const bool ends_late = kind == RecordKind::kAnnotation;  // which may outlast what it began in
+    CHECK_SAME(e.parent, Rows{-1, 0, 1, 0, 3, 0});
+    const int64_t end_ns = e.start_ns[1] + e.duration_ns[1];
+    CHECK_SAME(end_ns > e.start_ns[3], ends_late);
+    CHECK(end_ns >= e.start_ns[2] + e.duration_ns[2]);
+    CHECK_SAME(e.unfinished[1], 0);
+  }
+}
+
 TEST(spans_that_overlap_without_nesting) {
   const uint32_t window = open_window();
   open_span("a", 1);

@@ -37,8 +37,13 @@ const BridgeApi fake_bridge = {
     [] { return false; },
     []() -> uint64_t { return 0; },
     [](bool) { return 0.0; },
+    [] { return 0.0; },
     [] {},
     []() -> uint64_t { return not_held; },
+    nullptr,
+    nullptr,
+    nullptr,
+    [] { return false; },
 };
 
 }  // namespace
@@ -240,6 +245,34 @@ TEST(a_function_noted_as_running_that_only_begins_is_there_once) {
     recorder().close_window(window);
     recorder().discard_window(window);
   }
+}
+
+TEST(a_function_that_began_before_the_stacks_were_noted_is_there_once) {
+  const uint32_t window = open_window(kAll | kWantPython);
+  const auto noted = [&] {
+    const ThreadLog& log = *Recorder::this_thread();
+    recorder().set_initial_stacks(window,
+                                  {{log.native_thread,
+                                    log.system_thread_id,
+                                    {running_call(6, 0, -1, false), running_call(7, 0, 3, false)}}},
+                                  1);
+    std::vector<uint64_t> keys;
+    for (const InitialFrame& frame : recorder().window(window)->initial_stacks.front().frames)
+      keys.push_back(frame.key());
+    return keys;
+  };
+  CHECK_SAME(noted(), (std::vector<uint64_t>{6, 7}));
+  open_span("began meanwhile", 7, RecordKind::kPythonCall);
+  CHECK_SAME(noted(), std::vector<uint64_t>{6});
+  on_another_thread([&] {
+    open_span("on a thread that began meanwhile", 6, RecordKind::kPythonCall);
+    CHECK_SAME(noted(), std::vector<uint64_t>{7});
+    close_span(6);
+    CHECK_SAME(noted(), (std::vector<uint64_t>{6, 7}));  // whoever has that key now is another
+  });
+  close_span(7);
+  recorder().close_window(window);
+  recorder().discard_window(window);
 }
 
 TEST(threads_are_counted_and_those_whose_memory_went_elsewhere) {

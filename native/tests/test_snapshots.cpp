@@ -55,7 +55,7 @@ TEST(windows_that_overlap_keep_only_what_the_oldest_needs) {
 TEST(a_window_collects_no_more_than_it_is_told_to) {
   const uint32_t window = recorder().open_window(kAll, true, 0, kWantGc);
   CHECK_SAME(recorder().wanted(), uint32_t{kWantGc});
-  recorder().collect(window, kWantOperators | kWantCalls);
+  recorder().collect({window}, kWantOperators | kWantCalls);
   CHECK_SAME(recorder().wanted(), uint32_t{kWantOperators});  // calls it never wanted
   CHECK_SAME(recorder().window(window)->wants, kAll);
   recorder().discard_window(window);

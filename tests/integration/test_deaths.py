@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,32 @@ def test_keeper_and_program_may_be_killed_together(tmp_path):
     code, said = run(tmp_path, program)
     assert code == -signal.SIGKILL and "trace written" not in said
     assert count(opscope.load(tmp_path / "t"), "step") == 50
+
+
+def test_whoever_reads_what_a_program_says_need_not_wait_for_its_keeper(tmp_path):
+    (tmp_path / "go").touch()
+    (tmp_path / "script.py").write_text(
+        "import os, time, torch\ntorch.ones(2)\nnothing = os.open(os.devnull, os.O_WRONLY)\n"
+        "os.dup2(nothing, 1), os.dup2(nothing, 2)\n"
+        "while os.path.exists('go'): time.sleep(0.01)\n"
+    )
+    command = [sys.executable, "-m", "opscope", "run", "-o", "t", "script.py"]
+    program = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    said = []
+    readers = [
+        threading.Thread(target=lambda stream=stream: said.append(stream.read()), daemon=True)
+        for stream in (program.stdout, program.stderr)
+    ]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(60)
+    assert said == [b"", b""]
+    assert program.poll() is None
+    (tmp_path / "go").unlink()
+    assert program.wait(60) == 0
 
 
 def test_ctrl_c_does_not_reach_the_keeper(tmp_path):

@@ -55,7 +55,7 @@ def _recover_one(path: Path, messages: Messages, how: str) -> OpscopeError | Non
         return error
     for line in end_of_recording(trace):
         messages.say(line)
-    messages.say(describe_completeness(trace))
+    messages.say(describe_completeness(trace, int(trace.ledger["events"]["recorded"])))
     messages.say(f"trace written to {saved}")
     messages.say(f"look closer with `opscope summary {saved}`")
     return None

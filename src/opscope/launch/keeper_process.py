@@ -5,22 +5,42 @@ next to nothing while the program runs.
 """
 
 import contextlib
-import fcntl
 import os
 import re
 import select
 import signal
+import stat
 import struct
 import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or __package__:
+    from opscope.launch.process_end import FLAGS, fields_of, how_it_ended
+else:  # run by its path: importing the package would import all that recording needs
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from process_end import FLAGS, fields_of, how_it_ended
 
 _NICENESS = 10
-_STATE, _FLAGS, _EXIT_CODE = 0, 6, 49
-"""Fields of ``/proc/PID/stat`` after the name."""
 _EXITING = 4
-_GET_INFO = 3 << 30 | 64 << 16 | 0xFF << 8 | 11
-_INFO_EXIT, _INFO_EXIT_AT = 1 << 3, 60
-"""From Linux 6.15 on, for a process that has been waited for already."""
+"""Of a process's flags."""
 
+_BETWEEN_LOOKS_MS = 250
+_DRAIN_FROM_AT = 152
+"""Where its file says from which size on it is to be drained; native/log/stream_layout.h."""
+_MOST_DRAINERS = 4
+"""One after the other, each of which was killed."""
+NO_ROOM = 75
+"""With this exit code one ends where the disk is full; another is begun when it is no more."""
+_ROOM_BYTES = 64 << 20
+_BETWEEN_TRIES_S = 5.0
+"""A file may be refused for other reasons than that nothing is left: a quota, say."""
+
+_DRAIN = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from opscope.cli.keeper import drain; drain(*sys.argv[2:])"
+)
 _THEN = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from opscope.cli.keeper import finish; finish(*sys.argv[2:])"
@@ -42,15 +62,19 @@ def main(program: int, pipe: int, folder: str, package: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     os.chdir("/")
-    how = wait_for(program, pipe)
+    os.environ.pop("OPSCOPE_CHILDREN", None)  # this is no process of the program's
+    how = wait_for(program, pipe, folder, package)
     os.close(pipe)
     if is_unfinished(program, folder):
         found = [package, folder, str(program), how]
         os.execv(sys.executable, [sys.executable, "-c", _THEN, *found])
 
 
-def wait_for(program: int, pipe: int) -> str:
-    """Wait until it has ended, is another program, or says that all is done; how it ended."""
+def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
+    """Wait until it has ended, is another program, or says that all is done; how it ended.
+
+    Meanwhile, a recording that becomes long is drained by a process of its own.
+    """
     try:
         process = os.pidfd_open(program)
     except OSError:  # it has ended already, or the system is old
@@ -59,19 +83,117 @@ def wait_for(program: int, pipe: int) -> str:
     poll = select.poll()
     poll.register(process, select.POLLIN)
     poll.register(pipe, select.POLLIN)
-    while process not in [file for file, _ in poll.poll()] and not _is_ending(program):
+    drainers = Drainers(program, process, folder, package)
+    while process not in (ended := [file for file, _ in poll.poll(_BETWEEN_LOOKS_MS)]):
+        let_go_of_error(program)
+        drainers.look()
+        if not ended:
+            continue
+        if _is_ending(program):
+            break
         # Only the pipe has ended.
         if not is_recording(program):
             return "its process became another program (exec)"
         poll.unregister(pipe)  # the program has closed what it does not know
     select.select([process], [], [])
+    drainers.wait()
     return end_of(program, process)
+
+
+def let_go_of_error(program: int) -> None:
+    """Close standard error if it is a pipe that the program has closed: who reads it waits.
+
+    While the program has it, this has it too, to say at the program's end what became of it.
+    """
+    own = os.fstat(2)
+    if not (stat.S_ISFIFO(own.st_mode) or stat.S_ISSOCK(own.st_mode)):
+        return
+    with contextlib.suppress(OSError):
+        files = os.listdir(f"/proc/{program}/fd")
+        there = {_identity_of(f"/proc/{program}/fd/{file}") for file in files}
+        # A process that is about to be gone has no files at all.
+        if files and (own.st_dev, own.st_ino) not in there:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _identity_of(file: str) -> "tuple[int, int] | None":
+    with contextlib.suppress(OSError):  # closed meanwhile
+        found = os.stat(file)
+        return found.st_dev, found.st_ino
+    return None
+
+
+class Drainers:
+    """The processes that drain what ``program`` records into ``folder``."""
+
+    def __init__(self, program: int, process: int, folder: str, package: str) -> None:
+        """``process``: a file that can be read once the program has ended."""
+        self._program, self._folder = program, folder
+        self._command = [sys.executable, "-c", _DRAIN, package, str(program), str(process)]
+        self._running: dict[int, str] = {}
+        self._begun: dict[str, int] = {}
+        self._full_until_s: dict[str, float] = {}
+        os.set_inheritable(process, True)
+
+    def look(self) -> None:
+        """Begin one for each recording that has become long."""
+        self._reap()
+        with contextlib.suppress(OSError):
+            for file in recordings_of(self._program, self._folder):
+                is_known = file in self._running.values()
+                if not is_known and self._may_begin(file) and _is_long(file):
+                    self._begun[file] = self._begun.get(file, 0) + 1
+                    self._running[self._begin(file)] = file
+
+    def _may_begin(self, file: str) -> bool:
+        if file in self._full_until_s:
+            if time.monotonic() < self._full_until_s[file] or not _has_room(self._folder):
+                return False
+            del self._full_until_s[file]
+        return self._begun.get(file, 0) < _MOST_DRAINERS
+
+    def _reap(self) -> None:
+        for process in list(self._running):
+            with contextlib.suppress(ChildProcessError):
+                ended, status = os.waitpid(process, os.WNOHANG)
+                if not ended:
+                    continue
+                file, code = self._running.pop(process), os.waitstatus_to_exitcode(status)
+                if code == 0:  # it has found that there is nothing to do
+                    self._begun[file] = _MOST_DRAINERS
+                elif code == NO_ROOM:
+                    self._begun[file] = 0
+                    self._full_until_s[file] = time.monotonic() + _BETWEEN_TRIES_S
+
+    def _begin(self, file: str) -> int:
+        # Whoever reads the program's error stream waits for all that have it: see let_go_of_error.
+        silent = [(os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+        command = [*self._command, file]
+        return os.posix_spawn(sys.executable, command, os.environ, file_actions=silent)
+
+    def wait(self) -> None:
+        """Until all have ended, which they do once the program has."""
+        for process in self._running:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process, 0)
+
+
+def _has_room(folder: str) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize >= _ROOM_BYTES
+
+
+def _is_long(file: str) -> bool:
+    with open(file, "rb") as recording:
+        recording.seek(_DRAIN_FROM_AT)
+        found = recording.read(8)
+        return len(found) == 8 and os.stat(file).st_size >= struct.unpack("Q", found)[0] > 0
 
 
 def _is_ending(program: int) -> bool:
     """Whether it is about to be gone: its files are closed before it can be waited for."""
     try:
-        return bool(int(_stat_of(program)[_FLAGS]) & _EXITING)
+        return bool(int(fields_of(program)[FLAGS]) & _EXITING)
     except (OSError, ValueError, IndexError):
         return True
 
@@ -87,52 +209,29 @@ def is_recording(program: int) -> bool:
 
 def is_unfinished(program: int, folder: str) -> bool:
     """Whether it left a recording there, or in one of its cycles."""
-    ours = re.compile(rf"\.recording-{program}-\d+\.opscope")
     with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            if ours.fullmatch(entry.name):
-                return True
-            is_cycle = entry.name.startswith("cycle-") and entry.is_dir()
-            if is_cycle and any(map(ours.fullmatch, os.listdir(entry.path))):
-                return True
+        return any(True for _ in recordings_of(program, folder))
     return False
+
+
+def recordings_of(program: int, folder: str) -> "Iterator[str]":
+    """Files of recordings of its own in a folder and in its cycles."""
+    ours = re.compile(rf"\.recording-{program}-\d+\.opscope")
+    for entry in os.scandir(folder):
+        if ours.fullmatch(entry.name):
+            yield entry.path
+        elif entry.name.startswith("cycle-") and entry.is_dir():
+            yield from (
+                os.path.join(entry.path, x) for x in os.listdir(entry.path) if ours.fullmatch(x)
+            )
 
 
 def end_of(program: int, process: int) -> str:
     """What became of a process; empty where that cannot be told."""
-    status = _status_of_zombie(program)
-    if status is None:
-        status = _status_of(process)
-    if status is None:
-        return ""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = next((s.name for s in signal.Signals if s == number), f"signal {number}")
-        return f"its process was killed by {name}"
-    code = os.WEXITSTATUS(status)
-    return f"its process exited with code {code} before it could be written (os._exit)"
-
-
-def _status_of_zombie(program: int) -> "int | None":
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = _stat_of(program)
-        if fields[_STATE] in "ZX":
-            return int(fields[_EXIT_CODE])
-    return None
-
-
-def _stat_of(program: int) -> "list[str]":
-    with open(f"/proc/{program}/stat", errors="replace") as stat:
-        return stat.read().rpartition(")")[2].split()
-
-
-def _status_of(process: int) -> "int | None":
-    with contextlib.suppress(OSError):
-        info = bytearray(struct.pack("Q", _INFO_EXIT).ljust(64, b"\0"))
-        fcntl.ioctl(process, _GET_INFO, info)
-        if struct.unpack_from("Q", info)[0] & _INFO_EXIT:
-            return int(struct.unpack_from("i", info, _INFO_EXIT_AT)[0])
-    return None
+    how = how_it_ended(program, process)
+    if how.startswith("killed"):
+        return f"its process was {how}"
+    return how and f"its process {how} before it could be written (os._exit)"
 
 
 if __name__ == "__main__":

@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.errors import LifecycleError, TraceFormatError
+from opscope.errors import LifecycleError, TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.decoded import read_decoded
 from opscope.recording.ledger import Cost, Row
+from opscope.recording.merge_segments import Merge, OwnFacts
 from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
+from opscope.recording.noted import noted_known, with_known
+from opscope.recording.segments import (
+    NEVER_DRAINED,
+    Drain,
+    RecordingSegment,
+    draining,
+    remove_segments,
+    segments_of,
+)
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
 from opscope.trace.job import place_in_job
+from opscope.trace.long_trace import end_of_trace
 from opscope.trace.metadata_kinds import ENDED
+from opscope.trace.partition import RANK, Partition, asked_partition
+from opscope.trace.save_apart import save_trace
+from opscope.trace.store import load_folder
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import is_later
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
+LONG_BYTES = 512 << 20
+"""A file that is larger is decoded in pieces."""
+
 RUNNING = "it is still being recorded"
 
 
@@ -35,12 +53,12 @@ class Recovered:
 
     Attributes:
         trace: what was recorded.
-        rank: as which it was to be saved; None for that of its job.
+        part: as which it was to be saved; None for that of its job.
         is_running: its process is there still.
     """
 
     trace: Trace
-    rank: int | None
+    part: Partition | None
     is_running: bool
 
 
@@ -57,30 +75,64 @@ def recover(path: Path, how: str = "") -> Recovered:
     """
     with memory_for(f"reading {path.name}"):
         log, about = _opened(path)
-        trace = _trace(log, about, how)
-        return Recovered(trace, about["rank"], is_running(log.describe()))
+        part, is_there = _asked(about), is_running(log.describe())
+        if not segments_of(path):
+            return Recovered(_trace(log, about, how), part, is_there)
+        return Recovered(_trace_of_long(path, about, how), part, is_there)
+
+
+def _trace_of_long(path: Path, about: Mapping[str, Any], how: str) -> Trace:
+    """As far as it came, leaving all where it is."""
+    with draining(path), tempfile.TemporaryDirectory(prefix="opscope-") as place:
+        drain = Drain(path, about["prefixes"], Path(place))
+        drain.finish()
+        folder = Path(place) / "trace"
+        _merge(path, drain.segments, folder, how)
+        return load_folder(folder)
 
 
 def unfinished_trace(
-    begun: Sequence[Path], rank: int | None, ended: Collection[int]
+    begun: Sequence[Path], asked: Partition | None, ended: Collection[Partition]
 ) -> Trace | None:
     """The trace of the recording in a folder that was begun last and did not end.
 
     Args:
         begun: the files of those that did not end, oldest first.
-        rank: as which it was to be saved; None for any.
-        ended: ranks that the folder has traces of.
+        asked: as which it was to be saved; None for any.
+        ended: parts that the folder has traces of.
 
     Returns:
-        None if there is a later trace of that rank, or those of others alone.
+        None if there is a later trace of that part, or those of others alone.
     """
     for path in reversed(begun):
-        _, about = _opened(path)
-        own = place_in_job(about["process"])[0] if about["rank"] is None else about["rank"]
-        is_asked_for = own == rank if rank is not None else not {*ended} - {own}
+        own = part_of_recording(path)
+        is_asked_for = own == asked if asked is not None else not {*ended} - {own}
         if is_asked_for and is_later(path, own):
             return recover(path).trace
     return None
+
+
+def part_of_recording(path: Path) -> Partition:
+    """Which part of the folder the trace of an unfinished recording will be.
+
+    Raises:
+        TraceFormatError: as :func:`recover`.
+    """
+    about = about_of(path)
+    return _asked(about) or Partition(RANK, place_in_job(about["process"])[0])
+
+
+def _asked(about: Mapping[str, Any]) -> Partition | None:
+    return asked_partition(about["rank"], about.get("process_number"))
+
+
+def about_of(path: Path) -> dict[str, Any]:
+    """What was said of a recording when it began.
+
+    Raises:
+        TraceFormatError: there is nothing in it, or another version wrote it.
+    """
+    return _opened(path)[1]
 
 
 def _opened(path: Path) -> tuple[_native.StreamedLog, dict[str, Any]]:
@@ -98,38 +150,131 @@ def recover_file(path: Path, how: str = "") -> tuple[Trace, Path]:
     """Write the trace of an unfinished recording into its folder, and remove its file.
 
     Returns:
-        The trace, and the folder.
+        The trace (of a long recording the last moments of it), and the folder.
 
     Raises:
         LifecycleError: it is being recorded by a process that is there still.
         TraceFormatError: as :func:`recover`.
         UsageError: nothing can be written there.
     """
-    recovered = recover(path, how)
-    if recovered.is_running:
+    log, about = _opened(path)
+    if is_running(log.describe()):
         raise LifecycleError(
             f"{path} belongs to a process that still runs. Wait for its end; until then "
             "`opscope summary` shows what it has recorded so far."
         )
-    recovered.trace.save(path.parent, rank=recovered.rank)
+    if is_long(path, about):
+        trace = end_of_trace(save_long(path, path.parent, how))
+    else:
+        trace = recover(path, how).trace
+        save_trace(trace, path.parent, _asked(about))
     path.unlink(missing_ok=True)
-    return recovered.trace, path.parent
+    remove_segments(path)
+    return trace, path.parent
 
 
-def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
+def is_long(path: Path, about: Mapping[str, Any]) -> bool:
+    """Whether it is too large to be decoded at once, or has been drained already."""
+    if segments_of(path):
+        return True
+    return path.stat().st_size > LONG_BYTES and is_drainable(about)
+
+
+def is_drainable(about: Mapping[str, Any]) -> bool:
+    """Whether what is in it can be decoded in pieces."""
+    recorded = about["recorded"]
+    return recorded == about["asked"] and not any(recorded.get(o) for o in NEVER_DRAINED)
+
+
+def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = None) -> Path:
+    """Write the trace of a recording that has ended, with no more than a part of it in memory.
+
+    Raises:
+        UsageError: nothing can be written there.
+    """
+    try:
+        with draining(path):
+            drain = Drain(path, _opened(path)[1]["prefixes"])
+            drain.finish()
+            return _merge(path, drain.segments, folder, how, own)
+    except OSError as error:
+        raise UsageError(
+            f"The trace of {path.name} cannot be written: {error.strerror or error}. What was "
+            f"recorded is kept; make room on its disk, then run `opscope recover {path.parent}`."
+        ) from error
+
+
+def _merge(
+    path: Path,
+    segments: Sequence[RecordingSegment],
+    folder: Path,
+    how: str,
+    own: OwnFacts | None = None,
+) -> Path:
+    log, about = _opened(path)
     described = log.describe()
-    recorded, asked = _options(about["recorded"]), _options(about["asked"])
-    decoded = replace(read_decoded(log.decode(about["prefixes"])), no_room=NO_ROOM)
-    decoded = with_ids_from(with_paths(decoded, noted_paths(log.notes)), about["first_id"])
-    rows = list(_ledger(described, recorded))
-    trace = assemble_trace(decoded, recorded, Cost({}, {}), about["process"], rows)
-    ended = {
+    described["missing_blocks"] = segments[-1].account()["missing_blocks"]
+    recorded = RecordingOptions.of_known(about["recorded"])
+    rows = [*_ledger(described, recorded), *_gaps(described), *_of_long(segments)]
+    paths = noted_paths(log.notes)
+    known, told = noted_known(log.notes), own
+    if told is None and known:
+        told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), Cost({}, {}), {})
+    merge = Merge(segments, recorded, about["process"], about["first_id"], rows, paths, told)
+    metadata = dict(about["metadata"])
+    if own is not None:
+        metadata |= own.metadata
+    elif not _is_as_meant(described, about):
+        metadata[ENDED] = _ended(described, how)
+    return merge.save(folder, _asked(about), metadata)
+
+
+def _is_as_meant(described: _native.StreamDescription, about: Mapping[str, Any]) -> bool:
+    """It came to its end, and its trace was to be made by another process."""
+    return described["has_end"] and bool(about.get("is_left_to_others"))
+
+
+def _gaps(described: _native.StreamDescription) -> Iterator[Row]:
+    if described["gaps"]:
+        yield "recording", "times in which something found no room", len(described["gaps"])
+
+
+def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
+    tensors = sum(segment.rows.get("tensors", 0) for segment in segments)
+    if tensors:
+        yield "tensor ids", "dropped: the recording is too long to tell tensors apart", tensors
+    memory = sum(segment.rows.get("allocations", 0) for segment in segments)
+    if memory:
+        yield (
+            "allocation ids",
+            "dropped: the recording is too long to tell which were freed",
+            memory,
+        )
+
+
+def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
+    return {
         "how": how or how_it_ended(described),
         "whole": described["has_end"],
         "dropped_from_ns": described["first_loss_ns"],
         "dropped_until_ns": described["last_loss_ns"],
+        "gaps": described["gaps"],
     }
-    trace = trace.with_metadata({**about["metadata"], ENDED: ended})
+
+
+def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
+    described = log.describe()
+    recorded = RecordingOptions.of_known(about["recorded"])
+    asked = RecordingOptions.of_known(about["asked"])
+    decoded = replace(read_decoded(log.decode(about["prefixes"])), no_room=NO_ROOM)
+    decoded = with_paths(decoded, noted_paths(log.notes))
+    decoded = with_known(decoded, recorded, noted_known(log.notes))
+    decoded = with_ids_from(decoded, about["first_id"])
+    rows = [*_ledger(described, recorded), *_gaps(described)]
+    trace = assemble_trace(decoded, recorded, Cost({}, {}), about["process"], rows)
+    if _is_as_meant(described, about):
+        return narrowed(trace.with_metadata(about["metadata"]), recorded, asked)
+    trace = trace.with_metadata({**about["metadata"], ENDED: _ended(described, how)})
     return narrowed(trace, recorded, asked)
 
 
@@ -150,11 +295,6 @@ def is_running(described: _native.StreamDescription) -> bool:
     except OSError:  # it is somebody else's
         return True
     return f".recording-{process}-" in maps
-
-
-def _options(given: dict[str, bool]) -> RecordingOptions:
-    known = {f.name for f in fields(RecordingOptions)}
-    return RecordingOptions(**{name: value for name, value in given.items() if name in known})
 
 
 def _ledger(described: _native.StreamDescription, recorded: RecordingOptions) -> Iterator[Row]:

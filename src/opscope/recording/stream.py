@@ -18,7 +18,7 @@ from opscope.recording.keeper import begin_keeper
 from opscope.recording.process_facts import process_facts
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import RecordingOptions
-from opscope.trace.unfinished_recordings import recording_name
+from opscope.trace.unfinished_recordings import SEGMENTS, recording_name
 
 NO_ROOM = "no room in its file: disk full, or as large as it may be"
 """Why a recording that streams drops something, by the ledger's words."""
@@ -35,7 +35,9 @@ class Stream:
         folder: of the trace that it will be.
         max_disk_bytes: of its file; None for half of what is free.
         rank: as which it will be saved; None for that of its job.
+        process: likewise, of one without a rank among several processes.
         metadata: of the trace.
+        is_left_to_others: another process makes the trace, also if the recording ends well.
         when_refused: told why nothing can be written there, and then the recording is in memory
             only; None raises it.
         path: of the file, once there is one.
@@ -45,7 +47,9 @@ class Stream:
     folder: Path
     max_disk_bytes: int | None = None
     rank: int | None = None
+    process: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    is_left_to_others: bool = False
     when_refused: Callable[[str], object] | None = None
     path: Path | None = None
     is_discarded: bool = False
@@ -80,12 +84,22 @@ class Stream:
         """The recording has ended: its file has all of it."""
         _native.end_stream(window)
 
+    @property
+    def is_drained(self) -> bool:
+        """Part of it was moved out of its file: it is in segments."""
+        if self.path is None:
+            return False
+        with suppress(OSError):
+            return any(name.isdigit() for name in os.listdir(self.path.with_suffix(SEGMENTS)))
+        return False
+
     def discard(self) -> None:
         """The trace is elsewhere: remove the file."""
         if self.path is None or self.is_discarded:
             return
         with suppress(OSError):
             self.path.unlink()
+        shutil.rmtree(self.path.with_suffix(SEGMENTS), ignore_errors=True)
         _native.discard_stream(os.fspath(self.path))
         self.is_discarded = True
 
@@ -101,6 +115,8 @@ class Streams:
         keeper: a process waits for the end of this one, to write the trace if that does not.
         saves: the profile writes each trace as it ends; otherwise whoever made the profile does.
         rank: as which traces are saved; None for that of the job.
+        process: likewise, of one without a rank among several processes.
+        is_left_to_others: another process makes the traces, also of recordings that end well.
         when_refused: as of :class:`Stream`.
     """
 
@@ -110,6 +126,8 @@ class Streams:
     keeper: bool = True
     saves: bool = True
     rank: int | None = None
+    process: int | None = None
+    is_left_to_others: bool = False
     when_refused: Callable[[str], object] | None = None
     _begun: int = 0
 
@@ -119,7 +137,14 @@ class Streams:
             begin_keeper(self.folder)
         self._begun += 1
         folder = self.folder / f"cycle-{self._begun}" if self.by_cycle else self.folder
-        return Stream(folder, self.max_disk_bytes, self.rank, when_refused=self.when_refused)
+        return Stream(
+            folder,
+            self.max_disk_bytes,
+            self.rank,
+            self.process,
+            is_left_to_others=self.is_left_to_others,
+            when_refused=self.when_refused,
+        )
 
 
 def about_recording(
@@ -132,6 +157,8 @@ def about_recording(
         "first_id": first_id,
         "prefixes": path_prefixes(),
         "rank": stream.rank,
+        "process_number": stream.process,
+        "is_left_to_others": stream.is_left_to_others,
         "process": process_facts(),
         "metadata": dict(stream.metadata),
     }

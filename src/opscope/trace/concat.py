@@ -10,7 +10,7 @@ import numpy as np
 from opscope.trace.column import Column
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
-from opscope.trace.table import ListColumn
+from opscope.trace.table import ListColumn, Table
 from opscope.trace.trace import Trace
 
 
@@ -58,7 +58,7 @@ def _concat_column(
     traces: Sequence[Trace], table: str, column: Column, name_maps: list[np.ndarray[Any, Any]]
 ) -> Any:
     if column.dtype.startswith("list"):
-        return _concat_lists([trace.table(table).lists(column.name) for trace in traces])
+        return concat_lists([trace.table(table).lists(column.name) for trace in traces])
     parts = []
     offset = 0
     for trace, name_map in zip(traces, name_maps, strict=True):
@@ -72,10 +72,32 @@ def _concat_column(
     return np.concatenate(parts)
 
 
-def _concat_lists(parts: Sequence[ListColumn]) -> ListColumn:
+def concat_lists(parts: Sequence[ListColumn]) -> ListColumn:
+    """The rows of all parts, in order."""
     offsets = [np.zeros(1, dtype=np.int64)]
     total = 0
     for part in parts:
         offsets.append(part.offsets[1:] + total)
         total += int(part.offsets[-1])
     return ListColumn(np.concatenate(offsets), np.concatenate([part.values for part in parts]))
+
+
+def in_order_of_start(joined: Trace) -> dict[str, Table]:
+    """The tables of traces that were at the same time, with events in order of their start."""
+    order = np.argsort(joined.events["start_ns"], kind="stable")
+    row_of = np.empty(len(order) + 1, dtype=np.int32)
+    row_of[order] = np.arange(len(order), dtype=np.int32)
+    row_of[-1] = -1  # serves what refers to no event
+    tables = {}
+    for name, schema in TABLES.items():
+        table = joined.table(name)
+        if name in ("ledger", "metadata") or not len(table):
+            continue
+        if name == "events":
+            table = table.take(order)
+        refer = [column.name for column in schema.columns if column.refers == "events"]
+        table = table.replaced({column: row_of[table[column]] for column in refer})
+        if "event" in refer and "time_ns" not in table.given:  # those are in order of time
+            table = table.take(np.argsort(table["event"], kind="stable"))
+        tables[name] = table
+    return tables

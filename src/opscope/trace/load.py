@@ -8,12 +8,14 @@ from pathlib import Path
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.trace.input_file import is_folder, shown_path, status_of
-from opscope.trace.manifest import rank_folders
+from opscope.trace.partition import Partition, asked_partition, partition_folders
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
 
-def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
+def load(
+    path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
+) -> Trace:
     """Read a trace from disk.
 
     Args:
@@ -22,37 +24,39 @@ def load(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
             torch.profiler or another tool. In a folder where a recording was begun later than the
             last one ended, it is that one, as far as it came; its metadata has ``ended``.
         rank: which rank of a folder that holds several.
+        process: likewise, the id of a process that has no rank (``opscope run --children``).
 
     Raises:
         TraceFormatError: nothing is there, or it is damaged, foreign, or newer than this opscope.
         InsufficientMemoryError: it does not fit in the memory there is.
-        UsageError: the folder holds several ranks and ``rank`` does not say which.
+        UsageError: the folder holds several and neither ``rank`` nor ``process`` says which.
     """
     path = Path(os.fsdecode(path))
     with memory_for(f"reading {shown_path(path)}"):
-        return _load(path, rank)
+        return _load(path, asked_partition(rank, process))
 
 
-def _load(path: Path, rank: int | None) -> Trace:
+def _load(path: Path, asked: Partition | None) -> Trace:
     if is_folder(path):
         # Importing Arrow takes longer than importing opscope, so only reading a folder does.
-        from opscope.trace.store import load_folder
+        from opscope.trace.store import load_part
 
         if begun := unfinished_recordings(path):
             from opscope.recording.recovered import unfinished_trace
 
-            unfinished = unfinished_trace(begun, rank, rank_folders(path))
+            unfinished = unfinished_trace(begun, asked, partition_folders(path))
             if unfinished is not None:
                 return unfinished
-        return load_folder(path, rank)
+        return load_part(path, asked)
     if status_of(path) is None:
         raise TraceFormatError(
             f"There is no trace at {shown_path(path)}. Check the path; a trace is a folder written "
             "by trace.save() or opscope run, or a Chrome JSON file."
         )
-    if rank is not None:
+    if asked is not None:
+        said = f"{asked.kind}={asked.number}"
         raise UsageError(
-            f"{shown_path(path)} is a single file, so rank={rank} means nothing. Leave rank out."
+            f"{shown_path(path)} is a single file, so {said} means nothing. Leave {asked.kind} out."
         )
     from opscope.trace.execution_trace import is_execution_trace, load_execution_trace
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from opscope.trace.trace import Trace
 Values = npt.NDArray[np.int64]
 
 _ELSEWHERE = ("events", "metadata", "ledger")
-_LATEST = int(np.iinfo(np.int64).max)
+LATEST_NS = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Part:
     rows: Values
 
 
-def part_from(trace: Trace, begin_ns: int) -> Part:
-    """All that had not ended at ``begin_ns``, Unix nanoseconds."""
-    return _part(trace, begin_ns, _LATEST)
+def part_from(trace: Trace, begin_ns: int, end_ns: int = LATEST_NS) -> Part:
+    """All that had not ended at ``begin_ns`` and began before ``end_ns``, Unix nanoseconds."""
+    return _part(trace, begin_ns, end_ns)
 
 
 def part_until(trace: Trace, end_ns: int) -> Part:
@@ -60,23 +61,30 @@ def _part(trace: Trace, begin_ns: int, end_ns: int) -> Part:
     }
     for name in TABLES:
         if name not in _ELSEWHERE:
-            tables[name] = _part_of(trace.table(name), new, begin_ns, end_ns)
+            tables[name] = part_of(trace.table(name), new.__getitem__, begin_ns, end_ns)
     tables["ledger"] = trace.table("ledger")
     return Part(Trace(tables, trace.names, trace.metadata), rows.astype(np.int64))
 
 
-def _part_of(table: Table, new: Values, begin_ns: int, end_ns: int) -> Table:
-    """Rows about events that are in it, and rows about moments in it."""
+def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns: int) -> Table:
+    """Rows about events that are in it, and rows about moments in it.
+
+    Args:
+        table: of the whole trace.
+        renumber: rows of events in the whole trace as rows in the part; -1 for others.
+        begin_ns: when the part begins, Unix nanoseconds.
+        end_ns: when it ends.
+    """
     keep = np.ones(len(table), dtype=np.bool_)
     columns = [column for column in table.schema.columns if column.refers == "events"]
     for column in columns:
         if column.default is None or column.default != -1:
-            keep &= new[table[column.name]] >= 0
+            keep &= renumber(table[column.name]) >= 0
     for moment in ("time_ns", "start_ns"):
         if table.schema.name != "parameters" and any(
             column.name == moment for column in table.schema.columns
         ):
             keep &= (table[moment] >= begin_ns) & (table[moment] < end_ns)
     rows = np.flatnonzero(keep)
-    changed = {c.name: new[table[c.name][rows]].astype(np.int32) for c in columns}
+    changed = {c.name: renumber(table[c.name][rows]).astype(np.int32) for c in columns}
     return table.take(rows).replaced(changed) if len(table) else table

@@ -19,14 +19,15 @@ from opscope.trace.schema import TABLES
 from opscope.unfinished import remove_unfinished
 
 if TYPE_CHECKING:
-    from opscope.trace.trace import Trace
+    from opscope.trace.partition import Partition
+from opscope.trace.trace import Trace
 
 _LIBRARIES_BYTES, _ROW_BYTES = 1 << 30, 400
 """More than Arrow's libraries and their pools take, and than a row does on its way to the disk."""
 
 
-def save_trace(trace: Trace, path: str | os.PathLike[str], rank: int | None) -> Path:
-    """As ``store.save``, whatever memory there is; with too little, ``path`` stays as it is.
+def save_trace(trace: Trace, path: str | os.PathLike[str], asked: Partition | None = None) -> Path:
+    """As ``store.save_part``, whatever memory there is; with too little, ``path`` stays as it is.
 
     Raises:
         UsageError: as ``store.save``.
@@ -35,10 +36,10 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], rank: int | None) -> 
     folder = Path(path)
     with memory_for(f"writing {shown_path(folder)}"):
         if _is_short_of_memory(trace):
-            return _save_apart(trace, folder, rank)
-        from opscope.trace.store import save
+            return _save_apart(trace, folder, asked)
+        from opscope.trace.store import save_part
 
-        return save(trace, folder, rank)
+        return save_part(trace, folder, asked)
 
 
 def _is_short_of_memory(trace: Trace) -> bool:
@@ -50,9 +51,9 @@ def _is_short_of_memory(trace: Trace) -> bool:
     return left < _LIBRARIES_BYTES + rows * _ROW_BYTES
 
 
-def _save_apart(trace: Trace, folder: Path, rank: int | None) -> Path:
+def _save_apart(trace: Trace, folder: Path, asked: Partition | None) -> Path:
     try:
-        told, ended = _in_child(trace, folder, rank)
+        told, ended = _in_child(trace, folder, asked)
     except OSError as error:  # no process can be started
         raise MemoryError(error.strerror) from error
     kind, _, text = told.partition(":")
@@ -67,15 +68,15 @@ def _save_apart(trace: Trace, folder: Path, rank: int | None) -> Path:
     raise _error_called(kind, text)
 
 
-def _in_child(trace: Trace, folder: Path, rank: int | None) -> tuple[str, str]:
+def _in_child(trace: Trace, folder: Path, asked: Partition | None) -> tuple[str, str]:
     process = ChildProcess()
 
     def save_and_tell() -> None:
         try:
             with memory_for(f"writing {shown_path(folder)}"):
-                from opscope.trace.store import save
+                from opscope.trace.store import save_part
 
-                process.tell(f"saved:{save(trace, folder, rank)}")
+                process.tell(f"saved:{save_part(trace, folder, asked)}")
         except OpscopeError as error:
             process.tell(f"{type(error).__name__}:{error}")
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,18 @@ from opscope.trace.manifest import (
     MANIFEST,
     Manifest,
     is_opscope_rank,
-    rank_folder,
     rank_folders,
     read_manifest,
 )
 from opscope.trace.names import Names
+from opscope.trace.partition import (
+    RANK,
+    Partition,
+    asked_partition,
+    choose_part,
+    partition_folders,
+)
+from opscope.trace.process_journal import PROCESSES
 from opscope.trace.read_parquet import read_parquet
 from opscope.trace.replacing import read_unreplaced
 from opscope.trace.schema import TABLES
@@ -50,39 +57,79 @@ from opscope.unfinished import unfinished_name
 def save(trace: Trace, path: str | os.PathLike[str], rank: int | None = None) -> Path:
     """Write ``trace`` as one rank of the trace folder ``path``; returns that rank's folder.
 
-    The rank appears whole or not at all. An earlier trace of opscope's in ``path`` is replaced:
-    the same rank, and ranks beyond this run's world size; other files in their folders are kept.
-    The rank and world size are those of the recording (``distributedInfo`` of its metadata; 0 of 1
-    without); an explicit ``rank`` replaces only that rank, so that several traces can be put side
-    by side.
-
     Raises:
         UsageError: ``path`` is a file, holds something else than a trace, or cannot be written.
     """
-    folder = Path(path)
-    own_rank, world_size = _place_in_folder(trace, rank)
-    _refuse_foreign(folder)
-    final = rank_folder(folder, own_rank)
-    with _writing(folder), _hidden_folder(final) as unfinished:
+    return save_part(trace, Path(path), asked_partition(rank))
+
+
+def save_part(trace: Trace, folder: Path, asked: Partition | None = None) -> Path:
+    """Write ``trace`` as one part of a trace folder; returns that part's folder.
+
+    The part appears whole or not at all. An earlier trace of opscope's in ``folder`` is replaced:
+    the same rank, ranks beyond this run's world size, and processes; other files in their folders
+    are kept. The rank and world size are those of the recording (``distributedInfo`` of its
+    metadata; 0 of 1 without); a part that is ``asked`` for replaces only that one, so that several
+    traces can be put side by side.
+
+    Raises:
+        UsageError: ``folder`` is a file, holds something else than a trace, or cannot be written.
+    """
+
+    def write(unfinished: Path, rank: int) -> None:
         tables = [name for name in TABLES if len(trace.table(name))]
         # Parquet encoding releases the GIL, and two tables make up most of a trace.
         with ThreadPool(max_workers=4) as pool:
-            sizes = pool.map(lambda name: _write_table(trace, name, unfinished), [*tables, "names"])
-            Manifest(dict(sizes), own_rank, dump=_dump_of(trace)).write(unfinished)
+            sizes = pool.map(lambda name: write_table(trace, name, unfinished), [*tables, "names"])
+            Manifest(dict(sizes), rank, dump=_dump_of(trace)).write(unfinished)
+
+    return save_files(folder, asked, trace.metadata, write)
+
+
+def save_files(
+    folder: Path,
+    asked: Partition | None,
+    metadata: Mapping[str, Any],
+    write: Callable[[Path, int], object],
+) -> Path:
+    """As :func:`save_part`, of files that ``write`` puts into a folder.
+
+    Args:
+        folder: of the trace.
+        asked: which part of it they are; None for the one that the metadata says.
+        metadata: of the recording.
+        write: is given the part's folder, and the rank that its manifest is to have.
+
+    Raises:
+        UsageError: as :func:`save_part`.
+    """
+    own, world_size = _place_in_folder(metadata, asked)
+    _refuse_foreign(folder)
+    final = folder / own.folder_name
+    with _writing(folder), _hidden_folder(final) as unfinished:
+        write(unfinished, own.number if own.kind == RANK else 0)
         replace_rank(final, unfinished)
-        for other, stale in rank_folders(folder).items():
-            if world_size is not None and other >= world_size:
-                delete_rank(stale, final)
+        if world_size is not None:
+            _delete_earlier(folder, world_size, final)
     return final
 
 
-def _place_in_folder(trace: Trace, rank: int | None) -> tuple[int, int | None]:
-    """Rank and world size; no world size if the caller chose the rank."""
-    if rank is None:
-        return place_in_job(trace.metadata)
-    if not 0 <= rank <= 99_999:
-        raise UsageError(f"rank is {rank}. Use a number from 0 to 99999.")
-    return rank, None
+def _place_in_folder(
+    metadata: Mapping[str, Any], asked: Partition | None
+) -> tuple[Partition, int | None]:
+    """Which part, and the size of the job; no size if the caller chose the part."""
+    if asked is not None:
+        return asked, None
+    rank, world_size = place_in_job(metadata)
+    return Partition(RANK, rank), world_size
+
+
+def _delete_earlier(folder: Path, world_size: int, beside: Path) -> None:
+    """Delete what the new trace has not: ranks beyond its job's, and processes without a rank."""
+    for other, stale in partition_folders(folder).items():
+        if other.kind != RANK or other.number >= world_size:
+            delete_rank(stale, beside)
+    (folder / PROCESSES).unlink(missing_ok=True)
 
 
 def _dump_of(trace: Trace) -> dict[str, Any] | None:
@@ -104,11 +151,11 @@ def _refuse_foreign(folder: Path) -> None:
         if there is not None and not stat.S_ISDIR(there.st_mode):
             raise UsageError(f"{folder} is a file, and a trace is a folder. Choose another path.")
         entries = [] if there is None else list(folder.iterdir())
-        ranks = set(rank_folders(folder).values())
+        parts = set(partition_folders(folder).values())
     except (OSError, TraceFormatError) as error:
         raise _unwritable(folder, error.__cause__ or error) from error
     for entry in entries:
-        ours = entry in ranks and is_opscope_rank(entry)
+        ours = entry.name == PROCESSES or (entry in parts and is_opscope_rank(entry))
         if not ours and not entry.name.startswith("."):
             raise UsageError(
                 f"{folder} is not empty and holds {entry.name}, which is no part of a trace, so "
@@ -148,7 +195,8 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
             unfinished.rmdir()
 
 
-def _write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, int]]:
+def write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, int]]:
+    """Write one table into a rank's folder; its name, and what its manifest says of it."""
     data = to_arrow(trace, name, text=False)
     file = folder / f"{name}.parquet"
     pq.write_table(data, file, **writer_options(name, data))
@@ -158,15 +206,23 @@ def _write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, 
 def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
     """Read one rank of a trace folder; ``path`` may also be the rank's own folder.
 
+    Raises:
+        TraceFormatError, UsageError: as :func:`load_part`.
+    """
+    return load_part(Path(path), asked_partition(rank))
+
+
+def load_part(path: Path, asked: Partition | None = None) -> Trace:
+    """Read one part of a trace folder; ``path`` may also be the part's own folder.
+
     Ranks of its job that the trace folder lacks are in the ledger.
 
     Raises:
         TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
-        UsageError: there are several ranks and ``rank`` does not say which.
+        UsageError: there are several and it was not ``asked`` for one of them.
     """
-    path = Path(path)
     return read_unreplaced(
-        lambda folder: _load_rank(folder, path), lambda: _choose_rank(path, rank)
+        lambda folder: _load_rank(folder, path), lambda: choose_part(path, asked)
     )
 
 
@@ -214,20 +270,6 @@ def _bytes(manifest: Manifest, table: str) -> int:
 def ranks(path: str | os.PathLike[str]) -> list[int]:
     """The ranks that a trace folder holds, ascending."""
     return sorted(rank_folders(Path(path)))
-
-
-def _choose_rank(path: Path, rank: int | None) -> Path:
-    folders = rank_folders(path)
-    if not folders:
-        return path
-    if rank is None and len(folders) == 1:
-        return next(iter(folders.values()))
-    known = ", ".join(map(str, sorted(folders)))
-    if rank is None:
-        raise UsageError(f"{path} holds several ranks ({known}). Say which: load(path, rank=0).")
-    if rank not in folders:
-        raise UsageError(f"{path} has no rank {rank}. It holds: {known}.")
-    return folders[rank]
 
 
 def _read_table(folder: Path, name: str, manifest: Manifest) -> pa.Table:

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from opscope.trace.manifest import MANIFEST, rank_folder
+from opscope.trace.manifest import MANIFEST
+from opscope.trace.partition import Partition, cycle_folders
 
 _NAME = re.compile(r"\.recording-(\d+)-(\d+)\.opscope")
-_CYCLES = "cycle-*"
+
+SEGMENTS = ".segments"
+"""In place of the suffix of a recording's file: the folder of what was moved out of that."""
 
 
 def recording_name(process: int, number: int) -> str:
@@ -39,14 +42,14 @@ def unfinished_recordings(folder: Path, process: int | None = None) -> list[Path
 
 def unfinished_below(folder: Path, process: int | None = None) -> Iterator[Path]:
     """Those in ``folder`` and in its cycles."""
-    for place in (folder, *sorted(folder.glob(_CYCLES))):
+    for place in (folder, *cycle_folders(folder)):
         with suppress(OSError):
             yield from unfinished_recordings(place, process)
 
 
-def is_later(recording: Path, rank: int) -> bool:
-    """Whether it was written to later than the trace of that rank beside it; also without one."""
-    manifest = rank_folder(recording.parent, rank) / MANIFEST
+def is_later(recording: Path, part: Partition) -> bool:
+    """Whether it was written to later than the trace of that part beside it; also without one."""
+    manifest = recording.parent / part.folder_name / MANIFEST
     try:
         return recording.stat().st_mtime_ns > manifest.stat().st_mtime_ns
     except FileNotFoundError:

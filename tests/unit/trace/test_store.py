@@ -413,3 +413,10 @@ def test_a_path_that_no_folder_can_have_is_reported(small, tmp_path, name):
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(UsageError, match=r"cannot be written to .*save it again"):
         small.save(f"{tmp_path}/{name}")
+
+
+def test_a_folder_of_cycles_says_which_there_are(tmp_path):
+    for number in (1, 2, 10):
+        (tmp_path / f"cycle-{number}").mkdir()
+    with pytest.raises(TraceFormatError, match=r"Say which: .*cycle-1 to cycle-10\."):
+        load(tmp_path)

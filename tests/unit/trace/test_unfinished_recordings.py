@@ -3,6 +3,7 @@
 import os
 
 from opscope.trace.manifest import MANIFEST
+from opscope.trace.partition import RANK, Partition
 from opscope.trace.unfinished_recordings import (
     is_later,
     recording_name,
@@ -39,11 +40,11 @@ def test_cycles_are_looked_into(tmp_path):
 
 def test_a_trace_that_was_written_later_is_the_last(tmp_path):
     recording = make(tmp_path / recording_name(7, 1), 20)
-    assert is_later(recording, 0)
+    assert is_later(recording, Partition(RANK, 0))
     make(tmp_path / "rank=00000" / MANIFEST, 10)
-    assert is_later(recording, 0)
+    assert is_later(recording, Partition(RANK, 0))
     make(tmp_path / "rank=00000" / MANIFEST, 30)
-    assert not is_later(recording, 0)
-    assert is_later(recording, 1)
+    assert not is_later(recording, Partition(RANK, 0))
+    assert is_later(recording, Partition(RANK, 1))
     recording.unlink()
-    assert not is_later(recording, 1)
+    assert not is_later(recording, Partition(RANK, 1))

@@ -1,0 +1,215 @@
+#include "streams/bindings.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "decode/pieces.h"
+#include "decode/window_clock.h"
+#include "interpreter/without_gil.h"
+#include "log/recorder.h"
+#include "log/streamed_log.h"
+#include "numpy/to_numpy.h"
+#include "streams/decoded_dict.h"
+
+namespace opscope {
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+[[noreturn]] void raise_os_error(const std::system_error& error, const std::string& path) {
+  const nb::object described = nb::make_tuple(error.code().value(), error.code().message(), path);
+  PyErr_SetObject(PyExc_OSError, described.ptr());
+  throw nb::python_error();
+}
+
+void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about) {
+  try {
+    Recorder::instance().begin_stream(window, path, max_bytes, about);
+  } catch (const std::system_error& error) {
+    raise_os_error(error, path);
+  }
+}
+
+std::unique_ptr<StreamedLog> read_stream(const std::string& path) {
+  try {
+    const WithoutGil without_gil;
+    return std::make_unique<StreamedLog>(path);
+  } catch (const std::system_error& error) {
+    raise_os_error(error, path);
+  }
+}
+
+nb::dict decode_stream(const StreamedLog& log, const std::vector<std::string>& prefixes) {
+  return decode_view(log.view(), prefixes);
+}
+
+nb::dict describe_stream(const StreamedLog& log) {
+  const StreamHeader& header = log.header();
+  const WindowFacts& window = log.view().window;
+  const WindowClock clock(log.view().origin, window.started, window.stopped, log.view().recent_rate);
+  const auto time = [&](uint64_t ticks) {
+    return ticks == 0 ? nb::object(nb::none()) : nb::cast(clock.unix_ns(ticks));
+  };
+  nb::dict result;
+  result["has_end"] = log.has_end();
+  result["missing_blocks"] = log.missing_blocks();
+  result["process_id"] = header.process_id;
+  result["process_start"] = header.process_start;
+  result["boot_id"] = std::string(header.boot_id);
+  result["growth_error"] = header.growth_error.load();
+  result["first_loss_ns"] = time(log.first_loss());
+  result["last_loss_ns"] = time(log.last_loss());
+  nb::list gaps;
+  for (const Gap& gap : log.gaps()) gaps.append(nb::make_tuple(time(gap.first), time(gap.last), gap.lost));
+  result["gaps"] = gaps;
+  result["spent_blocks"] = header.spent_blocks.load();
+  return result;
+}
+
+// A recording that is moved to segments, piece by piece, by whatever process; what lies between two pieces
+// can be kept as bytes.
+class PieceDecoder {
+ public:
+  PieceDecoder(std::string path, std::vector<std::string> prefixes)
+      : path_(std::move(path)), prefixes_(std::move(prefixes)) {}
+
+  // `state` and names as they were when the last piece was kept.
+  void restore(const nb::bytes& state, std::vector<int64_t> offsets, const nb::bytes& text) {
+    state_.restore({state.c_str(), state.size()});
+    const std::string_view blob(text.c_str(), text.size());
+    for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+      const auto begin = static_cast<size_t>(offsets[i]);
+      state_.names.add(blob.substr(begin, static_cast<size_t>(offsets[i + 1]) - begin));
+    }
+  }
+
+  nb::bytes state() const {
+    const std::string bytes = state_.bytes();
+    return nb::bytes(bytes.data(), bytes.size());
+  }
+
+  // The next piece: about `records`, of what is older than `margin_ns`; all there is where `is_last`. None
+  // where there are fewer. What is read stays open until the next call.
+  nb::object decode(uint64_t records, int64_t margin_ns, bool is_last) {
+    Columns columns;
+    uint64_t until = 0;
+    {
+      const WithoutGil without_gil;
+      if (!is_last || log_ == nullptr) open();
+      log_->narrow(state_.drained(), kLookahead * records);
+      until = end_of_piece(records, margin_ns, is_last);
+      if (until != 0) {
+        Piece piece(state_, log_->view(), until);
+        columns = decode_piece(log_->view(), prefixes_, piece);
+      }
+    }
+    if (until == 0) return nb::none();
+    nb::object late = to_late(columns.late);
+    nb::dict result = to_dict(std::move(columns), log_->view().window);
+    result["devices"] = nb::none();
+    result["late"] = late;
+    result["missing_blocks"] = log_->missing_blocks();
+    result["is_last"] = until == UINT64_MAX;
+    return result;
+  }
+
+  // What the pieces so far had may be used again: they are kept elsewhere.
+  void mark_spent() {
+    try {
+      const WithoutGil without_gil;
+      if (log_ == nullptr) open();
+      log_->mark_spent(state_.drained());
+    } catch (const std::system_error& error) {
+      raise_os_error(error, path_);
+    }
+  }
+
+  void close() { log_.reset(); }
+
+ private:
+  void open() {
+    log_.reset();
+    log_ = std::make_unique<StreamedLog>(path_, state_.drained());
+  }
+
+  // How many pieces are looked at to decode one, for ends that are noted later than their span.
+  static constexpr uint64_t kLookahead = 4;
+
+  // In ticks; 0 where there is nothing to do.
+  uint64_t end_of_piece(uint64_t records, int64_t margin_ns, bool is_last) const {
+    const uint64_t moment = log_->moment_of(records);
+    if (is_last) return moment;
+    const LogView& view = log_->view();
+    const double rate = view.recent_rate > 0 ? view.recent_rate : 1;
+    const auto margin = static_cast<uint64_t>(static_cast<double>(margin_ns) / rate);
+    const uint64_t latest = now_ticks() - margin;
+    return moment <= latest ? moment : 0;
+  }
+
+  static nb::dict to_late(const std::vector<WrittenRow>& rows) {
+    std::vector<int32_t> event;
+    std::vector<int32_t> parent;
+    std::vector<int64_t> duration_ns;
+    FlagColumn unfinished;
+    FlagColumn raised;
+    FlagColumn is_async;
+    for (const WrittenRow& row : rows) {
+      event.push_back(row.event);
+      parent.push_back(row.parent);
+      duration_ns.push_back(row.duration_ns);
+      unfinished.push_back(row.unfinished);
+      raised.push_back(row.raised);
+      is_async.push_back(row.is_async);
+    }
+    nb::dict late;
+    late["event"] = to_array(std::move(event));
+    late["parent"] = to_array(std::move(parent));
+    late["duration_ns"] = to_array(std::move(duration_ns));
+    late["unfinished"] = to_array(std::move(unfinished));
+    late["raised"] = to_array(std::move(raised));
+    late["is_async"] = to_array(std::move(is_async));
+    return late;
+  }
+
+  const std::string path_;
+  const std::vector<std::string> prefixes_;
+  PieceState state_;
+  std::unique_ptr<StreamedLog> log_;
+};
+
+}  // namespace
+
+void bind_streams(nb::module_& m) {
+  m.def("begin_stream", &begin_stream, "window"_a, "path"_a, "max_bytes"_a, "about"_a);
+  m.def(
+      "note_in_stream", [](const std::string& text) { Recorder::instance().note_in_stream(text); }, "text"_a);
+  m.def("end_stream", [](uint32_t window) { Recorder::instance().end_stream(window); }, "window"_a);
+  m.def(
+      "discard_stream",
+      [](const std::string& path) { Recorder::instance().pool().discard_stream(path.c_str()); }, "path"_a);
+  nb::class_<StreamedLog>(m, "StreamedLog")
+      .def_prop_ro("about", &StreamedLog::about)
+      .def_prop_ro("notes", &StreamedLog::notes)
+      .def("describe", &describe_stream)
+      .def("decode", &decode_stream, "prefixes"_a);
+  m.def("read_stream", &read_stream, "path"_a);
+  nb::class_<PieceDecoder>(m, "PieceDecoder")
+      .def(nb::init<std::string, std::vector<std::string>>(), "path"_a, "prefixes"_a)
+      .def("restore", &PieceDecoder::restore, "state"_a, "name_offsets"_a, "name_text"_a)
+      .def("state", &PieceDecoder::state)
+      .def("decode", &PieceDecoder::decode, "records"_a, "margin_ns"_a, "is_last"_a)
+      .def("mark_spent", &PieceDecoder::mark_spent)
+      .def("close", &PieceDecoder::close);
+}
+
+}  // namespace opscope

@@ -1,0 +1,67 @@
+"""What became of a process that is not this one's child: for keepers, which import only this.
+
+Of a process that has been waited for already, Linux tells it from 6.15 on to whoever opened it
+before (``pidfd_open``); of one that has not, its line in ``/proc`` does.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+
+STATE, FLAGS, START, EXIT_CODE = 0, 6, 19, 49
+"""Fields of ``/proc/PID/stat`` after the name."""
+
+_GET_INFO = 3 << 30 | 64 << 16 | 0xFF << 8 | 11
+_INFO_EXIT, _INFO_EXIT_AT = 1 << 3, 60
+"""Of ``struct pidfd_info``."""
+
+
+def how_it_ended(process: int, descriptor: int) -> str:
+    """As words that follow its name; empty where that cannot be told.
+
+    Args:
+        process: its id.
+        descriptor: from ``pidfd_open``; -1 if there is none.
+    """
+    status = _status_of_zombie(process)
+    if status is None and descriptor >= 0:
+        status = _status_of(descriptor)
+    if status is None:
+        return ""
+    if os.WIFSIGNALED(status):
+        return f"killed by {signal_name(os.WTERMSIG(status))}"
+    return f"exited with code {os.WEXITSTATUS(status)}"
+
+
+def signal_name(number: int) -> str:
+    """As Python calls it: ``SIGKILL``; ``signal 40`` for one without a name."""
+    return next((s.name for s in signal.Signals if s == number), f"signal {number}")
+
+
+def fields_of(process: int) -> "list[str]":
+    """What ``/proc/PID/stat`` says after the name.
+
+    Raises:
+        OSError: if there is no such process.
+    """
+    with open(f"/proc/{process}/stat", errors="replace") as stat:
+        return stat.read().rpartition(")")[2].split()
+
+
+def _status_of_zombie(process: int) -> "int | None":
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = fields_of(process)
+        if fields[STATE] in "ZX":
+            return int(fields[EXIT_CODE])
+    return None
+
+
+def _status_of(descriptor: int) -> "int | None":
+    with contextlib.suppress(OSError):
+        info = bytearray(struct.pack("Q", _INFO_EXIT).ljust(64, b"\0"))
+        fcntl.ioctl(descriptor, _GET_INFO, info)
+        if struct.unpack_from("Q", info)[0] & _INFO_EXIT:
+            return int(struct.unpack_from("i", info, _INFO_EXIT_AT)[0])
+    return None

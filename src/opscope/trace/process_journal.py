@@ -1,0 +1,138 @@
+"""Which processes a trace folder is of: lines that each of them appends to one file of it.
+
+``processes.jsonl`` has a line for every Python process that began, was recorded, or ended. Lines
+are appended by one write each, so processes need not wait for each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from opscope.trace.partition import PROCESS, RANK, Partition
+
+PROCESSES = "processes.jsonl"
+BEGAN, RECORDING, REFUSED, ENDED = "began", "recording", "refused", "ended"
+BECAME_ANOTHER = "became another program (exec)"
+AGAIN = 10_000_000
+"""Added to the number of a part where an earlier one of the folder has it: process ids come again,
+and a process that becomes another program keeps its own."""
+_MOST_BYTES = 64 << 20
+"""Of a file that may come from anywhere: some hundred thousand processes."""
+
+
+@dataclass(frozen=True)
+class ProcessEntry:
+    """What is known of one process.
+
+    Attributes:
+        process_id: of the system.
+        start: when it started, in the kernel's ticks since boot: tells it from a later one of the
+            same number.
+        parent_id: of the process that started it; 0 if unknown.
+        how_begun: ``program``, ``started`` (as a program of its own) or ``forked``.
+        began_ns: Unix time at which it was noticed.
+        command: its command line.
+        partition: where its trace is or will be; None if nothing of it was recorded.
+        refused: why nothing was; empty otherwise.
+        ended: how it ended; empty while that is not known.
+    """
+
+    process_id: int
+    start: int = 0
+    parent_id: int = 0
+    how_begun: str = ""
+    began_ns: int = 0
+    command: tuple[str, ...] = field(default=())
+    partition: Partition | None = None
+    refused: str = ""
+    ended: str = ""
+
+
+def append(folder: Path, line: Mapping[str, Any]) -> bool:
+    """Add a line, if the folder is there; whether it was."""
+    text = json.dumps(line) + "\n"
+    with suppress(OSError):
+        file = os.open(folder / PROCESSES, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            return os.write(file, text.encode()) == len(text)
+        finally:
+            os.close(file)
+    return False
+
+
+def read_journal(folder: Path) -> list[ProcessEntry]:
+    """The processes in the order in which they began; empty without such a file.
+
+    Those of a cycle of a schedule are in the folder that holds all cycles. Lines that make no
+    sense are passed over: the file may be cut where its writer was killed.
+    """
+    entries: list[ProcessEntry] = []
+    latest: dict[int, int] = {}
+    for line in _lines(_journal_of(folder)):
+        with suppress(ValueError, TypeError, KeyError):
+            _apply(json.loads(line), entries, latest)
+    return entries
+
+
+def free_number(folder: Path, process: int) -> int:
+    """What number the part of a process is to have, which may have one already."""
+    taken = {entry.partition for entry in read_journal(folder) if entry.process_id == process}
+    number = process
+    while Partition(PROCESS, number) in taken:
+        number += AGAIN
+    return number
+
+
+def _journal_of(folder: Path) -> Path:
+    own = folder / PROCESSES
+    if own.exists() or not folder.absolute().name.startswith("cycle-"):
+        return own
+    return folder.absolute().parent / PROCESSES
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        with open(file, "rb") as opened:
+            yield from opened.read(_MOST_BYTES).splitlines()
+    except OSError:
+        return
+
+
+def _apply(line: dict[str, Any], entries: list[ProcessEntry], latest: dict[int, int]) -> None:
+    process, event = int(line["process"]), line["event"]
+    if event == BEGAN:
+        began = ProcessEntry(
+            process,
+            int(line["start"]),
+            int(line["parent"]),
+            str(line["how"]),
+            int(line["time_ns"]),
+            tuple(map(str, line["command"])),
+        )
+        earlier = latest.get(process)
+        if earlier is not None and entries[earlier].start == began.start:
+            entries[earlier] = replace(entries[earlier], ended=BECAME_ANOTHER)
+        latest[process] = len(entries)
+        entries.append(began)
+        return
+    row = latest[process]
+    entries[row] = _changed(entries[row], event, line)
+
+
+def _changed(entry: ProcessEntry, event: str, line: dict[str, Any]) -> ProcessEntry:
+    if event == RECORDING:
+        rank = line.get("rank")
+        number = int(line.get("part", entry.process_id))
+        part = Partition(PROCESS, number) if rank is None else Partition(RANK, int(rank))
+        return replace(entry, partition=part)
+    if event == REFUSED:
+        return replace(entry, refused=str(line["why"]))
+    if event == ENDED:
+        return replace(entry, ended=str(line["how"]))
+    return entry

@@ -1,0 +1,177 @@
+"""Several processes of one folder as one trace, on one clock: for timelines that show them all.
+
+What only means something within a process is made different for each (threads, identities of
+tensors) or left out (memory: the same address is another block in another process).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.errors import TraceFormatError
+from opscope.trace.concat import concat_traces, in_order_of_start
+from opscope.trace.names import Names
+from opscope.trace.partition import RANK
+from opscope.trace.process_journal import ProcessEntry
+from opscope.trace.processes import Processes
+from opscope.trace.schema import TABLES
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+
+SOURCE = "processes"
+"""What the ledger of such a trace calls it."""
+
+_LEFT_OUT = ("allocations", "parameters", "gpu_memory", "ledger", "metadata")
+_TIMES = ("start_ns", "time_ns", "queued_ns", "submitted_ns")
+_TENSOR_STEP, _THREAD_STEP = 1 << 40, 1_000_000
+"""Between the ids of two processes. torch counts threads from 1."""
+_COUNTED = ("requested", "recorded", "dropped")
+
+
+def together(processes: Processes) -> Trace:
+    """All that there are traces of, as one.
+
+    Raises:
+        TraceFormatError: one is damaged, or none has an event.
+    """
+    found = [(entry, trace) for entry, trace in processes.traces() if len(trace.events)]
+    if not found:
+        raise TraceFormatError(
+            f"{processes.folder} holds no event of any process, so there is nothing to show. "
+            "Record a program that runs torch operators."
+        )
+    return traces_together(found)
+
+
+def traces_together(found: Sequence[tuple[ProcessEntry, Trace]]) -> Trace:
+    """These as one; the clock is the first one's."""
+    first = found[0][1].metadata
+    moved = []
+    for place, (entry, trace) in enumerate(found):
+        about = trace.metadata
+        number = int(about.get("process_id", entry.process_id))
+        moved.append(_of_one(trace, place, number, _shift_ns(first, about)))
+    joined = concat_traces(moved)
+    tables = {**in_order_of_start(joined), "ledger": _ledger([trace for _, trace in found])}
+    return Trace(tables, joined.names, _metadata(found))
+
+
+def _shift_ns(first: dict[str, Any], other: dict[str, Any]) -> int:
+    """What to add to times of ``other``: by the monotonic clock, which all of a machine share.
+
+    Each trace has Unix times as they were at its own end, and that clock may be set in between.
+    """
+    ahead = [_ahead_of_monotonic_ns(about) for about in (first, other)]
+    if None in ahead or first.get("host_name") != other.get("host_name"):
+        return 0
+    return int(ahead[0] or 0) - int(ahead[1] or 0)
+
+
+def _ahead_of_monotonic_ns(about: dict[str, Any]) -> int | None:
+    end_ns, monotonic_ns = about.get("end_ns"), about.get("end_monotonic_ns")
+    if not isinstance(end_ns, int) or not isinstance(monotonic_ns, int):
+        return None
+    return end_ns - monotonic_ns
+
+
+def _of_one(trace: Trace, place: int, process: int, shift_ns: int) -> Trace:
+    """One process's tables, with times, threads and tensors that fit beside those of others."""
+    tables: dict[str, Any] = {}
+    for name, schema in TABLES.items():
+        table = trace.table(name)
+        if name not in _LEFT_OUT and len(table):
+            times = [column.name for column in schema.columns if column.name in _TIMES]
+            tables[name] = table.replaced({time: table[time] + shift_ns for time in times})
+    events, threads = tables["events"], trace.table("threads")
+    tables["events"] = events.replaced(
+        {
+            column: _apart(events[column], place * _THREAD_STEP)
+            for column in ("forward_thread", "launch_thread")
+        }
+    )
+    names, labels = _thread_names(trace, process)
+    tables["threads"] = threads.replaced(
+        {
+            "torch_thread_id": _apart(threads["torch_thread_id"], place * _THREAD_STEP),
+            "process_id": np.full(len(threads), process, dtype=np.int64),
+            "name": labels,
+        }
+    )
+    if "tensors" in tables:
+        tensors = tables["tensors"]
+        ids = tensors["tensor_id"]
+        tables["tensors"] = tensors.replaced(
+            {
+                "tensor_id": np.where(ids < 0, ids, ids + place * _TENSOR_STEP),
+                "allocation_id": np.full(len(tensors), -1, dtype=np.int64),
+            }
+        )
+    return Trace(tables, names, {})
+
+
+def _apart(numbers: npt.NDArray[Any], by: int) -> npt.NDArray[Any]:
+    """Ids that no other process has; 0 stays what it means: none."""
+    return np.where(numbers == 0, numbers, numbers + by).astype(numbers.dtype)
+
+
+def _thread_names(trace: Trace, process: int) -> tuple[Names, npt.NDArray[np.int32]]:
+    """The trace's names and new ones for its threads, and which thread has which."""
+    threads = trace.table("threads")
+    old = [trace.names[row] if row >= 0 else "" for row in threads["name"].tolist()]
+    new = [f"{name or 'thread'} (process {process})" for name in old]
+    names = trace.names.followed_by(Names.from_strings(new))
+    rows = np.arange(len(trace.names), len(trace.names) + len(new), dtype=np.int32)
+    return names, rows
+
+
+def _ledger(traces: Sequence[Trace]) -> Table:
+    """What was asked for, recorded and dropped, in all; and what is not shown."""
+    rows: dict[tuple[str, str], float] = {}
+    for trace in traces:
+        for source, counts in trace.ledger.items():
+            for what, value in counts.items():
+                if what.startswith(_COUNTED):
+                    rows[source, what] = rows.get((source, what), 0.0) + value
+    rows[SOURCE, "shown together"] = float(len(traces))
+    left_out = sum(len(trace.table("allocations")) for trace in traces)
+    if left_out:
+        rows[SOURCE, "left out: memory of single processes (allocations)"] = float(left_out)
+    sources, whats = [source for source, _ in rows], [what for _, what in rows]
+    columns = {"source": sources, "what": whats, "value": list(rows.values())}
+    return Table(TABLES["ledger"], columns)
+
+
+def _metadata(found: Sequence[tuple[ProcessEntry, Trace]]) -> dict[str, Any]:
+    first, own = found[0][1].metadata, ("distributedInfo", "ended", "trace_id", "user")
+    shared = {key: value for key, value in first.items() if key not in own}
+    bounds: list[tuple[int, int]] = []
+    names: dict[str, str] = {}
+    for entry, trace in found:
+        about = trace.metadata
+        shift_ns = _shift_ns(first, about)
+        start_ns = about.get("start_ns", int(trace.events["start_ns"].min()))
+        end_ns = about.get("end_ns", int(trace.end_ns.max()))
+        bounds.append((start_ns + shift_ns, end_ns + shift_ns))
+        names[str(about.get("process_id", entry.process_id))] = process_name(entry, about)
+    return {
+        **shared,
+        "start_ns": min(start for start, _ in bounds),
+        "end_ns": max(end for _, end in bounds),
+        "process_names": names,
+    }
+
+
+def process_name(entry: ProcessEntry, about: dict[str, Any]) -> str:
+    """What to call a process in a picture: its rank, whose fork it is, its program."""
+    program = os.path.basename(str(about.get("program") or "")) or "python"
+    part, job = entry.partition, about.get("distributedInfo")
+    if part is not None and part.kind == RANK:
+        program = f"{part}: {program}"
+    elif isinstance(job, dict) and "rank" in job:
+        program = f"rank {job['rank']}: {program}"
+    return f"{program}, forked by {entry.parent_id}" if entry.how_begun == "forked" else program

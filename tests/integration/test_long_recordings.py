@@ -1,0 +1,424 @@
+"""Recordings that outgrow their file: drained while they go on, one trace in the end."""
+
+import contextlib
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import opscope
+from opscope.errors import LifecycleError, UsageError
+from opscope.recording import segments
+from opscope.recording.recovered import about_of, recover_file
+from opscope.recording.segments import Drain, draining, segments_folder, segments_of
+from opscope.recording.stream import NO_ROOM
+from opscope.trace.long_trace import LongTrace
+from opscope.trace.unfinished_recordings import unfinished_recordings
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_segments(monkeypatch):
+    monkeypatch.setattr(segments, "RECORDS", 5_000)
+    monkeypatch.setattr(segments, "MARGIN_NS", 0)
+
+
+def spans(count, name="small"):
+    for _ in range(count):
+        with opscope.record_function(name):
+            pass
+
+
+def streaming(folder, **options):
+    return opscope.profile(stream_to=folder, keeper=False, **options)
+
+
+def the_file(folder):
+    return unfinished_recordings(folder)[0]
+
+
+def drained_once(path):
+    """As a keeper does that is killed afterwards."""
+    with draining(path):
+        drain = Drain(path, about_of(path)["prefixes"])
+        while drain.next():
+            pass
+    return drain
+
+
+def count(trace, name):
+    row = trace.names.find(name)
+    return int(np.count_nonzero(trace.events["name"] == row))
+
+
+def check_nesting(trace):
+    events, end_ns = trace.events, trace.end_ns
+    start_ns, parent = events["start_ns"], events["parent"]
+    inside = np.flatnonzero(parent >= 0)
+    assert np.all(np.diff(start_ns) >= 0)
+    assert np.all(parent < np.arange(len(parent)))
+    assert np.all(start_ns[inside] >= start_ns[parent[inside]])
+    assert np.all(end_ns[inside] <= end_ns[parent[inside]])
+    assert np.all(events["thread"][inside] == events["thread"][parent[inside]])
+
+
+def dropped(trace):
+    return trace.ledger["events"][f"dropped: {NO_ROOM}"]
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_what_is_drained_by_several_keepers_is_one_trace(tmp_path):
+    folder = tmp_path / "t"
+    with streaming(folder, record_shapes=True) as profile:
+        with opscope.record_function("around all"):
+            for _ in range(4):
+                spans(7_000)
+                torch.ones(2, 3).sum()
+                drained_once(the_file(folder))
+        before = len(segments_of(the_file(folder)))
+    assert before >= 4
+    trace = opscope.load(folder)
+    assert [entry.name for entry in folder.iterdir()] == ["rank=00000"]
+    assert count(trace, "small") == 28_000
+    assert count(trace, "aten::ones") == 4
+    assert len(trace.table("tensors")) > 0
+    assert dropped(trace) == 0
+    assert trace.ledger["events"]["recorded"] == len(trace.events)
+    assert trace.ledger["events"]["unfinished"] == 0
+    check_nesting(trace)
+    around = int(np.flatnonzero(trace.events["name"] == trace.names.find("around all"))[0])
+    assert np.all(
+        trace.events["parent"][trace.events["name"] == trace.names.find("small")] == around
+    )
+    assert (
+        trace.end_ns[around]
+        >= trace.end_ns[trace.events["name"] == trace.names.find("small")].max()
+    )
+    assert len(profile.trace.events) == len(trace.events)
+    # Of what is in no file, but in this process.
+    samples = trace.ledger["thread samples"]["recorded"]
+    assert samples == len(trace.table("thread_samples")) > 0
+    assert trace.ledger["recorder"]["cost_ns: span"] > 0
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_what_is_drained_is_room_for_more(tmp_path):
+    folder = tmp_path / "t"
+    with streaming(folder, max_disk=4 * MIB):
+        for _ in range(20):  # 20 times 20,000 records of 48 bytes are five times as much
+            spans(20_000)
+            path = the_file(folder)
+            drained_once(path)
+            assert path.stat().st_size <= 4 * MIB
+    trace = opscope.load(folder)
+    assert count(trace, "small") == 400_000
+    assert dropped(trace) == 0
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_what_finds_no_room_is_a_gap_that_is_counted(tmp_path):
+    folder = tmp_path / "t"
+    with streaming(folder, max_disk=4 * MIB):
+        spans(200_000)
+        drained_once(the_file(folder))
+        spans(20_000, "after")
+    trace = opscope.load(folder)
+    assert dropped(trace) > 0
+    assert count(trace, "small") + dropped(trace) == 200_000
+    assert count(trace, "after") == 20_000
+    assert trace.ledger["recording"]["times in which something found no room"] == 1
+
+
+def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
+    monkeypatch.setattr(segments, "RECORDS", 50_000)
+    monkeypatch.setattr(segments, "MARGIN_NS", 0)
+    folder = tmp_path / "t"
+    done = threading.Event()
+    counts = []
+
+    def work():
+        counted = 0
+        while not done.is_set():
+            with opscope.record_function("outer"):
+                spans(50)
+            counted += 1
+        counts.append(counted)
+
+    with streaming(folder):
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        path = the_file(folder)
+        while len(segments_of(path)) < 4:
+            with draining(path):
+                Drain(path, about_of(path)["prefixes"]).next()
+        done.set()
+        for thread in threads:
+            thread.join()
+    trace = opscope.load(folder)
+    assert count(trace, "outer") == sum(counts)
+    assert count(trace, "small") == 50 * sum(counts)
+    check_nesting(trace)
+
+
+DRAINS = """
+import sys
+from opscope.recording import segments
+from opscope.recording.recovered import about_of
+from pathlib import Path
+
+segments.RECORDS, segments.MARGIN_NS = 5_000, 0
+path = Path(sys.argv[1])
+while True:
+    with segments.draining(path):
+        segments.Drain(path, about_of(path)["prefixes"]).next()
+"""
+
+
+def test_children_that_are_forked_while_it_is_drained(tmp_path):
+    folder, rounds = tmp_path / "t", 0
+    with streaming(folder):
+        path = the_file(folder)
+        with subprocess.Popen([sys.executable, "-c", DRAINS, path]) as drains:
+            while len(segments_of(path)) < 4 or rounds < 20:
+                spans(500)
+                rounds += 1
+                child = os.fork()
+                if child == 0:
+                    with streaming(tmp_path / str(rounds)):
+                        spans(300, "of a child")
+                    os._exit(0)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            drains.kill()
+    trace = opscope.load(folder)
+    assert count(trace, "small") == 500 * rounds
+    assert count(trace, "of a child") == 0
+    check_nesting(trace)
+    own = [opscope.load(tmp_path / str(number + 1)) for number in range(rounds)]
+    assert {(count(t, "small"), count(t, "of a child")) for t in own} == {(0, 300)}
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_a_segment_that_was_not_finished_is_made_again(tmp_path):
+    folder = tmp_path / "t"
+    with streaming(folder):
+        spans(20_000)
+        path = the_file(folder)
+        number = len(drained_once(path).segments)
+        unfinished = segments_folder(path) / f"unfinished-{number:06d}"
+        unfinished.mkdir()
+        (unfinished / "events.parquet").write_bytes(b"half of it")
+        spans(20_000)
+        drained_once(path)
+        assert not unfinished.exists()
+    assert count(opscope.load(folder), "small") == 40_000
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_a_recording_that_goes_on_is_read_as_far_as_it_came(tmp_path):
+    folder = tmp_path / "t"
+    with streaming(folder), opscope.record_function("open"):
+        spans(20_000)
+        path = the_file(folder)
+        drained_once(path)
+        kept = len(segments_of(path))
+        spans(100)
+        read = opscope.load(folder)
+        assert count(read, "small") == 20_100
+        opened = np.flatnonzero(read.events["name"] == read.names.find("open"))
+        assert read.events["unfinished"][opened].tolist() == [True]
+        assert len(segments_of(path)) == kept
+        with pytest.raises(LifecycleError, match="still runs"):
+            recover_file(path)
+    assert count(opscope.load(folder), "small") == 20_100
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_devices_and_tasks_stay_in_the_file(tmp_path):
+    from opscope.recording.drain import drain_while
+
+    folder = tmp_path / "t"
+    with streaming(folder, with_asyncio=True):
+        spans(20_000)
+        drain_while(the_file(folder), lambda: False)
+        assert segments_of(the_file(folder)) == []
+    assert count(opscope.load(folder), "small") == 20_000
+
+
+PROGRAM = """
+import mmap, os, sys, threading
+import opscope
+
+counted = mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 4096)
+numbers = memoryview(counted).cast("Q")
+profile = opscope.profile(stream_to=sys.argv[1], max_disk=32 << 20)
+profile.start()
+
+def work(place):
+    with opscope.record_function("around"):
+        while True:
+            with opscope.record_function("small"):
+                numbers[place] += 1
+
+for place in range(2):
+    threading.Thread(target=work, args=(place,), daemon=True).start()
+print("runs", flush=True)
+threading.Event().wait()
+"""
+
+
+def begun(folder, counts):
+    counts.write_bytes(bytes(4096))
+    command = [sys.executable, "-c", PROGRAM, os.fspath(folder), os.fspath(counts)]
+    program = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert program.stdout.readline() == "runs\n"
+    return program
+
+
+def processes_about(folder):
+    """Ids of processes that have the folder in their command line, besides this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(os.fsencode(folder) in word for word in words):
+                found.append((int(entry.name), b" ".join(words)))
+    return found
+
+
+def keepers_of(folder):
+    """For each keeper, a file that can be read once it, and what it became, has ended."""
+    found = processes_about(folder)
+    return [os.pidfd_open(process) for process, words in found if b"keeper_process" in words]
+
+
+def wait_for_end_of(processes):
+    assert processes
+    for process in processes:
+        select.select([process], [], [])
+        os.close(process)
+
+
+def wait_for_segments(folder, number):
+    while True:
+        files = unfinished_recordings(folder)
+        if files and len(segments_of(files[0])) >= number:
+            return files[0]
+
+
+def check_counts(trace, counts):
+    total = int(np.frombuffer(counts.read_bytes(), np.uint64).sum())
+    recorded = count(trace, "small") + dropped(trace)
+    assert (
+        abs(recorded - total) <= 2 * 2
+    )  # each thread may have been between counting and recording
+    check_nesting(trace)
+
+
+def test_a_program_that_is_killed_while_it_is_drained(tmp_path):
+    folder, counts = tmp_path / "t", tmp_path / "counts"
+    program = begun(folder, counts)
+    wait_for_segments(folder, 2)
+    keepers = keepers_of(folder)
+    program.kill()
+    program.wait()
+    wait_for_end_of(keepers)  # they make the trace
+    assert not unfinished_recordings(folder)
+    trace = opscope.load(folder)
+    check_counts(trace, counts)
+    assert "SIGKILL" in trace.metadata["ended"]["how"]
+    assert trace.ledger["events"]["unfinished"] >= 2
+
+
+def test_a_program_and_all_that_drain_it_are_killed(tmp_path):
+    folder, counts = tmp_path / "t", tmp_path / "counts"
+    program = begun(folder, counts)
+    path = wait_for_segments(folder, 2)
+    while others := [p for p, _ in processes_about(folder) if p != program.pid]:
+        for process in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+    program.kill()
+    program.wait()
+    begun_segments = len(segments_of(path))
+    trace, saved = recover_file(path)
+    assert begun_segments >= 2
+    assert saved == folder
+    assert len(trace.events) < LongTrace.at(folder).rows["events"]
+    check_counts(opscope.load(folder), counts)
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path):
+    folder = tmp_path / "t"
+    profile = streaming(folder, profile_memory=True)
+    profile.start()
+    spans(20_000)
+    kept = torch.ones(64)
+    drained_once(the_file(folder))
+    spans(20_000)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        with pytest.raises(UsageError, match="opscope recover"):
+            profile.stop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    profile.save_streamed()
+    trace = opscope.load(folder)
+    assert count(trace, "small") == 40_000
+    assert len(kept) == 64
+    apart = trace.ledger["allocation ids"]
+    assert list(apart.values()) == [len(trace.table("allocations"))]
+
+
+def test_whoever_reads_what_a_program_says_need_not_wait_for_what_drains_it(tmp_path):
+    folder, counts = tmp_path / "t", tmp_path / "counts"
+    counts.write_bytes(bytes(4096))
+    silent = "sys.stdin.read()\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n"
+    text = PROGRAM.replace("threading.Event().wait()", f"{silent}threading.Event().wait()")
+    command = [sys.executable, "-c", text, os.fspath(folder), os.fspath(counts)]
+    pipe = subprocess.PIPE
+    program = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    assert program.stdout.readline() == b"runs\n"
+    wait_for_segments(folder, 1)
+    keepers, said = keepers_of(folder), []
+    reader = threading.Thread(target=lambda: said.append(program.stderr.read()), daemon=True)
+    reader.start()
+    program.stdin.close()
+    reader.join(60)
+    assert said == [b""]
+    assert program.poll() is None
+    program.kill()
+    program.wait()
+    wait_for_end_of(keepers)
+
+
+def test_one_that_drains_is_killed_and_another_goes_on(tmp_path):
+    folder, counts = tmp_path / "t", tmp_path / "counts"
+    program = begun(folder, counts)
+    path = wait_for_segments(folder, 1)
+    for process, command in processes_about(folder):
+        if b"import drain" in command:
+            os.kill(process, signal.SIGKILL)
+    wait_for_segments(folder, len(segments_of(path)) + 2)
+    keepers = keepers_of(folder)
+    program.kill()
+    program.wait()
+    wait_for_end_of(keepers)
+    assert not unfinished_recordings(folder)
+    check_counts(opscope.load(folder), counts)

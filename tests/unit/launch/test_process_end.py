@@ -1,0 +1,46 @@
+"""How another process ended, told by what the kernel knows of it."""
+
+import os
+import signal
+
+import pytest
+
+from opscope.launch.process_end import how_it_ended
+
+
+def child_that(end):
+    """A process that has ended and was not waited for, and what it is known by."""
+    process = os.fork()
+    if process == 0:
+        end()
+    descriptor = os.pidfd_open(process)
+    os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    return process, descriptor
+
+
+def be_killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("end", "how"), [(lambda: os._exit(9), "exited with code 9"), (be_killed, "killed by SIGKILL")]
+)
+def test_the_end_of_one_that_nobody_has_waited_for(end, how):
+    process, descriptor = child_that(end)
+    assert how_it_ended(process, descriptor) == how
+    assert how_it_ended(process, -1) == how
+    os.waitpid(process, 0)
+    os.close(descriptor)
+
+
+def test_of_one_that_was_waited_for_only_a_descriptor_knows():
+    process, descriptor = child_that(lambda: os._exit(9))
+    os.waitpid(process, 0)
+    release = tuple(int(x) for x in os.uname().release.split(".")[:2])
+    assert how_it_ended(process, -1) == ""
+    assert how_it_ended(process, descriptor) == ("exited with code 9" if release >= (6, 15) else "")
+    os.close(descriptor)
+
+
+def test_one_that_runs_has_not_ended():
+    assert how_it_ended(os.getpid(), -1) == ""

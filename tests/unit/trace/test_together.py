@@ -1,0 +1,94 @@
+"""Several processes as one trace: one clock, one order, and nothing mixed up."""
+
+import numpy as np
+import pytest
+
+from opscope.errors import TraceFormatError
+from opscope.trace.processes import Processes
+from opscope.trace.schema import RecordScope
+from opscope.trace.together import SOURCE, together
+from opscope.tree.links import forward_backward_links
+from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
+
+BACKWARD = {"scope": RecordScope.BACKWARD_FUNCTION, "forward_thread": 1}
+
+
+def save(folder, process, spans, ahead_ns=0, host="here", **more):
+    """A process whose wall clock is ahead of the first one's by so much."""
+    metadata = {
+        "process_id": process,
+        "host_name": host,
+        "start_ns": ORIGIN_NS + ahead_ns,
+        "end_ns": ORIGIN_NS + ahead_ns + 100_000,
+        "end_monotonic_ns": 1_000_000_000,
+    }
+    moved = [span(name, a + ahead_ns / 1e3, b + ahead_ns / 1e3, **kw) for name, a, b, kw in spans]
+    build_trace(moved, metadata=metadata, **more).save(folder, process=process)
+
+
+def names_in_order(trace):
+    return [trace.event_name(event) for event in range(len(trace.events))]
+
+
+def test_events_of_all_are_in_order_of_start_with_their_parents(tmp_path):
+    save(tmp_path, 1, [("a", 0, 50, {}), ("b", 20, 30, {})])
+    save(tmp_path, 2, [("c", 10, 40, {}), ("d", 25, 35, {})])
+    trace = together(Processes.in_folder(tmp_path))
+    assert names_in_order(trace) == ["a", "c", "b", "d"]
+    assert trace.events["parent"].tolist() == [-1, -1, 0, 1]
+    process = trace.table("threads")["process_id"][trace.events["thread"]]
+    assert process.tolist() == [1, 2, 1, 2]
+
+
+def test_a_wall_clock_that_was_set_moves_nothing(tmp_path):
+    save(tmp_path, 1, [("a", 0, 50, {})])
+    save(tmp_path, 2, [("b", 10, 40, {})], ahead_ns=3_600_000_000_000)
+    trace = together(Processes.in_folder(tmp_path))
+    assert np.diff(trace.events["start_ns"]).tolist() == [10_000]
+    assert trace.metadata["end_ns"] - trace.metadata["start_ns"] == 100_000
+
+
+def test_processes_of_other_machines_keep_their_times(tmp_path):
+    save(tmp_path, 1, [("a", 0, 50, {})])
+    save(tmp_path, 2, [("b", 10, 40, {})], ahead_ns=5_000, host="there")
+    trace = together(Processes.in_folder(tmp_path))
+    assert np.diff(trace.events["start_ns"]).tolist() == [15_000]
+
+
+def test_a_backward_of_one_process_does_not_belong_to_a_forward_of_another(tmp_path):
+    pair = [
+        ("aten::mm", 0, 10, {"sequence_number": 5}),
+        ("MmBackward0", 20, 30, {"sequence_number": 5, **BACKWARD}),
+    ]
+    save(tmp_path, 1, pair)
+    save(tmp_path, 2, [(name, a + 2, b + 2, more) for name, a, b, more in pair])
+    trace = together(Processes.in_folder(tmp_path))
+    links = forward_backward_links(trace)
+    owner = trace.table("threads")["process_id"][trace.events["thread"]]
+    assert len(links) == 2
+    assert owner[links.source].tolist() == owner[links.target].tolist()
+
+
+def test_tensors_of_two_processes_are_never_the_same(tmp_path):
+    for process in (1, 2):
+        one = tensor(2, 3, tensor_id=4)
+        save(tmp_path, process, [("aten::mm", process, 10, {"inputs": [one]})])
+    ids = together(Processes.in_folder(tmp_path)).table("tensors")["tensor_id"]
+    assert len(set(ids.tolist())) == 2
+
+
+def test_memory_is_left_out_and_the_ledger_says_so(tmp_path):
+    save(tmp_path, 1, [("a", 0, 50, {})], allocations=[allocation(12, 32, address=0x10)])
+    save(tmp_path, 2, [("b", 0, 50, {})])
+    trace = together(Processes.in_folder(tmp_path))
+    assert len(trace.table("allocations")) == 0
+    said = trace.ledger[SOURCE]
+    assert said["shown together"] == 2
+    assert [value for what, value in said.items() if "allocations" in what] == [1]
+
+
+def test_nothing_recorded_is_said(tmp_path):
+    save(tmp_path, 1, [])
+    save(tmp_path, 2, [])
+    with pytest.raises(TraceFormatError, match="no event of any process"):
+        together(Processes.in_folder(tmp_path))
