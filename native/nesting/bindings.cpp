@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interpreter/without_gil.h"
+#include "nesting/line_sweep.h"
 #include "nesting/nesting.h"
 #include "numpy/to_numpy.h"
 
@@ -71,11 +72,33 @@ void bind_for(nb::module_& m) {
       "parents"_a, "value"_a, "counted"_a = nb::none());
 }
 
+nb::object around_by_time(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns) {
+  check_rows(start_ns.size(), duration_ns.size());
+  return without_gil(
+      [&] { return nesting::around_by_time(start_ns.data(), duration_ns.data(), start_ns.size()); });
+}
+
+nb::tuple innermost_segments(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
+                             const Column<int64_t>& cuts, int64_t from_ns, int64_t to_ns) {
+  check_rows(start_ns.size(), duration_ns.size());
+  nesting::Segments found = [&] {
+    const WithoutGil without_gil;
+    return nesting::innermost_segments(start_ns.data(), duration_ns.data(), start_ns.size(), cuts.data(),
+                                       cuts.size(), from_ns, to_ns);
+  }();
+  return nb::make_tuple(to_array(std::move(found.around)), to_array(std::move(found.start_ns)),
+                        to_array(std::move(found.length_ns)), to_array(std::move(found.owner)),
+                        to_array(std::move(found.is_change)).attr("view")("bool"));
+}
+
 }  // namespace
 
 void bind_nesting(nb::module_& m) {
   bind_for<int32_t>(m);
   bind_for<int64_t>(m);
+  m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
+  m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "cuts"_a, "from_ns"_a,
+        "to_ns"_a);
 }
 
 }  // namespace opscope

@@ -46,6 +46,13 @@ void settle(const Parent* parents, size_t rows, Answer* answer, Answer none, Nee
 template <class Parent>
 std::vector<Parent> nearest_ancestor(const Parent* parents, const bool* keep, size_t rows) {
   std::vector<Parent> found(rows);
+  size_t row = 0;
+  for (; row < rows; ++row) {  // as long as parents stand before their children, which is nearly always
+    const Parent parent = parents[row];
+    if (parent >= 0 && static_cast<size_t>(parent) >= row) break;
+    found[row] = parent < 0 ? -1 : keep[parent] ? parent : found[parent];
+  }
+  if (row == rows) return found;
   settle<Parent, Parent>(
       parents, rows, found.data(), -1, [&](size_t parent) { return !keep[parent]; },
       [&](size_t parent) { return keep[parent] ? static_cast<Parent>(parent) : found[parent]; });

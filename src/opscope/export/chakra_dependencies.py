@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.export.native_columns import row_ranges
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind, Role
 from opscope.trace.trace import Trace
 
@@ -23,11 +24,8 @@ Pairs = tuple[Rows, Rows]
 def ragged(pairs: Pairs, count: int, prefix: str) -> dict[str, npt.NDArray[Any]]:
     """Pairs as ``prefix.rows`` and ``prefix.event``, each once."""
     waiting, cause = pairs
-    distinct = np.unique(np.stack([waiting, cause], axis=1), axis=0)
-    return {
-        f"{prefix}.rows": row_ranges(distinct[:, 0], count),
-        f"{prefix}.event": np.ascontiguousarray(distinct[:, 1]),
-    }
+    waiting, cause = group_rows(waiting, cause).columns
+    return {f"{prefix}.rows": row_ranges(waiting, count), f"{prefix}.event": cause}
 
 
 def joined(*several: Pairs) -> Pairs:

@@ -104,9 +104,13 @@ class _Described:
     ) -> None:
         tracks = PerfettoTracks()
         process_id = process_id_of(trace, metadata)
-        process = tracks.process(process_id, process_name_of(metadata), ["CPU"])
+        process = tracks.process(process_id, process_name_of(metadata, process_id), ["CPU"])
         homes = [line for line in events.lines if line.lane == 0]
-        threads = [tracks.thread(process_id, line) for line in homes]
+        for other in sorted({line.process for line in homes} - {-1, process_id}):
+            tracks.process(other, process_name_of(metadata, other), ["CPU"])
+        threads = [
+            tracks.thread(process_id if line.process < 0 else line.process, line) for line in homes
+        ]
         self.events = tracks.lines(events.lines, threads)
         self.gpu = tracks.lines(gpu.lines, _streams(tracks, gpu))
         self.counters = []

@@ -53,8 +53,11 @@ def process_id_of(trace: Trace, metadata: Mapping[str, Any]) -> int:
     return next(_integers(metadata.get("process_id")), lowest)
 
 
-def process_name_of(metadata: Mapping[str, Any]) -> str:
-    """What to call it."""
+def process_name_of(metadata: Mapping[str, Any], process: int | None = None) -> str:
+    """What to call it, or one of several."""
+    names = metadata.get("process_names")
+    if process is not None and isinstance(names, dict) and str(process) in names:
+        return str(names[str(process)])
     return str(metadata.get("process_name") or "python")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.trace.codes import GpuKind
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
 from opscope.trace.table import ListColumn, Table
 
@@ -37,18 +38,17 @@ def annotation_spans(events: Table, gpu: Table) -> Table:
 
 def _spans(events: Table, gpu: Table) -> dict[str, npt.NDArray[Any]]:
     columns = _inside_annotations(events, gpu)
-    keys = np.stack([columns[name] for name in _KEYS], axis=1)
-    distinct, group = np.unique(keys, axis=0, return_inverse=True)
-    start = np.full(len(distinct), np.iinfo(np.int64).max, dtype=np.int64)
-    end = np.zeros(len(distinct), dtype=np.int64)
-    np.minimum.at(start, group.reshape(-1), columns["start_ns"])
-    np.maximum.at(end, group.reshape(-1), columns["end_ns"])
+    spans = group_rows(*(columns[name] for name in _KEYS))
+    start = np.full(len(spans), np.iinfo(np.int64).max, dtype=np.int64)
+    end = np.zeros(len(spans), dtype=np.int64)
+    np.minimum.at(start, spans.group, columns["start_ns"])
+    np.maximum.at(end, spans.group, columns["end_ns"])
     return {
-        "kind": np.full(len(distinct), GpuKind.ANNOTATION, dtype=np.uint8),
-        "name": events["name"][distinct[:, 0]],
+        "kind": np.full(len(spans), GpuKind.ANNOTATION, dtype=np.uint8),
+        "name": events["name"][spans.columns[0]],
         "start_ns": start,
         "duration_ns": end - start,
-        **{name: distinct[:, column] for column, name in enumerate(_KEYS) if column},
+        **dict(zip(_KEYS[1:], spans.columns[1:], strict=True)),
     }
 
 

@@ -136,7 +136,9 @@ class RowsOfEvent:
 
     def rows(self, event: int) -> npt.NDArray[np.int64]:
         """Rows of ``event``, in table order."""
-        first, last = np.searchsorted(self._sorted, [event, event + 1])
+        # Of the column's own dtype, or all of it would be converted every time.
+        wanted = np.array([event, event + 1], dtype=self._sorted.dtype)
+        first, last = np.searchsorted(self._sorted, wanted)
         return np.arange(first, last) if self._order is None else self._order[first:last]
 
 

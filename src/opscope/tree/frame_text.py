@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ PYTHON_KINDS = (
     EventKind.OPTIMIZER_CALL,
 )
 """Kinds that are frames of a Python stack."""
+
+_TEXTS: WeakKeyDictionary[Trace, tuple[npt.NDArray[np.int32], list[str]]] = WeakKeyDictionary()
 
 
 def python_events(trace: Trace) -> npt.NDArray[np.bool_]:
@@ -39,8 +42,16 @@ def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     """The text each event is shown under, as (row in texts, texts).
 
     That is its name; module calls get torch's prefix, and calls that were recorded by frame alone
-    are written from the frame. The array has shape (events,); equal texts have equal rows.
+    are written from the frame. The array has shape (events,); equal texts have equal rows. The same
+    ones for the same trace.
     """
+    found = _TEXTS.get(trace)
+    if found is None:
+        found = _TEXTS[trace] = _event_texts(trace)
+    return found
+
+
+def _event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
     events, names = trace.events, trace.names
     size = len(names) + 1  # one more for "no name"
     key = events["name"] + np.int32(1)
@@ -57,6 +68,7 @@ def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
         row_of_key[k] = rows.setdefault(_text(trace, int(k), size), len(rows))
     for block in row_blocks(len(key)):
         key[block] = row_of_key[key[block]]
+    key.flags.writeable = False
     return key, list(rows)
 
 

@@ -9,12 +9,14 @@ nobody knows what of it is its own. So the own times of a thread add up to the t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.trace.part import Part
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
@@ -34,6 +36,24 @@ def own_times(trace: Trace) -> Values:
     if found is None:
         found = _OWN_TIMES[trace] = _own_times(trace)
     return found
+
+
+BESIDE = -2
+"""Around what had to leave the line of its thread, and so has no own time."""
+
+
+def enclosing_spans(trace: Trace) -> Values:
+    """Of every event the one directly around it by time: a row, -1 for none, or ``BESIDE``.
+
+    Own time is what of a span none of those that it is directly around covers; so this is what
+    takes to count own times of any stretch of time, such as a step. Shape (events,).
+    """
+    placement, start_ns = place_events(trace), trace.events["start_ns"]
+    result = np.full(len(start_ns), BESIDE, dtype=np.int64)
+    for rows in _rows_of_threads(placement, placement.line, start_ns):
+        around = around_by_time(start_ns[rows], placement.duration_ns[rows])
+        result[rows] = np.where(around >= 0, rows[around], -1)
+    return result
 
 
 def keep_own_times(part: Part, whole: Trace) -> None:
@@ -78,15 +98,20 @@ def _own_times(trace: Trace) -> Values:
 def _on_lines(placement: Placement, line: Lines, start_ns: Values, took: Values) -> Values:
     """Own times of spans, each on one of the lines; 0 for those beside the line of a thread."""
     result = np.zeros(len(start_ns), dtype=np.int64)
+    for rows in _rows_of_threads(placement, line, start_ns):
+        result[rows] = minus_children(around_by_time(start_ns[rows], took[rows]), took[rows])
+    return result
+
+
+def _rows_of_threads(placement: Placement, line: Lines, start_ns: Values) -> Iterator[Values]:
+    """The spans on the line of each thread, in order of start."""
     order = _by_start(start_ns)
     narrow = line.astype(np.int16) if len(placement.lines) < 2**15 else line
     order = order[np.argsort(narrow[order], kind="stable")]  # int16 sorts by radix
     begin = np.searchsorted(line[order], np.arange(len(placement.lines) + 1))
     for number, one in enumerate(placement.lines):
         if one.lane == 0:
-            rows = order[begin[number] : begin[number + 1]]
-            result[rows] = minus_children(_around(start_ns[rows], took[rows]), took[rows])
-    return result
+            yield order[begin[number] : begin[number + 1]]
 
 
 def _by_start(start_ns: Values) -> Values:
@@ -95,22 +120,6 @@ def _by_start(start_ns: Values) -> Values:
     return np.arange(len(start_ns)) if in_order else np.argsort(start_ns, kind="stable")
 
 
-def _around(start: Values, took: Values) -> Values:
+def around_by_time(start: Values, took: Values) -> Values:
     """The span directly around each of one line by time, -1 for none; in order of start."""
-    count, end = len(start), start + took
-    depth = np.arange(count) - _ended(start, end)
-    key = depth * count + np.arange(count)
-    order = np.argsort(key)
-    place = np.searchsorted(key[order], key - count) - 1
-    # The latest span before it that is one level higher is still open: spans of a line nest.
-    return np.where(depth > 0, order[np.maximum(place, 0)], -1) if count else order
-
-
-def _ended(start: Values, end: Values) -> Values:
-    """How many earlier spans are over when each begins."""
-    ended = np.searchsorted(np.sort(end), start, side="right")
-    empty = np.concatenate([[0], np.cumsum(start == end)])
-    # Spans of no duration that begin then, itself among them, are over but not earlier.
-    same_until = np.searchsorted(start, start, side="right")
-    earlier: Values = ended - (empty[same_until] - empty[:-1])
-    return earlier
+    return _native.around_by_time(np.ascontiguousarray(start), np.ascontiguousarray(took))

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.trace.row_groups import group_rows
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
@@ -32,6 +33,7 @@ class Line:
         device: index of the device of a stream; -1 for a thread.
         lane: 0 for the thread or stream itself, from 1 for lanes beside it.
         home: row in the same list of the line this lane is beside; its own row if it is lane 0.
+        process: of a thread; -1 for the one that the trace is of.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Line:
     device: int
     lane: int
     home: int
+    process: int = -1
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,13 @@ def place_events(trace: Trace) -> Placement:
 def place_gpu(trace: Trace) -> Placement:
     """Every row of ``gpu`` on a line of its stream."""
     gpu = trace.table("gpu")
-    pairs = np.stack([gpu["device_index"].astype(np.int64), gpu["stream"].astype(np.int64)], axis=1)
-    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
+    streams = group_rows(gpu["device_index"], gpu["stream"])
     home = [
         Line(f"stream {stream}", stream, device, 0, i)
-        for i, (device, stream) in enumerate(distinct.tolist())
+        for i, (device, stream) in enumerate(streams.rows())
     ]
     never = np.broadcast_to(np.uint8(0), len(gpu))
-    return _place(home, row.reshape(-1).astype(np.int32), gpu, gpu["duration_ns"], never)
+    return _place(home, streams.group.astype(np.int32), gpu, gpu["duration_ns"], never)
 
 
 def yields(events: Table) -> Yields:
@@ -104,15 +106,13 @@ def _thread_lines(trace: Trace) -> tuple[list[Line], Indices]:
     threads, thread = trace.table("threads"), trace.events["thread"]
     if not len(threads):  # a foreign trace without a threads table
         return [Line("", 0, -1, 0, 0)], np.zeros(len(thread), dtype=np.int32)
-    numbers, first, row = np.unique(
-        threads["system_thread_id"], return_index=True, return_inverse=True
-    )
-    names = [trace.names[threads["name"][t]] for t in first]
+    groups = group_rows(threads["process_id"], threads["system_thread_id"])
+    names = [trace.names[threads["name"][t]] for t in groups.first]
     lines = [
-        Line(name, number, -1, 0, i)
-        for i, (name, number) in enumerate(zip(names, numbers.tolist(), strict=True))
+        Line(name, number, -1, 0, i, process)
+        for i, (name, (process, number)) in enumerate(zip(names, groups.rows(), strict=True))
     ]
-    return lines, row.reshape(-1).astype(np.int32)[thread]
+    return lines, groups.group.astype(np.int32)[thread]
 
 
 def _place(
@@ -133,13 +133,12 @@ def _place(
     if lanes is None:
         return Placement(home, line, duration)
     moved = np.flatnonzero(lanes)
-    pairs = np.stack([line[moved], lanes[moved]], axis=1)
-    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
+    groups = group_rows(line[moved], lanes[moved])
     beside = [
-        Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in distinct.tolist()
+        Line(home[h].name, home[h].number, home[h].device, lane, h) for h, lane in groups.rows()
     ]
     spread = line.copy()
-    spread[moved] = len(home) + row.reshape(-1)
+    spread[moved] = len(home) + groups.group
     return Placement(home + beside, spread, duration)
 
 

@@ -67,7 +67,7 @@ def test_kinds_of_events_are_categories(written):
     spans = [span(f"k{kind}", i, i + 1, kind=kind) for i, kind in enumerate(EventKind)]
     assert [s.category for s in written(build_trace(spans)).slices] == [
         "operator", "annotation", "python", "python", "module", "optimizer", "gc", "runtime",
-        "asyncio",
+        "asyncio", "compiled",
     ]  # fmt: skip
 
 

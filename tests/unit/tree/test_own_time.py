@@ -7,7 +7,7 @@ import pytest
 
 from opscope.trace.schema import EventKind
 from opscope.tree.event_tree import event_tree
-from opscope.tree.own_time import outermost_of, own_times
+from opscope.tree.own_time import around_by_time, outermost_of, own_times
 from opscope.tree.self_time import self_times
 from opscope.tree.timeline import place_events
 from support.build_trace import ORIGIN_NS, build_trace, span
@@ -79,3 +79,16 @@ def test_a_function_that_calls_itself_is_one_stretch():
     assert outermost_of(trace, rows, names).tolist() == [True, False, True, False, True]
     assert outermost_of(trace, rows[1:], names[1:]).tolist() == [True, True, False, True]
     assert outermost_of(build_trace(""), rows[:0], names[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_around_a_span_is_the_latest_one_a_level_up(seed):
+    """As many spans are open where it begins as it has around it, however they overlap."""
+    random = np.random.default_rng(seed)
+    start = np.sort(random.integers(0, 60, size=50)).astype(np.int64)
+    took = random.integers(0, 30, size=50).astype(np.int64)
+    level = [int((start[:i] + took[:i] > start[i]).sum()) for i in range(50)]
+    expected = [
+        max((j for j in range(i) if level[j] == level[i] - 1), default=-1) for i in range(50)
+    ]
+    assert around_by_time(start, took).tolist() == expected

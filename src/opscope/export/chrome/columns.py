@@ -15,6 +15,7 @@ from opscope.export.chrome.tracks import ChromeTracks
 from opscope.export.native_columns import Columns, Rows, flat, row_ranges, within
 from opscope.trace.chrome.categories import BESIDE
 from opscope.trace.codes import FlowEnd
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import Role
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import is_python
@@ -91,13 +92,12 @@ def _add_keywords(trace: Trace, fragments: Fragments) -> None:
     rows = np.flatnonzero(wanted & within(scalars["event"], len(trace.events)))
     if not len(rows):
         return
-    triples = np.stack([scalars[name][rows] for name in ("keyword", "type", "value")], axis=1)
-    distinct, number = np.unique(triples.astype(np.int64), axis=0, return_inverse=True)
+    groups = group_rows(*(scalars[name][rows] for name in ("keyword", "type", "value")))
     texts = [
-        keyword_fragment(trace.names[keyword], int(kind), trace.names[value])
-        for keyword, kind, value in distinct
+        keyword_fragment(trace.names[keyword], kind, trace.names[value])
+        for keyword, kind, value in groups.rows()
     ]
-    number = number.reshape(-1)
+    number = groups.group
     kept = np.array([text is not None for text in texts])[number]
     fragments.add(
         [text or "" for text in texts], scalars["event"][rows][kept].astype(np.int64), number[kept]

@@ -91,7 +91,9 @@ def _name_rows(metadata: Mapping[str, Any], window: Window, tracks: list[Track])
 
     for pid, device in dict.fromkeys((track.pid, track.device) for track in tracks):
         on_host = device < 0
-        yield row("process_name", pid, 0, "name", process_name_of(metadata))
+        yield row(
+            "process_name", pid, 0, "name", process_name_of(metadata, pid if on_host else None)
+        )
         yield row("process_labels", pid, 0, "labels", "CPU" if on_host else f"GPU {device}")
         sort_index = pid if on_host else _GPU_SORT_INDEX + device
         yield row("process_sort_index", pid, 0, "sort_index", sort_index)

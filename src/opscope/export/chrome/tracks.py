@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.trace.row_groups import group_rows
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.timeline import Yields, yields
@@ -91,23 +92,21 @@ def _thread_tracks(trace: Trace, process_id: int, name: str) -> tuple[list[Track
         )
     # The system reuses ids of threads that ended, and readers identify a track by its id alone:
     # such threads share a track.
-    numbers, first, row = np.unique(
-        threads["system_thread_id"], return_index=True, return_inverse=True
-    )
+    groups = group_rows(threads["process_id"], threads["system_thread_id"])
     tracks = []
-    for number, thread in zip(numbers.tolist(), first, strict=True):
+    for (process, number), thread in zip(groups.rows(), groups.first, strict=True):
         label = trace.names[threads["name"][thread]] or name
-        tracks.append(Track(process_id, number, f"thread {number} ({label})", number))
-    return tracks, row.reshape(-1).astype(np.int32)
+        pid = process_id if process < 0 else process
+        tracks.append(Track(pid, number, f"thread {number} ({label})", number))
+    return tracks, groups.group.astype(np.int32)
 
 
 def _stream_tracks(trace: Trace) -> tuple[list[Track], Indices]:
     """One track per device and stream, and the track of every row of ``gpu``."""
     gpu = trace.table("gpu")
-    pairs = np.stack([gpu["device_index"].astype(np.int64), gpu["stream"].astype(np.int64)], axis=1)
-    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
-    tracks = [Track(device, s, f"stream {s} ", s, device) for device, s in distinct.tolist()]
-    return tracks, row.reshape(-1).astype(np.int32)
+    streams = group_rows(gpu["device_index"], gpu["stream"])
+    tracks = [Track(device, s, f"stream {s} ", s, device) for device, s in streams.rows()]
+    return tracks, streams.group.astype(np.int32)
 
 
 def _spread(
@@ -125,14 +124,13 @@ def _spread(
     if lanes is None:
         return track
     moved = np.flatnonzero(lanes)
-    pairs = np.stack([track[moved], lanes[moved]], axis=1)
-    distinct, row = np.unique(pairs, axis=0, return_inverse=True)
+    groups = group_rows(track[moved], lanes[moved])
     free = max(_FIRST_FREE_TID, *(t.tid for t in tracks)) + 1
     base = len(tracks)
-    for i, (home, lane) in enumerate(distinct.tolist()):
+    for i, (home, lane) in enumerate(groups.rows()):
         name = f"{tracks[home].name.rstrip()} (overlap {lane})"
         tid = tracks[home].tid
         tracks.append(replace(tracks[home], tid=free + i, name=name, beside=tid))
     spread = track.copy()
-    spread[moved] = base + row.reshape(-1)
+    spread[moved] = base + groups.group
     return spread

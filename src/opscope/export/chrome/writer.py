@@ -18,7 +18,8 @@ from opscope.export.native_blocks import blocks_of
 from opscope.export.native_columns import argument_columns, name_columns
 from opscope.export.output_file import Block, write_file
 from opscope.export.window import process_id_of, process_name_of, window_of
-from opscope.trace.chrome.own_columns import RowsWritten, with_own_columns
+from opscope.thread_pool import ThreadPool
+from opscope.trace.chrome.own_columns import RowsWritten, own_columns, with_own_columns
 from opscope.trace.dtypes import CPP_NAMES
 from opscope.trace.trace import Trace
 
@@ -80,11 +81,13 @@ def chrome_blocks(trace: Trace, name: str, *, with_python: bool = True) -> Itera
     )
     rows = len(order) + len(trace.table("allocations")) + len(trace.table("gpu"))
     written = RowsWritten()
-    for block in blocks_of(writer, BLOCK_BYTES, rows):
-        written.add(block.data)
-        yield block
-    end = end_of_file(name)
-    yield (with_own_columns(trace, written, end) if with_python else end).encode()
+    with ThreadPool(1) as pool:
+        own = pool.submit(own_columns, trace) if with_python else None
+        for block in blocks_of(writer, BLOCK_BYTES, rows):
+            written.add(block.data)
+            yield block
+        columns_behind = own.result() if own is not None else ""
+    yield with_own_columns(columns_behind, written, end_of_file(name)).encode()
 
 
 FORMAT = Format(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from opscope.trace.chrome.collect import EventCollector
 from opscope.trace.chrome.numbers import integer
 from opscope.trace.nesting import enclosing
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.table import ListColumn
 
@@ -128,10 +129,10 @@ def torch_thread_ids(events: Columns, threads: int) -> Int64:
     is_forward[forward] = True
     match = row_with(events["sequence_number"] + 1, is_forward,
                       events["sequence_number"][backward] + 1)  # fmt: skip
-    pairs = np.stack([events["thread"][match], events["forward_thread"][backward]])[:, match >= 0]
+    known = match >= 0
+    pairs = group_rows(events["thread"][match][known], events["forward_thread"][backward][known])
     result = np.zeros(threads, dtype=np.int64)
-    unique, count = np.unique(pairs, axis=1, return_counts=True)
-    for column in np.argsort(count, kind="stable"):  # the most frequent pair of a thread wins
-        thread, number = unique[:, column]
+    order = np.argsort(pairs.count, kind="stable")  # the most frequent pair of a thread wins
+    for thread, number in zip(*(column[order].tolist() for column in pairs.columns), strict=True):
         result[thread] = number
     return result

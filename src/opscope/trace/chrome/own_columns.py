@@ -10,14 +10,16 @@ from __future__ import annotations
 import binascii
 import json
 import zlib
+from typing import Any
 
+from opscope import _native
 from opscope.errors import TraceFormatError
 from opscope.trace.packed import packed, unpacked
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import ledger_with
 
 KEY = "opscope"
-_FORMAT = 1
+_FORMAT = 2
 _LEFT_OUT = ("source_lines",)
 _BEGIN = f'"{KEY}": {{"rows": '.encode()
 _DAMAGED = (
@@ -30,31 +32,49 @@ class RowsWritten:
     """How many bytes stand before the columns, and their checksum: what they belong to."""
 
     def __init__(self) -> None:
-        self.size, self.checksum = 0, 0
+        self.size, self._checksum = 0, _native.Checksum()
 
     def add(self, block: bytes | memoryview) -> None:
         """The next bytes of the file."""
         self.size += len(block)
-        self.checksum = zlib.crc32(block, self.checksum)
+        self._checksum.add(block)
+
+    @property
+    def checksum(self) -> int:
+        """Of the bytes so far."""
+        return self._checksum.value
 
 
-def with_own_columns(trace: Trace, rows: RowsWritten, end: str) -> str:
-    """``end`` of a file in which ``rows`` come before, with the columns in front if it has any.
+def own_columns(trace: Trace) -> str:
+    """The columns of ``trace`` as text for :func:`with_own_columns`; empty if it has none.
 
     Only of what opscope recorded: a file of another tool is written as it was. What a recording
     was asked to leave out of its files stays out of this too.
     """
     metadata = trace.metadata
     if "options" not in metadata or metadata.get("left_out"):
-        return end
-    value = {
+        return ""
+    value: dict[str, Any] = {
         "format": _FORMAT,
         "left_out": {name: len(trace.table(name)) for name in _LEFT_OUT if len(trace.table(name))},
         **packed(trace, _LEFT_OUT),
     }
-    rest = f"{json.dumps(value)[1:]},{end}"
-    checksums = [rows.size, rows.checksum, zlib.crc32(rest.encode())]
+    return json.dumps(value)[1:]
+
+
+def with_own_columns(columns: str, rows: RowsWritten, end: str) -> str:
+    """``end`` of a file that has ``rows`` in front, with ``columns`` between if there are any."""
+    if not columns:
+        return end
+    rest = f"{columns},{end}"
+    checksums = [rows.size, rows.checksum, _checksum(rest.encode())]
     return f"{_BEGIN.decode()}{checksums}, {rest}"
+
+
+def _checksum(block: bytes | memoryview) -> int:
+    checksum = _native.Checksum()
+    checksum.add(block)
+    return checksum.value
 
 
 def trace_in(raw: bytes, source: str) -> Trace | None:
@@ -71,7 +91,7 @@ def trace_in(raw: bytes, source: str) -> Trace | None:
     try:
         value = json.loads(b"{" + raw[begin:])[KEY]
         size, checksum, rest = value["rows"]
-        is_whole = zlib.crc32(memoryview(raw)[raw.index(b"], ", begin) + 3 :]) == rest
+        is_whole = _checksum(memoryview(raw)[raw.index(b"], ", begin) + 3 :]) == rest
         if [size, checksum] != [rows.size, rows.checksum] or not is_whole:
             return None
         if value["format"] != _FORMAT:

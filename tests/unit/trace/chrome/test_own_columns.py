@@ -103,7 +103,7 @@ def test_damaged_columns_are_not_used(tmp_path, seed):
 
 def test_columns_of_another_format_are_not_used(tmp_path, monkeypatch):
     path = written(recorded(), tmp_path / "trace.json")
-    monkeypatch.setattr(own_columns, "_FORMAT", 2)
+    monkeypatch.setattr(own_columns, "_FORMAT", own_columns._FORMAT + 1)
 
     assert load(path).metadata["imported_from"] == "trace.json"
 

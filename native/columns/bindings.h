@@ -1,0 +1,10 @@
+// Adds questions about whole columns to the extension module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace opscope {
+
+void bind_columns(nanobind::module_& module);
+
+}  // namespace opscope

@@ -1,0 +1,134 @@
+#include "columns/row_order.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <numeric>
+#include <utility>
+
+namespace opscope::columns {
+
+namespace {
+
+constexpr int kDigit = 11;    // bits; the counters of a digit stay in the first cache
+constexpr int kCounted = 20;  // groups of so many bits are counted in a table instead, if rows are many
+using Rows = std::vector<uint32_t>;
+
+// Sorts items by the bits from `low` up, `bits` of them, digit by digit; equal ones stay as they are.
+template <class Item, class Key>
+void sort_items(std::vector<Item>& items, int low, int bits, Key key) {
+  if (bits == 0) return;
+  const int passes = (bits + kDigit - 1) / kDigit;
+  const int digit = (bits + passes - 1) / passes;
+  const uint64_t mask = (uint64_t{1} << digit) - 1;
+  std::vector<std::array<uint32_t, size_t{1} << kDigit>> counts(static_cast<size_t>(passes));
+  for (const Item& item : items) {
+    uint64_t rest = key(item) >> low;
+    for (auto& count : counts) {
+      ++count[rest & mask];
+      rest >>= digit;
+    }
+  }
+  std::vector<Item> other(items.size());
+  for (int pass = 0; pass < passes; ++pass) {
+    auto& count = counts[static_cast<size_t>(pass)];
+    const int shift = low + pass * digit;
+    if (count[(key(items.front()) >> shift) & mask] == items.size()) continue;
+    uint32_t begin = 0;
+    for (uint32_t& one : count) begin += std::exchange(one, begin);
+    for (const Item& item : items) other[count[(key(item) >> shift) & mask]++] = item;
+    items.swap(other);
+  }
+}
+
+struct Pair {
+  uint64_t key;
+  uint32_t row;
+};
+
+// The same rows in order of a word.
+void sort_rows(Rows& rows, const Word& word) {
+  if (rows.empty()) return;
+  const int row_bits = std::bit_width(rows.size() - 1);
+  const uint64_t row_mask = (uint64_t{1} << row_bits) - 1;
+  bool in_order = true;
+  if (word.bits() + row_bits <= 64) {  // a row fits beside its word
+    std::vector<uint64_t> items(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      items[i] = word(rows[i]) << row_bits | rows[i];
+      in_order = in_order && (i == 0 || items[i] >> row_bits >= items[i - 1] >> row_bits);
+    }
+    if (in_order) return;
+    sort_items(items, row_bits, word.bits(), [](uint64_t item) { return item; });
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint32_t>(items[i] & row_mask);
+    return;
+  }
+  std::vector<Pair> items(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    items[i] = {word(rows[i]), rows[i]};
+    in_order = in_order && (i == 0 || items[i].key >= items[i - 1].key);
+  }
+  if (in_order) return;
+  sort_items(items, 0, word.bits(), [](const Pair& item) { return item.key; });
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = items[i].row;
+}
+
+Rows sorted(const RowKeys& keys) {
+  Rows rows(keys.rows());
+  std::iota(rows.begin(), rows.end(), uint32_t{0});
+  for (size_t i = keys.words().size(); i-- > 0;) sort_rows(rows, keys.words()[i]);
+  return rows;
+}
+
+Groups counted(const Word& word, size_t rows) {
+  Groups found;
+  found.group.resize(rows);
+  std::vector<uint32_t> number(size_t{1} << word.bits());
+  for (size_t row = 0; row < rows; ++row) {
+    const uint64_t key = word(row);
+    found.group[row] = static_cast<int64_t>(key);
+    number[key] = 1;
+  }
+  uint32_t groups = 0;
+  for (uint32_t& one : number) groups += std::exchange(one, groups);
+  found.first.assign(groups, -1);
+  found.count.assign(groups, 0);
+  for (size_t row = 0; row < rows; ++row) {
+    const uint32_t group = number[static_cast<size_t>(found.group[row])];
+    found.group[row] = group;
+    if (found.count[group]++ == 0) found.first[group] = static_cast<int64_t>(row);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<int64_t> row_order(const std::vector<Column>& columns, size_t rows) {
+  const Rows order = sorted(RowKeys(columns, rows));
+  return {order.begin(), order.end()};
+}
+
+Groups row_groups(const std::vector<Column>& columns, size_t rows) {
+  const RowKeys keys(columns, rows);
+  const std::vector<Word>& words = keys.words();
+  const bool few = words.size() == 1 && words[0].bits() <= kCounted && rows >> words[0].bits() > 0;
+  if (few) return counted(words[0], rows);
+  Groups found;
+  found.group.resize(rows);
+  uint32_t before = 0;
+  for (const uint32_t row : sorted(keys)) {
+    const bool same = !found.first.empty() && std::all_of(words.begin(), words.end(), [&](const Word& word) {
+      return word(row) == word(before);
+    });
+    if (!same) {
+      found.first.push_back(row);
+      found.count.push_back(0);
+    }
+    ++found.count.back();
+    found.group[row] = static_cast<int64_t>(found.first.size()) - 1;
+    before = row;
+  }
+  return found;
+}
+
+}  // namespace opscope::columns

@@ -1,0 +1,138 @@
+// Spans of one line of a timeline, which nest by time: what is around each, and which is the innermost one
+// from one instant to the next. Spans stand in order of start.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace opscope {
+namespace nesting {
+
+inline int64_t end_of(int64_t start, int64_t took) {
+  return static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(took));
+}
+
+// Goes over spans by time: `begin(row)` where one begins and `end(row, moment)` where one ends, inner ones
+// before outer ones. What has no duration begins and never ends, and is around nothing.
+//
+// around[row] becomes the span directly around each: the latest that is open and one level higher.
+template <class Begin, class End>
+void sweep(const int64_t* start, const int64_t* took, size_t rows, int64_t* around, Begin begin, End end) {
+  struct Open {
+    int64_t end;
+    size_t row;
+  };
+  std::vector<Open> open;       // the one that ends first is the last
+  std::vector<int64_t> latest;  // span of every level
+  const auto close = [&] {
+    end(open.back().row, open.back().end);
+    open.pop_back();
+  };
+  for (size_t row = 0; row < rows; ++row) {
+    while (!open.empty() && open.back().end <= start[row]) close();
+    const size_t level = open.size();
+    around[row] = level == 0 ? -1 : latest[level - 1];
+    latest.resize(std::max(latest.size(), level + 1));
+    latest[level] = static_cast<int64_t>(row);
+    begin(row);
+    const int64_t over = end_of(start[row], took[row]);
+    if (over <= start[row]) continue;
+    size_t place = level;  // at the end, as spans nest
+    while (place > 0 && open[place - 1].end < over) --place;
+    open.insert(open.begin() + static_cast<ptrdiff_t>(place), {over, row});
+  }
+  while (!open.empty()) close();
+}
+
+inline std::vector<int64_t> around_by_time(const int64_t* start, const int64_t* took, size_t rows) {
+  std::vector<int64_t> around(rows);
+  sweep(start, took, rows, around.data(), [](size_t) {}, [](size_t, int64_t) {});
+  return around;
+}
+
+// Stretches between two moments; together they cover the time from the first moment to the last.
+struct Segments {
+  std::vector<int64_t> around;    // of every span
+  std::vector<int64_t> start_ns;  // of every segment, as the others
+  std::vector<int64_t> length_ns;
+  std::vector<int64_t> owner;      // the innermost span, -1 for none
+  std::vector<uint8_t> is_change;  // a span begins or ends where it starts
+};
+
+// `cuts` are moments in order at which segments end, too.
+class SegmentList {
+ public:
+  SegmentList(const int64_t* cuts, size_t count, int64_t start_ns, int64_t end_ns)
+      : cut_(std::upper_bound(cuts, cuts + count, start_ns)),
+        last_cut_(std::lower_bound(cuts, cuts + count, end_ns)),
+        start_ns_(start_ns),
+        end_ns_(end_ns) {
+    change(start_ns, -1);
+  }
+
+  void change(int64_t moment, int64_t owner) {
+    moment = std::min(std::max(moment, start_ns_), end_ns_);
+    cut_until(moment);
+    while (cut_ < last_cut_ && *cut_ == moment) ++cut_;
+    if (!found_.start_ns.empty() && found_.start_ns.back() == moment) {
+      found_.owner.back() = owner;
+      found_.is_change.back() = 1;
+    } else {
+      add(moment, owner, 1);
+    }
+  }
+
+  Segments finish() {
+    cut_until(end_ns_);
+    while (!found_.start_ns.empty() && found_.start_ns.back() >= end_ns_) {
+      found_.start_ns.pop_back();
+      found_.owner.pop_back();
+      found_.is_change.pop_back();
+    }
+    const size_t count = found_.start_ns.size();
+    found_.length_ns.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t next = i + 1 < count ? found_.start_ns[i + 1] : end_ns_;
+      found_.length_ns[i] = next - found_.start_ns[i];
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void cut_until(int64_t moment) {
+    for (; cut_ < last_cut_ && *cut_ < moment; ++cut_) {
+      if (found_.start_ns.back() != *cut_) add(*cut_, found_.owner.back(), 0);
+    }
+  }
+  void add(int64_t moment, int64_t owner, uint8_t is_change) {
+    found_.start_ns.push_back(moment);
+    found_.owner.push_back(owner);
+    found_.is_change.push_back(is_change);
+  }
+
+  Segments found_;
+  const int64_t* cut_;
+  const int64_t* last_cut_;
+  int64_t start_ns_;
+  int64_t end_ns_;
+};
+
+inline Segments innermost_segments(const int64_t* start, const int64_t* took, size_t rows,
+                                   const int64_t* cuts, size_t count, int64_t start_ns, int64_t end_ns) {
+  SegmentList list(cuts, count, start_ns, end_ns);
+  std::vector<int64_t> around(rows);
+  sweep(
+      start, took, rows, around.data(),
+      [&](size_t row) {
+        if (took[row] > 0) list.change(start[row], static_cast<int64_t>(row));
+      },
+      [&](size_t row, int64_t moment) { list.change(moment, around[row]); });
+  Segments found = list.finish();
+  found.around = std::move(around);
+  return found;
+}
+
+}  // namespace nesting
+}  // namespace opscope
