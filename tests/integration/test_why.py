@@ -138,3 +138,43 @@ def test_a_fault_of_recording_does_not_reach_the_programs_step(why, tmp_path):
 def test_a_schedule_of_ones_own_is_refused(why):
     done = why("1", options=("--schedule", "1,1,1"), code=2)
     assert "--why chooses the steps" in done.stderr
+
+
+INTERRUPTED = """\
+import os, signal, threading
+from opscope.trace.trace import Trace
+
+save = Trace.save
+
+def interrupted(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGINT)
+    return save(*arguments, **options)
+
+Trace.save = interrupted
+"""
+
+
+@pytest.mark.parametrize("ends_at", ["in the middle", "at the end"])
+def test_an_interruption_while_the_answer_is_made_waits_for_it(why, tmp_path, ends_at):
+    program = tmp_path / "train.py"
+    program.write_text(INTERRUPTED + PROGRAM)
+    in_the_middle = ends_at == "in the middle"
+    done = why("1000" if in_the_middle else "9", code=-2 if in_the_middle else 0)
+    assert "press Ctrl-C again to lose it" in done.stderr
+    assert done.stderr.count("this is about") == 1
+    assert done.stderr.count("trace written to") == 1
+    assert "saves about" in done.stderr
+    assert ("KeyboardInterrupt" in done.stderr) == in_the_middle
+    assert ("the end" in done.stdout) != in_the_middle
+
+
+@pytest.mark.parametrize("step", [0, 2, 5])
+def test_an_interrupted_program_is_answered_for(why, tmp_path, step):
+    interrupts = (
+        f"    import os, signal\n    if step == {step}: os.kill(os.getpid(), signal.SIGINT)\n"
+    )
+    (tmp_path / "train.py").write_text(PROGRAM.replace('print("the end")', interrupts))
+    done = why("1000", code=-2)
+    assert done.stderr.count("trace written to") == 1
+    about = "ended before it was warm" if step < 3 else "once it was warm"
+    assert about in done.stderr

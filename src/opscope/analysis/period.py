@@ -1,9 +1,10 @@
 """What opscope's own views of a trace speak of, and what every share in them is of.
 
-That is the steady state: the recording without its start-up, or all of it where no start-up can be
-told. A share is always of the time from the first start to the last end in it (:func:`wall_ns`), in
-the tables, the headline, the findings, the report and its pictures alike. So shares of one thread
-add up to 100 % at most; what several threads do at a time adds up to more.
+That is the steady state: the recording without its start-up and what runs when the program is over,
+or all of it where no start-up can be told. A share is always of the time from the first start to
+the last end in it (:func:`wall_ns`), in the tables, the headline, the findings, the report and its
+pictures alike. So shares of one thread add up to 100 % at most; what several threads do at a time
+adds up to more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from opscope.analysis.program_steps import count_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.steady_state import StartUp, find_start_up
 from opscope.errors import UsageError
-from opscope.trace.part import Part, part_from, part_until
+from opscope.trace.part import LATEST_NS, Part, part_from, part_until
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 from opscope.tree.own_time import keep_own_times
@@ -62,6 +63,13 @@ class Period:
         """Rows in the recording of events of this part."""
         return events if self.rows is None else self.rows[events]
 
+    def in_part(self, events: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Rows in this part of events of the recording; without those outside."""
+        if self.rows is None:
+            return events
+        place = np.searchsorted(self.rows, events).clip(0, max(len(self.rows) - 1, 0))
+        return np.asarray(place[self.rows[place] == events]) if len(self.rows) else events[:0]
+
     def __str__(self) -> str:
         """In one line: what it is, how long, how many steps."""
         count, of_what = count_steps(self.trace)
@@ -93,8 +101,10 @@ def period_of(trace: Trace, which: Which | str = Which.STEADY) -> Period:
         return _period(which, trace, None, start_up)
     parts = _PARTS.setdefault(trace, {})
     if which not in parts:
-        make = part_from if which is Which.STEADY else part_until
-        parts[which] = make(trace, start_up.end_ns)
+        if which is Which.STEADY:
+            parts[which] = part_from(trace, start_up.end_ns, start_up.over_ns or LATEST_NS)
+        else:
+            parts[which] = part_until(trace, start_up.end_ns)
         keep_own_times(parts[which], trace)
     return _period(which, parts[which].trace, parts[which].rows, start_up)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.trace.schema import Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -21,11 +22,7 @@ Flags = npt.NDArray[np.bool_]
 
 def mix(values: npt.NDArray[np.integer[Any]]) -> Signature:
     """Spread each value over 64 bits (the finaliser of SplitMix64). Same shape as ``values``."""
-    h = values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    result: Signature = h ^ (h >> np.uint64(31))
-    return result
+    return _native.mix(np.ascontiguousarray(values).astype(np.uint64, copy=False))
 
 
 def shape_signatures(trace: Trace, wanted: Flags | None = None) -> Signature:

@@ -1,4 +1,4 @@
-"""Where a program's start-up ends: imports, what is made once, the first step.
+"""Where a program's start-up ends: imports, what is made once, the first step; and when it is over.
 
 Steps are what an optimizer's ``step`` ends, or else the outermost calls of modules; a program that
 marks its steps with a schedule has left its start-up out itself.
@@ -12,18 +12,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.grouped_medians import medians
 from opscope.analysis.program_steps import module_calls, optimizer_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.step_times import covered
+from opscope.trace.metadata_kinds import WARM
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
 from opscope.tree.frame_text import event_texts
 from opscope.tree.steps import find_steps
-
-WARM = "program_was_warm"
-"""Key of a trace's metadata: recorded once the program had started, so there is no start-up."""
 
 Values = npt.NDArray[np.int64]
 
@@ -46,19 +45,24 @@ _START_UPS: WeakKeyDictionary[Trace, StartUp] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class StartUp:
-    """How long a program took to start.
+    """How long a program took to start, and to leave.
 
     Attributes:
         took_ns: from the first event on; 0 where there is no start-up, or none could be told.
         end_ns: Unix nanoseconds; 0 for none.
         imports_ns: of that, importing modules; -1 where Python calls were not recorded.
         ends_with: what it ends with, in words; empty for none.
+        over_ns: when the program's own code was over, if functions that were registered for its
+            exit ran after that, Unix nanoseconds; 0 if none did, or that was not recorded.
+        exit_ns: how long these took.
     """
 
     took_ns: int = 0
     end_ns: int = 0
     imports_ns: int = -1
     ends_with: str = ""
+    over_ns: int = 0
+    exit_ns: int = 0
 
     def __str__(self) -> str:
         """In one line; empty for none."""
@@ -67,7 +71,8 @@ class StartUp:
         took, imports = time_text(self.took_ns), ""
         if self.imports_ns > 0:
             imports = f", of which imports {time_text(self.imports_ns)}"
-        return f"start-up, until {self.ends_with}: {took}{imports}"
+        leaving = f", and {time_text(self.exit_ns)} after its end" if self.exit_ns else ""
+        return f"start-up, until {self.ends_with}: {took}{imports}{leaving}"
 
 
 def find_start_up(trace: Trace) -> StartUp:
@@ -93,7 +98,8 @@ def _find_start_up(trace: Trace) -> StartUp:
     imports = _imports(trace, end)
     if _busy_before(trace, end, begin, imports) > _MUCH * (finish - end):
         return StartUp()
-    return StartUp(end - begin, end, imports, words)
+    over, leaving = _after_the_program(trace)
+    return StartUp(end - begin, end, imports, words, over, leaving)
 
 
 def _end_of_start_up(trace: Trace) -> tuple[int, str]:
@@ -110,6 +116,25 @@ def _end_of_start_up(trace: Trace) -> tuple[int, str]:
     if took[0] > _SLOW_START * np.median(took[1:]):
         return int(ends[calls[0]]), "the first call of the network"
     return int(tree.start_ns[calls[0]]), "the beginning of the first call of the network"
+
+
+def _after_the_program(trace: Trace) -> tuple[int, int]:
+    """When the program's own code was over, and what then ran on its thread took; 0 for nothing."""
+    tree, events = event_tree(trace), trace.events
+    is_python = events["kind"] == EventKind.PYTHON_CALL
+    outermost = np.flatnonzero((tree.parent < 0) & is_python)
+    if not len(outermost):
+        return 0, 0
+    label, texts = event_texts(trace)
+    is_program = [texts[label[row]].endswith(": <module>") for row in outermost.tolist()]
+    ends = tree.start_ns + tree.duration_ns
+    program = outermost[is_program]
+    over = int(ends[program].max()) if len(program) else 0
+    late = np.flatnonzero(tree.start_ns >= over)
+    at_exit = np.isin(events["thread"][late], events["thread"][program])
+    if not over or not len(late) or not at_exit.all():
+        return 0, 0
+    return over, int(ends[late].max()) - over
 
 
 def _imports(trace: Trace, end_ns: int) -> int:
@@ -145,8 +170,4 @@ def _medians(trace: Trace, rows: Values) -> Values:
     took = event_tree(trace).duration_ns[rows]
     _, group = np.unique(trace.events["name"][rows], return_inverse=True)
     group = group.reshape(-1)
-    order = np.lexsort((took, group))
-    numbers = np.arange(int(group.max(initial=-1)) + 1)
-    first = np.searchsorted(group[order], numbers)
-    last = np.searchsorted(group[order], numbers, side="right")
-    return np.asarray(took[order][(first + last - 1) // 2][group], dtype=np.int64)
+    return medians(took, group, int(group.max(initial=-1)) + 1)[group]

@@ -110,7 +110,8 @@ def covered(start: Values, end: Values, group: Values, groups: int) -> Values:
     shift = (np.cumsum(np.diff(group, prepend=group[0]) != 0)) * stretch
     begin, finish = start[order] - origin + shift, end[order] - origin + shift
     reached = np.concatenate([[0], np.maximum.accumulate(finish)[:-1]])
-    added = np.maximum(finish - np.maximum(begin, reached), 0)
+    # Of times that are far apart the stretches overflow; no interval adds more than itself.
+    added = np.clip(finish - np.maximum(begin, reached), 0, end[order] - start[order])
     return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.schedule import STEP_PREFIX
+from opscope.trace.ledger_rows import RECORDER_PREFIX
 from opscope.trace.program_files import WAITING_FUNCTIONS
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import event_texts
@@ -66,7 +67,8 @@ def time_kind(name: str) -> TimeKind:
         return TimeKind.STEP
     if _WAITING.search(name):
         return TimeKind.WAITING
-    return TimeKind.RECORDING if _HOOK.search(name) else TimeKind.WORK
+    is_ours = name.startswith(RECORDER_PREFIX) or _HOOK.search(name) is not None
+    return TimeKind.RECORDING if is_ours else TimeKind.WORK
 
 
 def waiting_ns(trace: Trace) -> npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ from rich.text import Text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, open_trace
 from opscope.errors import UsageError
 from opscope.memory_limit import no_more_than_is_free
 from opscope.printable import printable
@@ -40,6 +40,7 @@ def replay(
     row_limit: Annotated[int, Option(metavar="N", help="Rows to show; -1 for all.")] = DEFAULT_ROWS,
     format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
     rank: RankOption = None,
+    process: ProcessOption = None,
 ) -> None:
     """Run the operators of a trace again, and compare what they take.
 
@@ -50,7 +51,7 @@ def replay(
     if row_limit < -1:
         raise UsageError("--row-limit is a number of rows, or -1 for all.")
     messages = Messages()
-    _, loaded = open_trace(trace, rank)
+    _, loaded = open_trace(trace, rank, process)
     with messages.progress("replaying"), no_more_than_is_free():
         result = replay_trace(loaded, repeat=repeat, device=device)
     if format is RowsFormat.JSON:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
@@ -25,11 +26,11 @@ class ProcessorTime(Listener):
     def begin(self) -> None:
         """Read the counts of this thread."""
         self._thread = threading.get_native_id()
-        self._began = _counts(self._thread)
+        self._began = processor_counts(self._thread)
 
     def before_end(self) -> None:
         """Read them again, from whichever thread it is now."""
-        self._ended = _counts(self._thread)
+        self._ended = processor_counts(self._thread)
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As ``processor``."""
@@ -38,8 +39,18 @@ class ProcessorTime(Listener):
         computed, waited = (max(b - a, 0) for a, b in zip(self._began, self._ended, strict=True))
         return replace(decoded, processor={COMPUTED: computed, WAITED: waited})
 
+    def known_of_window(self) -> Any:
+        """Both counts."""
+        return self._began, self._ended
 
-def _counts(thread: int) -> tuple[int, int] | None:
+    def learn_of_window(self, known: Any) -> None:
+        """Those."""
+        began, ended = known
+        self._began = None if began is None else (int(began[0]), int(began[1]))
+        self._ended = None if ended is None else (int(ended[0]), int(ended[1]))
+
+
+def processor_counts(thread: int) -> tuple[int, int] | None:
     """Nanoseconds on a processor, and waiting for one; None where they are not counted."""
     try:
         # Not as text: its codec may be imported then, and a forked child must not wait for that.

@@ -82,3 +82,26 @@ def test_what_was_recorded_of_a_warm_program_has_none():
     trace = build_trace(steps(200))
     assert find_start_up(trace).took_ns
     assert find_start_up(trace.with_metadata({WARM: True})).took_ns == 0
+
+
+def program(until):
+    frame = ("train.py", 1, "<module>")  # recorded by frame alone
+    return span("", 0, until, kind=EventKind.PYTHON_CALL, frame=frame)
+
+
+def test_what_runs_after_the_program_is_left_out():
+    leaving = [span("atexit", 700, 900, kind=EventKind.C_CALL)]
+    trace = build_trace([program(700), *steps(200), *leaving])
+    found = find_start_up(trace)
+    assert (found.over_ns - ORIGIN_NS, found.exit_ns) == (700_000, 200_000)
+    assert "200 µs after its end" in str(found)
+    assert period_of(trace).wall_ns == 500_000
+    assert period_of(trace, "all").wall_ns == 900_000
+
+
+def test_a_program_with_a_thread_that_goes_on_is_not_over():
+    others = [span("aten::mm", 750, 900, thread="other")]
+    trace = build_trace([program(700), *steps(200), *others])
+    assert find_start_up(trace).over_ns == 0
+    assert find_start_up(build_trace([program(700), *steps(200)])).over_ns == 0
+    assert find_start_up(build_trace(steps(200))).over_ns == 0

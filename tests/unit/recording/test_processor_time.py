@@ -20,7 +20,7 @@ def decoded():
 def counts(monkeypatch):
     """What the kernel answers, one after the other."""
     given = []
-    monkeypatch.setattr(processor_time, "_counts", lambda thread: given.pop(0))
+    monkeypatch.setattr(processor_time, "processor_counts", lambda thread: given.pop(0))
     return given
 
 
@@ -54,6 +54,6 @@ def test_what_the_kernel_writes_is_read(monkeypatch, tmp_path):
     monkeypatch.setattr(
         processor_time, "open", lambda *_, **__: file.open(encoding="ascii"), raising=False
     )
-    assert processor_time._counts(1) == (878_091, 17)
+    assert processor_time.processor_counts(1) == (878_091, 17)
     file.write_text("nothing\n")
-    assert processor_time._counts(1) is None
+    assert processor_time.processor_counts(1) is None

@@ -1,0 +1,179 @@
+#include "sampler/kernel_counts.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+namespace opscope {
+
+namespace {
+
+constexpr size_t kMostKeptOpen = 32;
+constexpr size_t kFilesPerThread = 3;
+constexpr size_t kShareKeptOpen = 20;  // one in so many
+
+int open_of(pid_t thread, const char* name) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/self/task/%d/%s", static_cast<int>(thread), name);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+// CPython keeps its main interpreter's GIL in its one global object, so a wait at an address in there is one
+// for the GIL. {0, 0} where that object cannot be found.
+std::pair<uintptr_t, uintptr_t> place_of_gil() {
+  void* const object = dlsym(RTLD_DEFAULT, "_PyRuntime");
+  Dl_info info{};
+  ElfW(Sym)* symbol = nullptr;
+  if (object == nullptr || dladdr1(object, &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) == 0 ||
+      symbol == nullptr) {
+    return {0, 0};
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(object);
+  return {begin, begin + symbol->st_size};
+}
+
+bool is_gil(uintptr_t address) {
+  static const std::pair<uintptr_t, uintptr_t> place = place_of_gil();
+  return address >= place.first && address < place.second;
+}
+
+WaitsFor of_call(long number, uintptr_t first_argument) {
+  switch (number) {
+    case SYS_futex:
+      return is_gil(first_argument) ? WaitsFor::kGil : WaitsFor::kLock;
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+    case SYS_rt_sigtimedwait:
+      return WaitsFor::kTimer;
+#ifdef SYS_poll
+    case SYS_poll:
+    case SYS_select:
+    case SYS_epoll_wait:
+#endif
+    case SYS_ppoll:
+    case SYS_pselect6:
+    case SYS_epoll_pwait:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+      return WaitsFor::kReadiness;
+    case SYS_read:
+    case SYS_readv:
+    case SYS_pread64:
+    case SYS_preadv:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_pwrite64:
+    case SYS_pwritev:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendfile:
+    case SYS_splice:
+    case SYS_fsync:
+    case SYS_fdatasync:
+    case SYS_sync_file_range:
+    case SYS_openat:
+    case SYS_flock:
+      return WaitsFor::kTransfer;
+    case SYS_wait4:
+    case SYS_waitid:
+      return WaitsFor::kProcess;
+    default:
+      return WaitsFor::kOther;
+  }
+}
+
+// "running", or the number of the call and its arguments.
+WaitsFor waits_for(const ThreadFile& call, char state) {
+  char text[256];
+  if (state == 'R') return WaitsFor::kNothing;
+  if (!call.read(text, sizeof(text))) return state == 'D' ? WaitsFor::kDisk : WaitsFor::kOther;
+  if (text[0] == 'r') return WaitsFor::kNothing;
+  char* rest = nullptr;
+  const long number = std::strtol(text, &rest, 10);
+  if (number < 0) return state == 'D' ? WaitsFor::kDisk : WaitsFor::kNothing;
+  return of_call(number, std::strtoull(rest, nullptr, 16));
+}
+
+}  // namespace
+
+ThreadFile::ThreadFile(pid_t thread, const char* name, bool keeps_open)
+    : thread_(thread), name_(name), file_(keeps_open ? open_of(thread, name) : -1) {}
+
+ThreadFile::ThreadFile(ThreadFile&& other) noexcept
+    : thread_(other.thread_), name_(other.name_), file_(std::exchange(other.file_, -1)) {}
+
+ThreadFile::~ThreadFile() {
+  if (file_ >= 0) close(file_);
+}
+
+bool ThreadFile::read(char* text, size_t size) const {
+  const int file = file_ >= 0 ? file_ : open_of(thread_, name_);
+  if (file < 0) return false;
+  const ssize_t length = pread(file, text, size - 1, 0);
+  if (file_ < 0) close(file);
+  if (length <= 0) return false;
+  text[length] = '\0';
+  return true;
+}
+
+CountedThread::CountedThread(pid_t thread, bool keeps_open)
+    : thread_(thread),
+      keeps_open_(keeps_open),
+      schedule_(thread, "schedstat", keeps_open),
+      stat_(thread, "stat", keeps_open),
+      call_(thread, "syscall", keeps_open) {}
+
+int64_t CountedThread::computed_ns() const {
+  constexpr clockid_t kOfThread = 4, kScheduled = 2;  // CPUCLOCK_PERTHREAD_MASK, CPUCLOCK_SCHED of Linux
+  timespec time{};
+  const clockid_t clock =
+      static_cast<clockid_t>(~static_cast<unsigned>(thread_) << 3U) | kOfThread | kScheduled;
+  if (clock_gettime(clock, &time) != 0) return -1;
+  return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+bool CountedThread::read(int64_t computed_ns, KernelCounts& counts) const {
+  char text[1024];
+  counts.computed_ns = computed_ns;
+  if (schedule_.read(text, sizeof(text))) {
+    long long ran = 0, waited = 0;
+    if (std::sscanf(text, "%lld %lld", &ran, &waited) == 2) counts.delayed_ns = waited;
+  }
+  if (!stat_.read(text, sizeof(text))) return false;
+  // The name is in parentheses, and may have any character in it.
+  const char* const fields = std::strrchr(text, ')');
+  if (fields == nullptr) return false;
+  char state = 0;
+  long long minor = 0, major = 0, user = 0, system = 0;
+  if (std::sscanf(fields, ") %c %*d %*d %*d %*d %*d %*u %lld %*d %lld %*d %lld %lld", &state, &minor, &major,
+                  &user, &system) != 5) {
+    return false;
+  }
+  static const long ticks = sysconf(_SC_CLK_TCK);
+  counts.faults = minor + major;
+  counts.system_ns = system * (1'000'000'000 / (ticks > 0 ? ticks : 100));
+  counts.waits_for = waits_for(call_, state);
+  return true;
+}
+
+size_t most_threads_kept_open() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  const auto files = static_cast<size_t>(limit.rlim_cur) / kShareKeptOpen;  // no limit is a large number
+  return std::min(files / kFilesPerThread, kMostKeptOpen);
+}
+
+}  // namespace opscope

@@ -1,0 +1,61 @@
+// What the kernel has counted of one thread of this process, read without its help and without the GIL.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "schema/codes.h"
+
+namespace opscope {
+
+struct KernelCounts {
+  int64_t computed_ns = 0;
+  int64_t delayed_ns = 0;
+  int64_t system_ns = 0;
+  int64_t faults = 0;
+  WaitsFor waits_for = WaitsFor::kNothing;
+};
+
+// A file of one thread under /proc. One that is kept open is cheaper to read again, but takes one of the
+// descriptors that the program may have.
+class ThreadFile {
+ public:
+  // `name` has to live as long.
+  ThreadFile(pid_t thread, const char* name, bool keeps_open);
+  ThreadFile(ThreadFile&& other) noexcept;
+  ThreadFile& operator=(ThreadFile&&) = delete;
+  ~ThreadFile();
+
+  // As text that ends with a 0; false for nothing.
+  bool read(char* text, size_t size) const;
+
+ private:
+  pid_t thread_;
+  const char* name_;
+  int file_ = -1;
+};
+
+// What is known of one thread.
+class CountedThread {
+ public:
+  CountedThread(pid_t thread, bool keeps_open);
+
+  pid_t thread() const { return thread_; }
+  bool keeps_open() const { return keeps_open_; }
+  // How long it was on a processor so far; -1 where it has ended. One system call, for threads that sleep.
+  int64_t computed_ns() const;
+  // All of them; false where it has ended.
+  bool read(int64_t computed_ns, KernelCounts& counts) const;
+
+ private:
+  pid_t thread_;
+  bool keeps_open_;
+  ThreadFile schedule_, stat_, call_;
+};
+
+// Of how many threads files may be kept open: a small share of what the process may have.
+size_t most_threads_kept_open();
+
+}  // namespace opscope

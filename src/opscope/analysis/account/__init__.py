@@ -1,0 +1,1 @@
+"""Where the time of every thread and device went, by cause, without rest."""

@@ -1,0 +1,98 @@
+"""The accounts of several processes side by side: which of them spends time on something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.account import Account
+from opscope.analysis.account.causes import Cause
+from opscope.trace.partition import RANK, Partition
+
+_FEWEST = 3
+_WORTH_SAYING = 0.05
+"""Of the time, by which a process has more of a cause than the middle one."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A process that has more of a cause than others.
+
+    Attributes:
+        process: which.
+        cause: of what.
+        share: of its time.
+        middle: share in the middle one of all.
+    """
+
+    process: Partition
+    cause: Cause
+    share: float
+    middle: float
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedAccounts:
+    """The main threads of several processes.
+
+    Attributes:
+        processes: in their order.
+        shares: of the time, by process and cause, shape (processes, causes).
+        step_ns: what a step took in the middle, per process; -1 without steps.
+    """
+
+    processes: tuple[Partition, ...]
+    shares: npt.NDArray[np.float64]
+    step_ns: tuple[int, ...]
+
+    @property
+    def causes(self) -> list[Cause]:
+        """Those that there are, by how much they are on average, most first."""
+        mean = self.shares.mean(axis=0)
+        return [Cause(cause) for cause in np.argsort(-mean, kind="stable").tolist() if mean[cause]]
+
+    @property
+    def compared(self) -> int:
+        """How many are alike, so that what one has more of means something; 0 for too few."""
+        count = int(self._alike.sum())
+        return count if count >= _FEWEST else 0
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What processes have more of than the middle one, largest first.
+
+        Ranks are compared with ranks, where there are any: who started them does something else.
+        Of two neither is in the middle, so there is nothing to say.
+        """
+        if not self.compared:
+            return []
+        alike = self._alike
+        middle = np.median(self.shares[alike], axis=0)
+        more = np.where(alike[:, None], self.shares - middle, 0.0)
+        found = [
+            Difference(
+                self.processes[row], Cause(cause), float(self.shares[row, cause]), middle[cause]
+            )
+            for row, cause in np.argwhere(more >= _WORTH_SAYING).tolist()
+        ]
+        return sorted(found, key=lambda one: one.middle - one.share)
+
+    @property
+    def _alike(self) -> npt.NDArray[np.bool_]:
+        is_rank = np.array([process.kind == RANK for process in self.processes])
+        return is_rank if is_rank.any() else ~is_rank
+
+
+def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
+    """Put them side by side."""
+    shares = np.zeros((len(accounts), len(Cause)))
+    steps = []
+    for row, account in enumerate(accounts.values()):
+        for entry in account.entries():
+            shares[row, entry.cause] = entry.share
+        took = account.steps.end_ns - account.steps.start_ns
+        steps.append(int(np.median(took)) if len(took) else -1)
+    return ComparedAccounts(tuple(accounts), shares, tuple(steps))

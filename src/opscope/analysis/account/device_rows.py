@@ -1,0 +1,91 @@
+"""What devices did in every step: computed, talked to others, moved memory, or rested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.pieces import step_of
+from opscope.analysis.step_times import covered
+from opscope.trace.codes import GpuKind
+from opscope.trace.labels import DEVICES
+from opscope.trace.trace import Trace
+from opscope.tree.steps import Steps
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_COLLECTIVE_KERNELS = ("nccl", "rccl")
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """The time of one device; arrays have shape (rows,).
+
+    Attributes:
+        name: ``cuda:0``.
+        step: row in the steps, -1 outside all.
+        cause: ``Cause``.
+        time_ns: of the device.
+    """
+
+    name: str
+    step: Values
+    cause: Values
+    time_ns: Values
+
+
+def device_rows(trace: Trace, steps: Steps, bounds: tuple[int, int]) -> Iterator[DeviceRows]:
+    """Every device's time between two moments, without rest."""
+    gpu = trace.table("gpu")
+    work = np.flatnonzero(np.isin(gpu["kind"], (GpuKind.KERNEL, GpuKind.COPY, GpuKind.SET)))
+    edges = np.unique(np.concatenate([steps.start_ns, steps.end_ns, bounds])).astype(np.int64)
+    edges = edges[(edges >= bounds[0]) & (edges <= bounds[1])]
+    devices = np.stack([gpu["device_type"][work], gpu["device_index"][work]], axis=1)
+    for kind, index in np.unique(devices.astype(np.int64), axis=0).tolist():
+        own = work[(devices == (kind, index)).all(axis=1)]
+        start = gpu["start_ns"][own]
+        what = _what(trace, own)
+        busy = [
+            _by_region(start[chosen], (start + gpu["duration_ns"][own])[chosen], edges)
+            for chosen in (what == Cause.OPERATOR, what != Cause.COPY, what >= 0)
+        ]
+        length = np.diff(edges)
+        parts = (busy[0], busy[1] - busy[0], busy[2] - busy[1], length - busy[2])
+        causes = (Cause.OPERATOR, Cause.COLLECTIVE, Cause.COPY, Cause.IDLE)
+        step = step_of(edges[:-1], steps)
+        yield DeviceRows(
+            f"{DEVICES.get(kind, 'device')}:{index}",
+            np.tile(step, len(parts)),
+            np.repeat(np.array(causes, dtype=np.int64), len(step)),
+            np.concatenate(parts),
+        )
+
+
+def _what(trace: Trace, rows: Values) -> Values:
+    """Kernels, those of collectives, and copies."""
+    gpu = trace.table("gpu")
+    texts = {name: trace.names[name].lower() for name in np.unique(gpu["name"][rows]).tolist()}
+    talks = [name for name, text in texts.items() if text.startswith(_COLLECTIVE_KERNELS)]
+    is_kernel = gpu["kind"][rows] == GpuKind.KERNEL
+    kernels = np.where(np.isin(gpu["name"][rows], talks), Cause.COLLECTIVE, Cause.OPERATOR)
+    return np.where(is_kernel, kernels, Cause.COPY).astype(np.int64)
+
+
+def _by_region(start: Values, end: Values, edges: Values) -> Values:
+    """How much of the time between each two edges the intervals cover."""
+    regions = len(edges) - 1
+    first = np.searchsorted(edges, start, side="right") - 1
+    last = np.searchsorted(edges, end, side="left") - 1
+    first, last = first.clip(0, regions - 1), last.clip(0, regions - 1)
+    count = np.maximum(last - first + 1, 1)
+    row = np.repeat(np.arange(len(start)), count)
+    region = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    begin = np.maximum(start[row], edges[region])
+    return covered(
+        begin, np.maximum(np.minimum(end[row], edges[region + 1]), begin), region, regions
+    )

@@ -1,0 +1,215 @@
+"""The account of a trace: pieces of time, what the kernel says of them, and their sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.account import Account
+from opscope.analysis.account.causes import Cause, is_any
+from opscope.analysis.account.device_rows import device_rows
+from opscope.analysis.account.event_causes import waits
+from opscope.analysis.account.pieces import Pieces, pieces_of
+from opscope.analysis.account.processor import (
+    Intervals,
+    OffProcessor,
+    intervals_by_thread,
+    lay_over,
+)
+from opscope.analysis.period import Period, Which, period_of
+from opscope.analysis.program_steps import program_steps
+from opscope.trace.codes import WaitsFor
+from opscope.trace.ledger_rows import SPAN_COST
+from opscope.trace.trace import Trace
+from opscope.tree.frame_text import python_events
+
+Values = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+Columns = dict[str, Values]
+
+_ACCOUNTS: WeakKeyDictionary[Trace, Account] = WeakKeyDictionary()
+
+_BLOCKED_IN = {
+    WaitsFor.NOTHING: Cause.UNKNOWN,
+    WaitsFor.GIL: Cause.GIL,
+    WaitsFor.LOCK: Cause.LOCK,
+    WaitsFor.TIMER: Cause.TIMER,
+    WaitsFor.READINESS: Cause.IO,
+    WaitsFor.TRANSFER: Cause.IO,
+    WaitsFor.PROCESS: Cause.LOCK,
+    WaitsFor.OTHER: Cause.UNKNOWN,
+    WaitsFor.DISK: Cause.IO,
+}
+_OF_CALL = np.array([_BLOCKED_IN[WaitsFor(code)] for code in range(len(WaitsFor))], dtype=np.int64)
+
+_LASTING = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.DEVICE)
+
+
+def find_account(trace: Trace, which: Which | str = Which.STEADY) -> Account:
+    """Where the time went: the wall time of every thread and device by cause, without rest.
+
+    Args:
+        trace: any.
+        which: the part to look at: the steady state, the start-up or all.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    period = period_of(trace, which)
+    found = _ACCOUNTS.get(period.trace)
+    if found is None:
+        found = _ACCOUNTS[period.trace] = _account(trace, period)
+    return found
+
+
+def _account(whole: Trace, period: Period) -> Account:
+    trace = period.trace
+    steps, steps_are = program_steps(trace)
+    wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
+    bounds = (period.start_ns, period.start_ns + wall_ns)
+    samples = dict(intervals_by_thread(whole.table("thread_samples")))
+    pieces = pieces_of(trace, steps, bounds, {key: _ends(one) for key, one in samples.items()})
+    names = [line.name or f"thread {line.number}" for line in pieces.segments.threads]
+    off = _off_processor(pieces, samples)
+    sums = list(_sums_of_threads(trace, pieces, off, len(steps)))
+    for rows in device_rows(trace, steps, bounds):
+        time = np.zeros((len(steps) + 1) * len(Cause), dtype=np.float64)
+        np.add.at(time, (rows.step + 1) * len(Cause) + rows.cause, rows.time_ns)
+        sums.append((time, np.zeros_like(time)))
+        names.append(rows.name)
+    return Account(
+        **_as_rows(sums),
+        threads=tuple(names),
+        main=_main(pieces),
+        steps=steps,
+        steps_are=steps_are,
+        start_ns=period.start_ns,
+        wall_ns=wall_ns,
+        about=str(period),
+        notes=_notes(trace, bool(samples)),
+    )
+
+
+def _ends(intervals: Intervals) -> Values:
+    return np.append(intervals.start_ns, intervals.end_ns)
+
+
+def _off_processor(pieces: Pieces, samples: dict[int, Intervals]) -> OffProcessor:
+    """What the kernel says of each piece."""
+    segments = pieces.segments
+    result = OffProcessor.of_nothing(len(segments))
+    begin = np.searchsorted(segments.thread, np.arange(len(segments.threads) + 1))
+    expected = waits(pieces.cause)
+    computes = pieces.cause == Cause.OPERATOR
+    for number, line in enumerate(segments.threads):
+        if line.number in samples:
+            own = slice(int(begin[number]), int(begin[number + 1]))
+            spans = (segments.start_ns[own], segments.length_ns[own])
+            part = lay_over(samples[line.number], *spans, expected[own], computes[own])
+            for name in vars(part):
+                getattr(result, name)[own] = getattr(part, name)
+    return result
+
+
+def _sums_of_threads(
+    trace: Trace, pieces: Pieces, off: OffProcessor, steps: int
+) -> Iterator[tuple[Amounts, Amounts]]:
+    """Of each thread the time by step and cause, and its error; outside all steps comes first."""
+    parts = _parts(trace, pieces, off)
+    threads = len(pieces.segments.threads)
+    begin = np.searchsorted(pieces.segments.thread, np.arange(threads + 1))
+    for first, last in pairwise(begin.tolist()):
+        own = slice(first, last)
+        time, error = np.zeros((2, (steps + 1) * len(Cause)))
+        for cause, amount, unsure in parts:
+            key = (pieces.step[own] + 1) * len(Cause) + cause[own]
+            time += np.bincount(key, weights=amount[own], minlength=len(time))
+            error += np.bincount(key, weights=unsure[own], minlength=len(error))
+        yield time, error
+
+
+def _parts(trace: Trace, pieces: Pieces, off: OffProcessor) -> list[tuple[Values, Values, Values]]:
+    """Each piece in up to six parts: a cause, how long, and how unsure that is."""
+    cost = trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0)
+    rest = pieces.length_ns - off.blocked_ns - off.delayed_ns - off.faults_ns
+    own = np.minimum(np.where(pieces.segments.is_first, int(cost / 2), 0), rest)
+    dispatch = np.minimum(pieces.dispatch_ns, rest - own)
+    rest = rest - own - dispatch
+    unsure = np.where(pieces.is_gap & ~off.is_sampled & pieces.is_main, rest, 0)
+
+    def only(cause: Cause) -> Values:
+        return np.broadcast_to(np.int64(cause), len(rest))
+
+    return [
+        (_known_gaps(pieces, off), rest, unsure),
+        (_blocked_in(pieces, off), off.blocked_ns, off.error_ns),
+        (only(Cause.DESCHEDULED), off.delayed_ns, off.delayed_error_ns),
+        (only(Cause.MEMORY), off.faults_ns, off.faults_ns // 2),
+        (only(Cause.PROFILER), own, own // 2),
+        (only(Cause.DISPATCH), dispatch, dispatch // 2),
+    ]
+
+
+def _blocked_in(pieces: Pieces, off: OffProcessor) -> Values:
+    """The cause of what each piece waited in a call, where its span does not say it waits.
+
+    An operator may wait for threads of its own, which is its work; a thread that nothing is asked
+    of rests; what imports, compiles or collects goes on doing that.
+    """
+    call = _OF_CALL[off.waits_for]
+    operator = (pieces.cause == Cause.OPERATOR) & (call != Cause.IO)
+    goes_on = is_any(pieces.cause, _LASTING) | operator
+    rests = ~pieces.is_main & pieces.is_gap
+    known = np.select([call == Cause.GIL, goes_on, rests], [call, pieces.cause, Cause.IDLE], call)
+    return np.asarray(known, dtype=np.int64)
+
+
+def _known_gaps(pieces: Pieces, off: OffProcessor) -> Values:
+    """What ran where nothing was recorded: where the kernel says that the thread computed, Python.
+
+    That is Python code, or a library that it calls: torch's own work would have been recorded.
+    """
+    return np.where(pieces.is_gap & off.is_sampled, Cause.PYTHON, pieces.cause)
+
+
+def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> Columns:
+    """One row for each step, thread and cause that has time."""
+    time, error = (
+        np.array([one[which] for one in sums]).reshape(len(sums), -1) for which in range(2)
+    )
+    thread, key = np.nonzero(time > 0)
+    return {
+        "step": key // len(Cause) - 1,
+        "thread": thread,
+        "cause": key % len(Cause),
+        "time_ns": time[thread, key].astype(np.int64),
+        "error_ns": np.minimum(error, time)[thread, key].astype(np.int64),
+    }
+
+
+def _main(pieces: Pieces) -> int:
+    """The thread that most was seen to run on."""
+    busy = np.where(pieces.is_gap | ~pieces.is_main, 0, pieces.length_ns)
+    count = max(len(pieces.segments.threads), 1)
+    return int(np.argmax(np.bincount(pieces.segments.thread, weights=busy, minlength=count)))
+
+
+def _notes(trace: Trace, sampled: bool) -> tuple[str, ...]:
+    notes = []
+    if not sampled:
+        notes.append(
+            "What the kernel counts of threads was not recorded, so waiting for a processor, for "
+            "the GIL and for pages of memory shows as what the thread was in, or as unknown."
+        )
+    if not python_events(trace).any():
+        notes.append(
+            "Python functions were not recorded, so what no operator ran in is told by the kernel "
+            "alone. Record with --own-stack (with_own_functions=True) to see which function it was."
+        )
+    if not trace.metadata.get("options", {}).get("gc_pauses", True):
+        notes.append("Garbage collections were not recorded.")
+    return tuple(notes)

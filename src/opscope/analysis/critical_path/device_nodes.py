@@ -1,0 +1,168 @@
+"""The work of devices as nodes: after its launch, after what its stream did before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.pieces import Pieces
+from opscope.analysis.critical_path.waits import Waits
+from opscope.analysis.device_time import WORK_KINDS
+from opscope.trace.labels import DEVICES
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+
+_TIGHT_NS = 5_000
+"""Work that begins so soon after other work waited for that."""
+
+_FOR_ALL = "DeviceSynchronize"
+"""Calls that wait for all streams."""
+
+_LAUNCH, _STREAM = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceNodes:
+    """Work in order of start. Shape (work,) unless said otherwise.
+
+    Attributes:
+        row: in ``gpu``.
+        start_ns: Unix nanoseconds.
+        end_ns: likewise.
+        stream: row in ``streams``.
+        launch: the call that launched it, row in events; -1 for none.
+        launched_at: the piece of a thread at whose end it was launched; -1 where that is unknown.
+        earlier: work that it comes after, on its stream and on another; -1 for none. (work, 2)
+        delay_ns: how long after its launch and after each of these. Shape (work, 3).
+        streams: their names.
+        awaited_by: pieces of threads that waited for work, or would have if it had taken longer.
+            Shape (waits,).
+        awaited: the work that ended last before the wait did, and that of another stream where
+            the call waits for all, -1 for none. Shape (waits, 2).
+    """
+
+    row: Values
+    start_ns: Values
+    end_ns: Values
+    stream: Values
+    launch: Values
+    launched_at: Values
+    earlier: Values
+    delay_ns: Values
+    streams: tuple[str, ...]
+    awaited_by: Values
+    awaited: Values
+
+    def before(self, offset: int) -> Values:
+        """What each comes after, where work has numbers from ``offset`` on. Shape (work, 3)."""
+        earlier = np.where(self.earlier >= 0, self.earlier + offset, -1)
+        return np.concatenate([self.launched_at[:, None], earlier], axis=1)
+
+
+def device_nodes(trace: Trace, pieces: Pieces, waits: Waits) -> DeviceNodes:
+    """All work of a trace, and which pieces of threads waited for it."""
+    gpu = trace.table("gpu")
+    row = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+    row = row[np.argsort(gpu["start_ns"][row], kind="stable")]
+    start = gpu["start_ns"][row].astype(np.int64)
+    end = start + gpu["duration_ns"][row]
+    keys = [gpu[name][row].astype(np.int64) for name in ("device_type", "device_index", "stream")]
+    known, stream = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+    stream = stream.reshape(-1)
+    launch = gpu["launch"][row].astype(np.int64)
+    at = _launched_at(trace, pieces, launch)
+    earlier = np.stack([_before_on_stream(stream), _before_elsewhere(start, end, stream)], axis=1)
+    ends = pieces.segments.start_ns + pieces.segments.length_ns
+    delay = _delays(start, end, np.append(ends, 0)[at], at, earlier)
+    awaited_by, awaited = _awaited(trace, pieces, waits, end, stream)
+    names = [f"{DEVICES.get(kind, 'device')}:{i} stream {s}" for kind, i, s in known.tolist()]
+    columns = (row, start, end, stream, launch, at, earlier, delay)
+    return DeviceNodes(*columns, tuple(names), awaited_by, awaited)
+
+
+def _launched_at(trace: Trace, pieces: Pieces, launch: Values) -> Values:
+    """The piece that was running when each launching call ended, on its thread."""
+    segments, events = pieces.segments, trace.events
+    result = np.full(len(launch), -1, dtype=np.int64)
+    known = np.flatnonzero(launch >= 0)
+    if not len(known) or not len(trace.table("threads")):
+        return result
+    calls = launch[known]
+    rows = segments.rows_of(trace.table("threads")["system_thread_id"])
+    thread = rows[events["thread"][calls]]
+    ended = events["start_ns"][calls] + events["duration_ns"][calls]
+    begin = np.searchsorted(segments.thread, np.arange(len(segments.threads) + 1))
+    for one in np.unique(thread[thread >= 0]).tolist():
+        own = thread == one
+        start = segments.start_ns[begin[one] : begin[one + 1]]
+        place = np.searchsorted(start, ended[own] - 1, side="right") - 1
+        result[known[own]] = begin[one] + np.maximum(place, 0)
+    return result
+
+
+def _before_on_stream(stream: Values) -> Values:
+    order = np.argsort(stream, kind="stable")
+    result = np.full(len(stream), -1, dtype=np.int64)
+    same = np.flatnonzero(np.diff(stream[order]) == 0)
+    result[order[same + 1]] = order[same]
+    return result
+
+
+def _before_elsewhere(start: Values, end: Values, stream: Values) -> Values:
+    """Work of another stream that ended just before each began."""
+    if not len(start):
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(end, kind="stable")
+    place = np.searchsorted(end[order], start, side="right") - 1
+    found = order[np.maximum(place, 0)]
+    tight = (place >= 0) & (start - end[found] < _TIGHT_NS) & (stream[found] != stream)
+    return np.where(tight & (start[found] < start), found, -1)
+
+
+def _delays(start: Values, end: Values, launched: Values, at: Values, earlier: Values) -> Values:
+    """How long after each of what it comes after; the launch explains what nothing else does."""
+    after = start[:, None] - np.append(end, 0)[earlier]
+    tight = (earlier >= 0) & (after <= _TIGHT_NS)
+    since_launch = np.where(at >= 0, start - launched, 0)
+    own = tight.any(axis=1)
+    usual = int(np.median(since_launch[(at >= 0) & ~own])) if ((at >= 0) & ~own).any() else 0
+    delay = np.zeros((len(start), 3), dtype=np.int64)
+    delay[:, _LAUNCH] = np.where(own, np.minimum(since_launch, usual), since_launch)
+    delay[:, _STREAM:] = np.where(tight, after, 0)
+    # What is far behind other work, with no launch known, keeps its distance.
+    alone = (at < 0) & (earlier[:, 0] >= 0) & ~own
+    delay[alone, _STREAM] = after[alone, 0]
+    return delay
+
+
+def _awaited(
+    trace: Trace, pieces: Pieces, waits: Waits, end: Values, stream: Values
+) -> tuple[Values, Values]:
+    """Calls that wait for a device, and what they waited for."""
+    segments = pieces.segments
+    calls = np.flatnonzero((pieces.cause == Cause.DEVICE) & (waits.after < 0))
+    if not len(end) or not len(calls):
+        return calls[:0], np.zeros((0, 2), dtype=np.int64)
+    over = segments.start_ns[calls] + segments.length_ns[calls]
+    by_stream = np.stack(
+        [_last_ended(end, np.flatnonzero(stream == one), over) for one in np.unique(stream)], axis=1
+    )
+    when = np.where(by_stream >= 0, end[by_stream], -1)
+    order = np.argsort(-when, axis=1, kind="stable")[:, :2]
+    work = np.take_along_axis(by_stream, order, axis=1)
+    work = np.concatenate([work, np.full((len(calls), 1), -1)], axis=1)[:, :2]
+    for_all = [_FOR_ALL in trace.event_name(event) for event in segments.event[calls].tolist()]
+    work[:, 1] = np.where(for_all, work[:, 1], -1)
+    known = work[:, 0] >= 0
+    return calls[known], work[known]
+
+
+def _last_ended(end: Values, works: Values, moments: Values) -> Values:
+    """Of some work what ended last before each moment, -1 for none."""
+    order = works[np.argsort(end[works], kind="stable")]
+    place = np.searchsorted(end[order], moments, side="right") - 1
+    return np.where(place >= 0, order[np.maximum(place, 0)], -1)

@@ -1,0 +1,193 @@
+"""The graph of what waited for what.
+
+A node is a stretch of time of one thread in one span, or one piece of work of a device. On a thread
+each comes after the one before. A wait is a node of no duration that comes after what ended it: the
+work of a device that a call waited for, or the thread that was busy when the wait was over. Where
+nothing that was recorded ended it, it stays as long as it was. Each dependency has the delay that
+was seen, so that times without a change are those of the recording.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.analysis.account.pieces import Pieces, pieces_of
+from opscope.analysis.critical_path.device_nodes import DeviceNodes, device_nodes
+from opscope.analysis.critical_path.waits import Waits, find_waits
+from opscope.analysis.period import Period
+from opscope.analysis.program_steps import program_steps
+from opscope.cached_property import cached_property
+from opscope.trace.trace import Trace
+from opscope.tree.steps import Steps
+
+Values = npt.NDArray[np.int64]
+
+SLOTS = 3
+"""How many other nodes one may come after; ``native/graph/times.h`` has the same number."""
+
+_PROGRAM, WAITED_FOR, _WAITED_FOR_TOO = 0, 1, 2
+"""On a thread: what it did before, and what ended its wait."""
+
+_NEARLY_ALL = 0.95
+
+_GRAPHS: WeakKeyDictionary[Trace, WaitGraph] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class WaitGraph:
+    """Nodes in an order in which what one comes after stands before it. Shape (nodes,) unless said.
+
+    Attributes:
+        thread: row of its thread, from the number of threads on of its device's stream.
+        start_ns: when it began, Unix nanoseconds.
+        duration_ns: what it takes by itself: 0 for a wait whose end is known.
+        event: the span it is in, row in ``events``; of a device's work the call that launched it;
+            -1 for none.
+        gpu: row in ``gpu``, -1 for what is no work of a device.
+        before: nodes that it comes after, -1 for none. Shape (nodes, 3).
+        delay_ns: how long after each. Shape (nodes, 3).
+        threads: names of threads, then of streams.
+        around: of every event the one around it by time. Shape (events,).
+        steps: of the program.
+        start_of_time_ns: when the first node begins.
+        wall_ns: until the last ends.
+    """
+
+    thread: Values
+    start_ns: Values
+    duration_ns: Values
+    event: Values
+    gpu: Values
+    before: Values
+    delay_ns: Values
+    threads: tuple[str, ...]
+    around: Values
+    steps: Steps
+    start_of_time_ns: int
+    wall_ns: int
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def knows_launches(self) -> bool:
+        """Whether of nearly all work of devices it is known what launched it."""
+        work = self.gpu >= 0
+        return bool(np.mean(self.event[work] >= 0) > _NEARLY_ALL) if work.any() else True
+
+    @cached_property
+    def is_program(self) -> npt.NDArray[np.bool_]:
+        """Nodes of the thread that most happens on, and of devices. Shape (nodes,).
+
+        When these are over the program is: other threads may wait for ever for what never comes.
+        """
+        spans = (self.gpu < 0) & (self.event >= 0)
+        if not spans.any():
+            return np.ones(len(self), dtype=np.bool_)
+        return np.asarray(
+            (self.thread == np.argmax(np.bincount(self.thread[spans]))) | ~(self.gpu < 0)
+        )
+
+    def ends_with(self, duration_ns: Values) -> tuple[Values, Values]:
+        """When nodes end if they take so long, and which each had to wait for, -1 for none."""
+        durations = np.ascontiguousarray(duration_ns, dtype=np.int64)
+        return _native.earliest_ends(self.before, self.delay_ns, durations, self.start_of_time_ns)
+
+
+def wait_graph(period: Period) -> WaitGraph:
+    """The graph of a part of a recording; the same object for the same part."""
+    found = _GRAPHS.get(period.trace)
+    if found is None:
+        found = _GRAPHS[period.trace] = _graph(period)
+    return found
+
+
+def _graph(period: Period) -> WaitGraph:
+    trace = period.trace
+    steps, _ = program_steps(trace)
+    bounds = (period.start_ns, period.start_ns + (period.wall_ns if len(trace.events) else 0))
+    pieces = pieces_of(trace, steps, bounds, {})
+    waits = find_waits(trace, pieces)
+    if len(waits.cuts):
+        cuts = {line.number: waits.cuts for line in pieces.segments.threads}
+        pieces = pieces_of(trace, steps, bounds, cuts)
+        waits = find_waits(trace, pieces)
+    work = device_nodes(trace, pieces, waits)
+    return _assembled(pieces, waits, work, steps, bounds)
+
+
+def _assembled(
+    pieces: Pieces, waits: Waits, work: DeviceNodes, steps: Steps, bounds: tuple[int, int]
+) -> WaitGraph:
+    segments, count = pieces.segments, len(pieces.segments)
+    ended = waits.after >= 0
+    end = segments.start_ns + segments.length_ns
+    before = np.full((count, SLOTS), -1, dtype=np.int64)
+    delay = np.zeros((count, SLOTS), dtype=np.int64)
+    same_thread = np.flatnonzero(np.diff(segments.thread) == 0)
+    before[same_thread + 1, _PROGRAM] = same_thread
+    before[:, WAITED_FOR] = waits.after
+    delay[:, WAITED_FOR] = np.where(waits.after >= 0, end - end[waits.after], 0)
+    first = work.awaited[:, 0]
+    waited = work.end_ns[first] > segments.start_ns[work.awaited_by]
+    ended[work.awaited_by] = waited
+    after_first = np.where(waited, end[work.awaited_by] - work.end_ns[first], 0)
+    for slot, awaited in ((WAITED_FOR, first), (_WAITED_FOR_TOO, work.awaited[:, 1])):
+        before[work.awaited_by, slot] = np.where(awaited >= 0, count + awaited, -1)
+        delay[work.awaited_by, slot] = after_first
+    is_wait = ended | waits.leads_on | _after_all(pieces)
+    columns = {
+        "thread": (segments.thread, work.stream + len(segments.threads)),
+        "start_ns": (np.where(is_wait, end, segments.start_ns), work.start_ns),
+        "duration_ns": (np.where(is_wait, 0, segments.length_ns), work.end_ns - work.start_ns),
+        "event": (segments.event, work.launch),
+        "gpu": (np.full(count, -1, dtype=np.int64), work.row),
+        "before": (before, work.before(count)),
+        "delay_ns": (delay, work.delay_ns),
+    }
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    ordered = _in_order(joined, np.concatenate([segments.start_ns, work.start_ns]))
+    names = [line.name or f"thread {line.number}" for line in segments.threads]
+    return WaitGraph(
+        **ordered,
+        threads=(*names, *work.streams),
+        around=segments.around,
+        steps=steps,
+        start_of_time_ns=bounds[0],
+        wall_ns=bounds[1] - bounds[0],
+    )
+
+
+def _after_all(pieces: Pieces) -> npt.NDArray[np.bool_]:
+    """Where nothing comes any more on a thread, which holds nobody up."""
+    segments = pieces.segments
+    last = np.append(np.flatnonzero(np.diff(segments.thread)), len(segments) - 1)
+    result = np.zeros(len(segments), dtype=np.bool_)
+    for row in last.tolist() if len(segments) else ():
+        while row >= 0 and segments.event[row] < 0 and not result[row]:
+            result[row] = True
+            if row == 0 or segments.thread[row - 1] != segments.thread[row]:
+                break
+            row -= 1
+    return result
+
+
+def _in_order(columns: dict[str, Values], began_ns: Values) -> dict[str, Values]:
+    """Sorted by when nodes can begin; dependencies as rows of that, without any that come later."""
+    start, own = columns["start_ns"], np.arange(len(began_ns))[:, None]
+    if (start[1:] >= start[:-1]).all() and (columns["before"] < own).all():
+        return columns
+    order = np.lexsort((began_ns, start))
+    place = np.empty(len(order) + 1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    place[-1] = -1
+    sorted_columns = {name: values[order] for name, values in columns.items()}
+    before = place[sorted_columns["before"]]
+    sorted_columns["before"] = np.ascontiguousarray(np.where(before < own, before, -1))
+    sorted_columns["delay_ns"] = np.ascontiguousarray(sorted_columns["delay_ns"])
+    return sorted_columns

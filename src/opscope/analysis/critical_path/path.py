@@ -1,0 +1,150 @@
+"""The longest chain of what waited for what, and how much later everything else could have been."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
+from opscope.analysis.period import Which, period_of
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.trace.html_table import html_table
+from opscope.trace.trace import Trace
+from opscope.tree.frame_text import own_texts
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+NOT_IN_GRAPH = -1
+_MOST_NAMES = 12
+_NOTHING = "(nothing recorded)"
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalPath:
+    """What a period took because of what: only changes of this make it shorter.
+
+    Arrays have shape (stretches,) unless said otherwise; stretches are in order of time and add up
+    to ``length_ns``.
+
+    Attributes:
+        event: the span, row in ``events``; of a device's work the call that launched it; -1 none.
+        gpu: row in ``gpu``, -1 for what is no work of a device.
+        thread: row in ``threads``.
+        start_ns: Unix nanoseconds.
+        time_ns: how long, with the delay before it.
+        slack_ns: of every event, how much longer it could have taken without anything ending later;
+            -1 for what is not in the graph. Shape (events,).
+        threads: names of threads, then of streams of devices.
+        names: what each event is called, by row in ``events``.
+        length_ns: of the path.
+        wall_ns: of the time looked at.
+    """
+
+    event: Values
+    gpu: Values
+    thread: Values
+    start_ns: Values
+    time_ns: Values
+    slack_ns: Values
+    threads: tuple[str, ...]
+    names: tuple[npt.NDArray[np.int32], tuple[str, ...]]
+    length_ns: int
+    wall_ns: int
+
+    def by_name(self) -> list[tuple[str, int]]:
+        """What is on the path and how long, most first."""
+        labels, texts = self.names
+        row = np.where(self.event >= 0, np.append(labels, 0)[self.event], len(texts))
+        time = np.bincount(row, weights=self.time_ns, minlength=len(texts) + 1).astype(np.int64)
+        order = np.argsort(-time, kind="stable")
+        named = (*texts, _NOTHING)
+        return [(named[one], int(time[one])) for one in order.tolist() if time[one] > 0]
+
+    def by_thread(self) -> list[tuple[str, int]]:
+        """The threads and streams it runs through, and for how long, most first."""
+        time = np.bincount(self.thread, weights=self.time_ns, minlength=len(self.threads))
+        order = np.argsort(-time, kind="stable").tolist()
+        return [(self.threads[one], int(time[one])) for one in order if time[one] > 0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "length_ns": self.length_ns,
+            "wall_ns": self.wall_ns,
+            "threads": [{"name": name, "time_ns": time} for name, time in self.by_thread()],
+            "names": [{"name": name, "time_ns": time} for name, time in self.by_name()],
+        }
+
+    def __repr__(self) -> str:
+        rows = "".join(
+            f"\n  {share_text(time / max(self.length_ns, 1)):>6}  {time_text(time):>8}  {name}"
+            for name, time in self.by_name()[:_MOST_NAMES]
+        )
+        return f"<CriticalPath of {time_text(self.length_ns)}{rows}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, time_text(time), share_text(time / max(self.length_ns, 1))]
+            for name, time in self.by_name()[:_MOST_NAMES]
+        ]
+        return html_table("opscope: critical path", ("on the path", "time", "share"), rows, "")
+
+
+def find_critical_path(trace: Trace, which: Which | str = Which.STEADY) -> CriticalPath:
+    """What a period took because of what.
+
+    Raises:
+        UsageError: there is no such period.
+    """
+    period = period_of(trace, which)
+    graph = wait_graph(period)
+    end, binding = graph.ends_with(graph.duration_ns)
+    rows = _chain(end, binding, graph.is_program)
+    times = np.diff(end[rows], prepend=graph.start_of_time_ns)
+    label, texts = own_texts(trace)
+    return CriticalPath(
+        event=_whole(period.in_recording, graph.event[rows]),
+        gpu=graph.gpu[rows],
+        thread=graph.thread[rows],
+        start_ns=end[rows] - times,
+        time_ns=times,
+        slack_ns=_slack(graph, end, period.in_recording, len(trace.events)),
+        threads=graph.threads,
+        names=(label, tuple(texts)),
+        length_ns=int(times.sum()),
+        wall_ns=graph.wall_ns,
+    )
+
+
+def _chain(end: Values, binding: Values, is_program: Flags) -> Values:
+    """From what ended last back along what each had to wait for; in order of time."""
+    rows, before = [], binding.tolist()
+    row = int(np.argmax(2 * (end - end.min()) + is_program)) if len(end) else -1
+    while row >= 0:
+        rows.append(row)
+        row = before[row]
+    return np.array(rows[::-1], dtype=np.int64)
+
+
+def _whole(in_recording: Any, events: Values) -> Values:
+    """Rows of the whole recording for rows of its part; -1 stays."""
+    result = np.full(len(events), -1, dtype=np.int64)
+    known = events >= 0
+    result[known] = in_recording(events[known])
+    return result
+
+
+def _slack(graph: WaitGraph, end: Values, in_recording: Any, events: int) -> Values:
+    """The least of each event's nodes on threads."""
+    last = int(end.max(initial=graph.start_of_time_ns))
+    latest = _native.latest_ends(graph.before, graph.delay_ns, graph.duration_ns, last)
+    rows = np.flatnonzero((graph.event >= 0) & (graph.gpu < 0))
+    largest = np.iinfo(np.int64).max
+    slack = np.full(events, largest, dtype=np.int64)
+    np.minimum.at(slack, _whole(in_recording, graph.event[rows]), (latest - end)[rows])
+    return np.where(slack == largest, NOT_IN_GRAPH, slack)

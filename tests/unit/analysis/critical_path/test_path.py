@@ -1,0 +1,134 @@
+"""The critical path of programs whose machine was simulated, and of graphs against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscope import _native
+from opscope.analysis.critical_path.path import NOT_IN_GRAPH, find_critical_path
+from opscope.errors import UsageError
+from opscope.trace.codes import EventKind
+from opscope.trace.schema import RecordScope
+from support.build_trace import build_trace, kernel, span
+from support.simulated_programs import random_program, run
+
+
+def random_graph(seed):
+    """Up to 12 nodes, each after up to three earlier ones, with delays."""
+    random = np.random.default_rng(seed)
+    nodes = int(random.integers(1, 13))
+    before = np.full((nodes, 3), -1, dtype=np.int64)
+    for node in range(1, nodes):
+        count = int(random.integers(0, 4))
+        before[node, :count] = random.integers(0, node, count)
+    delay = random.integers(0, 5, (nodes, 3)).astype(np.int64)
+    return before, delay, random.integers(0, 20, nodes).astype(np.int64)
+
+
+def chains_to(node, before, delay, duration):
+    """The lengths of all chains that end with a node."""
+    lengths = [duration[node]]
+    for earlier, after in zip(before[node], delay[node], strict=True):
+        if earlier >= 0:
+            lengths += [
+                length + after + duration[node]
+                for length in chains_to(earlier, before, delay, duration)
+            ]
+    return lengths
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_graphs_agree_with_all_their_chains(seed):
+    before, delay, duration = random_graph(seed)
+    end, binding = _native.earliest_ends(before, delay, duration, 100)
+    expected = [100 + max(chains_to(n, before, delay, duration)) for n in range(len(duration))]
+    assert end.tolist() == expected
+    last = int(end.max())
+    latest = _native.latest_ends(before, delay, duration, last)
+    assert (latest >= end).all()
+    for node, slack in enumerate((latest - end).tolist()):
+        longer = duration.copy()
+        longer[node] += slack
+        assert _native.earliest_ends(before, delay, longer, 100)[0].max() == last
+        longer[node] += 1
+        assert _native.earliest_ends(before, delay, longer, 100)[0].max() == last + 1
+    assert all(one < node for node, one in enumerate(binding.tolist()))
+
+
+def test_a_graph_in_another_order_is_refused():
+    before = np.array([[1, -1, -1], [-1, -1, -1]], dtype=np.int64)
+    none = np.zeros((2, 3), dtype=np.int64)
+    with pytest.raises(ValueError, match="before its own"):
+        _native.earliest_ends(before, none, np.ones(2, dtype=np.int64), 0)
+    with pytest.raises(ValueError, match="different lengths"):
+        _native.latest_ends(before, none, np.ones(3, dtype=np.int64), 0)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_path_is_as_long_as_the_program(seed):
+    took_us, trace = run(random_program(seed))
+    path = find_critical_path(trace)
+    assert path.wall_ns == took_us * 1000
+    assert path.length_ns == pytest.approx(path.wall_ns, rel=0.01)
+    assert sum(time for _, time in path.by_name()) == path.length_ns
+
+
+def test_a_wait_for_a_device_leads_to_its_work():
+    trace = build_trace(
+        [
+            span("aten::mm", 0, 20),
+            span("cudaLaunchKernel", 10, 15, kind=EventKind.RUNTIME_CALL),
+            span("aten::add", 20, 60),
+            span("cudaDeviceSynchronize", 60, 200, kind=EventKind.RUNTIME_CALL),
+        ],
+        gpu=[kernel("gemm", 16, 199, launch=1)],
+    )
+    path = find_critical_path(trace)
+    assert dict(path.by_thread()) == {"main": 16_000, "cuda:0 stream 7": 184_000}
+    slack = path.slack_ns.tolist()
+    assert slack[2] == 140_000, "what ran beside the kernel had time until the wait was over"
+    assert slack[1] == 0
+
+
+def test_a_thread_that_waits_for_a_backward_pass_leads_to_the_thread_that_runs_it():
+    backward = {"scope": RecordScope.BACKWARD_FUNCTION, "thread": "autograd"}
+    trace = build_trace(
+        [
+            span("aten::mm", 0, 100),
+            span("MmBackward0", 110, 500, **backward),
+            span("aten::add_", 510, 600),
+        ]
+    )
+    path = find_critical_path(trace)
+    by_thread = dict(path.by_thread())
+    assert by_thread["autograd"] == 400_000, "with the delay before it"
+    assert path.length_ns == 600_000
+
+
+@pytest.mark.parametrize(("busy_from", "path_leads_there"), [(110, True), (480, False)])
+def test_who_is_waited_for_was_busy_most_of_the_wait(busy_from, path_leads_there):
+    trace = build_trace(
+        [
+            span("aten::mm", 0, 100),
+            span("<built-in method acquire of _thread.lock object at 0x1>", 100, 500,
+                 kind=EventKind.C_CALL),
+            span("work", busy_from, 498, thread="other"),
+            span("aten::add", 500, 600),
+        ]
+    )  # fmt: skip
+    path = find_critical_path(trace)
+    assert ("other" in dict(path.by_thread())) is path_leads_there
+    assert path.length_ns == 600_000
+
+
+def test_what_left_its_line_is_not_in_the_graph():
+    trace = build_trace("a 0..20\nb 10..30")
+    assert NOT_IN_GRAPH in find_critical_path(trace).slack_ns.tolist()
+
+
+def test_of_nothing_there_is_no_path():
+    path = find_critical_path(build_trace(""))
+    assert (path.length_ns, path.by_name()) == (0, [])
+    with pytest.raises(UsageError, match="no period"):
+        find_critical_path(build_trace(""), "middle")
