@@ -1,0 +1,159 @@
+"""What is compared exactly: calls, bytes and shapes in a step, and the most memory in use.
+
+A program that does the same has the same numbers, in every step. Where they differ from step to
+step anyway, as with a batch that is logged or a thread that loads data, two recordings need not
+agree; then numbers count as different where no step of one side is like any of the other, or where
+there are more calls than chance makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import sqrt
+
+from opscope.analysis.diff.many_tests import FALSE_DISCOVERIES
+from opscope.analysis.diff.places import CallPlace
+from opscope.analysis.diff.result import CountChange, PeakChange, Quantity, ShapeChange
+from opscope.analysis.diff.step_costs import PerStep, StepCosts
+from opscope.analysis.diff.student import normal_p
+
+_BURSTS = 4
+"""What varies comes in bursts: its variance is taken to be so many times that of chance alone."""
+
+
+@dataclass(frozen=True)
+class CountsCompared:
+    """What was found; see ``Diff`` for the fields."""
+
+    counts: tuple[CountChange, ...]
+    left_out: int
+    shapes: tuple[ShapeChange, ...]
+    memory: tuple[PeakChange, ...]
+
+
+def compare_counts(
+    a: Sequence[StepCosts], b: Sequence[StepCosts], with_bytes: bool
+) -> CountsCompared:
+    """Compare all that is the same in every recording of an unchanged program."""
+    calls = [_of_side([one.calls for one in side], side) for side in (a, b)]
+    found, left_out = _changes(Quantity.CALLS, *(_without_shapes(side) for side in calls))
+    if with_bytes:
+        sizes = [_of_side([one.bytes or {} for one in side], side) for side in (a, b)]
+        more, left_out = _changes(Quantity.BYTES, *(_without_shapes(side) for side in sizes))
+        found += more
+    found.sort(key=lambda one: (one.quantity, -abs(one.change)))
+    return CountsCompared(tuple(found), left_out, tuple(_shapes(*calls)), _peaks(a, b, with_bytes))
+
+
+def _of_side(
+    recordings: Sequence[dict[CallPlace, PerStep]], costs: Sequence[StepCosts]
+) -> dict[CallPlace, PerStep]:
+    """The recordings of one side as if they were one; what one of them lacks it has 0 of."""
+    steps = sum(one.steps for one in costs)
+    places = dict.fromkeys(place for one in recordings for place in one)
+    result = {}
+    for place in places:
+        there = [one.get(place, PerStep(0, 0, 0, 0)) for one in recordings]
+        result[place] = PerStep(
+            min(one.least for one in there),
+            max(one.most for one in there),
+            sum(one.total for one in there),
+            steps,
+        )
+    return result
+
+
+def _without_shapes(side: dict[CallPlace, PerStep]) -> dict[CallPlace, PerStep]:
+    """By module, operator and phase alone: a line that says something else changes no number."""
+    result: dict[CallPlace, PerStep] = {}
+    for place, count in side.items():
+        coarse = place._replace(shapes="", line="")
+        before = result.get(coarse)
+        result[coarse] = _together(before, count) if before else count
+    return result
+
+
+def _together(one: PerStep, other: PerStep) -> PerStep:
+    return PerStep(
+        one.least + other.least, one.most + other.most, one.total + other.total, one.steps
+    )
+
+
+def _changes(
+    quantity: Quantity, a: dict[CallPlace, PerStep], b: dict[CallPlace, PerStep]
+) -> tuple[list[CountChange], int]:
+    """What differs, and how many places could not be compared."""
+    found, left_out = [], 0
+    for place in dict.fromkeys((*a, *b)):
+        here, there = a.get(place), b.get(place)
+        if _differ(here, there, quantity):
+            found.append(CountChange(quantity, place, here, there))
+        elif quantity is Quantity.BYTES:
+            left_out += not all(one is None or one.is_constant for one in (here, there))
+    return found, left_out
+
+
+def _differ(a: PerStep | None, b: PerStep | None, quantity: Quantity) -> bool:
+    a, b = a or PerStep(0, 0, 0, b.steps if b else 1), b or PerStep(0, 0, 0, a.steps if a else 1)
+    if a.most < b.least or b.most < a.least:
+        return True
+    if quantity is Quantity.BYTES or (a.is_constant and b.is_constant) or not a.total + b.total:
+        return False
+    error = sqrt(_BURSTS * (a.total / a.steps**2 + b.total / b.steps**2))
+    return normal_p((b.mean - a.mean) / error) <= FALSE_DISCOVERIES**2
+
+
+def _shapes(a: dict[CallPlace, PerStep], b: dict[CallPlace, PerStep]) -> list[ShapeChange]:
+    """Calls with other shapes, or of one shape as often as they were of another.
+
+    More or fewer calls with the shapes that there were are another number of calls, and no more.
+    """
+    sides = [_by_shape(side) for side in (a, b)]
+    found = []
+    for place in dict.fromkeys((*sides[0], *sides[1])):
+        here, there = (side.get(place, {}) for side in sides)
+        differing = [
+            shapes
+            for shapes in dict.fromkeys((*here, *there))
+            if _differ(here.get(shapes), there.get(shapes), Quantity.CALLS)
+        ]
+        if here.keys() == there.keys() and _differ(_all_of(here), _all_of(there), Quantity.CALLS):
+            continue
+        if differing and here and there:
+            found.append(ShapeChange(place, _said(here, differing), _said(there, differing)))
+    return found
+
+
+def _by_shape(side: dict[CallPlace, PerStep]) -> dict[CallPlace, dict[str, PerStep]]:
+    result: dict[CallPlace, dict[str, PerStep]] = {}
+    for place, count in side.items():
+        of_place = result.setdefault(place._replace(shapes="", line=""), {})
+        before = of_place.get(place.shapes)
+        of_place[place.shapes] = _together(before, count) if before else count
+    return result
+
+
+def _all_of(shapes: dict[str, PerStep]) -> PerStep:
+    first, *others = shapes.values()
+    return reduce(_together, others, first)
+
+
+def _said(side: dict[str, PerStep], shapes: Sequence[str]) -> tuple[str, ...]:
+    """``3 x [64, 128], [128]``: as many a step as there are."""
+    counts = [(one, side[one].mean) for one in shapes if one in side]
+    return tuple(f"{count:g} x {one or 'none'}" for one, count in counts)
+
+
+def _peaks(
+    a: Sequence[StepCosts], b: Sequence[StepCosts], with_bytes: bool
+) -> tuple[PeakChange, ...]:
+    if not with_bytes:
+        return ()
+    devices = dict.fromkeys(device for one in (*a, *b) for device in one.peak_bytes)
+    ranges = []
+    for device in devices:
+        peaks = [[one.peak_bytes.get(device, 0) for one in side] for side in (a, b)]
+        ranges.append(PeakChange(device, *((min(one), max(one)) for one in peaks)))
+    return tuple(ranges)

@@ -1,0 +1,208 @@
+"""Conditions on a comparison, for a build that is to fail where a program got worse.
+
+``step<=+2%,memory<=+1%,count==``: a quantity, ``<=`` and how much more it may be, or ``==`` for
+what must not change at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from opscope.analysis.diff.result import Diff, Level, Quantity, TimeChange, place_text
+from opscope.analysis.quantity_text import bytes_text, time_text
+from opscope.errors import UsageError
+
+TIMES = {
+    "step": "time of a typical step",
+    "places": "the same, without interruptions and what a slower machine adds to everything alike",
+    "start-up": "time until the first step is over",
+    "phase:NAME": "time of one phase of a step",
+    "module:PATH": "time of one module, without modules in it",
+    "operator:NAME": "time of one operator",
+}
+EXACT = {
+    "memory": "most memory in use",
+    "count": "calls of every operator",
+    "bytes": "bytes that every operator allocates",
+    "shapes": "shapes of arguments",
+}
+"""What conditions can be about, with what that is."""
+
+_CONDITION = re.compile(r"(?P<what>.+?)\s*(?P<sign><=|==)\s*(?P<limit>[+-]?\d+(?:\.\d*)?%?)?")
+_LEVELS = {one.value: one for one in (Level.PHASE, Level.MODULE, Level.OPERATOR)}
+
+
+class Outcome(str, Enum):
+    """What became of a condition."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition.
+
+    Attributes:
+        text: as it was written.
+        what: the quantity.
+        limit: how much more it may be, as a share; None where it must be the same.
+    """
+
+    text: str
+    what: str
+    limit: float | None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A condition and what became of it.
+
+    Attributes:
+        condition: which.
+        outcome: whether it holds.
+        why: in words.
+    """
+
+    condition: Condition
+    outcome: Outcome
+    why: str
+
+
+def read_gate(text: str) -> list[Condition]:
+    """The conditions that ``text`` lists, with commas between them.
+
+    Raises:
+        UsageError: one of them makes no sense.
+    """
+    conditions = [_read(one.strip()) for one in text.split(",") if one.strip()]
+    if not conditions:
+        raise UsageError("The gate has no condition. Write one, such as step<=+2%.")
+    return conditions
+
+
+def judge(diff: Diff, conditions: Iterable[Condition]) -> list[Judgement]:
+    """What becomes of each condition.
+
+    A time passes where its whole interval is within the limit, and fails where all of it is above.
+    Where the limit lies within the interval, the recordings do not tell.
+    """
+    return [_judged(diff, condition) for condition in conditions]
+
+
+def _read(text: str) -> Condition:
+    match = _CONDITION.fullmatch(text)
+    known = ", ".join((*TIMES, *EXACT))
+    if match is None:
+        raise UsageError(
+            f"The condition {text!r} cannot be read. Write a quantity and a limit, as in "
+            f"step<=+2%, or == for what must stay the same, as in count==. Quantities: {known}."
+        )
+    what, sign, limit = match["what"], match["sign"], match["limit"]
+    kind, colon, _ = what.partition(":")
+    if not (kind in _LEVELS if colon else what in (*TIMES, *EXACT)):
+        raise UsageError(f"There is no quantity {what!r} to set a limit to. Choose from: {known}.")
+    if sign == "==":
+        return _exact(text, what, limit)
+    if limit is None or not limit.endswith("%") or what in ("count", "bytes", "shapes"):
+        raise UsageError(
+            f"The condition {text!r} has no limit that fits. Write {what}<=+2%, or for what is "
+            "counted (count, bytes, shapes) and has to stay the same, ==."
+        )
+    return Condition(text, what, float(limit.rstrip("%")) / 100)
+
+
+def _exact(text: str, what: str, limit: str | None) -> Condition:
+    if limit is not None or what not in EXACT:
+        raise UsageError(
+            f"The condition {text!r} asks for equality of what is never equal, or with a number. "
+            f"Write == alone, after one of: {', '.join(EXACT)}."
+        )
+    return Condition(text, what, None)
+
+
+def _judged(diff: Diff, condition: Condition) -> Judgement:
+    what = condition.what
+    if what in ("count", "bytes", "shapes"):
+        outcome, why = _count(diff, what)
+    elif what == "memory":
+        outcome, why = _memory(diff, condition.limit)
+    else:
+        outcome, why = _time(diff, condition)
+    return Judgement(condition, outcome, why)
+
+
+def _count(diff: Diff, what: str) -> tuple[Outcome, str]:
+    if reason := diff.not_counted.get(what):
+        return Outcome.NOT_JUDGED, reason
+    if what == "shapes":
+        names = [one.name for one in diff.shapes]
+    else:
+        quantity = Quantity.CALLS if what == "count" else Quantity.BYTES
+        names = [one.name for one in diff.counts if one.quantity is quantity]
+    if not names:
+        return Outcome.PASSED, "the same"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return Outcome.FAILED, f"different: {'; '.join(names[:3])}{more}"
+
+
+def _memory(diff: Diff, limit: float | None) -> tuple[Outcome, str]:
+    if not diff.memory:
+        return Outcome.NOT_JUDGED, diff.not_counted.get("bytes") or "no memory was used"
+    said, failed = [], False
+    for one in diff.memory:
+        before, after = one.a_bytes[1], one.b_bytes[1]
+        failed |= one.is_changed if limit is None else after > before * (1 + limit)
+        said.append(f"{one.device} {bytes_text(before)} to {bytes_text(after)}")
+    return (Outcome.FAILED if failed else Outcome.PASSED), ", ".join(said)
+
+
+def _time(diff: Diff, condition: Condition) -> tuple[Outcome, str]:
+    found = _interval(diff, condition.what)
+    if isinstance(found, str):
+        return Outcome.NOT_JUDGED, found
+    before, change, margin = found
+    allowed = (condition.limit or 0.0) * before
+    text = f"{_signed(change / before)} ± {margin / before:.1%} of {time_text(round(before))}"
+    if change - margin > allowed:
+        return Outcome.FAILED, text
+    if change + margin <= allowed:
+        return Outcome.PASSED, text
+    return Outcome.NOT_JUDGED, f"{text}: more steps or recordings would tell"
+
+
+def _interval(diff: Diff, what: str) -> tuple[float, float, float] | str:
+    """What it was, how much more it is, how far that may be off; or why that is not known."""
+    if diff.not_judged and what != "start-up":
+        return "; ".join(diff.not_judged)
+    if what == "start-up":
+        one = diff.start_up
+        if one is None or not one.a_ns or one.margin_ns == float("inf"):
+            return "the start-up can be told in too few recordings"
+        return one.a_ns, one.change_ns, one.margin_ns
+    if diff.step is None:
+        return "there are no steps"
+    if what == "places":
+        return diff.step.a_ns, diff.places_ns, diff.places_margin_ns
+    one = diff.step if what == "step" else _find(diff, what)
+    if one is None:
+        return "there is no such place, or it takes too little of a step"
+    if not one.a_ns:
+        return f"{one.name} is only in the second side"
+    return one.a_ns, one.change_ns, one.margin_ns
+
+
+def _find(diff: Diff, what: str) -> TimeChange | None:
+    kind, _, name = what.partition(":")
+    return next(
+        (one for one in diff.times if one.level is _LEVELS[kind] and place_text(one.place) == name),
+        None,
+    )
+
+
+def _signed(share: float) -> str:
+    return f"{share:+.1%}"

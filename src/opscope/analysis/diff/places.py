@@ -1,0 +1,179 @@
+"""What calls of two recordings are told to be the same by: module, operator, shapes, phase, line.
+
+None of it is a number of one recording: lines are known by what they say, so that a line that only
+moved is the same line, files by their names without folders, and addresses are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.findings.sites import Sites
+from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.phases import PHASE_NAMES, find_phases
+from opscope.analysis.program_lines import line_texts
+from opscope.analysis.signatures import first_of_each, mix, shape_signatures
+from opscope.analysis.torch_listing.argument_lists import plain_shapes
+from opscope.analysis.torch_listing.listing import TorchListing, averaged_name
+from opscope.trace.codes import EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.arguments import Arguments
+from opscope.tree.frame_text import own_texts
+
+Values = npt.NDArray[np.int64]
+
+
+class KnownBy(str, Enum):
+    """What a place may be known by, as far as it was recorded."""
+
+    MODULE = "module"
+    SHAPES = "shapes"
+    LINE = "line"
+
+
+class CallPlace(NamedTuple):
+    """Where in a program calls are that are compared with one another; empty: not known, or none.
+
+    Attributes:
+        module: path of the nn.Module, as in ``blocks.3.mlp.0``.
+        operator: or function, or whatever else it is called.
+        shapes: of its arguments, ``[64, 128], [256, 128]``.
+        phase: of the step.
+        line: of the program, ``train.py: loss = net(x)``.
+        beside: it ran on another thread than the steps.
+    """
+
+    module: str
+    operator: str
+    shapes: str = ""
+    phase: str = ""
+    line: str = ""
+    beside: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """The places of a trace's events.
+
+    Attributes:
+        places: each once.
+        row: of every event the row in ``places``. Shape (events,).
+    """
+
+    places: list[CallPlace]
+    row: Values
+
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_FRAME = re.compile(r"^(?:.*[/\\])?([^/\\]+)\(\d+\): ")
+
+
+def recorded_parts(trace: Trace) -> frozenset[KnownBy]:
+    """What places of a trace can be known by."""
+    kinds = np.bincount(trace.events["kind"], minlength=len(EventKind))
+    calls = kinds[EventKind.PYTHON_CALL] + len(trace.table("operator_calls"))
+    found = {
+        KnownBy.MODULE: kinds[EventKind.MODULE_CALL] > 0,
+        KnownBy.SHAPES: len(trace.table("tensors")) > 0,
+        KnownBy.LINE: calls > 0,
+    }
+    return frozenset(part for part, there in found.items() if there)
+
+
+def place_calls(trace: Trace, beside: npt.NDArray[np.bool_], parts: Iterable[KnownBy]) -> Placed:
+    """The place of every event, by as many ``parts`` as both sides have."""
+    parts = frozenset(parts)
+    label, texts = _names(trace)
+    module, paths = _modules(trace, KnownBy.MODULE in parts)
+    phase = find_phases(trace).phase.astype(np.int64)
+    line, lines = _lines(trace, KnownBy.LINE in parts)
+    shapes = (
+        shape_signatures(trace)
+        if KnownBy.SHAPES in parts
+        else np.zeros(len(label), dtype=np.uint64)
+    )
+    key = mix(label) ^ shapes
+    for column in (module, phase, line, beside.astype(np.int64)):
+        key = mix(mix(key) ^ mix(column + 1))
+    row, first = first_of_each(key)
+    arguments = Arguments(trace)
+    places = [
+        CallPlace(
+            paths[module[event]],
+            texts[label[event]],
+            shapes_text(arguments, event) if shapes[event] else "",
+            PHASE_NAMES[phase[event]] if phase[event] >= 0 else "",
+            lines[line[event]],
+            bool(beside[event]),
+        )
+        for event in first.tolist()
+    ]
+    return _each_once(places, row)
+
+
+def comparable_name(name: str) -> str:
+    """A name without what differs between two runs of one program, or two places it lies in."""
+    name = _ADDRESS.sub("", averaged_name(name))
+    return _FRAME.sub(r"\1: ", name)
+
+
+def shapes_text(arguments: Arguments, event: int) -> str:
+    """The shapes of an event's inputs; those without any at the end are left out."""
+    shapes = plain_shapes(arguments.inputs(event))
+    while shapes and not shapes[-1]:
+        shapes.pop()
+    return ", ".join(map(str, shapes))
+
+
+def _each_once(places: list[CallPlace], row: Values) -> Placed:
+    """Two functions of one name in two folders are one place."""
+    rows: dict[CallPlace, int] = {}
+    number = [rows.setdefault(place, len(rows)) for place in places]
+    merged = np.array(number, dtype=np.int64)[row] if number else row
+    return Placed(list(rows), merged)
+
+
+def _names(trace: Trace) -> tuple[Values, list[str]]:
+    """Row of every event in what operators are called; calls of modules by their class."""
+    label, texts = own_texts(trace)
+    texts = [comparable_name(text) for text in texts]
+    found = attribute_to_modules(trace)
+    calls = trace.events["kind"] == EventKind.MODULE_CALL
+    named = np.where(calls, len(texts) + found.path, label).astype(np.int64)
+    return named, [*texts, *(f"{name}()" for name in found.classes)]
+
+
+def _modules(trace: Trace, known: bool) -> tuple[Values, list[str]]:
+    """Row of every event in what modules are called; the last row, -1, is for none."""
+    if not known:
+        return np.full(len(trace.events), -1, dtype=np.int64), [""]
+    found = attribute_to_modules(trace)
+    return found.path, [*(".".join(path) for path in found.paths), ""]
+
+
+def _lines(trace: Trace, known: bool) -> tuple[Values, list[str]]:
+    """Row of every event in the texts of lines; the last row, -1, is for none."""
+    if not known:
+        return np.full(len(trace.events), -1, dtype=np.int64), [""]
+    frame, line = Sites(TorchListing(trace)).at
+    key = np.where(frame >= 0, frame * (1 << 24) + np.clip(line, -1, (1 << 24) - 2) + 1, -1)
+    row, first = first_of_each(key.astype(np.uint64))
+    frames, names, texts = trace.table("frames"), trace.names, line_texts(trace)
+    said = []
+    for event in first.tolist():
+        if frame[event] < 0:
+            said.append("")
+            continue
+        file = names[frames["file"][frame[event]]]
+        function = names[frames["function"][frame[event]]]
+        text = texts.get((file, int(line[event])), "") or f"in {function}"
+        said.append(f"{os.path.basename(file)}: {text}")
+    return row, said

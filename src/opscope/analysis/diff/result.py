@@ -1,0 +1,274 @@
+"""What a comparison found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+from opscope.analysis.diff.places import CallPlace
+from opscope.analysis.diff.step_costs import PerStep
+
+
+class Level(str, Enum):
+    """How finely time is divided: all of a step, or by one or by all that places are known by."""
+
+    STEP = "step"
+    PHASE = "phase"
+    MODULE = "module"
+    OPERATOR = "operator"
+    LINE = "line"
+    CALL = "call"
+
+
+class TimeVerdict(str, Enum):
+    """What is certain of a time."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    NO_DIFFERENCE = "no difference found"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class TimeChange:
+    """A time of a typical step on both sides, nanoseconds.
+
+    Attributes:
+        level: what it is the time of.
+        place: where; only what the level is by is set.
+        a_ns: on the first side.
+        b_ns: on the second.
+        change_ns: how much longer it takes; of a place without what everything in the program
+            has in common, as from a machine that was slower.
+        margin_ns: how far that may be off, with 95 % confidence.
+        p_value: how probable such a difference is where there is none.
+        verdict: with all comparisons taken into account.
+        moved_ns: of the change what other places make up for.
+    """
+
+    level: Level
+    place: CallPlace
+    a_ns: float
+    b_ns: float
+    change_ns: float
+    margin_ns: float
+    p_value: float
+    verdict: TimeVerdict
+    moved_ns: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return place_text(self.place) if self.level is not Level.STEP else "step"
+
+    @property
+    def is_changed(self) -> bool:
+        """It is slower or faster."""
+        return self.verdict in (TimeVerdict.SLOWER, TimeVerdict.FASTER)
+
+    @property
+    def relative(self) -> float:
+        """The change as a share of the first side's time."""
+        return self.change_ns / self.a_ns if self.a_ns else float("inf") * (self.change_ns > 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        margin = self.margin_ns if isfinite(self.margin_ns) else None
+        return {**_as_dict(self), "margin_ns": margin}
+
+
+class Quantity(str, Enum):
+    """What is counted."""
+
+    CALLS = "calls"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True)
+class CountChange:
+    """A number of calls or bytes in a step that is another one.
+
+    Attributes:
+        quantity: which.
+        place: where.
+        a: in steps of the first side; None where there was none.
+        b: of the second.
+    """
+
+    quantity: Quantity
+    place: CallPlace
+    a: PerStep | None
+    b: PerStep | None
+
+    @property
+    def name(self) -> str:
+        """What the place is called."""
+        return place_text(self.place)
+
+    @property
+    def change(self) -> float:
+        """How many more, a step."""
+        return (self.b.mean if self.b else 0.0) - (self.a.mean if self.a else 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return _as_dict(self)
+
+
+@dataclass(frozen=True)
+class ShapeChange:
+    """Calls that have other shapes.
+
+    Attributes:
+        place: where, without shapes.
+        a: shapes that only the first side has.
+        b: those that only the second has.
+    """
+
+    place: CallPlace
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What the place is called."""
+        return place_text(self.place)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return _as_dict(self)
+
+
+@dataclass(frozen=True)
+class PeakChange:
+    """Most memory in use in the steady state.
+
+    Attributes:
+        device: on which.
+        a_bytes: least and most of the first side's recordings.
+        b_bytes: of the second side's.
+    """
+
+    device: str
+    a_bytes: tuple[int, int]
+    b_bytes: tuple[int, int]
+
+    @property
+    def is_changed(self) -> bool:
+        """No recording of one side is like any of the other."""
+        return self.a_bytes[1] < self.b_bytes[0] or self.b_bytes[1] < self.a_bytes[0]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What one side consists of.
+
+    Attributes:
+        names: of its recordings.
+        steps: of the steady state, in all recordings.
+        typical: of those, steps that times are means over.
+    """
+
+    names: tuple[str, ...]
+    steps: int
+    typical: int
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What is different in the second side, seen from the first.
+
+    Attributes:
+        a: the first side.
+        b: the second.
+        step: all of a step; None where there is none on both sides.
+        places_ns: of its change, what single places have: the sum of theirs.
+        places_margin_ns: how far that may be off, with 95 % confidence.
+        alike_ns: what everything in it has in common, as from a machine that was slower.
+        times: of places with a share worth speaking of, at all levels; largest change first.
+        counts: calls and bytes a step that are others.
+        counts_left_out: places whose bytes differ from step to step, so that they cannot be
+            compared.
+        shapes: of arguments that are others.
+        memory: most in use, by device.
+        start_up: how long the program takes to start; None where that cannot be told.
+        not_judged: why nothing is said about times; empty where something is.
+        not_counted: why nothing is said about calls (``count``), ``bytes`` or ``shapes``, by those.
+        notes: what else a reader has to know.
+    """
+
+    a: Compared
+    b: Compared
+    step: TimeChange | None
+    places_ns: float
+    places_margin_ns: float
+    alike_ns: float
+    times: tuple[TimeChange, ...]
+    counts: tuple[CountChange, ...]
+    counts_left_out: int
+    shapes: tuple[ShapeChange, ...]
+    memory: tuple[PeakChange, ...]
+    start_up: TimeChange | None
+    not_judged: tuple[str, ...]
+    not_counted: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def interruptions_ns(self) -> float:
+        """The rest of the step's change: what single steps took longer than others."""
+        parts = self.places_ns + self.alike_ns
+        return self.step.change_ns - parts if self.step else 0.0
+
+    def changed(self, level: Level | str) -> tuple[TimeChange, ...]:
+        """What is slower or faster at a level, largest change first."""
+        return tuple(one for one in self.times if one.level is Level(level) and one.is_changed)
+
+    @property
+    def is_changed(self) -> bool:
+        """Anything is certain to be different."""
+        exact = self.counts or self.shapes or any(one.is_changed for one in self.memory)
+        step = self.step is not None and self.step.is_changed
+        return bool(exact) or step or any(one.is_changed for one in self.times)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold; times in nanoseconds, a step."""
+        return {
+            "a": asdict(self.a),
+            "b": asdict(self.b),
+            "step": self.step and self.step.as_dict(),
+            "places_ns": self.places_ns,
+            "places_margin_ns": self.places_margin_ns,
+            "alike_ns": self.alike_ns,
+            "interruptions_ns": self.interruptions_ns,
+            "times": [one.as_dict() for one in self.times],
+            "counts": [one.as_dict() for one in self.counts],
+            "counts_left_out": self.counts_left_out,
+            "shapes": [one.as_dict() for one in self.shapes],
+            "memory": [{**asdict(one), "is_changed": one.is_changed} for one in self.memory],
+            "start_up": self.start_up and self.start_up.as_dict(),
+            "not_judged": list(self.not_judged),
+            "not_counted": dict(self.not_counted),
+            "notes": list(self.notes),
+        }
+
+
+def _as_dict(one: TimeChange | CountChange | ShapeChange) -> dict[str, Any]:
+    """Fields, with the place by its parts and in words."""
+    return {**asdict(one), "place": one.place._asdict(), "name": one.name}
+
+
+def place_text(place: CallPlace) -> str:
+    """A place in words: ``aten::mm in blocks.3.mlp, backward``."""
+    text = place.operator
+    if place.module:
+        text = f"{text} in {place.module}" if text else place.module
+    if place.shapes:
+        text += f" of {place.shapes}"
+    if place.phase:
+        text = f"{text}, {place.phase}" if text else place.phase
+    if place.line:
+        text = f"{text}, at {place.line}" if text else place.line
+    return f"{text}, on another thread" if place.beside else text

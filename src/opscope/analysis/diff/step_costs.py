@@ -1,0 +1,244 @@
+"""What the steps of one recording cost, place by place: time, calls, bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.diff.own_in_steps import own_in_steps
+from opscope.analysis.diff.places import CallPlace, KnownBy, Placed, place_calls
+from opscope.analysis.memory.peak_moment import devices_with_memory, find_peak
+from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.analysis.program_steps import program_steps
+from opscope.analysis.steady_state import StartUp, find_start_up
+from opscope.trace.schema import AllocationAction, EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.event_tree import event_tree
+from opscope.tree.steps import Steps
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Times = npt.NDArray[np.float64]
+
+BETWEEN = CallPlace("", "(between what was recorded)")
+"""Time of the steps' thread in which nothing ran that was recorded."""
+
+_MOST_BLOCKS = 10
+_STEPS_OF_BLOCK = 3
+_ODD = 3.5
+"""A step so many standard deviations above the median was held up by something else."""
+
+_USUAL = 0.9
+"""Of the steps: what is in so many of them is a part of every step."""
+
+_COUNTED = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.MODULE_CALL)
+"""Kinds whose number is the program's own: collections and calls of libraries come and go."""
+
+
+@dataclass(frozen=True)
+class PerStep:
+    """How much of something every step has.
+
+    Attributes:
+        least: in any step.
+        most: in any step.
+        total: in all of them.
+        steps: how many there are.
+    """
+
+    least: int
+    most: int
+    total: int
+    steps: int
+
+    @property
+    def is_constant(self) -> bool:
+        """Every step has the same."""
+        return self.least == self.most
+
+    @property
+    def mean(self) -> float:
+        """Of a step."""
+        return self.total / self.steps if self.steps else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class StepCosts:
+    """One recording, seen as blocks of typical steps.
+
+    Attributes:
+        steps: of the steady state.
+        typical: of those, steps that nothing held up, which times are means over.
+        kind_of_steps: what they are where nothing marks them.
+        step_ns: how long each took, shape (steps,).
+        places: of all that ran in them, each once.
+        time_ns: own time of each in a typical step, shape (places, blocks).
+        whole_ns: all of a typical step, in the mean, with what interrupted it. Shape (blocks,).
+        calls: of each, by place.
+        bytes: allocated by each, by place; None where memory was not recorded.
+        peak_bytes: most memory in use in the steady state, by device.
+        start_up_ns: how long the program took to start; 0 where that could not be told.
+    """
+
+    steps: int
+    typical: int
+    kind_of_steps: str
+    step_ns: Values
+    places: list[CallPlace]
+    time_ns: Times
+    whole_ns: Times
+    calls: dict[CallPlace, PerStep]
+    bytes: dict[CallPlace, PerStep] | None
+    peak_bytes: dict[str, int]
+    start_up_ns: int
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return int(self.time_ns.shape[1])
+
+
+def step_costs(trace: Trace, parts: frozenset[KnownBy]) -> StepCosts:
+    """Count and add up what ran in the steps of the steady state."""
+    start_up = find_start_up(trace)
+    steps, kind = steady_steps(trace)
+    placed = place_calls(trace, on_other_threads(trace, steps), parts)
+    took = steps.end_ns - steps.start_ns
+    block = _blocks(took)
+    per_step = _PerStep(trace, steps, placed)
+    return StepCosts(
+        steps=len(steps),
+        typical=int((block >= 0).sum()),
+        kind_of_steps=kind,
+        step_ns=took,
+        places=[*placed.places, BETWEEN],
+        time_ns=_times(trace, steps, placed, block),
+        whole_ns=_means(took, block),
+        calls=per_step.calls(),
+        bytes=per_step.bytes() if memory_was_recorded(trace) else None,
+        peak_bytes=_peaks(trace, start_up),
+        start_up_ns=start_up.took_ns,
+    )
+
+
+def steady_steps(trace: Trace) -> tuple[Steps, str]:
+    """Steps that begin after the start-up, and what they are."""
+    steps, kind = program_steps(trace)
+    kept = steps.start_ns >= find_start_up(trace).end_ns
+    columns = (steps.number, steps.event, steps.start_ns, steps.end_ns)
+    return Steps(*(column[kept] for column in columns)), kind
+
+
+def on_other_threads(trace: Trace, steps: Steps) -> Flags:
+    """Which events ran on other threads than most steps did."""
+    events, threads = trace.events, trace.table("threads")
+    number = threads["system_thread_id"] if len(threads) else np.zeros(1, dtype=np.int64)
+    thread = number[events["thread"]]
+    if not len(steps):
+        return np.zeros(len(thread), dtype=np.bool_)
+    found, count = np.unique(thread[steps.event], return_counts=True)
+    beside: Flags = thread != found[np.argmax(count)]
+    return beside
+
+
+def _blocks(took: Values) -> Values:
+    """Which block each step is in, blocks of as many steps one after the other; -1 for none."""
+    if not len(took):
+        return np.zeros(0, dtype=np.int64)
+    middle = np.median(took)
+    spread = 1.4826 * np.median(np.abs(took - middle))
+    typical = np.flatnonzero(took <= middle + _ODD * max(spread, 0.01 * middle))
+    blocks = int(np.clip(len(typical) // _STEPS_OF_BLOCK, 1, _MOST_BLOCKS))
+    block = np.full(len(took), -1, dtype=np.int64)
+    block[typical] = np.arange(len(typical)) * blocks // len(typical)
+    return block
+
+
+def _means(took: Values, block: Values) -> Times:
+    inside = block >= 0
+    return np.asarray(np.bincount(block[inside], took[inside]) / np.bincount(block[inside]))
+
+
+def _times(trace: Trace, steps: Steps, placed: Placed, block: Values) -> Times:
+    """Own time of every place, then what is between, in a step of each block.
+
+    It is the median over the block's steps: where another program takes the processor away, that is
+    in the time of whatever ran just then. What is not in nearly every step has its mean.
+    """
+    every = _in_every_step(trace, steps, placed)
+    blocks = int(block.max(initial=-1)) + 1
+    result = np.zeros((len(every), blocks))
+    is_usual = (every > 0).mean(axis=1) >= _USUAL if blocks else np.zeros(len(every), np.bool_)
+    for number in range(blocks):
+        of_block = every[:, block == number]
+        result[is_usual, number] = np.median(of_block[is_usual], axis=1)
+        result[~is_usual, number] = of_block[~is_usual].mean(axis=1)
+    return result
+
+
+def _in_every_step(trace: Trace, steps: Steps, placed: Placed) -> Times:
+    """Own time of every place, then what is between, in each step."""
+    shape = len(placed.places), len(steps)
+    pieces = own_in_steps(trace, steps)
+    key = placed.row[pieces.event] * shape[1] + pieces.step
+    own = np.bincount(key, pieces.time_ns, shape[0] * shape[1]).reshape(shape)
+    on_thread = np.array([not place.beside for place in placed.places], dtype=np.bool_)
+    took = steps.end_ns - steps.start_ns
+    return np.asarray(np.vstack([own, took - own[on_thread].sum(axis=0)]), dtype=np.float64)
+
+
+class _PerStep:
+    """Sums by place and step, of which only the least, the most and the total are kept."""
+
+    def __init__(self, trace: Trace, steps: Steps, placed: Placed) -> None:
+        self._trace, self._placed, self._steps = trace, placed, len(steps)
+        start = event_tree(trace).start_ns
+        step = np.searchsorted(steps.start_ns, start, side="right") - 1
+        ends = np.append(steps.end_ns, 0)
+        self._step = np.where(start < ends[step], step, -1)
+
+    def calls(self) -> dict[CallPlace, PerStep]:
+        """How many calls."""
+        counted = np.isin(self._trace.events["kind"], _COUNTED)
+        events = np.flatnonzero(counted & (self._step >= 0))
+        return self._sums(events, np.ones(len(events), dtype=np.int64))
+
+    def bytes(self) -> dict[CallPlace, PerStep]:
+        """How many bytes were allocated."""
+        table = self._trace.table("allocations")
+        allocates = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
+        rows = np.flatnonzero(allocates)
+        rows = rows[self._step[table["event"][rows]] >= 0]
+        return self._sums(table["event"][rows].astype(np.int64), table["size_bytes"][rows])
+
+    def _sums(self, event: Values, value: Values) -> dict[CallPlace, PerStep]:
+        if not self._steps:
+            return {}
+        keys = self._placed.row[event] * self._steps + self._step[event]
+        key, group = np.unique(keys, return_inverse=True)
+        total = np.bincount(group.reshape(-1), value, len(key)).astype(np.int64)
+        place, first, steps = np.unique(key // self._steps, return_index=True, return_counts=True)
+        least = np.minimum.reduceat(total, first) if len(first) else total
+        least = np.where(steps == self._steps, least, 0)
+        most = np.maximum.reduceat(total, first) if len(first) else total
+        sums = np.add.reduceat(total, first) if len(first) else total
+        columns = (place.tolist(), least.tolist(), most.tolist(), sums.tolist())
+        return {
+            self._placed.places[row]: PerStep(low, high, all_of_it, self._steps)
+            for row, low, high, all_of_it in zip(*columns, strict=True)
+        }
+
+
+def _peaks(trace: Trace, start_up: StartUp) -> dict[str, int]:
+    """The most bytes in use at a time after the start-up, by device."""
+    if not memory_was_recorded(trace):
+        return {}
+    found = {}
+    for device in devices_with_memory(trace):
+        peak = find_peak(trace, device)
+        steady = peak.row_time_ns >= start_up.end_ns
+        if steady.any():
+            found[device] = int(peak.in_use_at[steady].max())
+    return found

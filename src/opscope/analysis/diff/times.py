@@ -1,0 +1,219 @@
+"""Times of two sides: at which places a step takes longer, beyond chance and beyond the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.diff.estimate import (
+    ENOUGH_RECORDINGS,
+    Estimate,
+    Sample,
+    Unknown,
+    estimate,
+    sample_of,
+)
+from opscope.analysis.diff.many_tests import FALSE_DISCOVERIES, discoveries
+from opscope.analysis.diff.places import CallPlace
+from opscope.analysis.diff.result import Level, TimeChange, TimeVerdict
+from opscope.analysis.diff.shift import moved_times
+from opscope.analysis.diff.speed import speed_factors
+from opscope.analysis.diff.step_costs import BETWEEN, StepCosts
+
+Times = npt.NDArray[np.float64]
+Groups = npt.NDArray[np.int64]
+
+_SHARE_WORTH_TESTING = 0.003
+"""Of a step on either side; what is shorter is in no table, and makes no other less certain."""
+
+_CHANGE_WORTH_SAYING = 0.002
+"""Of a step."""
+
+_OF_MACHINES, _OF_PLACES, _NOISE = Unknown(0.1), Unknown(0.03), 0.001
+"""How recordings differ in speed; beside that, in a place, as a share of it and of the step."""
+
+_FEWEST_BLOCKS = 4
+"""Of a recording, where there are not enough recordings to compare those."""
+
+_LEVELS: dict[Level, Callable[[CallPlace], CallPlace]] = {
+    Level.PHASE: lambda place: CallPlace("", "", phase=place.phase, beside=place.beside),
+    Level.MODULE: lambda place: CallPlace(place.module, "", beside=place.beside),
+    Level.OPERATOR: lambda place: CallPlace("", place.operator, beside=place.beside),
+    Level.LINE: lambda place: CallPlace("", "", line=place.line, beside=place.beside),
+    Level.CALL: lambda place: place,
+}
+_NOWHERE = (CallPlace("", ""), CallPlace("", "", beside=True))
+
+
+@dataclass(frozen=True)
+class TimesCompared:
+    """What was found; see ``Diff`` for the fields."""
+
+    step: TimeChange
+    places_ns: float
+    places_margin_ns: float
+    alike_ns: float
+    times: tuple[TimeChange, ...]
+
+
+def why_not(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> list[str]:
+    """Why the steps there are do not let times be compared; nothing where they do."""
+    for what, side in (("A", a), ("B", b)):
+        if any(not one.steps for one in side):
+            return [
+                f"no steps can be told in {what}: a program has an optimizer, calls a network "
+                "recorded with its modules, or marks them with prof.step()"
+            ]
+    if len({one.kind_of_steps for one in (*a, *b)}) > 1:
+        return ["what a step is differs: only some of the recordings mark them"]
+    few = min(one.blocks for one in (*a, *b))
+    if min(len(a), len(b)) < ENOUGH_RECORDINGS and few < _FEWEST_BLOCKS:
+        steps = min(one.steps for one in (*a, *b))
+        return [
+            f"too few steps: {steps} in one recording. Record at least 12 steps after the "
+            f"start-up, or {ENOUGH_RECORDINGS} recordings a side"
+        ]
+    return []
+
+
+def compare_times(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimesCompared:
+    """Compare all places at all levels, and the step as a whole."""
+    places, blocks = _stacked([*a, *b])
+    on_thread = np.array([not place.beside for place in places], dtype=np.bool_)
+    every = np.hstack(blocks)
+    even = _each(every / speed_factors(every[on_thread]), blocks)
+    whole = estimate(*_samples([one.whole_ns for one in (*a, *b)], len(a)), _OF_MACHINES)
+    raw_step, even_step = (
+        estimate(*_samples([one[on_thread].sum(axis=0) for one in each], len(a)), _OF_PLACES)
+        for each in (blocks, even)
+    )
+    tested: list[tuple[Level, CallPlace, Estimate]] = []
+    for level, coarser in _LEVELS.items():
+        tested += _level(level, [coarser(place) for place in places], even, len(a), even_step)
+    enough = min(len(a), len(b)) >= ENOUGH_RECORDINGS
+    tested += [(Level.STEP, CallPlace("", ""), whole)] if enough else []
+    found = discoveries(np.array([one.p_value for _, _, one in tested]))
+    step_ns = max(even_step.a, even_step.b)
+    changes = [
+        _change(level, place, one, bool(sure), step_ns)
+        for (level, place, one), sure in zip(tested, found, strict=True)
+    ]
+    step = changes.pop() if enough else _not_judged(whole)
+    times = _with_moved(changes)
+    times.sort(key=lambda one: -abs(one.change_ns))
+    alike = raw_step.change - even_step.change
+    return TimesCompared(step, even_step.change, even_step.margin, alike, tuple(times))
+
+
+def compare_start_up(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> TimeChange | None:
+    """How long the program takes to start, where all recordings tell."""
+    sides = [[np.array([float(one.start_up_ns)]) for one in side] for side in (a, b)]
+    if not all(one[0] for side in sides for one in side):
+        return None
+    before, after = (sample_of(side) for side in sides)
+    found = estimate(before, after, _OF_MACHINES)
+    judged = min(len(a), len(b)) >= ENOUGH_RECORDINGS
+    sure = judged and found.p_value <= FALSE_DISCOVERIES
+    change = _change(Level.STEP, CallPlace("", "start-up"), found, sure, 0.0)
+    return change if judged else replace(change, verdict=TimeVerdict.NOT_JUDGED)
+
+
+def _stacked(costs: Sequence[StepCosts]) -> tuple[list[CallPlace], list[Times]]:
+    """All places of all recordings, and for each recording the times of all of them."""
+    rows: dict[CallPlace, int] = {}
+    numbers = [[rows.setdefault(place, len(rows)) for place in one.places] for one in costs]
+    stacked = []
+    for one, number in zip(costs, numbers, strict=True):
+        times = np.zeros((len(rows), one.blocks))
+        times[number] = one.time_ns
+        stacked.append(times)
+    return list(rows), stacked
+
+
+def _each(every: Times, like: Sequence[Times]) -> list[Times]:
+    """Columns of all recordings, cut into those of each."""
+    ends = np.cumsum([one.shape[1] for one in like])[:-1]
+    return np.split(every, ends, axis=1)
+
+
+def _samples(blocks: Sequence[Times], of_a: int) -> tuple[Sample, Sample]:
+    return sample_of(blocks[:of_a]), sample_of(blocks[of_a:])
+
+
+def _level(
+    level: Level, coarse: Sequence[CallPlace], even: Sequence[Times], of_a: int, step: Estimate
+) -> list[tuple[Level, CallPlace, Estimate]]:
+    """The places of one level that are worth testing."""
+    rows: dict[CallPlace, int] = {}
+    group = np.array([rows.setdefault(place, len(rows)) for place in coarse], dtype=np.int64)
+    sums = [_sums(group, one, len(rows)) for one in even]
+    of_place, of_rest = (
+        replace(one, noise_ns=_NOISE * step.a) for one in (_OF_PLACES, _OF_MACHINES)
+    )
+    means = np.array([one.mean(axis=1) for one in sums])
+    share = np.maximum(
+        means[:of_a].mean(axis=0) / max(step.a, 1), means[of_a:].mean(axis=0) / max(step.b, 1)
+    )
+    return [
+        (
+            level,
+            place,
+            estimate(
+                *_samples([one[row] for one in sums], of_a),
+                of_rest if _is_rest(place) else of_place,
+            ),
+        )
+        for place, row in rows.items()
+        if share[row] >= _SHARE_WORTH_TESTING
+        and (place not in _NOWHERE or len(rows) > 1 + (level is Level.MODULE))
+    ]
+
+
+def _is_rest(place: CallPlace) -> bool:
+    """It is no place, but all that is in none: of that nobody knows what it depends on."""
+    return place in _NOWHERE or place.operator == BETWEEN.operator
+
+
+def _sums(group: Groups, times: Times, groups: int) -> Times:
+    result = np.zeros((groups, times.shape[1]))
+    np.add.at(result, group, times)
+    return result
+
+
+def _change(
+    level: Level, place: CallPlace, found: Estimate, sure: bool, step_ns: float
+) -> TimeChange:
+    verdict = TimeVerdict.NO_DIFFERENCE
+    if sure and abs(found.change) >= _CHANGE_WORTH_SAYING * step_ns:
+        verdict = TimeVerdict.SLOWER if found.change > 0 else TimeVerdict.FASTER
+    return TimeChange(
+        level=level,
+        place=place,
+        a_ns=found.a,
+        b_ns=found.b,
+        change_ns=found.change,
+        margin_ns=found.margin,
+        p_value=found.p_value,
+        verdict=verdict,
+    )
+
+
+def _not_judged(step: Estimate) -> TimeChange:
+    """With few recordings nobody knows how much faster the machine was in some."""
+    change = _change(Level.STEP, CallPlace("", ""), step, False, 0.0)
+    return replace(change, verdict=TimeVerdict.NOT_JUDGED)
+
+
+def _with_moved(changes: Sequence[TimeChange]) -> list[TimeChange]:
+    """Of the calls that have changed, say what moved; of what they are in, the sum of that."""
+    calls = [one for one in changes if one.level is Level.CALL and one.is_changed]
+    moved = moved_times([one.place for one in calls], np.array([one.change_ns for one in calls]))
+    total: dict[tuple[Level, CallPlace], float] = {}
+    for one, part in zip(calls, moved.tolist(), strict=True):
+        for level, coarser in _LEVELS.items():
+            key = (level, coarser(one.place))
+            total[key] = total.get(key, 0.0) + part
+    return [replace(one, moved_ns=total.get((one.level, one.place), 0.0)) for one in changes]

@@ -1,0 +1,156 @@
+"""``opscope diff``: what changed between two versions of a program, and a gate for builds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+from opscope.analysis.diff.comparable import Despite
+from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
+from opscope.analysis.diff.result import Diff
+from opscope.analysis.diff.side import open_side
+from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.diff_formats import as_markdown, as_text
+from opscope.cli.parameters import Argument, Option
+from opscope.errors import UsageError
+from opscope.export.output_file import write_file
+from opscope.report.diff_page import diff_html
+from opscope.report.diff_tables import MOST_ROWS
+
+FAILED, NOT_JUDGED = 3, 4
+"""Exit codes of a gate, beside those of errors."""
+
+
+class DiffFormat(str, Enum):
+    """What ``--format`` may be."""
+
+    TABLE = "table"
+    MARKDOWN = "md"
+    JSON = "json"
+    HTML = "html"
+
+
+def diff(
+    recordings: Annotated[
+        list[Path],
+        Argument(
+            metavar="OLD NEW",
+            help="Traces: folders, or Chrome traces of any profiler. Several of the old version, "
+            "where --to lists those of the new.",
+            several=True,
+        ),
+    ],
+    to: Annotated[
+        list[Path] | None,
+        Option(metavar="NEW...", help="Recordings of the new version.", several=True),
+    ] = None,
+    gate: Annotated[
+        str | None,
+        Option(
+            metavar="CONDITIONS",
+            help="What has to hold, as in step<=+2%,memory<=+1%,count==. Exits with "
+            f"{FAILED} where something does not, with {NOT_JUDGED} where that cannot be told.",
+        ),
+    ] = None,
+    despite: Annotated[
+        list[Despite] | None,
+        Option(
+            metavar="versions|options",
+            help="Compare times although versions of torch or Python, or what was recorded, "
+            "differ.",
+            several=True,
+        ),
+    ] = None,
+    format: Annotated[DiffFormat, Option(help="How to print it.")] = DiffFormat.TABLE,
+    output: Annotated[
+        Path | None,
+        Option(
+            names=("--output", "-o"),
+            metavar="FILE",
+            help="Write it to a file instead.",
+            default="for html, diff.html",
+        ),
+    ] = None,
+    row_limit: Annotated[
+        int, Option(metavar="N", minimum=-1, help="Rows of each table; -1 for all.")
+    ] = MOST_ROWS,
+) -> int:
+    """Compare two versions of a program: what is slower, what is more, what only moved.
+
+    Calls, bytes and shapes are compared exactly. Times are those of typical steps after the
+    start-up, and count as changed only beyond what recordings differ by anyway: record each version
+    three times or more, in turns, to see small changes.
+
+        opscope diff old.opscope new.opscope
+        opscope diff old-1 old-2 old-3 --to new-1 new-2 new-3 --gate "places<=+2%,count=="
+
+    In JSON, times are nanoseconds a step.
+    """
+    conditions = read_gate(gate) if gate is not None else []
+    old, new = _sides(recordings, to)
+    messages = Messages()
+    with messages.progress("comparing"):
+        sides = open_side(old, "the old version"), open_side(new, "the new version")
+        found = compare(*sides, despite or ())
+    judgements = judge(found, conditions)
+    if format is DiffFormat.HTML:
+        page = output or Path("diff.html")
+        write_file(page, [diff_html(found, *sides, judgements).encode("utf-8")])
+        messages.say(f"wrote {page}; open it in a browser")
+    else:
+        _show(found, judgements, format, output, row_limit)
+    return _said(judgements, messages)
+
+
+def _sides(recordings: list[Path], to: list[Path] | None) -> tuple[list[Path], list[Path]]:
+    if to:
+        return recordings, to
+    if len(recordings) != 2:
+        raise UsageError(
+            f"There are {len(recordings)} recordings, and nothing that says which are of which "
+            "version. Write opscope diff OLD NEW, or opscope diff OLD... --to NEW..."
+        )
+    return recordings[:1], recordings[1:]
+
+
+def _show(
+    found: Diff,
+    judgements: list[Judgement],
+    format: DiffFormat,
+    output: Path | None,
+    row_limit: int,
+) -> None:
+    if format is DiffFormat.TABLE and output is None:
+        console_for(sys.stdout).print(as_text(found, row_limit))
+        return
+    if format is DiffFormat.JSON:
+        text = json.dumps(_as_json(found, judgements), indent=2, allow_nan=False) + "\n"
+    else:
+        text = as_markdown(found, judgements, row_limit)
+    if output is None:
+        Output().show(text)
+    else:
+        write_file(output, [text.encode("utf-8")])
+
+
+def _as_json(found: Diff, judgements: list[Judgement]) -> dict[str, object]:
+    gate = [
+        {"condition": one.condition.text, "outcome": one.outcome.value, "why": one.why}
+        for one in judgements
+    ]
+    return {**found.as_dict(), "gate": gate}
+
+
+def _said(judgements: list[Judgement], messages: Messages) -> int:
+    """Say what became of the gate; the exit code that goes with it."""
+    for one in judgements:
+        say = messages.say if one.outcome is Outcome.PASSED else messages.fail
+        say(f"{one.condition.text} {one.outcome.value}: {one.why}")
+    outcomes = {one.outcome for one in judgements}
+    if Outcome.FAILED in outcomes:
+        return FAILED
+    return NOT_JUDGED if Outcome.NOT_JUDGED in outcomes else 0

@@ -1,0 +1,137 @@
+"""A comparison as one HTML page, with a flame graph of each side; no script runs in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from opscope.analysis.diff.flame import Flame, flame_of
+from opscope.analysis.diff.gate import Judgement
+from opscope.analysis.diff.result import Diff
+from opscope.analysis.diff.side import Side
+from opscope.analysis.quantity_text import time_text
+from opscope.report.diff_tables import DiffTable, closing, headline, tables
+from opscope.report.page import bundled, policy_hash
+from opscope.report.shown_text import shown
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src {hash}; \
+base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body class="diff">
+<h1>{title}</h1>
+{content}
+</body>
+</html>
+"""
+
+_STYLE = """
+body.diff { height: auto; max-width: 1200px; margin: 0 auto; padding: 16px 24px 48px; }
+.diff h1 { font-size: 20px; } .diff h2 { font-size: 15px; margin: 28px 0 8px; }
+.diff p { margin: 2px 0; } .diff .dim { color: var(--dim); }
+.diff table { border-collapse: collapse; width: 100%; background: var(--panel); }
+.diff th { color: var(--dim); font-weight: 500; }
+.diff th, .diff td { padding: 4px 8px; border-bottom: 1px solid var(--line); text-align: right; }
+.diff th:first-child, .diff td:first-child { text-align: left; overflow-wrap: anywhere; }
+.diff svg text { font-size: 11px; fill: var(--span-text); pointer-events: none; }
+.diff rect { fill: var(--bar); stroke: var(--panel); }
+.diff .more1 { fill: color-mix(in srgb, var(--bad) 25%, var(--bar)); }
+.diff .more2 { fill: color-mix(in srgb, var(--bad) 50%, var(--bar)); }
+.diff .more3 { fill: color-mix(in srgb, var(--bad) 80%, var(--bar)); }
+.diff .less1 { fill: color-mix(in srgb, var(--good) 25%, var(--bar)); }
+.diff .less2 { fill: color-mix(in srgb, var(--good) 50%, var(--bar)); }
+.diff .less3 { fill: color-mix(in srgb, var(--good) 80%, var(--bar)); }
+"""
+
+_DARK = re.compile(r':root\[data-theme="?dark"?\]\s*\{([^}]*)\}')
+_LEGEND = (
+    "Boxes are calls within a step, in the calls they ran in. Red has a larger share of its step "
+    "than on the other side, green a smaller one. Chance is in that too: the tables say what is "
+    "certain."
+)
+_ROW = 18
+_SHADES = ((0.05, 3), (0.01, 2), (0.002, 1))
+"""By how much of a step a call has changed to be shaded so strongly."""
+
+
+def diff_html(diff: Diff, a: Side, b: Side, judgements: Sequence[Judgement] = ()) -> str:
+    """The page as text; the flame graphs are means over the recordings of a side."""
+    style = bundled("report.css") + _STYLE
+    style += "".join(
+        f"@media (prefers-color-scheme: dark){{:root{{{v}}}}}" for v in _DARK.findall(style)
+    )
+    flames = flame_of(a.traces), flame_of(b.traces)
+    content = [
+        _gate(judgements) if judgements else "",
+        *(f"<p>{_text(line)}</p>" for line in headline(diff)),
+        *map(_table, tables(diff)),
+        _flame("A", flames[0], flames[1]),
+        _flame("B", flames[1], flames[0]),
+        f'<p class="dim">{_LEGEND}</p>' if flames[0].time_ns else "",
+        *(f'<p class="dim">{_text(line)}</p>' for line in closing(diff)),
+    ]
+    title = _text(f"{diff.a.names[0]} to {diff.b.names[0]}")
+    return _PAGE.format(
+        title=title, hash=policy_hash(style), style=style, content="\n".join(filter(None, content))
+    )
+
+
+def _text(text: str) -> str:
+    return escape(shown(text))
+
+
+def _gate(judgements: Sequence[Judgement]) -> str:
+    rows = [(one.condition.text, one.outcome.value, one.why) for one in judgements]
+    return _table(DiffTable("Gate", ("Condition", "Outcome", "Why"), rows))
+
+
+def _table(table: DiffTable) -> str:
+    head = "".join(f"<th>{_text(heading)}</th>" for heading in table.headings)
+    rows = "".join(f"<tr>{''.join(f'<td>{_text(c)}</td>' for c in row)}</tr>" for row in table.rows)
+    more = f'<p class="dim">{table.left_out} more</p>' if table.left_out else ""
+    return f"<h2>{_text(table.title)}</h2><table><tr>{head}</tr>{rows}</table>{more}"
+
+
+def _flame(side: str, flame: Flame, other: Flame) -> str:
+    """Calls as boxes below the ones they ran in, as wide as they took; steps on one scale."""
+    whole = max(flame.step_ns, other.step_ns)
+    if not flame.time_ns or not whole:
+        return ""
+    place: dict[tuple[str, ...], float] = {(): 0.0}
+    boxes = []
+    for path, ns in flame.time_ns.items():
+        left = place.get(path[:-1])
+        if left is None:  # it is in something that is too short to be shown
+            continue
+        place[path], place[path[:-1]] = left, left + ns
+        boxes.append(_box(path, left / whole, ns / whole, _change(flame, other, path), ns))
+    deepest = max(map(len, flame.time_ns))
+    return (
+        f"<h2>A step of {side}: {time_text(round(flame.step_ns))}</h2>"
+        f'<svg width="100%" height="{deepest * _ROW}" role="img">{"".join(boxes)}</svg>'
+    )
+
+
+def _change(flame: Flame, other: Flame, path: tuple[str, ...]) -> float:
+    """How much more it is on this side, as a share of a step."""
+    there = other.time_ns.get(path, 0.0) / max(other.step_ns, 1)
+    return flame.time_ns[path] / max(flame.step_ns, 1) - there
+
+
+def _box(path: tuple[str, ...], left: float, width: float, change: float, ns: float) -> str:
+    shade = next((shade for least, shade in _SHADES if abs(change) >= least), 0)
+    kind = f' class="{"more" if change > 0 else "less"}{shade}"' if shade else ""
+    said = f"{path[-1]}: {time_text(round(ns))}, {change:+.1%} of a step beside the other side"
+    return (
+        f'<svg x="{left:.4%}" y="{(len(path) - 1) * _ROW}" width="{width:.4%}" height="{_ROW}">'
+        f'<title>{_text(said)}</title><rect{kind} width="100%" height="100%"/>'
+        f'<text x="3" y="13">{_text(path[-1]) if width > 0.02 else ""}</text></svg>'
+    )

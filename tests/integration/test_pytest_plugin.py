@@ -1,0 +1,169 @@
+"""The plugin for pytest, in sessions of their own."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+PROGRAM = """
+import time
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+net = torch.nn.Sequential(*[torch.nn.Linear(16, 16) for _ in range(10)])
+x = torch.randn(4, 16)
+
+
+def plain():
+    net(x).sum().backward()
+
+
+def with_more_calls():
+    plain()
+    torch.relu(x)
+
+
+def slower():
+    plain()
+    hidden = torch.ones(400, 400)
+    for _ in range(4):
+        hidden = hidden @ hidden
+"""
+
+WHAT_IS_IMPORTED = """
+import sys
+
+
+def pytest_unconfigure():
+    print("imported:", sorted({"opscope", "torch", "numpy"} & set(sys.modules)))
+"""
+
+
+@dataclass
+class Session:
+    code: int
+    out: str
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    def run(tests, *arguments, program=PROGRAM, conftest=""):
+        (tmp_path / "test_it.py").write_text(program + tests)
+        (tmp_path / "conftest.py").write_text(conftest)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, "test_it.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTEST_ADDOPTS": ""},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        return Session(done.returncode, done.stdout + done.stderr)
+
+    return run
+
+
+def test_a_session_that_does_not_use_it_imports_nothing(run_pytest):
+    session = run_pytest("", "-s", program="def test(): pass", conftest=WHAT_IS_IMPORTED)
+    assert "imported: []" in session.out
+    assert session.code == 0
+
+
+def test_it_is_skipped_unless_asked_for(run_pytest):
+    session = run_pytest("def test(profiled): assert False", "-rs")
+    assert "pytest --opscope switches it on" in session.out
+    assert session.code == 0
+
+
+def test_without_the_plugin_there_is_no_fixture(run_pytest):
+    session = run_pytest("def test(profiled): pass", "-p", "no:opscope")
+    assert "fixture 'profiled' not found" in session.out
+    assert session.code == 1
+
+
+def test_functions_are_compared(run_pytest):
+    session = run_pytest(
+        """
+def test_the_same(profiled):
+    profiled(plain).assert_no_slower_than(profiled(plain), gate="count==,bytes==,memory==")
+
+def test_more_calls(profiled):
+    profiled(with_more_calls).assert_no_slower_than(profiled(plain), gate="count==")
+
+def test_slower(profiled):
+    profiled(slower).assert_no_slower_than(profiled(plain))
+
+def test_what_was_recorded(profiled):
+    found = profiled(plain, steps=7, recordings=2)
+    assert len(found.recordings) == 2
+    assert found.diff(profiled(plain, steps=7, recordings=2)).a.steps == 14
+""",
+        "--opscope",
+    )
+    assert session.code == 1
+    assert "2 failed, 2 passed" in session.out
+    assert "count== failed: different: aten::relu" in session.out
+    assert "is slower: aten::mm" in session.out
+
+
+def test_what_cannot_be_judged_fails(run_pytest):
+    session = run_pytest(
+        """
+def test_too_few(profiled):
+    few = dict(steps=2, recordings=1)
+    profiled(plain, **few).assert_no_slower_than(profiled(plain, **few))
+""",
+        "--opscope",
+    )
+    assert session.code == 1
+    assert "times cannot be compared: too few steps: 2" in session.out
+
+
+def test_baselines_on_disk(run_pytest):
+    tests = """
+def test_it(profiled):
+    profiled(plain).assert_no_slower_than("baseline", gate="count==")
+"""
+    missing = run_pytest(tests, "--opscope")
+    assert missing.code == 1
+    assert "--opscope-save-baselines" in missing.out
+    assert run_pytest(tests, "--opscope-save-baselines").code == 0
+    assert run_pytest(tests, "--opscope").code == 0
+    changed = run_pytest(tests.replace("(plain)", "(with_more_calls)"), "--opscope")
+    assert changed.code == 1
+    assert "aten::relu" in changed.out
+
+
+def test_an_exception_in_a_step_is_the_test_s(run_pytest):
+    session = run_pytest(
+        """
+def broken():
+    raise RuntimeError("in the step")
+
+def test_it(profiled):
+    with pytest.raises(RuntimeError, match="in the step"):
+        profiled(broken, warm_up=0).recordings
+    assert len(profiled(plain, recordings=1).recordings) == 1
+""",
+        "--opscope",
+    )
+    assert session.code == 0, session.out
+
+
+def test_workers_record_one_after_the_other(run_pytest):
+    pytest.importorskip("xdist")
+    session = run_pytest(
+        """
+@pytest.mark.parametrize("number", range(3))
+def test_it(profiled, number):
+    profiled(plain).assert_no_slower_than(profiled(plain), gate="count==")
+""",
+        "--opscope",
+        "-n2",
+    )
+    assert session.code == 0, session.out
+    assert "3 passed" in session.out

@@ -1,0 +1,237 @@
+"""Comparisons of programs that are known to be the same, or to differ in one thing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import opscope
+from opscope.analysis.diff.compare import diff
+from opscope.analysis.diff.result import Level, Quantity, TimeVerdict
+from opscope.errors import UsageError
+from support.build_trace import build_trace, span
+from support.step_programs import BLOCKS, step_program
+
+
+def recordings(count, seed=0, **options):
+    """Each with noise in every time, and on a machine as fast as it happens to be."""
+    random = np.random.default_rng(seed)
+    speeds = 1 + 0.05 * random.standard_normal(count)
+    return [
+        step_program(noise=0.03, speed=speed, seed=seed * 100 + number, **options)
+        for number, speed in enumerate(speeds)
+    ]
+
+
+def changed(found, level):
+    return {one.place.module or one.place.operator: one.verdict for one in found.changed(level)}
+
+
+def test_a_recording_beside_itself():
+    trace = step_program(noise=0.1)
+    found = diff(trace, trace)
+    assert not found.is_changed
+    assert found.step.change_ns == found.places_ns == 0
+    assert found.not_judged == ()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_nothing_changed_but_noise(count):
+    found = diff(recordings(count), recordings(count, seed=1))
+    assert not found.is_changed
+    assert found.step.a_ns == pytest.approx(1_325_000, rel=0.2)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_one_module_is_slower(count):
+    slower = recordings(count, seed=2, took_us={"block7": 150})
+    found = diff(recordings(count), slower)
+    assert changed(found, Level.MODULE) == {"block7": TimeVerdict.SLOWER}
+    (one,) = found.changed(Level.MODULE)
+    assert one.change_ns == pytest.approx(50_000, abs=15_000)
+    assert one.moved_ns == 0
+    assert found.counts == found.shapes == ()
+
+
+def test_one_module_is_faster():
+    found = diff(recordings(5), recordings(5, seed=2, took_us={"block7": 60}))
+    assert changed(found, Level.MODULE) == {"block7": TimeVerdict.FASTER}
+
+
+def test_a_slower_machine_makes_no_place_slower():
+    slow = [step_program(noise=0.03, speed=1.4, seed=900 + number) for number in range(5)]
+    found = diff(recordings(5), slow)
+    assert found.changed(Level.MODULE) == found.changed(Level.CALL) == ()
+    assert found.step.verdict is TimeVerdict.SLOWER
+    assert found.alike_ns == pytest.approx(0.4 * 1_325_000, rel=0.4)
+    assert abs(found.places_ns) < 0.1 * found.alike_ns
+
+
+def test_the_step_is_what_places_and_all_alike_add_up_to():
+    found = diff(recordings(3), recordings(3, seed=5, took_us={"block2": 190}))
+    parts = (found.places_ns, found.alike_ns, found.interruptions_ns)
+    assert sum(parts) == pytest.approx(found.step.change_ns)
+    assert abs(found.interruptions_ns) < 5_000
+    phases = [one for one in found.times if one.level is Level.PHASE]
+    assert sum(one.change_ns for one in phases) == pytest.approx(found.places_ns)
+
+
+def test_work_that_moved_to_another_module_is_not_slower():
+    old = recordings(5, took_us={"block3": 200, "block4": 50})
+    new = recordings(5, seed=4, took_us={"block3": 50, "block4": 200})
+    found = diff(old, new)
+    moved = {one.place.module: one for one in found.changed(Level.CALL)}
+    assert set(moved) == {"block3", "block4"}
+    for one in moved.values():
+        assert abs(one.moved_ns) > 0.9 * abs(one.change_ns)
+    total = sum(one.moved_ns for one in found.times if one.level is Level.CALL)
+    assert total == pytest.approx(0, abs=1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(BLOCKS), st.integers(1, 4), max_size=5),
+    st.dictionaries(st.sampled_from(BLOCKS), st.integers(1, 4), max_size=5),
+)
+def test_exactly_the_numbers_of_calls_that_differ(before, after):
+    found = diff(step_program(steps=3, calls=before), step_program(steps=3, calls=after))
+    said = {
+        one.place.module: (one.a.mean, one.b.mean)
+        for one in found.counts
+        if one.quantity is Quantity.CALLS
+    }
+    numbers = {name: (before.get(name, 1), after.get(name, 1)) for name in BLOCKS}
+    assert said == {name: pair for name, pair in numbers.items() if pair[0] != pair[1]}
+    sizes = {one.place.module for one in found.counts if one.quantity is Quantity.BYTES}
+    assert sizes == set(said)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(BLOCKS), st.sampled_from([8, 16, 32]), max_size=5),
+    st.dictionaries(st.sampled_from(BLOCKS), st.sampled_from([8, 16, 32]), max_size=5),
+)
+def test_exactly_the_shapes_and_bytes_that_differ(before, after):
+    found = diff(step_program(steps=3, width=before), step_program(steps=3, width=after))
+    widths = {name: (before.get(name, 8), after.get(name, 8)) for name in BLOCKS}
+    others = {name: pair for name, pair in widths.items() if pair[0] != pair[1]}
+    said = {one.place.module: (one.a, one.b) for one in found.shapes}
+    assert said == {
+        name: tuple((f"1 x [4, {width}], [{width}, 4]",) for width in pair)
+        for name, pair in others.items()
+    }
+    sizes = {one.place.module: (one.a.least, one.b.least) for one in found.counts}
+    assert sizes == {name: (64 * a, 64 * b) for name, (a, b) in others.items()}
+
+
+def test_a_module_that_is_there_no_more():
+    found = diff(recordings(3), recordings(3, seed=1, without=["block5"]))
+    (module,) = found.changed(Level.MODULE)
+    assert (module.place.module, module.b_ns, module.verdict) == ("block5", 0, TimeVerdict.FASTER)
+    gone = {(one.place.operator, one.a.mean, one.b) for one in found.counts}
+    assert ("aten::mm", 1.0, None) in gone
+
+
+def test_numbers_that_differ_from_step_to_step_may_differ():
+    def sometimes(steps, from_step):
+        def add(spans):
+            marks = [one for one in spans if one.name.startswith("ProfilerStep")]
+            extra = [span("aten::add", one.start + 1, one.start + 2) for one in marks[from_step::5]]
+            return [*spans, *extra]
+
+        return step_program(steps=steps, change=add)
+
+    assert diff(sometimes(30, 0), sometimes(33, 2)).counts == ()
+    often = step_program(
+        change=lambda spans: [
+            *spans,
+            *(
+                span("aten::add", one.start + 1, one.start + 2)
+                for one in spans
+                if one.name.startswith("ProfilerStep")
+            ),
+        ]
+    )
+    (one,) = diff(step_program(), often).counts
+    assert (one.place.operator, one.change) == ("aten::add", 1)
+
+
+def test_most_memory_in_use():
+    found = diff(step_program(), step_program(width={"block0": 64}))
+    (peak,) = found.memory
+    assert peak.is_changed
+    assert (peak.device, peak.a_bytes, peak.b_bytes) == ("cpu", (512, 512), (4096, 4096))
+
+
+def test_too_few_steps_are_not_judged():
+    found = diff(step_program(steps=5), step_program(steps=5, took_us={"block0": 900}))
+    assert found.step is None
+    assert found.times == ()
+    assert "too few steps: 5" in found.not_judged[0]
+    assert found.counts == ()  # that much can be said
+
+
+def test_a_program_without_steps_is_not_judged():
+    trace = build_trace("aten::mm 0..10\naten::mm 20..30")
+    found = diff(trace, trace)
+    assert "no steps can be told" in found.not_judged[0]
+    assert set(found.not_counted) == {"count", "bytes", "shapes"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "despite", "why"),
+    [
+        ({"torch_version": "2.9"}, "versions", "torch differs: unknown and 2.9"),
+        ({"options": {"shapes": True, "stack": True}}, "options", "differ, and with them its cost"),
+    ],
+)
+def test_other_versions_and_options_are_not_compared_unless_asked_for(metadata, despite, why):
+    old, new = step_program(), step_program(metadata=metadata)
+    refused = diff(old, new)
+    assert refused.step is None
+    assert refused.start_up is None
+    assert why in refused.not_judged[0]
+    allowed = diff(old, new, despite=[despite])
+    assert allowed.step is not None
+    assert any(why in note for note in allowed.notes)
+
+
+def test_what_only_one_side_recorded_is_said():
+    without = step_program(
+        change=lambda spans: [
+            span(s.name, s.start, s.end, kind=s.kind, module=s.module) for s in spans
+        ]
+    )
+    found = diff(step_program(), without)
+    assert any(note.startswith("only A recorded argument shapes") for note in found.notes)
+    assert found.not_counted["shapes"] == "argument shapes were not recorded on both sides"
+    assert found.counts == ()
+
+
+def test_lost_events_make_counts_uncertain():
+    trace = step_program()
+    lost = trace.with_tables(
+        {"ledger": build_trace("a 0..1", ledger={"events": {"dropped: x": 3}}).table("ledger")}
+    )
+    found = diff(trace, lost)
+    assert "events were dropped" in found.not_counted["count"]
+    assert any("DROPPED" in note for note in found.notes)
+
+
+def test_a_side_without_recordings_is_an_error():
+    with pytest.raises(UsageError, match="no recording of the second side"):
+        diff(step_program(), [])
+
+
+def test_an_empty_recording_is_an_error():
+    with pytest.raises(UsageError, match="holds no event"):
+        diff(step_program(), build_trace([]))
+
+
+def test_despite_knows_what_may_differ():
+    with pytest.raises(UsageError, match="versions, options"):
+        diff(step_program(), step_program(), despite=["weather"])
+
+
+def test_it_is_a_function_of_the_package():
+    assert opscope.diff is diff

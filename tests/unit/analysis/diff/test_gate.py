@@ -1,0 +1,107 @@
+"""Conditions: how they are read, and what becomes of them."""
+
+import pytest
+
+from opscope.analysis.diff.compare import diff
+from opscope.analysis.diff.gate import Outcome, judge, read_gate
+from opscope.errors import UsageError
+from support.step_programs import step_program
+
+
+def outcomes(gate, old, new):
+    return [one.outcome for one in judge(diff(old, new), read_gate(gate))]
+
+
+def several(**options):
+    return [step_program(noise=0.01, seed=number, **options) for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("gate", "read"),
+    [
+        ("step<=+2%", [("step", 0.02)]),
+        (" step <= 2% , count== ", [("step", 0.02), ("count", None)]),
+        ("memory<=-5%", [("memory", -0.05)]),
+        ("module:net.block.0<=+10%", [("module:net.block.0", 0.1)]),
+        ("operator:aten::mm<=+1.5%", [("operator:aten::mm", 0.015)]),
+    ],
+)
+def test_conditions_are_read(gate, read):
+    assert [(one.what, one.limit) for one in read_gate(gate)] == read
+
+
+@pytest.mark.parametrize(
+    ("gate", "complaint"),
+    [
+        ("", "no condition"),
+        (",", "no condition"),
+        ("step", "cannot be read"),
+        ("step<2%", "cannot be read"),
+        ("step<=fast", "cannot be read"),
+        ("steps<=2%", "no quantity 'steps'"),
+        ("thing:x<=2%", "no quantity 'thing:x'"),
+        ("step<=2", "no limit that fits"),
+        ("step<=", "no limit that fits"),
+        ("count<=+2%", "no limit that fits"),
+        ("step==", "never equal"),
+        ("count==3", "never equal"),
+        ("step<=1.2.3%", "cannot be read"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error(gate, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        read_gate(gate)
+
+
+def test_nothing_changed():
+    gate = "step<=+2%,places<=+2%,module:block3<=+5%,memory<=+0%,memory==,count==,bytes==,shapes=="
+    assert set(outcomes(gate, several(), several())) == {Outcome.PASSED}
+
+
+def test_a_module_got_slower():
+    gate = "step<=+2%,module:block3<=+5%,module:block4<=+5%,operator:aten::mm<=+50%"
+    slower = several(took_us={"block3": 200})
+    found = outcomes(gate, several(), slower)
+    assert found == [Outcome.FAILED, Outcome.FAILED, Outcome.PASSED, Outcome.PASSED]
+
+
+def test_numbers_changed():
+    gate = "count==,bytes==,shapes==,memory<=+1%"
+    assert outcomes(gate, step_program(), step_program(calls={"block1": 2})) == [
+        Outcome.FAILED,
+        Outcome.FAILED,
+        Outcome.PASSED,
+        Outcome.PASSED,
+    ]
+    assert outcomes(gate, step_program(), step_program(width={"block1": 9})) == [
+        Outcome.PASSED,
+        Outcome.FAILED,
+        Outcome.FAILED,
+        Outcome.FAILED,
+    ]
+
+
+def test_what_the_recordings_do_not_tell_is_not_judged():
+    gate = "step<=+2%,module:absent<=+1%,start-up<=+5%,count=="
+    judged = judge(diff(step_program(noise=0.1), step_program(noise=0.1)), read_gate(gate))
+    assert [one.outcome for one in judged] == [*[Outcome.NOT_JUDGED] * 3, Outcome.PASSED]
+    assert "more steps or recordings would tell" in judged[0].why
+    assert "no such place" in judged[1].why
+
+
+def test_times_that_cannot_be_compared_are_not_judged():
+    old, new = step_program(), step_program(metadata={"torch_version": "9"})
+    (one,) = judge(diff(old, new), read_gate("step<=+900%"))
+    assert one.outcome is Outcome.NOT_JUDGED
+    assert "torch differs" in one.why
+
+
+def test_what_was_not_recorded_is_not_judged():
+    bare = step_program(steps=3, metadata={"options": {}})
+    bare = bare.with_tables(
+        {name: bare.table(name).take([]) for name in ("tensors", "allocations")}
+    )
+    assert outcomes("memory<=+1%,bytes==,shapes==,count==", bare, bare) == [
+        *[Outcome.NOT_JUDGED] * 3,
+        Outcome.PASSED,
+    ]

@@ -1,0 +1,81 @@
+"""The page of a comparison: what it shows, and that names of a program are text in it."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from opscope.analysis.diff.compare import compare
+from opscope.analysis.diff.gate import judge, read_gate
+from opscope.analysis.diff.side import open_side
+from opscope.report.diff_page import diff_html
+from support.build_trace import span
+from support.step_programs import step_program
+
+
+class Elements(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.texts.append(data.strip())
+
+
+def page_of(old, new, gate=""):
+    a, b = open_side(old, "A"), open_side(new, "B")
+    found = compare(a, b)
+    return diff_html(found, a, b, judge(found, read_gate(gate)) if gate else ())
+
+
+@pytest.fixture(scope="module")
+def page():
+    return page_of(step_program(), step_program(took_us={"block2": 200}), "module:block2<=+2%")
+
+
+def test_it_has_the_tables_and_both_flame_graphs(page):
+    texts = Elements(page).texts
+    for title in ("Gate", "Modules", "Calls"):
+        assert title in texts
+    assert any(text.startswith("A step of A: 1.3") for text in texts)
+    assert any(text.startswith("A step of B: 1.4") for text in texts)
+    assert "failed" in texts
+
+
+def test_boxes_are_as_wide_as_calls_took_and_say_what_changed(page):
+    boxes = [
+        float(attributes["width"].rstrip("%"))
+        for tag, attributes in Elements(page).tags
+        if tag == "svg" and "y" in attributes
+    ]
+    assert len(boxes) == 48
+    assert min(boxes) == pytest.approx(100 * 100 / 1425, abs=0.01)
+    assert len(re.findall('class="more3"', page)) >= 2  # the module and its operator, in B
+    assert "block2: 210 µs, +6.4% of a step beside the other side" in page
+
+
+def test_nothing_runs_in_it_and_nothing_is_asked_of_the_network(page):
+    tags = {tag for tag, _ in Elements(page).tags}
+    assert not tags & {"script", "link", "img", "iframe", "object"}
+    assert "default-src 'none'" in page
+    assert not any("style" in attributes for _, attributes in Elements(page).tags)
+
+
+def test_names_are_never_markup():
+    hostile = "<script>alert(1)</script>"
+    old = step_program(metadata={"program": hostile})
+    page = page_of(old, old)
+    assert hostile not in page
+    assert any(hostile in text for text in Elements(page).texts)
+
+
+def test_without_steps_there_are_no_graphs_but_reasons():
+    page = page_of(
+        step_program(steps=0, change=lambda _: [span("aten::mm", 0, 10)]), step_program()
+    )
+    assert "no steps can be told in A" in page
+    assert "<rect" in page  # of B
