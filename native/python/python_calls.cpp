@@ -11,6 +11,7 @@
 
 #include "log/clock.h"
 #include "log/core_api.h"
+#include "python/compiled_code.h"
 #include "python/python_hooks.h"
 #include "python/python_parameters.h"
 #include "python/python_thread_cache.h"
@@ -23,8 +24,8 @@ uint64_t address_key(const void* address) { return reinterpret_cast<uintptr_t>(a
 
 // Where a thread's cache has this code, if it has it. The cache may be const.
 template <typename Cache>
-auto& slot_of(Cache& cache, const PyCodeObject* code) {
-  return cache.codes[(address_key(code) >> 5) % cache.codes.size()];
+auto& slot_in(Cache& codes, const PyCodeObject* code) {
+  return codes[(address_key(code) >> 5) % codes.size()];
 }
 
 uint64_t c_key(const void* callable) { return address_key(callable) | kWatchedCall | 1; }
@@ -133,7 +134,7 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   }
   for (; ran.size() > still; ran.pop_back()) {
     if (cache.hidden == ran.back()) cache.hidden = 0;
-    cache.log.note_end(ran.back(), ticks);
+    cache.log.notice_end(ran.back(), ticks, cache.log.native_thread);
   }
 }
 
@@ -154,7 +155,8 @@ void note_what_runs(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks
   cache.evaluating = 0;
   const std::unordered_set<uint64_t> running = set_of(cache.ran_before);
   for (const uint64_t key : Recorder::instance().initial_frames(cache.log, last_generation)) {
-    if ((key & kWatchedCall) != 0 && !running.contains(key)) cache.log.note_end(key, ticks);
+    if ((key & kWatchedCall) != 0 && !running.contains(key))
+      cache.log.notice_end(key, ticks, cache.log.native_thread);
   }
 }
 
@@ -190,10 +192,16 @@ void settle_again(PythonThreadCache& cache, RunningFrame caller, uint64_t key) {
   if (cache.has_frames_that_may_begin) settle(cache, key, /*begins=*/true);
 }
 
+bool is_of(const OpenSpan* span, const RunningFrame& frame, const PyCodeObject* code) {
+  return span != nullptr && span->key == key_of(frame, code);
+}
+
 // Where the innermost function from `frame` outwards is that is recorded: its span is around what begins now.
 int32_t instruction_of(PythonThreadCache& cache, RunningFrame frame) {
   if (FrameTable::skips_libraries()) [[unlikely]] {
-    while (frame && frame_of(cache, frame.code()) == kSkippedFrame) frame = frame.caller();
+    const OpenSpan* const around = cache.log.innermost_but_annotations();
+    while (frame && frame_of(cache, frame.code()) == kSkippedFrame && !is_of(around, frame, frame.code()))
+      frame = frame.caller();
   }
   return frame ? frame.instruction() : -1;
 }
@@ -255,12 +263,16 @@ bool close_top(PythonThreadCache& cache, uint64_t key, uint64_t ticks) {
 // Where it is known without asking Python: is this code skipped?
 static bool is_known_as_skipped(const PythonThreadCache* cache, PyCodeObject* code) {
   if (!FrameTable::skips_libraries() || cache == nullptr) return false;
-  const PythonThreadCache::Code& slot = slot_of(*cache, code);
+  const PythonThreadCache::Code& slot = slot_in(cache->codes, code);
   return slot.code == code && slot.id == kSkippedFrame;
 }
 
 uint32_t place_in_python(const ThreadLog* log) {
   const OpenSpan* const around = log->innermost_but_annotations();
+  if (around != nullptr && around->record->kind == RecordKind::kCompiledGraph) {
+    return place_in_generated_code(around->key);
+  }
+  if ((Recorder::instance().wanted() & kWantCalls) == 0) return 0;
   if (around != nullptr && (!is_python(around->record->kind) || around->record->kind == RecordKind::kCCall)) {
     return 0;
   }
@@ -269,7 +281,10 @@ uint32_t place_in_python(const ThreadLog* log) {
   PyThreadState* const state = PyGILState_GetThisThreadState();
   if (state == nullptr) return 0;
   RunningFrame frame = RunningFrame::current_without_gil(state);
-  while (frame && is_known_as_skipped(cache, frame.code_without_gil())) frame = frame.caller_without_gil();
+  while (frame && is_known_as_skipped(cache, frame.code_without_gil()) &&
+         !is_of(around, frame, frame.code_without_gil())) {
+    frame = frame.caller_without_gil();
+  }
   if (!frame) return 0;
   // Without a call around it, the function has been running since before the recording.
   if (around != nullptr && around->key != key_of(frame, frame.code_without_gil())) return 0;
@@ -311,11 +326,25 @@ uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
   FrameTable& frames = PythonCalls::instance().frames;
   if (cache.epoch != frames.epoch()) [[unlikely]] {
     cache.codes.fill({});
+    cache.called_codes.fill({});
     cache.functions.fill({});
     cache.epoch = frames.epoch();
   }
-  PythonThreadCache::Code& slot = slot_of(cache, code);
+  PythonThreadCache::Code& slot = slot_in(cache.codes, code);
   if (slot.code != code) slot = {code, frames.intern(code)};
+  return slot.id;
+}
+
+// What a function of the program calls itself is recorded where the rest of libraries is not: it has the
+// line.
+uint32_t frame_of_call(PythonThreadCache& cache, PyCodeObject* code, RunningFrame caller) {
+  const uint32_t id = frame_of(cache, code);
+  if (id != kSkippedFrame || !caller) return id;
+  FrameTable& frames = PythonCalls::instance().frames;
+  const uint32_t by = frame_of(cache, caller.code());
+  if (by >= kFirstSpecialFrame || !frames.is_of_program(by)) return id;
+  PythonThreadCache::Code& slot = slot_in(cache.called_codes, code);
+  if (slot.code != code) slot = {code, frames.intern_called(code)};
   return slot.id;
 }
 
@@ -332,7 +361,7 @@ void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {
   if (cache == nullptr) return;
   if (cache->has_frames_that_may_begin) [[unlikely]]
     settle(*cache, key, /*begins=*/true);
-  const uint32_t id = frame_of(*cache, code);
+  const uint32_t id = frame_of_call(*cache, code, caller);
   if (id < kFirstSpecialFrame && cache->hidden == 0) [[likely]] {
     return begin_call(cache->log, {RecordKind::kPythonCall, key, id, instruction_of(*cache, caller)});
   }
@@ -375,7 +404,7 @@ bool evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObjec
   if (cache.evaluating++ == 0) [[unlikely]]
     notice_ends(cache, caller, now_ticks());
   const bool is_plain = cache.hidden == 0 && !cache.has_frames_that_may_begin;
-  const uint32_t id = is_plain ? frame_of(cache, code) : kHiddenFrame;
+  const uint32_t id = is_plain ? frame_of_call(cache, code, caller) : kHiddenFrame;
   if (id == kSkippedFrame) return false;
   if (id >= kFirstSpecialFrame) [[unlikely]] {
     python_enter(code, frame, caller);

@@ -256,7 +256,7 @@ void PythonCalls::resume_window(const Window& window) {
     const std::unordered_set<uint64_t>& still = running[stack.native_thread];
     for (const InitialFrame& frame : stack.frames) {
       if ((frame.key() & kWatchedCall) != 0 && !still.contains(frame.key()))
-        cache->log.note_end_elsewhere(frame.key(), ticks, stack.native_thread);
+        cache->log.notice_end(frame.key(), ticks, stack.native_thread);
     }
   }
 }

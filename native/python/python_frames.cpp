@@ -11,6 +11,8 @@ namespace opscope {
 namespace {
 
 constexpr uint32_t kNoRow = UINT32_MAX - 5;  // it has not been asked for
+// What stands around a module's call in torch, which is recorded as that of the module.
+constexpr std::string_view kModuleCall = "torch/nn/modules/module.py:_wrapped_call_impl";
 
 std::string text_of(PyObject* text) {
   Py_ssize_t length = 0;
@@ -38,6 +40,25 @@ std::string line_table_of(const PyCodeObject* code) {
 }  // namespace
 
 uint32_t FrameTable::intern(PyCodeObject* code) {
+  Known& known = known_of(code);
+  if (known.is_skipped && skips_libraries_) return kSkippedFrame;
+  if (known.row == kNoRow) known.row = row_of(code);
+  if (known.is_library && !known.is_skipped && is_of_program(known.row))
+    always_recorded_.push_back(known.row);
+  return known.row;
+}
+
+uint32_t FrameTable::intern_called(PyCodeObject* code) {
+  const std::string place = text_of(code->co_filename) + ':' + text_of(code->co_name);
+  return place.ends_with(kModuleCall) ? kSkippedFrame : plain_row(code);
+}
+
+uint32_t FrameTable::plain_row(PyCodeObject* code) {
+  known_of(code);  // keeps it alive
+  return row_of(code);
+}
+
+FrameTable::Known& FrameTable::known_of(PyCodeObject* code) {
   auto known = by_code_.find(code);
   if (known == by_code_.end()) {
     const Known seen = look_at(code);
@@ -45,18 +66,19 @@ uint32_t FrameTable::intern(PyCodeObject* code) {
     Py_INCREF(reinterpret_cast<PyObject*>(code));
     known = by_code_.emplace(code, seen).first;
   }
-  if (known->second.is_library && skips_libraries_) return kSkippedFrame;
-  if (known->second.row == kNoRow) known->second.row = row_of(code);
-  return known->second.row;
+  return known->second;
 }
 
 FrameTable::Known FrameTable::look_at(PyCodeObject* code) {
-  if (code == module_code_) return {kModuleFrame, false};
-  if (code == optimizer_code_) return {kOptimizerFrame, false};
+  if (code == module_code_) return {kModuleFrame, false, false};
+  if (code == optimizer_code_) return {kOptimizerFrame, false, false};
   const std::string file = text_of(code->co_filename);
   const bool is_ours = !hidden_folder_.empty() && file.starts_with(hidden_folder_);
-  if (!is_ours || file == shown_file_) return {kNoRow, is_of_library(file) && !is_recorded(file, code)};
-  return {file == program_file_ ? kProgramFrame : kHiddenFrame, false};
+  if (!is_ours || file == shown_file_) {
+    const bool is_library = is_of_library(file);
+    return {kNoRow, is_library, is_library && !is_recorded(file, code)};
+  }
+  return {file == program_file_ ? kProgramFrame : kHiddenFrame, false, false};
 }
 
 bool FrameTable::is_of_library(std::string_view file) const {
@@ -100,6 +122,7 @@ void FrameTable::forget() {
   std::unordered_map<PyCodeObject*, Known> dropped;
   dropped.swap(by_code_);
   by_text_.clear();
+  always_recorded_.clear();
   module_row_ = optimizer_row_ = kHiddenFrame;
   ++epoch_;
   // Last: destroying code objects may run Python, and so come back here.

@@ -5,6 +5,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -40,7 +41,8 @@ class FrameTable {
   }
   void set_libraries(LibraryFiles libraries) { libraries_ = std::move(libraries); }
   // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls. But what waits
-  // or imports is recorded, so that the time is not that of who called it.
+  // or imports is recorded, so that the time is not that of who called it; and where functions are heard as
+  // they are evaluated also what the program calls itself, which has the line.
   void skip_libraries(bool skip) {
     if (std::exchange(skips_libraries_, skip) != skip) ++epoch_;
   }
@@ -51,6 +53,14 @@ class FrameTable {
 
   // A row of the table, or one of the special ids.
   uint32_t intern(PyCodeObject* code);
+  // The row of code that is skipped, for calls of it that are not; kSkippedFrame where none is wanted.
+  uint32_t intern_called(PyCodeObject* code);
+  // Whether a row is no library's that is recorded although libraries are skipped.
+  bool is_of_program(uint32_t row) const {
+    return std::ranges::find(always_recorded_, row) == always_recorded_.end();
+  }
+  // A row of the table, also where the code is a library's or special.
+  uint32_t plain_row(PyCodeObject* code);
   // The table rows of the code behind kModuleFrame and kOptimizerFrame.
   uint32_t module_row() { return row_once(module_code_, module_row_); }
   uint32_t optimizer_row() { return row_once(optimizer_code_, optimizer_row_); }
@@ -65,8 +75,10 @@ class FrameTable {
   struct Known {
     uint32_t row;
     bool is_library;
+    bool is_skipped;  // where libraries are
   };
 
+  Known& known_of(PyCodeObject* code);
   Known look_at(PyCodeObject* code);
   bool is_of_library(std::string_view file) const;
   bool is_recorded(std::string_view file, PyCodeObject* code) const;
@@ -76,6 +88,7 @@ class FrameTable {
 
   std::unordered_map<PyCodeObject*, Known> by_code_;  // strong
   std::unordered_map<std::string, uint32_t> by_text_;
+  std::vector<uint32_t> always_recorded_;  // rows of libraries' functions; few
   std::string hidden_folder_;
   std::string shown_file_;
   std::string program_file_;

@@ -45,7 +45,7 @@ struct PythonThreadCache {
   static const PythonThreadCache* existing() { return this_cache_; }
 
   ThreadLog& log;
-  uint64_t epoch = 0;         // of the frame table, for `codes` and `functions`
+  uint64_t epoch = 0;         // of the frame table, for `codes`, `called_codes` and `functions`
   uint64_t installation = 0;  // of the hooks that last reported something here
   uint64_t generation = 0;    // likewise; see PythonCalls
   ModuleCall module_call;     // the innermost that is recorded already, whether or not its frame is reported
@@ -65,6 +65,7 @@ struct PythonThreadCache {
   PyObject* put_off = nullptr;  // an exception for the program that came while we were busy; owned
   bool busy = false;            // inside one of our own calls into Python: not to be recorded
   std::array<Code, 1024> codes;
+  std::array<Code, 256> called_codes;  // of libraries, called by functions of the program
   std::array<CFunction, 512> functions;
 
  private:

@@ -84,15 +84,13 @@ void pause_window(uint32_t id, bool paused) {
   ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
 }
 
-void collect(uint32_t id, uint32_t wants) {
+void collect(const std::vector<uint32_t>& ids, uint32_t wants) {
   const NoCollection no_collection;
-  Recorder& recorder = Recorder::instance();
-  const auto window = recorder.window(id);
-  if (window == nullptr || !window->open) return;
-  const bool is_more = (wants & ~window->collects) != 0;
-  recorder.collect(id, wants);
+  const auto with_more = Recorder::instance().collect(ids, wants);
   configure_sources();
-  if (is_more) ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
+  for (const auto& window : with_more) {
+    ListedSource::for_each([&](Source& source) { source.resume_window(*window); });
+  }
 }
 
 uint32_t snapshot_window(uint32_t id) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace opscope {
 
@@ -15,7 +16,7 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
 void close_window(uint32_t id);
 void pause_window(uint32_t id, bool paused);
 // Collect only `wants` of what an open window wants, until told otherwise.
-void collect(uint32_t id, uint32_t wants);
+void collect(const std::vector<uint32_t>& ids, uint32_t wants);
 // A closed window with what this one has so far, which goes on; 0 if there is none.
 uint32_t snapshot_window(uint32_t id);
 // Nothing that the window recorded is needed any more.

@@ -1,0 +1,411 @@
+"""Where does the time go in what torch.compile generated, and which lines of the program is it for?
+
+A graph that was compiled runs as generated code, which calls kernels, that do the work of several
+lines in one loop, and operators. Every such call has its place in the generated file, and of every
+place the trace says what it was generated from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.period import find_which, period_of
+from opscope.trace.codes import CompilationKind, EventKind, OriginsKnownFrom
+from opscope.trace.names import Names
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.event_tree import event_tree
+from opscope.tree.self_time import minus_children
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class CompiledLine:
+    """A line of the program whose work a call in generated code does.
+
+    Attributes:
+        file: as Python names it.
+        line: from 1.
+        function: the function the line is in.
+        module: path of the module whose line it is; empty if it is the outermost, or not known.
+        operators: what the line called there, as in ``aten.relu``.
+    """
+
+    file: str
+    line: int
+    function: str
+    module: str
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CompiledCall:
+    """One call in generated code, of a kernel or an operator.
+
+    Attributes:
+        graph: what inductor calls the graph: ``0_forward``.
+        callee: the kernel or the operator, as it is written in the generated file.
+        file: the generated file.
+        line: in that.
+        calls: how often it ran.
+        time_ns: in all of them.
+        prepared_ns: of generated code itself before them, which makes their tensors and checks
+            them, and after the last of a graph.
+        lines: of the program, in the order of its graph; empty where nothing says them.
+        known_from: what says them.
+    """
+
+    graph: str
+    callee: str
+    file: str
+    line: int
+    calls: int
+    time_ns: int
+    prepared_ns: int
+    lines: tuple[CompiledLine, ...]
+    known_from: OriginsKnownFrom
+
+
+@dataclass(frozen=True)
+class LineTime:
+    """What one line of the program takes in generated code.
+
+    Attributes:
+        line: the line, with everything that was called from it.
+        time_ns: of calls that are for several lines as much as it has of their operations.
+        kernels: the calls that do work of it.
+    """
+
+    line: CompiledLine
+    time_ns: int
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CompilationEvent:
+    """What torch.compile did, and why.
+
+    Attributes:
+        kind: a compilation, another one of the same function, a graph break, or a failure.
+        function: that was compiled.
+        file: of it; of a graph break where that is.
+        line: its first, or where the graph breaks; -1 if it is not known.
+        reason: why it was compiled again, why the graph breaks, or what failed.
+        start_ns: Unix time.
+        duration_ns: that it took.
+        while_recording: whether it was during the recording.
+        from_cache: its code came from inductor's cache.
+    """
+
+    kind: CompilationKind
+    function: str
+    file: str
+    line: int
+    reason: str
+    start_ns: int
+    duration_ns: int
+    while_recording: bool
+    from_cache: bool
+
+
+@dataclass(frozen=True)
+class CompiledCode:
+    """All time in graphs that torch.compile generated code for.
+
+    Attributes:
+        calls: what generated code calls, those with most time first.
+        graphs: how often graphs ran.
+        graphs_ns: time in them, which is that of ``calls`` and ``own_ns``.
+        own_ns: of generated code itself, ``prepared_ns`` of all calls, and what graphs take that
+            call nothing.
+        wall_ns: the time looked at.
+        was_recorded: whether the recording could have seen any.
+        compilations: what torch.compile did in the process, in order, also before the recording.
+    """
+
+    calls: tuple[CompiledCall, ...]
+    graphs: int
+    graphs_ns: int
+    own_ns: int
+    wall_ns: int
+    was_recorded: bool
+    compilations: tuple[CompilationEvent, ...] = ()
+
+    @property
+    def graph_breaks(self) -> tuple[CompilationEvent, ...]:
+        """Where graphs break."""
+        return self._of(CompilationKind.GRAPH_BREAK)
+
+    @property
+    def recompilations(self) -> tuple[CompilationEvent, ...]:
+        """What was compiled again."""
+        return self._of(CompilationKind.RECOMPILATION)
+
+    def _of(self, kind: CompilationKind) -> tuple[CompilationEvent, ...]:
+        return tuple(one for one in self.compilations if one.kind is kind)
+
+    @property
+    def unknown(self) -> tuple[CompiledCall, ...]:
+        """Calls of which nothing says a line."""
+        return tuple(call for call in self.calls if not call.lines)
+
+    @property
+    def coverage(self) -> float:
+        """Of the time in kernels and operators the share that has a line; 1 without any."""
+        total = sum(call.time_ns for call in self.calls)
+        return 1 - sum(call.time_ns for call in self.unknown) / total if total else 1.0
+
+    @property
+    def coverage_of_graphs(self) -> float:
+        """Of all time in graphs: generated code has the lines of what it prepares."""
+        known = sum(call.time_ns + call.prepared_ns for call in self.calls if call.lines)
+        return known / self.graphs_ns if self.graphs_ns else 1.0
+
+    @property
+    def lines(self) -> tuple[LineTime, ...]:
+        """By line of the program, those with most time first."""
+        return _by_line(self.calls)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: plain values."""
+        rows = [asdict(call) | {"known_from": call.known_from.name} for call in self.calls]
+        known = {name: getattr(self, name) for name in ("graphs", "graphs_ns", "own_ns", "wall_ns")}
+        done = [asdict(one) | {"kind": one.kind.name} for one in self.compilations]
+        return {**known, "calls": rows, "compilations": done, **self._shares()}
+
+    def _shares(self) -> dict[str, float]:
+        return {"coverage": self.coverage, "coverage_of_graphs": self.coverage_of_graphs}
+
+
+def find_compiled_code(trace: Trace, which: str = "steady") -> CompiledCode:
+    """Sum what every place in generated code took; see :meth:`opscope.Trace.compiled`."""
+    period = period_of(trace, find_which(which))
+    looked_at = period.trace
+    graph = looked_at.events["kind"] == EventKind.COMPILED_GRAPH
+    tree = event_tree(looked_at)
+    placed = _Placed.of(looked_at)
+    outermost = graph & ~_within(tree.parent, graph)
+    called = placed.is_call & (_innermost(tree.parent, graph | placed.is_call, graph))
+    around = nearest_ancestor(tree.parent, graph | called)
+    inside = (graph | called) & _reaches(around, graph)
+    own = minus_children(np.where(inside | outermost, around, -1), tree.duration_ns)
+    return CompiledCode(
+        calls=_calls(looked_at, placed, np.flatnonzero(called), around),
+        graphs=int(graph.sum()),
+        graphs_ns=int(tree.duration_ns[outermost].sum()),
+        own_ns=int(own[graph].sum()),
+        wall_ns=period.wall_ns,
+        was_recorded=bool(trace.metadata.get("options", {}).get("compiled", False)),
+        compilations=_compilations(trace),
+    )
+
+
+def _compilations(trace: Trace) -> tuple[CompilationEvent, ...]:
+    table, names = trace.table("compilations"), trace.names
+    begun_ns = trace.metadata.get("start_ns", 0)
+    columns = (table[column.name].tolist() for column in table.schema.columns)
+    return tuple(
+        CompilationEvent(
+            kind=CompilationKind(kind),
+            function=_text(names, function),
+            file=_text(names, file),
+            line=line,
+            reason=_text(names, reason),
+            start_ns=start_ns,
+            duration_ns=duration_ns,
+            while_recording=start_ns >= begun_ns,
+            from_cache=from_cache,
+        )
+        for kind, start_ns, duration_ns, _, function, file, line, reason, from_cache in zip(
+            *columns, strict=True
+        )
+    )
+
+
+def _within(parent: npt.NDArray[Any], graph: Flags) -> Flags:
+    return np.asarray(nearest_ancestor(parent, graph) >= 0)
+
+
+def _innermost(parent: npt.NDArray[Any], marked: Flags, graph: Flags) -> Flags:
+    """Whether the nearest of ``marked`` around an event is a graph."""
+    around = nearest_ancestor(parent, marked)
+    return np.asarray((around >= 0) & graph[around])
+
+
+def _reaches(around: npt.NDArray[Any], graph: Flags) -> Flags:
+    return np.asarray((around >= 0) | graph)
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """Which place in a generated file every event was called from. Shape (events,) each.
+
+    Attributes:
+        file: row in names of the generated file; -1: it was called from none.
+        line: in that file.
+        is_call: it was called from there, and is not the function itself that runs the graph.
+    """
+
+    file: Values
+    line: Values
+    is_call: Flags
+
+    @classmethod
+    def of(cls, trace: Trace) -> _Placed:
+        events, frames = len(trace.events), trace.table("frames")
+        calls = trace.table("python_calls")
+        file = np.full(events, -1, dtype=np.int64)
+        line = np.full(events, -1, dtype=np.int64)
+        of_graph = trace.events["kind"][calls["event"]] == EventKind.COMPILED_GRAPH
+        generated = np.unique(frames["file"][calls["frame"][of_graph]])
+        for table in (calls, trace.table("operator_calls")):
+            made = np.flatnonzero((table["caller"] >= 0) & (table["caller_line"] > 0))
+            caller_file = frames["file"][table["caller"][made]]
+            is_generated = np.isin(caller_file, generated)
+            made = made[is_generated]
+            file[table["event"][made]] = caller_file[is_generated]
+            line[table["event"][made]] = table["caller_line"][made]
+        _hand_on_places(trace, file, line)
+        is_call = file >= 0
+        # Where Python calls are recorded, the function that runs the graph is one of them.
+        known = calls["frame"] >= 0
+        own = np.isin(frames["file"][calls["frame"][known]], generated)
+        is_call[calls["event"][known][own]] = False
+        return cls(file, line, is_call)
+
+
+def _hand_on_places(trace: Trace, file: Values, line: Values) -> None:
+    """What a C function calls is called from where that was: it is only how Python calls it."""
+    of_c = trace.events["kind"] == EventKind.C_CALL
+    parent = event_tree(trace).parent
+    inner = np.flatnonzero((parent >= 0) & (file < 0))
+    inner = inner[of_c[parent[inner]]]
+    file[inner], line[inner] = file[parent[inner]], line[parent[inner]]
+    file[of_c] = line[of_c] = -1
+
+
+def _prepared_ns(trace: Trace, called: Values, graph: Values) -> Values:
+    """How long the graph of every call was at nothing else before it; the last has the rest too."""
+    tree = event_tree(trace)
+    order = np.lexsort((tree.start_ns[called], graph))
+    start, around = tree.start_ns[called][order], graph[order]
+    end = start + tree.duration_ns[called][order]
+    is_first, is_last = np.ones((2, len(order)), dtype=np.bool_)
+    is_first[1:] = is_last[:-1] = np.diff(around) != 0
+    before = np.where(is_first, tree.start_ns[around], np.roll(end, 1))
+    ends = np.where(is_last, tree.start_ns[around] + tree.duration_ns[around], end)
+    result = np.zeros(len(order), dtype=np.int64)
+    result[order] = np.maximum(start - before, 0) + np.maximum(ends - end, 0)
+    return result
+
+
+def _calls(
+    trace: Trace, placed: _Placed, called: Values, around: npt.NDArray[Any]
+) -> tuple[CompiledCall, ...]:
+    """A row for every place that ran."""
+    duration_ns = event_tree(trace).duration_ns
+    key = placed.file[called] << 32 | placed.line[called]
+    places, first, group = np.unique(key, return_index=True, return_inverse=True)
+    time_ns = np.bincount(group, weights=duration_ns[called], minlength=len(places))
+    counts = np.bincount(group, minlength=len(places))
+    between_ns = _prepared_ns(trace, called, np.asarray(around[called], dtype=np.int64))
+    prepared_ns = np.bincount(group, weights=between_ns, minlength=len(places))
+    known = _known_sites(trace)
+    rows = []
+    for row, place in enumerate(places.tolist()):
+        file, line = place >> 32, place & 0xFFFFFFFF
+        site = known.get((file, line)) or _Site("", trace.event_name(int(called[first[row]])))
+        rows.append(
+            CompiledCall(
+                graph=site.graph,
+                callee=site.callee,
+                file=trace.names[file],
+                line=line,
+                calls=int(counts[row]),
+                time_ns=int(time_ns[row]),
+                prepared_ns=int(prepared_ns[row]),
+                lines=site.lines,
+                known_from=site.known_from,
+            )
+        )
+    return tuple(sorted(rows, key=lambda one: -one.time_ns))
+
+
+@dataclass(frozen=True)
+class _Site:
+    graph: str
+    callee: str
+    lines: tuple[CompiledLine, ...] = ()
+    known_from: OriginsKnownFrom = OriginsKnownFrom.NOTHING
+
+
+def _known_sites(trace: Trace) -> Mapping[tuple[int, int], _Site]:
+    """By file, a row of names, and line of the generated code."""
+    sites, names = trace.table("compiled_sites"), trace.names
+    lines = _lines_of_sites(trace)
+    columns = (sites[name].tolist() for name in ("file", "line", "graph", "callee", "known_from"))
+    return {
+        (file, line): _Site(
+            _text(names, graph),
+            _text(names, callee),
+            lines.get(site, ()),
+            OriginsKnownFrom(known_from),
+        )
+        for site, (file, line, graph, callee, known_from) in enumerate(zip(*columns, strict=True))
+    }
+
+
+def _lines_of_sites(trace: Trace) -> Mapping[int, tuple[CompiledLine, ...]]:
+    table, names = trace.table("compiled_origins"), trace.names
+    columns = ("site", "file", "line", "function", "module", "operator")
+    found: dict[int, dict[tuple[int, int, int, int], dict[str, None]]] = {}
+    for site, file, line, function, module, operator in zip(
+        *(table[name].tolist() for name in columns), strict=True
+    ):
+        if file >= 0:
+            lines = found.setdefault(site, {})
+            lines.setdefault((file, line, function, module), {})[_text(names, operator)] = None
+    return {
+        site: tuple(
+            CompiledLine(
+                names[file], line, _text(names, function), _text(names, module), tuple(ops)
+            )
+            for (file, line, function, module), ops in lines.items()
+        )
+        for site, lines in found.items()
+    }
+
+
+def _text(names: Names, row: int) -> str:
+    return names[row] if row >= 0 else ""
+
+
+def _by_line(calls: tuple[CompiledCall, ...]) -> tuple[LineTime, ...]:
+    found: dict[tuple[str, int], list[tuple[CompiledLine, float, str]]] = {}
+    for call in calls:
+        operations = sum(len(line.operators) for line in call.lines)
+        for line in call.lines:
+            share = call.time_ns * len(line.operators) / max(operations, 1)
+            found.setdefault((line.file, line.line), []).append((line, share, call.callee))
+    rows = [
+        LineTime(
+            _joined([line for line, _, _ in parts]),
+            round(sum(time_ns for _, time_ns, _ in parts)),
+            tuple(dict.fromkeys(callee for _, _, callee in parts)),
+        )
+        for parts in found.values()
+    ]
+    return tuple(sorted(rows, key=lambda one: -one.time_ns))
+
+
+def _joined(lines: list[CompiledLine]) -> CompiledLine:
+    modules = dict.fromkeys(line.module for line in lines if line.module)
+    operators = dict.fromkeys(operator for line in lines for operator in line.operators)
+    return replace(lines[0], module=", ".join(modules), operators=tuple(operators))

@@ -1,0 +1,143 @@
+"""``opscope compiled``: which lines the time is of in what torch.compile generated."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+from rich.table import Table
+from rich.text import Text
+
+from opscope.analysis.compiled_code import (
+    CompilationEvent,
+    CompiledCode,
+    LineTime,
+    find_compiled_code,
+)
+from opscope.analysis.period import Which, find_which
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.finding_formats import below_here
+from opscope.cli.parameters import Option
+from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.trace_argument import (
+    PeriodOption,
+    ProcessOption,
+    RankOption,
+    TraceArgument,
+    open_trace,
+)
+from opscope.printable import printable
+
+_HEADINGS = ("Line", "Module", "Operators", "Kernels", "Time", "Share")
+_NUMBERS = 2
+_MOST_ROWS = 20
+_MOST_EVENTS = 10
+_MOST_WORDS = 3
+
+
+def compiled(
+    trace: TraceArgument = None,
+    row_limit: Annotated[
+        int, Option(metavar="N", minimum=-1, help="Rows to show; -1 for all.")
+    ] = _MOST_ROWS,
+    period: PeriodOption = Which.STEADY.value,
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    rank: RankOption = None,
+    process: ProcessOption = None,
+    range: RangeOption = None,
+    steps: StepsOption = None,
+) -> None:
+    """Show which lines the time in compiled code is of, and where its graphs break.
+
+    A kernel that does the work of several lines is shared out among them by how many of its
+    operations each has. JSON has every kernel with all of its lines. What torch.compile did is of
+    the whole process: where graphs break, and what was compiled again and why.
+    """
+    messages, which = Messages(), find_which(period)
+    _, loaded = open_trace(trace, rank, process, PartOption(range, steps))
+    found = find_compiled_code(loaded, which)
+    lines = found.lines
+    shown = lines if row_limit < 0 else lines[:row_limit]
+    rows = [_cells(line, found) for line in shown]
+    if format is RowsFormat.JSON:
+        Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
+    elif format is RowsFormat.CSV:
+        Output().write(as_csv(_HEADINGS, rows))
+    elif format is RowsFormat.MARKDOWN:
+        Output().show(as_markdown(_HEADINGS, rows, len(_HEADINGS) - _NUMBERS))
+    elif rows:
+        console_for(sys.stdout).print(_table(rows))
+    for text in _about(found, len(lines) - len(shown)):
+        messages.say(text)
+
+
+def _table(rows: list[tuple[str, ...]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, heading in enumerate(_HEADINGS):
+        is_number = column >= len(_HEADINGS) - _NUMBERS
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=is_number)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
+def _cells(one: LineTime, found: CompiledCode) -> tuple[str, ...]:
+    line = one.line
+    return (
+        f"{below_here(line.file)}:{line.line}",
+        line.module or "--",
+        _few(line.operators),
+        _few(one.kernels),
+        time_text(one.time_ns),
+        share_text(one.time_ns / max(found.graphs_ns, 1)),
+    )
+
+
+def _few(words: tuple[str, ...]) -> str:
+    more = len(words) - _MOST_WORDS
+    return ", ".join(words[:_MOST_WORDS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _about(found: CompiledCode, left_out: int) -> Iterator[str]:
+    if left_out:
+        yield f"{left_out} more lines: --row-limit -1 shows all"
+    yield from _about_time(found)
+    yield from _about_compiling(found)
+
+
+def _about_time(found: CompiledCode) -> Iterator[str]:
+    if not found.was_recorded:
+        yield "compiled code was not recorded: opscope's own recordings since 0.1 have it"
+    elif not found.graphs:
+        yield "no code that torch.compile generated ran here; --period all looks at start-up too"
+    else:
+        yield (
+            f"{found.graphs:,} runs of compiled graphs took {time_text(found.graphs_ns)}; "
+            f"{share_text(found.own_ns / max(found.graphs_ns, 1))} of that is generated code "
+            f"itself; of its kernels and operators {share_text(found.coverage)} has a line, of all "
+            f"of it {share_text(found.coverage_of_graphs)}"
+        )
+        for call in found.unknown:
+            yield f"no line is known of {call.callee}: {time_text(call.time_ns)}"
+
+
+def _about_compiling(found: CompiledCode) -> Iterator[str]:
+    compiling_ns = sum(one.duration_ns for one in found.compilations if one.while_recording)
+    if compiling_ns:
+        yield f"torch.compile took {time_text(compiling_ns)} of the recording"
+    for what, events in (
+        ("the graph breaks", found.graph_breaks),
+        ("compiled again", found.recompilations),
+    ):
+        for event in events[:_MOST_EVENTS]:
+            yield f"{what} at {_place(event)}: {event.reason}"
+        if len(events) > _MOST_EVENTS:
+            yield f"{what}: {len(events) - _MOST_EVENTS} more in --format json"
+
+
+def _place(event: CompilationEvent) -> str:
+    return f"{below_here(event.file)}:{event.line} in {event.function}"

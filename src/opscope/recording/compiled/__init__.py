@@ -1,0 +1,1 @@
+"""Which lines of the program the code is of that torch.compile generated."""

@@ -1,0 +1,135 @@
+"""Which lines of the program the kernels are of that torch.compile makes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="compiles functions")
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "compiled_lines.py"
+CASES = (
+    "training",
+    "left_as_it_was",
+    "two_recordings",
+    "in_a_thread",
+    "dynamic_shapes",
+    "exception_inside",
+    "forked",
+    "nothing_compiled",
+    "wrapper_in_cpp",
+)
+AGAIN = ("training", "with_python_calls", "with_functions")
+
+
+def run(cases, cache):
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), *cases],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("inductor")
+
+
+@pytest.fixture(scope="module")
+def found(cache):
+    """By case what was found, with nothing in the cache."""
+    return run(CASES, cache)
+
+
+@pytest.fixture(scope="module")
+def again(found, cache):
+    """Likewise in a process that finds the first case in the cache."""
+    return run(AGAIN, cache)
+
+
+def lines_of(case):
+    return [(graph.split("_")[-1], tuple(lines)) for graph, _, _, lines, _, _ in case["calls"]]
+
+
+def test_every_call_of_a_forward_pass_has_its_lines(found):
+    forward = [lines for graph, lines in lines_of(found["training"]) if graph == "forward"]
+    block = [("first",), ("norm", "relu"), ("second",), ("second",)]
+    assert forward == block * 2
+
+
+def test_a_backward_pass_has_the_lines_of_the_forward(found):
+    backward = [lines for graph, lines in lines_of(found["training"]) if graph == "backward"]
+    named = {name for lines in backward for name in lines}
+    assert all(backward)
+    assert named == {"first", "relu", "norm", "second"}
+
+
+def test_calls_are_of_modules(found):
+    modules = {tuple(modules) for *_, modules, _ in found["training"]["calls"]}
+    assert ("blocks.0.first",) in modules
+    assert ("blocks.1", "blocks.1.norm") in modules
+
+
+def test_times_and_counts_are_complete(found):
+    case = found["training"]
+    assert (case["graphs"], case["coverage"], case["adds_up"]) == (6, 1.0, True)
+    assert {calls for _, _, calls, *_ in case["calls"]} == {3}
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_code_from_the_cache_has_lines_too(again, case):
+    assert again[case]["coverage"] == 1.0
+    assert again[case]["adds_up"]
+    assert {source for *_, source in again[case]["calls"]} == {"CACHE"}
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_python_calls_and_caches_change_no_place(found, again, case):
+    def places(of):
+        return [(graph, callee, calls) for graph, callee, calls, *_ in of["calls"]]
+
+    assert places(again[case]) == places(found["training"])
+
+
+def test_the_cache_keeps_the_line_of_each_call(found, again):
+    pairs = zip(lines_of(found["training"]), lines_of(again["training"]), strict=True)
+    for (_, known), (_, kept) in pairs:
+        assert set(kept) <= set(known)
+
+
+def test_generated_code_is_left_as_it_was(found):
+    assert found["left_as_it_was"] == [1, True, True]
+
+
+def test_recordings_at_a_time_have_their_own_runs(found):
+    assert found["two_recordings"] == [3, 1, True]
+
+
+@pytest.mark.parametrize(
+    ("case", "line", "graphs"),
+    [("in_a_thread", "thread", 1), ("dynamic_shapes", "dynamic", 3), ("forked", "forked", 1)],
+)
+def test_lines_are_known_wherever_code_runs(found, case, line, graphs):
+    assert found[case]["graphs"] == graphs
+    assert {tuple(lines) for _, lines in lines_of(found[case])} == {(line,)}
+
+
+def test_a_graph_in_cpp_has_its_lines(found):
+    assert {tuple(lines) for _, lines in lines_of(found["wrapper_in_cpp"])} == {("cpp",)}
+
+
+def test_what_an_exception_leaves_says_so(found):
+    assert found["exception_inside"] == [[True, True, False, False], 2]
+
+
+def test_without_compiled_code_there_is_none(found):
+    empty, was_recorded = found["nothing_compiled"]
+    assert was_recorded
+    assert empty == {"graphs": 0, "coverage": 1.0, "adds_up": True, "calls": []}

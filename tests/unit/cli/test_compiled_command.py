@@ -1,0 +1,134 @@
+"""``opscope compiled`` prints lines with their time, and what torch.compile did."""
+
+import json
+
+import pytest
+from tests.support.build_trace import ORIGIN_NS, build_trace, span
+
+from opscope.trace.codes import CompilationKind, EventKind, OriginsKnownFrom
+
+
+@pytest.fixture
+def compiled_trace():
+    """One graph: a kernel of lines 7 and 8, an operator of line 9, and one that is of none."""
+    trace = build_trace(
+        [
+            span("Compiled graph 0_forward", 0, 100, kind=EventKind.COMPILED_GRAPH,
+                 frame=("gen.py", 1, "call")),
+            span("cpp_fused_add_relu_0", 10, 50),
+            span("aten::mm", 60, 80),
+            span("aten::randint", 82, 86),
+        ],
+        metadata={"options": {"compiled": True}, "start_ns": ORIGIN_NS},
+    )  # fmt: skip
+    return with_places(trace)
+
+
+def with_places(trace):
+    texts = {text: row for row, text in enumerate(trace.names)}
+    new = (
+        "model.py", "forward", "block", "aten.add", "aten.relu", "aten.mm", "0_forward",
+        "why it was", "cpp_fused_add_relu_0", "extern_kernels.mm",
+    )  # fmt: skip
+    for text in new:
+        texts.setdefault(text, len(texts))
+    names = type(trace.names).from_strings(list(texts))
+    file, model = texts["gen.py"], texts["model.py"]
+    block, forward = texts["block"], texts["forward"]
+    sites = {
+        "file": [file, file],
+        "line": [5, 6],
+        "graph": [texts["0_forward"]] * 2,
+        "callee": [texts["cpp_fused_add_relu_0"], texts["extern_kernels.mm"]],
+        "is_cpp": [True, False],
+        "known_from": [OriginsKnownFrom.GENERATION] * 2,
+    }
+    origins = {
+        "site": [0, 0, 1],
+        "node": [-1, -1, -1],
+        "operator": [texts["aten.add"], texts["aten.relu"], texts["aten.mm"]],
+        "file": [model] * 3,
+        "line": [7, 8, 9],
+        "function": [forward] * 3,
+        "module": [block] * 3,
+    }
+    compilations = {
+        "kind": [CompilationKind.GRAPH_BREAK, CompilationKind.RECOMPILATION],
+        "start_ns": [ORIGIN_NS] * 2,
+        "duration_ns": [0, 2_000_000],
+        "compile_id": [-1, -1],
+        "function": [forward] * 2,
+        "file": [model] * 2,
+        "line": [12, 1],
+        "reason": [texts["why it was"]] * 2,
+        "from_cache": [False] * 2,
+    }
+    calls = {"event": [1, 2, 3], "caller": [0, 0, 0], "caller_line": [5, 6, 7]}
+    more = {
+        "operator_calls": calls,
+        "compiled_sites": sites,
+        "compiled_origins": origins,
+        "compilations": compilations,
+    }
+    tables = {name: trace.table(name) for name in ("events", "threads", "python_calls", "frames")}
+    return type(trace)({**tables, **more}, names, trace.metadata)
+
+
+@pytest.fixture
+def folder(compiled_trace, tmp_path):
+    return compiled_trace.save(tmp_path / "compiled.opscope").parent
+
+
+def test_every_call_is_found_with_its_lines(compiled_trace):
+    found = compiled_trace.compiled("all")
+    assert [(call.callee, call.time_ns, len(call.lines)) for call in found.calls] == [
+        ("cpp_fused_add_relu_0", 40_000, 2),
+        ("extern_kernels.mm", 20_000, 1),
+        ("aten::randint", 4_000, 0),
+    ]
+    assert (found.graphs_ns, found.own_ns) == (100_000, 36_000)
+    assert found.coverage == pytest.approx(60 / 64)
+
+
+def test_generated_code_is_of_what_it_prepares(compiled_trace):
+    found = compiled_trace.compiled("all")
+    assert [call.prepared_ns for call in found.calls] == [10_000, 10_000, 16_000]
+    assert sum(call.prepared_ns for call in found.calls) == found.own_ns
+    assert found.coverage_of_graphs == pytest.approx(0.8)
+
+
+def test_a_kernel_of_two_lines_is_shared_out(compiled_trace):
+    lines = compiled_trace.compiled("all").lines
+    assert {one.line.line: one.time_ns for one in lines} == {7: 20_000, 8: 20_000, 9: 20_000}
+
+
+def test_a_table(command_line, folder):
+    done = command_line("compiled", folder, "--period", "all")
+    assert done.code == 0, done.err
+    assert "model.py:7" in done.out
+    assert "block" in done.out
+    assert "94% has a line, of all of it 80%" in done.err
+    assert "no line is known of aten::randint: 4.00 µs" in done.err
+    assert "the graph breaks at model.py:12 in forward: why it was" in done.err
+    assert "compiled again at model.py:1 in forward: why it was" in done.err
+    assert "torch.compile took 2.00 ms of the recording" in done.err
+
+
+def test_json_has_every_kernel(command_line, folder):
+    done = command_line("compiled", folder, "--period", "all", "--format", "json")
+    found = json.loads(done.out)
+    assert found["coverage"] == pytest.approx(60 / 64)
+    assert [line["line"] for line in found["calls"][0]["lines"]] == [7, 8]
+    assert [one["kind"] for one in found["compilations"]] == ["GRAPH_BREAK", "RECOMPILATION"]
+
+
+@pytest.mark.parametrize(("format", "begins"), [("csv", "Line,Module"), ("md", "| Line |")])
+def test_other_formats(command_line, folder, format, begins):
+    done = command_line("compiled", folder, "--period", "all", "--format", format)
+    assert done.out.startswith(begins)
+
+
+def test_a_trace_without_compiled_code_says_so(command_line, trace_folder):
+    done = command_line("compiled", trace_folder)
+    assert done.code == 0
+    assert "compiled code was not recorded" in done.err
