@@ -1,0 +1,201 @@
+"""What this machine can do: products of matrices and copies, measured with torch, and kept.
+
+Measured rather than read from a data sheet, which says what nothing reaches. The best of many
+repetitions counts: the machine may be busy with something else for some of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.errors import MissingDependencyError
+from opscope.unfinished import unfinished_name
+
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+"""Those that products of matrices are measured in, where they are asked for."""
+
+_SECONDS = 0.4
+_MATRIX = 384
+_COPIES = tuple(1 << power for power in (15, 18, 21, 27))
+"""Bytes that are read, from what fits in the nearest cache to what fits in none."""
+
+_COPIED_AT_ONCE = 1 << 22
+
+_UNDISTURBED = 0.9
+"""Of the time on the clock is processor time, at least: measuring never waits by itself."""
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a machine can do.
+
+    Attributes:
+        machine: what was measured, in words.
+        threads: that torch used.
+        flops_per_s: in products of matrices, by dtype.
+        bytes_per_s: in copies, reading and writing counted, by how many bytes they move.
+        was_busy: others had the processor for much of the time while it was measured, so that it
+            may be able to do more.
+    """
+
+    machine: str
+    threads: int
+    flops_per_s: Mapping[str, float]
+    bytes_per_s: Sequence[tuple[int, float]]
+    was_busy: bool = False
+
+    def bandwidth(self, moved_bytes: float) -> float:
+        """Bytes a second of what moves so many: more where they fit in a cache."""
+        sizes, rates = zip(*self.bytes_per_s, strict=True)
+        return float(np.interp(np.log(max(moved_bytes, 1.0)), np.log(sizes), rates))
+
+
+def measured_peaks(dtypes: Iterable[str] = ("float32",), again: bool = False) -> Peaks:
+    """Those of this machine; measured the first time they are asked for, which takes seconds.
+
+    What is measured while others have the processor is not kept.
+
+    Args:
+        dtypes: that products of matrices are wanted in; those of no floating point are left out.
+        again: measure even if the cache has them.
+
+    Raises:
+        MissingDependencyError: torch cannot be imported.
+    """
+    torch = _torch()
+    machine, threads = _machine(torch), torch.get_num_threads()
+    place = _cache_folder() / f"peaks-{_digest(machine, threads)}.json"
+    known = None if again else _read(place)
+    wanted = [dtype for dtype in DTYPES if dtype in set(dtypes)]
+    flops = dict(known.flops_per_s) if known else {}
+    missing = [dtype for dtype in wanted if dtype not in flops]
+    if known is not None and not missing:
+        return known
+    computed_s, passed_s = time.process_time(), time.perf_counter()
+    flops |= {dtype: _best_of_threads(torch, _matrix_rate, dtype) for dtype in missing}
+    copies = known.bytes_per_s if known else _copy_rates(torch)
+    computed_s, passed_s = time.process_time() - computed_s, time.perf_counter() - passed_s
+    found = Peaks(machine, threads, flops, copies, computed_s < _UNDISTURBED * passed_s)
+    if not found.was_busy:
+        _write(place, found)
+    return found
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Measuring what this machine can do needs torch, which cannot be imported here. "
+            "Install torch, or give the peaks of the machine yourself."
+        ) from error
+    return torch
+
+
+def _copy_rates(torch: Any) -> list[tuple[int, float]]:
+    return [(2 * size, _best_of_threads(torch, _copy_rate, size)) for size in _COPIES]
+
+
+def _best_of_threads(torch: Any, rate: Callable[[Any, Any], float], of: str | int) -> float:
+    """With one thread, and with all: those wait for one another where another program is busy."""
+    threads, best = torch.get_num_threads(), 0.0
+    try:
+        for count in sorted({1, threads}):
+            torch.set_num_threads(count)
+            best = max(best, rate(torch, of))
+    finally:
+        torch.set_num_threads(threads)
+    return best
+
+
+def _matrix_rate(torch: Any, dtype: str) -> float:
+    kind = getattr(torch, dtype)
+    a, b, result = (torch.ones(_MATRIX, _MATRIX, dtype=kind) for _ in range(3))
+    return 2 * _MATRIX**3 / _best_seconds(lambda: torch.mm(a, b, out=result))
+
+
+def _copy_rate(torch: Any, size: int) -> float:
+    """Of ``size`` bytes that are copied again and again, a part at a time where they are many."""
+    parts = max(1, size // _COPIED_AT_ONCE)
+    sources, targets = (torch.ones(parts, size // parts // 4) for _ in range(2))
+    pairs = cycle([(sources[part], targets[part]) for part in range(parts)])
+
+    def copy() -> None:
+        source, target = next(pairs)
+        target.copy_(source)
+
+    return 2 * (size // parts) / _best_seconds(copy)
+
+
+def _best_seconds(call: Callable[[], object]) -> float:
+    """Of calls so short that many are not interrupted, also on a busy machine."""
+    call()
+    best, until = float("inf"), time.perf_counter() + _SECONDS
+    while time.perf_counter() < until:
+        began = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def _machine(torch: Any) -> str:
+    """What tells machines apart on which the same code is as fast."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{_processor()}, {cores} processors, {capability}, torch {torch.__version__}"
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except (OSError, ValueError):
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _digest(machine: str, threads: int) -> str:
+    return hashlib.sha256(f"{machine}/{threads}".encode()).hexdigest()[:16]
+
+
+def _cache_folder() -> Path:
+    """As for compiled bridges: ``OPSCOPE_CACHE``, else the user's cache folder."""
+    if chosen := os.environ.get("OPSCOPE_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "opscope"
+
+
+def _read(place: Path) -> Peaks | None:
+    """What is kept there; None for nothing that makes sense."""
+    try:
+        kept = json.loads(place.read_text(encoding="utf-8"))
+        rates = [(int(size), float(rate)) for size, rate in kept["bytes_per_s"]]
+        flops = {str(dtype): float(rate) for dtype, rate in kept["flops_per_s"].items()}
+        found = Peaks(str(kept["machine"]), int(kept["threads"]), flops, rates)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found if rates and all(r > 0 for r in (*flops.values(), *dict(rates).values())) else None
+
+
+def _write(place: Path, peaks: Peaks) -> None:
+    """Keep them; where that is not possible they are measured again next time."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new = place.with_name(unfinished_name(place.name))
+        new.write_text(json.dumps(asdict(peaks)), encoding="utf-8")
+        new.replace(place)
+    except OSError:
+        pass

@@ -1,0 +1,273 @@
+"""How much of what the machine can do operators reach, and what holds them: computing or memory.
+
+After S. Williams, A. Waterman, D. Patterson: Roofline, Communications of the ACM 52 (2009). An
+operator that computes so much and moves so many bytes takes at least as long as the slower of the
+two takes at its best. What it takes beyond that could be saved, by another kernel or another shape.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.computed_inside import is_computed_inside
+from opscope.analysis.flops import count_flops
+from opscope.analysis.period import Which, period_of
+from opscope.analysis.roofline.peaks import Peaks, measured_peaks
+from opscope.analysis.roofline.traffic import TRAFFIC, bytes_moved, tensors_in
+from opscope.analysis.signatures import Signature, first_of_each, mix, shape_signatures
+from opscope.errors import UsageError
+from opscope.trace.codes import DeviceType
+from opscope.trace.schema import EventKind, Role
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor, subtree_sums
+from opscope.tree.arguments import Arguments
+from opscope.tree.event_tree import event_tree
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_CALL_NS = 15_000
+_LITTLE = 0.25
+"""Of the time: operators so short, that reach so little, are held up by being called."""
+
+
+class Bound(str, Enum):
+    """What an operator's time depends on."""
+
+    COMPUTE = "computing"
+    MEMORY = "memory"
+    CALLS = "calls"
+
+
+@dataclass(frozen=True)
+class RooflineRow:
+    """All calls of one operator that something is known of.
+
+    Attributes:
+        operator: its name.
+        calls: how many.
+        time_ns: in them, with what they called.
+        flops: floating point operations.
+        moved_bytes: that have to be read and written at least.
+        reachable_ns: what they would take at the machine's best.
+        bound: what most of that is.
+    """
+
+    operator: str
+    calls: int
+    time_ns: int
+    flops: int
+    moved_bytes: int
+    reachable_ns: float
+    bound: Bound
+
+    @property
+    def share(self) -> float:
+        """Of what can be reached."""
+        return self.reachable_ns / self.time_ns if self.time_ns else 0.0
+
+    @property
+    def lost_ns(self) -> float:
+        """What they take beyond that."""
+        return max(self.time_ns - self.reachable_ns, 0.0)
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What operators reach.
+
+    Attributes:
+        peaks: of the machine.
+        rows: by operator, those first that lose most.
+        covered_ns: time of these.
+        operator_ns: time of all operators, nested ones not counted again.
+        notes: what a reader has to know.
+    """
+
+    peaks: Peaks
+    rows: tuple[RooflineRow, ...]
+    covered_ns: int
+    operator_ns: int
+    notes: tuple[str, ...]
+
+    @property
+    def coverage(self) -> float:
+        """Share of the operators' time that something is known of, 0 to 1."""
+        return self.covered_ns / self.operator_ns if self.operator_ns else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        rows = [{**asdict(row), "share": row.share, "lost_ns": row.lost_ns} for row in self.rows]
+        return {**asdict(self), "rows": rows, "coverage": self.coverage}
+
+
+def find_roofline(
+    trace: Trace, peaks: Peaks | None = None, which: Which | str = Which.STEADY
+) -> Roofline:
+    """Compare operators on the CPU with what the machine can do.
+
+    Args:
+        trace: recorded with argument shapes.
+        peaks: of the machine it was recorded on; measured here unless given.
+        which: period of it.
+
+    Raises:
+        UsageError: no shapes were recorded, or there is no such period.
+        MissingDependencyError: nothing can be measured without torch.
+    """
+    part = period_of(trace, which).trace
+    if not len(part.table("tensors")):
+        raise UsageError(
+            "This trace does not say what shapes arguments had, so what operators compute and move "
+            "is not known. Record with record_shapes=True (opscope run --shapes)."
+        )
+    work = _work(part)
+    if peaks is None:
+        peaks = measured_peaks(work.dtypes)
+    rows = sorted(_rows(part, work, peaks), key=lambda row: -row.lost_ns)
+    is_operator = part.events["kind"] == EventKind.OPERATOR
+    outermost = is_operator & (nearest_ancestor(event_tree(part).parent, is_operator) < 0)
+    return Roofline(
+        peaks=peaks,
+        rows=tuple(rows),
+        covered_ns=sum(row.time_ns for row in rows),
+        operator_ns=int(event_tree(part).duration_ns[outermost].sum()),
+        notes=tuple(_notes(part, work)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What is known of events. Arrays have one entry per event of ``event``.
+
+    Attributes:
+        event: outermost ones that something is known of.
+        flops: that they compute.
+        moved: bytes.
+        dtype: number of the type they compute in, in ``dtypes``.
+        dtypes: names of those.
+        elsewhere: operators whose tensors are on a device.
+    """
+
+    event: Values
+    flops: Values
+    moved: Values
+    dtype: Values
+    dtypes: list[str]
+    elsewhere: int
+
+
+def _work(trace: Trace) -> _Work:
+    wanted = _has_traffic(trace)
+    on_device = _on_device(trace) & wanted
+    wanted &= ~on_device
+    rows = np.flatnonzero(wanted)
+    group, first = first_of_each(_signatures(trace, wanted)[rows])
+    arguments, dtypes = Arguments(trace), {"": 0}
+    moved, kinds = np.zeros(len(first), np.int64), np.zeros(len(first), np.int64)
+    for number, event in enumerate(rows[first].tolist()):
+        inputs = arguments.inputs(event)
+        known = bytes_moved(trace.event_name(event), inputs)
+        moved[number] = -1 if known is None else known
+        name = tensors_in(inputs)[0].dtype if known is not None else ""
+        kinds[number] = dtypes.setdefault(name, len(dtypes))
+    known_here = moved[group] >= 0
+    rows, group = rows[known_here], group[known_here]
+    is_known = np.zeros(len(trace.events), dtype=np.bool_)
+    is_known[rows] = True
+    parent = event_tree(trace).parent
+    outermost = nearest_ancestor(parent, is_known)[rows] < 0
+    rows, group = rows[outermost], group[outermost]
+    flops = subtree_sums(parent, count_flops(trace).flops)[rows]
+    return _Work(rows, flops, moved[group], kinds[group], list(dtypes), int(on_device.sum()))
+
+
+def _has_traffic(trace: Trace) -> Flags:
+    name = trace.events["name"]
+    used = np.flatnonzero(np.bincount(name + 1, minlength=1)) - 1
+    known = [row for row in used.tolist() if trace.names[row] in TRAFFIC]
+    found: Flags = (trace.events["kind"] == EventKind.OPERATOR) & np.isin(name, known)
+    return (
+        found
+        & ~trace.events["raised"]
+        & ~is_computed_inside(trace, np.zeros(len(name), dtype=np.int32))
+    )
+
+
+def _on_device(trace: Trace) -> Flags:
+    """Which events have an argument that is not in the memory of the CPU."""
+    tensors = trace.table("tensors")
+    found = np.zeros(len(trace.events), dtype=np.bool_)
+    found[tensors["event"][tensors["device_type"] != DeviceType.CPU]] = True
+    return found
+
+
+def _signatures(trace: Trace, wanted: Flags) -> Signature:
+    """One number for the name, shapes and dtypes of every event, and what is expanded."""
+    tensors = trace.table("tensors")
+    rows = np.flatnonzero((tensors["role"] == Role.INPUT) & wanted[tensors["event"]])
+    strides = tensors.lists("strides")
+    zeros = np.concatenate([[0], np.cumsum(strides.values == 0)])
+    expanded = zeros[strides.offsets[rows + 1]] - zeros[strides.offsets[rows]]
+    place = tensors["argument"][rows].astype(np.int64) * 4096 + tensors["element"][rows]
+    kind = mix((place * 64 + tensors["dtype"][rows]) * 16 + expanded)
+    size = mix(_elements(tensors, rows) ^ place)
+    result = mix(mix(trace.events["name"]) ^ shape_signatures(trace, wanted))
+    np.add.at(result, tensors["event"][rows], kind + size)
+    return result
+
+
+def _elements(tensors: Any, rows: Values) -> Values:
+    """How many each has: shapes of tensors in lists count for one in signatures of shapes."""
+    sizes = tensors.lists("sizes")
+    logs = np.concatenate([[0.0], np.cumsum(np.log2(np.maximum(sizes.values, 1)))])
+    counts = logs[sizes.offsets[rows + 1]] - logs[sizes.offsets[rows]]
+    return np.asarray(1e6 * counts, dtype=np.int64)
+
+
+def _rows(trace: Trace, work: _Work, peaks: Peaks) -> list[RooflineRow]:
+    took = event_tree(trace).duration_ns[work.event]
+    rate = np.array([peaks.flops_per_s.get(name, 0.0) for name in work.dtypes])[work.dtype]
+    computing = np.divide(1e9 * work.flops, rate, out=np.zeros(len(rate)), where=rate > 0)
+    sizes, group = np.unique(work.moved, return_inverse=True)
+    moving = 1e9 * work.moved / np.array([peaks.bandwidth(size) for size in sizes])[group]
+    reachable = np.maximum(computing, moving)
+    name, of_name = np.unique(trace.events["name"][work.event], return_inverse=True)
+    summed = (took, work.flops, work.moved, reachable, computing, moving)
+    totals = (np.bincount(of_name, each, len(name)) for each in summed)
+    calls = np.bincount(of_name, minlength=len(name))
+    columns = (name.tolist(), calls.tolist(), *(total.tolist() for total in totals))
+    return [
+        RooflineRow(
+            operator=trace.names[row],
+            calls=count,
+            time_ns=int(time_ns),
+            flops=int(flops),
+            moved_bytes=int(moved),
+            reachable_ns=reach,
+            bound=_bound(time_ns / count, reach / count, compute > move),
+        )
+        for row, count, time_ns, flops, moved, reach, compute, move in zip(*columns, strict=True)
+    ]
+
+
+def _bound(took: float, reachable: float, computes: bool) -> Bound:
+    """Of one call, in the mean."""
+    if took < _CALL_NS and reachable < _LITTLE * took:
+        return Bound.CALLS
+    return Bound.COMPUTE if computes else Bound.MEMORY
+
+
+def _notes(trace: Trace, work: _Work) -> list[str]:
+    notes, host = [], str(trace.metadata.get("host_name") or "")
+    if host and host != platform.node():
+        notes.append(f"recorded on {host}, which may not be the machine that was measured")
+    if work.elsewhere:
+        notes.append(f"{work.elsewhere:,} operators on devices are left out")
+    return notes

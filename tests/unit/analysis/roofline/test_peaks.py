@@ -1,0 +1,81 @@
+"""Peaks are measured once, kept by machine, and measured again where what was kept is no use."""
+
+import json
+
+import pytest
+
+from opscope.analysis.roofline import peaks as peaks_module
+from opscope.analysis.roofline.peaks import Peaks, measured_peaks
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture
+def measurements(monkeypatch, tmp_path):
+    """What is measured instead of this machine; the list has what was asked for."""
+    asked = []
+
+    def best(torch, rate, of):
+        asked.append(of)
+        return 1e9 if isinstance(of, str) else float(of)
+
+    monkeypatch.setenv("OPSCOPE_CACHE", str(tmp_path))
+    monkeypatch.setattr(peaks_module, "_best_of_threads", best)
+    monkeypatch.setattr(peaks_module.time, "process_time", peaks_module.time.perf_counter)
+    return asked
+
+
+def test_they_are_measured_once(measurements):
+    first = measured_peaks(["float32"])
+    asked = len(measurements)
+    assert asked > 1
+    assert measured_peaks(["float32"]) == first
+    assert len(measurements) == asked
+    assert first.flops_per_s == {"float32": 1e9}
+
+
+def test_another_dtype_is_measured_beside_what_is_known(measurements):
+    measured_peaks(["float32"])
+    del measurements[:]
+    assert set(measured_peaks(["float32", "bfloat16", "int64"]).flops_per_s) == {
+        "float32",
+        "bfloat16",
+    }
+    assert measurements == ["bfloat16"]
+
+
+def test_again_measures_again(measurements):
+    measured_peaks()
+    del measurements[:]
+    measured_peaks(again=True)
+    assert measurements
+
+
+@pytest.mark.parametrize("kept", ["", "{}", "[]", '{"machine": 1}', '{"bytes_per_s": [[1, 2]]}'])
+def test_what_makes_no_sense_is_replaced(measurements, tmp_path, kept):
+    found = measured_peaks()
+    (file,) = tmp_path.glob("peaks-*.json")
+    file.write_text(kept)
+    assert measured_peaks() == found
+    assert json.loads(file.read_text())["machine"] == found.machine
+
+
+def test_a_folder_that_cannot_be_written_to_is_no_error(measurements, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("OPSCOPE_CACHE", str(tmp_path / "file"))
+    assert measured_peaks().flops_per_s
+
+
+def test_bandwidth_between_what_was_measured():
+    peaks = Peaks("a machine", 1, {}, [(100, 50.0), (10_000, 10.0)])
+    found = [peaks.bandwidth(size) for size in (0, 100, 1_000, 10_000, 1e9)]
+    assert found == pytest.approx([50, 50, 30, 10, 10])
+
+
+def test_what_was_measured_beside_other_programs_is_said_and_not_kept(measurements, monkeypatch):
+    monkeypatch.setattr(peaks_module.time, "process_time", lambda: 0.0)
+    assert measured_peaks().was_busy
+    del measurements[:]
+    monkeypatch.setattr(peaks_module.time, "process_time", peaks_module.time.perf_counter)
+    assert not measured_peaks().was_busy
+    assert measurements
