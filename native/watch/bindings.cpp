@@ -27,7 +27,7 @@ nb::tuple wait_for_news(Watch& watch, int64_t timeout_ns) {
     watch.wait(timeout_ns);
   }
   const Watch::Told told = watch.take();
-  return nb::make_tuple(kNews[static_cast<int>(told.news)], told.value);
+  return nb::make_tuple(kNews[static_cast<int>(told.news)], told.value, told.age_ns);
 }
 
 void stop(Watch& watch) {
@@ -60,7 +60,8 @@ void bind_watch(nb::module_& module) {
       .def("start", &Watch::start)
       .def("stop", &stop)
       .def("wait", &wait_for_news, "timeout_ns"_a)
-      .def("ask", &Watch::ask, "number"_a)
+      .def("ask", &Watch::ask, "number"_a, "reason"_a)
+      .def("take_answered", &Watch::take_answered)
       .def("step_ended", &Watch::step_ended)
       .def("hear_signal", &Watch::hear_signal, "number"_a)
       .def("ignore_signal", &Watch::ignore_signal, "number"_a)

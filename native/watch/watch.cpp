@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include "log/clock.h"
 #include "watch/watched_signals.h"
@@ -34,11 +35,10 @@ int64_t resident_bytes() {
   return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
-std::string reason_of(const Watch::Told& told) {
+std::string reason_of(const Watch::Told& told) {  // JSON
   const char* const kind = told.news == News::kSignal       ? "signal"
                            : told.news == News::kStandstill ? "standstill"
-                           : told.news == News::kMemory     ? "memory"
-                                                            : "asked";
+                                                            : "memory";
   return "{\"news\": \"" + std::string(kind) + "\", \"value\": " + std::to_string(told.value) +
          ", \"time_ns\": " + std::to_string(clock_ns(CLOCK_REALTIME)) + "}";
 }
@@ -85,9 +85,14 @@ void Watch::stop() {
   has_news_.notify_all();
 }
 
-void Watch::ask(int64_t number) {
+bool Watch::ask(int64_t number, std::string reason) {
   const std::lock_guard lock(mutex_);
-  tell({News::kAsked, number}, now_ns());
+  return tell({News::kAsked, number}, now_ns(), std::move(reason));
+}
+
+std::vector<int64_t> Watch::take_answered() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(answered_, {});
 }
 
 int Watch::hear_signal(int number) {
@@ -120,17 +125,19 @@ Watch::Told Watch::take() {
   wants_gil_since_ns_ = 0;
   if (stopping_) return {News::kStopped, 0};
   if (pending_.empty()) return {};
-  const Told told = pending_.front().told;
+  Told told = pending_.front().told;
+  told.age_ns = now_ns() - pending_.front().since_ns;
   pending_.pop_front();
   return told;
 }
 
 // Under mutex_.
-void Watch::tell(Told told, int64_t now) {
+bool Watch::tell(Told told, int64_t now, std::string reason) {
   constexpr size_t kMost = 64;
-  if (pending_.size() >= kMost) return;
-  pending_.push_back({told, now});
+  if (pending_.size() >= kMost) return false;
+  pending_.push_back({told, now, std::move(reason)});
   has_news_.notify_one();
+  return true;
 }
 
 void Watch::run() {
@@ -170,12 +177,19 @@ void Watch::look(int64_t now) {
 // takes some progress for another.
 void Watch::look_at_progress(int64_t now) {
   if (settings_.standstill_ns == 0) return;
-  const uint64_t steps = steps_.load(std::memory_order_relaxed);
+  const uint64_t steps = steps_.load(std::memory_order_acquire);
   const uint64_t records = steps == 0 ? Recorder::instance().statistics().records : seen_records_;
   if (steps != seen_steps_ || records != seen_records_) {
     seen_steps_ = steps;
     seen_records_ = records;
-    last_progress_ns_ = now;
+    // When it was, not when it is seen: this thread may have been kept waiting.
+    last_progress_ns_ = steps == 0 ? now : std::min(now, last_step_ns_.load(std::memory_order_relaxed));
+    // One that was over before this thread came to see it is none the less.
+    const int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed);
+    if (!told_standstill_ && longest_ns >= settings_.standstill_ns) {
+      const std::lock_guard lock(mutex_);
+      tell({News::kStandstill, longest_ns}, now);
+    }
     told_standstill_ = false;
     return;
   }
@@ -204,7 +218,7 @@ void Watch::look_at_memory(int64_t now) {
 // thread is busy with an earlier one, that comes to this one later.
 void Watch::help_out(int64_t now) {
   std::unique_ptr<SpoolOrder> order;
-  Told told;
+  Pending taken;
   {
     const std::lock_guard lock(mutex_);
     if (wants_gil_since_ns_ == 0 || now - wants_gil_since_ns_ <= settings_.patience_ns) return;
@@ -212,12 +226,16 @@ void Watch::help_out(int64_t now) {
       return one.told.news != News::kRotate && now - one.since_ns > settings_.patience_ns;
     });
     if (late == pending_.end() || order_ == nullptr) return;
-    told = late->told;
+    taken = std::move(*late);
     pending_.erase(late);
     order = std::move(order_);
   }
-  if (write_spool(ring_, *order, reason_of(told), interpreter_) != 0) return;
-  if (spawn_detached(order->command, order->folder + "/output") == 0) emergencies_.fetch_add(1);
+  const std::string reason = taken.reason.empty() ? reason_of(taken.told) : taken.reason;
+  const bool is_written = write_spool(ring_, *order, reason, interpreter_) == 0;
+  if (is_written && spawn_detached(order->command, order->folder + "/output") == 0) emergencies_.fetch_add(1);
+  if (taken.told.news != News::kAsked) return;
+  const std::lock_guard lock(mutex_);
+  answered_.push_back(taken.told.value);
 }
 
 }  // namespace opscope

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "log/clock.h"
 #include "watch/ring.h"
 #include "watch/spool.h"
 
@@ -34,7 +35,8 @@ class Watch {
   };
   struct Told {
     News news = News::kNothing;
-    int64_t value = 0;  // number of what was asked for, of a signal; ns of standstill; bytes
+    int64_t value = 0;   // number of what was asked for, of a signal; ns of standstill; bytes
+    int64_t age_ns = 0;  // when it is taken: since it was noticed
   };
 
   explicit Watch(Settings settings);
@@ -49,9 +51,17 @@ class Watch {
 
   Ring& ring() { return ring_; }
   // [MT] The program has made a step.
-  void step_ended() { steps_.fetch_add(1, std::memory_order_relaxed); }
-  // [MT] Tells Python's thread to dump; `number` is the caller's.
-  void ask(int64_t number);
+  void step_ended() {
+    const int64_t now = clock_ns(CLOCK_MONOTONIC);
+    const int64_t last = last_step_ns_.exchange(now, std::memory_order_relaxed);
+    if (last != 0 && now - last > longest_step_ns_.load(std::memory_order_relaxed)) {
+      longest_step_ns_.store(now - last, std::memory_order_relaxed);
+    }
+    steps_.fetch_add(1, std::memory_order_release);
+  }
+  // [MT] Tells Python's thread to dump; `number` is the caller's, `reason` JSON. False: too many wait
+  // already.
+  bool ask(int64_t number, std::string reason);
   // [MT] Returns 0, or an errno.
   int hear_signal(int number);
   void ignore_signal(int number);
@@ -61,6 +71,8 @@ class Watch {
   void wait(int64_t timeout_ns);
   // [Python's thread, GIL] What there is to do. It is not late any more.
   Told take();
+  // [MT] Numbers of those that were asked for and that it wrote itself, once each.
+  std::vector<int64_t> take_answered();
   // [MT] How often it wrote a dump itself.
   uint64_t emergencies() const { return emergencies_.load(); }
   // [MT] Of the processor, by this thread.
@@ -70,6 +82,7 @@ class Watch {
   struct Pending {
     Told told;
     int64_t since_ns;
+    std::string reason;  // of what was asked for, JSON
   };
 
   void run();
@@ -77,7 +90,7 @@ class Watch {
   void look(int64_t now_ns);
   void look_at_progress(int64_t now_ns);
   void look_at_memory(int64_t now_ns);
-  void tell(Told told, int64_t now_ns);
+  bool tell(Told told, int64_t now_ns, std::string reason = {});
   void help_out(int64_t now_ns);
 
   const Settings settings_;
@@ -88,6 +101,8 @@ class Watch {
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> steps_{0};
+  std::atomic<int64_t> last_step_ns_{0};
+  std::atomic<int64_t> longest_step_ns_{0};  // since it was looked at
   std::atomic<uint64_t> emergencies_{0};
   std::atomic<int64_t> processor_ns_{0};
 
@@ -96,6 +111,7 @@ class Watch {
   std::deque<Pending> pending_;
   int64_t wants_gil_since_ns_ = 0;  // Python's thread has come for news, and has no GIL yet; 0: it has not
   std::unique_ptr<SpoolOrder> order_;
+  std::vector<int64_t> answered_;
   std::vector<int> signals_;
 
   // Of the thread.

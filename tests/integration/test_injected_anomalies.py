@@ -103,6 +103,7 @@ def test_every_anomaly_makes_a_dump_that_holds_what_was_before(tmp_path, monkeyp
             happened.append((time.time_ns(), anomaly))
             anomaly()
         optimizer.step()
+    _wait_for_writers(tmp_path)
     dumps = [opscope.load(folder).metadata["dump"] for folder in sorted(tmp_path.glob("*.opscope"))]
     unseen = [
         (anomaly.__name__, SEED)
@@ -113,6 +114,13 @@ def test_every_anomaly_makes_a_dump_that_holds_what_was_before(tmp_path, monkeyp
         )
     ]
     assert len(unseen) <= COUNT // 100, unseen
+
+
+def _wait_for_writers(folder):
+    """Traces are made one by one, with low priority; a program waits for them a minute at most."""
+    until = time.monotonic() + 60 + 20 * COUNT
+    while list(folder.glob(".dump-*")) and time.monotonic() < until:
+        time.sleep(0.2)
 
 
 def _next_ns(happened, number):

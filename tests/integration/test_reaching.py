@@ -116,6 +116,20 @@ def test_start_and_stop_are_two_commands(runtime):
     assert "aten::addmm" in names_of(opscope.load("taken"))
 
 
+def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch):
+    from opscope.control import recordings
+
+    def fails():
+        raise RuntimeError("no place")
+
+    monkeypatch.setattr(recordings, "take_place", fails)
+    with client.connect(listening) as asking:
+        for word in ("record", "start"):
+            with pytest.raises(ReachError, match="no place"):
+                asking.ask(word, recorded={})
+    assert _native.statistics()["wanted"] == 0
+
+
 def test_top_shows_one_look_in_a_pipe(runtime):
     with running(LOOP) as program:
         done = command("top", program.pid, "--every", "0.5", "--modules")

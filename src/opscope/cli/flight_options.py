@@ -8,6 +8,8 @@ from pathlib import Path
 
 from opscope.errors import UsageError
 
+_NO_BUDGET = "none"
+
 
 @dataclass(frozen=True, kw_only=True)
 class FlightOptions:
@@ -27,7 +29,7 @@ class FlightOptions:
 
     @classmethod
     def parse(
-        cls, last: str, max_memory: str, budget: str | None, directory: Path | None
+        cls, last: str, max_memory: str, budget: str, directory: Path | None
     ) -> FlightOptions:
         """The options as they were typed; the recorder itself checks the others.
 
@@ -35,10 +37,11 @@ class FlightOptions:
             UsageError: ``budget`` is no number.
         """
         try:
-            share = None if budget is None else float(budget)
+            share = None if budget == _NO_BUDGET else float(budget)
         except ValueError:
             raise UsageError(
-                f"--budget {budget!r} is no number. Give a share of the time: 0.01 is a hundredth."
+                f"--budget {budget!r} is no number. Give a share of the time (0.01 is a "
+                f"hundredth), or {_NO_BUDGET!r}."
             ) from None
         folder = Path(os.path.abspath(directory or "opscope-dumps"))
         return cls(last=last, max_memory=max_memory, budget=share, directory=folder)

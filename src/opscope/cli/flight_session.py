@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.cli.console import Messages
 from opscope.drop_in.install import install_and_answer
+from opscope.flight.dumps import Dumps
 from opscope.flight.recorder import flight_recorder
-from opscope.flight.settings import default_triggers
-from opscope.flight.triggers.on_signal import OnSignal
+from opscope.flight.settings import triggers_of_a_program
 
 if TYPE_CHECKING:
+    from opscope.children.flight_job import FlightJob
     from opscope.cli.flight_options import FlightOptions
     from opscope.cli.run_options import RunOptions
-
-_SIGNAL = "SIGUSR2"
 
 
 class FlightSession:
     """Says what was dumped; a fault of its own never reaches the program."""
 
-    def __init__(self, options: RunOptions, flight: FlightOptions, messages: Messages) -> None:
-        """Check the options.
+    def __init__(
+        self,
+        options: RunOptions,
+        flight: FlightOptions,
+        messages: Messages,
+        has_children: bool = False,
+    ) -> None:
+        """Check the options; reach the processes that the program starts, if it ``has_children``.
 
         Raises:
-            UsageError: one of them makes no sense.
+            UsageError: one of the options makes no sense.
         """
         record = {name: on for name, on in options.settings.arguments.items() if on}
-        self._recorder = flight_recorder(
-            flight.last,
-            max_memory=flight.max_memory,
-            budget=flight.budget,
-            directory=flight.directory,
-            triggers=[*default_triggers(), OnSignal(_SIGNAL)],
+        arguments: dict[str, Any] = {
+            "last": flight.last,
+            "max_memory": flight.max_memory,
+            "budget": flight.budget,
+            "directory": os.fspath(flight.directory),
             **_recordable(record),
-        )
+        }
+        self._recorder = flight_recorder(**arguments, triggers=triggers_of_a_program())
         self._has_begun = False
         self._messages = messages
         self._directory = flight.directory
+        self._job: FlightJob | None = None
+        if has_children:
+            from opscope.children.flight_job import FlightJob
+
+            self._job = FlightJob.begin(arguments)
 
     def begin(self) -> None:
         """Start; torch is imported. If that fails, say so and let the program run."""
@@ -54,21 +65,33 @@ class FlightSession:
             install_and_answer()
         self._recorder.start()
         self._has_begun = True
+        if self._job is not None:
+            self._job.recording_began()
+        others = "" if self._job is None else ", or any process of the program instead"
         self._messages.say(
-            f"flight recorder on; to have what happened last: kill -USR2 {os.getpid()}"
+            f"flight recorder on; to have what happened last: kill -USR2 {os.getpid()}{others}"
         )
 
     def _finish(self) -> None:
-        if not self._has_begun:
-            return
-        self._recorder.stop()
-        status = self._recorder.status()
-        for dump in status.dumps:
+        if self._has_begun:
+            self._recorder.stop()
+        found = self._dumps()
+        for dump in found:
             self._messages.say(f"look at the dump with `opscope summary {dump}`")
-        if not status.dumps:
+        if not found and self._has_begun:
             self._messages.say(
                 f"nothing happened that is worth a dump, so {self._directory} is empty"
             )
+
+    def _dumps(self) -> list[Path]:
+        if self._job is None:
+            return list(self._recorder.status().dumps)
+        processes = self._job.processes()
+        self._job.end()
+        dumps = Dumps(self._directory)
+        if writing := sum(map(dumps.count_under_way, processes)):
+            self._messages.say(f"{writing} dumps of other processes are being written still")
+        return sorted(path for process in processes for path in dumps.written(process))
 
     def _guarded(self, action: Callable[[], None], otherwise: str) -> None:
         try:

@@ -7,12 +7,15 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope import _native
 from opscope.errors import OpscopeError, ReachError
 from opscope.flight import recorder as flight
 from opscope.flight.steps import StepClock
+
+if TYPE_CHECKING:
+    from opscope.control.recordings import AskedRecording
 
 
 class AskedSession:
@@ -20,7 +23,7 @@ class AskedSession:
 
     def __init__(self, started: Started) -> None:
         self._started = started
-        self._bound: Any = None
+        self._bound: AskedRecording | None = None
         self._steps: StepClock | None = None
         self.wants_end = False
 
@@ -65,16 +68,9 @@ class AskedSession:
 
     def record(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
         """Record for as long as this connection lasts."""
-        from opscope.control.recordings import AskedRecording, options_of
-
         if self._bound is not None:
             raise ReachError("This connection records already. Open another one.")
-        self._bound = AskedRecording(options_of(said.get("recorded", {})))
-        try:
-            self._bound.start()
-        except BaseException:
-            self._bound = None
-            raise
+        self._bound = _begun(said)
         return {"began_ns": time.time_ns()}
 
     def hand_over(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
@@ -82,30 +78,23 @@ class AskedSession:
         if self._bound is None:
             raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
         bound, self._bound = self._bound, None
-        handed: dict[str, Any] = bound.write(file, str(said.get("folder", "")))
-        return handed
+        return bound.write(file, str(said.get("folder", "")))
 
     def sample(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
         """What was recorded since the last sample, and the steps that ended."""
         if self._steps is None:
-            self._steps = StepClock(lambda: None)
+            self._steps = StepClock()
             self._steps.begin()
         if self._bound is None or file is None:
             raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
-        durations_ns, count = list(self._steps.durations_ns), self._steps.count
-        self._steps.durations_ns.clear()
-        self._steps.count = 0
+        count, durations_ns = self._steps.take()
         return {**self._bound.rotate(file), "steps": count, "steps_ns": durations_ns}
 
     def start(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
         """Record until somebody says stop."""
-        from opscope.control.recordings import AskedRecording, options_of
-
         if self._started.recording is not None:
             raise ReachError("It records already. Stop it first: opscope stop PID.")
-        recording = AskedRecording(options_of(said.get("recorded", {})))
-        recording.start()
-        self._started.recording = recording
+        self._started.recording = _begun(said)
         return {"began_ns": time.time_ns()}
 
     def stop(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
@@ -113,8 +102,7 @@ class AskedSession:
         recording, self._started.recording = self._started.recording, None
         if recording is None:
             raise ReachError("Nothing was started in it. Begin with: opscope start PID.")
-        handed: dict[str, Any] = recording.write(file, str(said.get("folder", "")))
-        return handed
+        return recording.write(file, str(said.get("folder", "")))
 
     def dump(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
         """Have its flight recorder write what it holds."""
@@ -137,7 +125,7 @@ class Started:
 
     def __init__(self, listening_since_ns: int) -> None:
         self.listening_since_ns = listening_since_ns
-        self.recording: Any = None
+        self.recording: AskedRecording | None = None
 
 
 Answer = Callable[[AskedSession, dict[str, Any], int | None], dict[str, Any]]
@@ -151,6 +139,15 @@ _ANSWERS: dict[str, Answer] = {
     "dump": AskedSession.dump,
     "leave": AskedSession.leave,
 }
+
+
+def _begun(said: dict[str, Any]) -> AskedRecording:
+    """What is asked for, recorded from now on."""
+    from opscope.control.recordings import AskedRecording, options_of
+
+    recording = AskedRecording(options_of(said.get("recorded", {})))
+    recording.start()
+    return recording
 
 
 def command_line() -> str:

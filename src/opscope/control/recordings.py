@@ -11,6 +11,7 @@ from opscope import _native
 from opscope.activities import ChosenActivities
 from opscope.errors import ReachError
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.elsewhere import KnownHere
 from opscope.recording.neighbours import is_recording, leave_place, take_place
 from opscope.recording.recorder import Recording
@@ -59,10 +60,14 @@ class AskedRecording:
         for source in SOURCES:
             if source.prepare is not None:
                 source.prepare()
-        recording_cost_ns()
-        self._window = _native.open_window(native_wants(self._options), True)
-        take_place()
-        self._known.begin()
+        recording_cost_ns(), cost_by_kind(native_wants(self._options))
+        try:
+            self._window = _native.open_window(native_wants(self._options), True)
+            take_place()
+            self._known.begin()
+        except BaseException:
+            self.discard()
+            raise
 
     def write(self, file: int | None, folder: str) -> dict[str, Any]:
         """Stop, and hand over what was recorded.
@@ -105,6 +110,7 @@ class AskedRecording:
             self._here.stop()
             self._here = None
         if self._window:
+            self._known.end()
             _native.discard_window(self._window)
             self._window = 0
             if not is_recording():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import selectors
 import socket
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.control.address import addresses, remove_if_stale, socket_path
 from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
+from opscope.launch.torch_import import when_imported
 from opscope.own_thread import OwnThread
 
 if TYPE_CHECKING:
@@ -41,6 +43,13 @@ def listen() -> None:
     if _server is None:
         _server = Server()
         _server.begin()
+        when_imported("torch", _get_ready)
+
+
+def _get_ready() -> None:
+    """Import what records, where importing torch takes long anyway: when somebody asks, it would
+    hold up the program for some tens of milliseconds."""
+    importlib.import_module("opscope.control.recordings")
 
 
 def stop_listening() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import itertools
 import json
 import os
 import shutil
@@ -22,14 +23,20 @@ _WRITER = """
 import os, sys
 if os.fork():
     os._exit(0)
-import json
+import contextlib, fcntl, json
 os.environ.pop("OPSCOPE_CONTROL", None)
 with open(sys.argv[-1] + "/process", "w") as file:
     file.write(str(os.getpid()))
+with contextlib.suppress(OSError):  # one at a time: the processors are the program's
+    fcntl.flock(os.open(os.path.dirname(sys.argv[-1]), os.O_RDONLY), fcntl.LOCK_EX)
 sys.path[:] = json.loads(sys.argv[1])
 from opscope.flight.write_dump import main
 main()
 """
+
+
+_numbers = itertools.count(1)
+"""Of all recorders of the process: two dumps within a second differ in nothing else."""
 
 
 class Dumps:
@@ -38,12 +45,15 @@ class Dumps:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._process = os.getpid()
-        self._number = 0
+        self._begun: list[Path] = []
 
     def spool(self) -> Path:
         """A folder for one more, which is not there yet."""
-        self._number += 1
-        return self.directory / f"{SPOOL_PREFIX}{self._process}-{self._number}"
+        while True:
+            place = self.directory / f"{SPOOL_PREFIX}{self._process}-{next(_numbers)}"
+            if not place.exists():  # left by a process of the same number
+                self._begun.append(place)
+                return place
 
     def command(self, spool: Path) -> list[str]:
         """What makes a trace of a spool; empty where no process can be started."""
@@ -75,9 +85,13 @@ class Dumps:
         """Tell the native watch what to write where Python does not answer."""
         watch.arm(str(spool), json.dumps(facts), self.command(spool))
 
-    def written(self) -> list[Path]:
-        """The traces of this process, oldest first."""
-        return sorted(self.directory.glob(f"*-{self._process}-*{TRACE_SUFFIX}"))
+    def written(self, process: int | None = None) -> list[Path]:
+        """The traces of a process, this one unless another is meant, oldest first."""
+        return sorted(self.directory.glob(f"*-{process or self._process}-*{TRACE_SUFFIX}"))
+
+    def count_under_way(self, process: int) -> int:
+        """How many of a process are being written, by this one or another."""
+        return len(list(self.directory.glob(f"{SPOOL_PREFIX}{process}-*")))
 
     def wait(self, timeout_s: float) -> list[Path]:
         """Wait until nothing is being written; returns spools that nobody makes traces of."""
@@ -89,13 +103,12 @@ class Dumps:
         return self._spools()
 
     def _spools(self) -> list[Path]:
-        return sorted(self.directory.glob(f"{SPOOL_PREFIX}{self._process}-*"))
+        return [spool for spool in self._begun if spool.exists()]
 
 
 def _write_all(spool: Path, window: int, facts: dict[str, Any], reason: Reason) -> None:
-    said = {"kind": reason.kind, "detail": reason.detail, "time_ns": reason.time_ns}
     _create(spool / "facts.json", lambda file: file.write(json.dumps(facts).encode()))
-    _create(spool / "reason.json", lambda file: file.write(json.dumps(said).encode()))
+    _create(spool / "reason.json", lambda file: file.write(reason.said().encode()))
     _create(spool / "python_stacks.txt", lambda file: faulthandler.dump_traceback(file))
     _create(spool / "log", lambda file: _check(_native.write_log(window, file.fileno())))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from opscope.flight.steps import StepClock
 from opscope.flight.triggers.trigger import Trigger, Watched
 from opscope.flight.windows import RingWindows
 from opscope.notice import notice
-from opscope.recording.cost import recording_cost_ns
+from opscope.recording.cost import cold_span_ns
 from opscope.recording.elsewhere import KnownHere
 
 END_S = 60.0
@@ -36,12 +37,18 @@ class Flight:
         for trigger in settings.triggers:
             native |= trigger.settings()
         self.watch = _native.Watch(settings.last_ns, settings.max_bytes, _PATIENCE_NS, **native)
-        self.steps = StepClock(self.watch.step_ended)
+        self.steps = StepClock(self.watch)
         self.windows = RingWindows(settings.options, self.watch)
         self.dumps = Dumps(settings.directory)
         self.limits = DumpLimits(settings.directory, settings.interval_ns, settings.disk_bytes)
-        span_ns = recording_cost_ns().get("span")
-        self.governor = Governor(settings.options, settings.budget, self.windows.collect, span_ns)
+        self.governor = Governor(
+            settings.options,
+            settings.budget,
+            self.windows.collect,
+            cold_span_ns(),
+            _native.record_count,
+            bool(_native.statistics()["leaves_out_inner"]),
+        )
         self._settings = settings
         self._known = KnownHere(settings.options)
         self.keeper = Keeper(
@@ -61,15 +68,18 @@ class Flight:
         self.windows.open()
         self.windows.take_place()
         self._known.begin()
+        if self._settings.budget is not None:
+            self.governor.sampler.listen(self.steps)
         self.steps.begin()
         for trigger in self._settings.triggers:
-            trigger.begin(Watched(partial(self._ask, trigger), self.watch, self.steps.on_step))
+            trigger.begin(Watched(partial(self._ask, trigger), self.watch, self.steps))
         self.keeper.begin()
 
     def end(self) -> None:
         """Everything, the other way round; again if it is interrupted."""
         self.leave_program()
         self.keeper.end(END_S)
+        self._known.end()
         self.windows.close()
         self.windows.leave_place()
         for spool in self.dumps.wait(END_S):
@@ -94,8 +104,16 @@ class Flight:
             **self._known.facts(),
             "asked_s": settings.last_ns / 1e9,
             "limited_by": self._limited_by(),
+            "collected": self._collected(),
             "ledger": [*self.governor.rows(), *self._rows()],
         }
+
+    def _collected(self) -> list[list[int | str]]:
+        """Empty where all was recorded all the time."""
+        if self._settings.budget is None:
+            return []
+        governor, ring_ns = self.governor, self._settings.last_ns * (_PARTS + 2) // _PARTS
+        return governor.collected.since(time.time_ns() - ring_ns, governor.sampler.steps)
 
     def _limited_by(self) -> str:
         if self.watch.cut_by_memory:

@@ -1,33 +1,38 @@
 """What recording may cost: measured against the time that passes, and kept below a budget.
 
-The cost is that of the events (how many there were, times what one costs on this machine) and of
-the recorder's own threads. Where it is above the budget, less is recorded; where it has been well
-below for a while, more is tried again.
+The cost is that of the events (how many there were, times what one costs in this program, see
+``event_cost.py``) and of the recorder's own threads. Where it is above the budget, less is
+recorded: first less of every step, then operators that others run of some steps only, then
+outermost operators alone, then those of some steps only, then none. Where it has been well below
+for a while, more is tried again.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
-from opscope.recording.sources import RecordingOptions, native_wants
+from opscope.flight.collected import Collected
+from opscope.flight.event_cost import EventCost
+from opscope.flight.levels import EVENT_COST, SAMPLED, levels_of
+from opscope.flight.step_samples import MOST_STEPS, StepSample, StepSampler
+from opscope.recording.sources import RecordingOptions
 
-LEVELS = (
-    ("nothing", frozenset[str]()),
-    ("steps", frozenset({"annotations", "modules", "gc_pauses", "asyncio"})),
-    ("operators", frozenset({"operators", "overloads"})),
-    ("arguments", frozenset({"shapes", "outputs", "memory"})),
-    ("stacks", frozenset({"functions", "own_functions", "stack"})),
-)
-"""What each level records beside what those before it do."""
-
-_EVENT_COST = {"nothing": 0.0, "steps": 1.0, "operators": 1.0, "arguments": 2.5, "stacks": 1.5}
-"""Of an event, in costs of a plain span: arguments are copied, frames are looked up."""
-_DEFAULT_SPAN_NS = 150.0
-"""Where it could not be measured because something else was being recorded."""
+_IN_PROGRAMS = 2.5
+"""So many times what a loop with cold caches says is about what events cost in programs: 1.2 to 4
+times were measured, the most in backward passes, where torch makes a string for every node."""
+_DEFAULT_SPAN_NS = 160.0
+"""With cold caches, where it could not be measured because something else was being recorded."""
 _WELL_BELOW = 0.7
+_AIM = 0.6
+"""Share of the budget that samples of steps aim at; the rest is for how much seconds differ."""
+_MUCH_BELOW = 0.5
+"""From there on more steps are sampled."""
+_NEWEST = 0.4
+"""How much the last second counts where steps are sampled."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 15.0, 600.0
 _SECOND_NS = 1_000_000_000
 
@@ -38,7 +43,7 @@ class LevelChange:
 
     Attributes:
         time_ns: Unix time.
-        level: what is recorded from then on.
+        level: what is recorded from then on, and of which steps.
         share: of the time, that recording had cost before.
     """
 
@@ -52,7 +57,8 @@ class OwnCost:
     """What was counted so far.
 
     Attributes:
-        time_ns: of the monotonic clock.
+        time_ns: that passed, without what the program's main thread waited for a processor: what
+            recording costs the program, it has to wait for as well.
         events: ever recorded.
         processor_ns: of the recorder's own threads.
     """
@@ -71,6 +77,8 @@ class Governor:
         budget: float | None,
         collect: Callable[[int], None],
         span_ns: float | None,
+        records: Callable[[], int],
+        has_outermost: bool = True,
     ) -> None:
         """Begin with everything that ``options`` ask for.
 
@@ -78,24 +86,40 @@ class Governor:
             options: what is recorded at most.
             budget: the share of time that it may cost; None for whatever it does.
             collect: has less or more recorded; takes the recorder's bits.
-            span_ns: what a plain span costs on this machine; None if it could not be measured.
+            span_ns: what a plain span costs on this machine, with cold caches; None if it could
+                not be measured.
+            records: how many were ever made.
+            has_outermost: whether operators that others run can be left out.
         """
         self.budget = budget
-        self._levels = _levels_of(options)
+        self._levels = levels_of(options, has_outermost)
         self._collect = collect
-        self._span_ns = span_ns or _DEFAULT_SPAN_NS
+        self.sampler = StepSampler(self._collect_step, records, self._compared)
+        span_ns = (span_ns or _DEFAULT_SPAN_NS) * _IN_PROGRAMS
+        self._costs = {name: EventCost(span_ns * EVENT_COST[name]) for name, _ in self._levels}
         self._level = len(self._levels) - 1
         self._last: OwnCost | None = None
         self._retry_s = _FIRST_RETRY_S
         self._retry_at_ns = 0
         self._recorded_ns = [0] * len(self._levels)
-        self.share = 0.0
+        self._steps_before = 0
+        self._spent_before_ns = 0
+        self._every = 1
+        self.share = self._extra_share = 0.0
+        self._is_settled = False
         self.changes: deque[LevelChange] = deque(maxlen=200)
+        self.collected = Collected(self.level)
 
     @property
     def level(self) -> str:
         """The name of what is recorded now."""
         return self._levels[self._level][0]
+
+    @property
+    def described(self) -> str:
+        """What is recorded now, and of which steps."""
+        sample = self.sampler.sample
+        return self.level if sample is None else f"{self.level} of {sample}"
 
     def look(self, cost: OwnCost) -> None:
         """See what recording costs, and choose."""
@@ -103,18 +127,101 @@ class Governor:
         if last is None or cost.time_ns <= last.time_ns:
             return
         elapsed_ns = cost.time_ns - last.time_ns
-        self._recorded_ns[self._level] += elapsed_ns
+        self._count_time(elapsed_ns)
         # A thread that has ended takes its count along.
         events = max(cost.events - last.events, 0)
-        spent_ns = events * self._event_ns() + (cost.processor_ns - last.processor_ns)
-        self.share = spent_ns / elapsed_ns
+        steps, sampling_ns = self._counted_since()
+        base_ns, extra_ns = self._spent_ns(events, steps)
+        base_ns += cost.processor_ns - last.processor_ns + sampling_ns
+        self._take_shares((base_ns + extra_ns) / elapsed_ns, extra_ns / elapsed_ns)
         if self.budget is None:
             return
+        if self.sampler.sample is not None and not steps and not self.sampler.is_full:
+            self.sampler.go_on(True)  # a step that takes so long is worth being recorded
         if self.share > self.budget and self._level > 0:
             self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
-            self._change(self._level - 1, cost.time_ns)
-        elif self._may_rise(cost.time_ns):
-            self._change(self._level + 1, cost.time_ns)
+            self._record_less(self.budget, steps, elapsed_ns, cost.time_ns)
+        elif self._every > 1 and self.share < _MUCH_BELOW * self.budget and steps:
+            self._sample(self._every_for(self.budget), elapsed_ns / steps, cost.time_ns)
+        elif self._every == 1 and self._may_rise(cost.time_ns):
+            self._record_more(steps, elapsed_ns, cost.time_ns)
+
+    def _spent_ns(self, events: int, steps: int) -> tuple[float, float]:
+        """By events: what is spent in any case, and what is for recording some steps in full."""
+        full_ns = self._costs[self.level].estimate().at_most_ns
+        if self.sampler.sample is None:
+            return 0.0, events * full_ns
+        counts = self.sampler.take_counts()
+        if not steps:  # nobody knows when the run that goes on will end
+            self.sampler.count_anew()
+            return 0.0, events * full_ns
+        in_any_case, more = counts.records_more()
+        rest_ns = self._costs[self._levels[self._rest_level][0]].estimate().at_most_ns
+        return in_any_case * rest_ns, more * full_ns
+
+    def _take_shares(self, share: float, extra_share: float) -> None:
+        """A second holds some runs of sampled steps more or less, so several count then."""
+        newest = _NEWEST if self.sampler.sample is not None and self._is_settled else 1.0
+        self.share += newest * (share - self.share)
+        self._extra_share += newest * (extra_share - self._extra_share)
+        self._is_settled = True
+
+    def _count_time(self, elapsed_ns: int) -> None:
+        """Of sampled steps it is the share of time that one in so many is, about."""
+        full_ns = elapsed_ns // self._every
+        self._recorded_ns[self._level] += full_ns
+        self._recorded_ns[self._rest_level] += elapsed_ns - full_ns
+
+    def _counted_since(self) -> tuple[int, int]:
+        """Steps of the program, and what sampling them took its threads."""
+        sampler = self.sampler
+        steps, spent_ns = sampler.steps, sampler.spent_ns
+        since = steps - self._steps_before, spent_ns - self._spent_before_ns
+        self._steps_before, self._spent_before_ns = steps, spent_ns
+        return since
+
+    def _record_less(self, budget: float, steps: int, elapsed_ns: int, now_ns: int) -> None:
+        if self.level in SAMPLED and steps > 1 and self._every < MOST_STEPS:
+            every = max(self._every_for(budget), self._every + 1)
+            self._sample(min(every, MOST_STEPS), elapsed_ns / steps, now_ns)
+        else:
+            self._every = 1
+            self.sampler.begin(None)
+            self._change(self._level - 1, now_ns)
+
+    def _record_more(self, steps: int, elapsed_ns: int, now_ns: int) -> None:
+        """The next level; operators of a few steps first, where there are steps."""
+        self._change(self._level + 1, now_ns)
+        if self.level in SAMPLED and steps > 1:
+            self._sample(MOST_STEPS, elapsed_ns / steps, now_ns)
+
+    def _every_for(self, budget: float) -> int:
+        """Of how many steps one should be recorded, by what the share of them that is costs."""
+        left = _AIM * budget - (self.share - self._extra_share)
+        if left * MOST_STEPS <= self._every * self._extra_share:
+            return MOST_STEPS
+        return max(1, math.ceil(self._every * self._extra_share / left))
+
+    def _sample(self, every: int, step_ns: float, now_ns: int) -> None:
+        if every == self._every:
+            return
+        self._every = every
+        sample = None
+        if every > 1:
+            change_ns = self.sampler.change_ns
+            sample = StepSample.one_in(every, step_ns, self.budget or 1.0, change_ns)
+        self.sampler.begin(sample)
+        self._noted(now_ns)
+
+    def _collect_step(self, is_full: bool) -> None:
+        name, wants = self._levels[self._level if is_full else self._rest_level]
+        self.collected.change(name, self.sampler.steps)
+        self._collect(wants)
+
+    @property
+    def _rest_level(self) -> int:
+        """Of steps that are not recorded in full."""
+        return self._level - 1 if self.level in SAMPLED else self._level
 
     def recorded_shares(self) -> dict[str, float]:
         """For each level, the share of the time that at least it was recorded."""
@@ -137,11 +244,20 @@ class Governor:
             for name, share in self.recorded_shares().items()
         ]
         rows += [
+            ("governor", what, value)
+            for name, cost in self._costs.items()
+            if name not in ("nothing", "steps")
+            for what, value in cost.estimate().said_of(name)
+        ]
+        rows += [
             ("governor", f"{_clock(change.time_ns)}: {change.level} from then on, cost was", share)
             for change in self.changes
             for share in (round(change.share, 5),)
         ]
         return rows
+
+    def _compared(self, full: tuple[float, float], less: tuple[float, float]) -> None:
+        self._costs[self.level].compare(full, less)
 
     def _may_rise(self, now_ns: int) -> bool:
         if self._level == len(self._levels) - 1 or self.share > self.budget_to_rise:
@@ -155,26 +271,16 @@ class Governor:
 
     def _change(self, level: int, now_ns: int) -> None:
         self._level = level
+        self.sampler.forget()
         name, wants = self._levels[level]
-        self._retry_at_ns = now_ns + int(self._retry_s * _SECOND_NS)
-        self.changes.append(LevelChange(time.time_ns(), name, self.share))
+        self._noted(now_ns)
+        self.collected.change(name, self.sampler.steps)
         self._collect(wants)
 
-    def _event_ns(self) -> float:
-        return self._span_ns * _EVENT_COST[self.level]
-
-
-def _levels_of(options: RecordingOptions) -> list[tuple[str, int]]:
-    """The levels that ``options`` have something of, each with the recorder's bits."""
-    levels: list[tuple[str, int]] = []
-    rest = {field.name for field in fields(options)} - frozenset().union(*(on for _, on in LEVELS))
-    kept = set(rest)
-    for name, adds in LEVELS:
-        kept |= adds
-        if name in ("nothing", "steps") or any(getattr(options, option) for option in adds):
-            off = {field.name: False for field in fields(options) if field.name not in kept}
-            levels.append((name, 0 if name == "nothing" else native_wants(replace(options, **off))))
-    return levels
+    def _noted(self, now_ns: int) -> None:
+        self._retry_at_ns = now_ns + int(self._retry_s * _SECOND_NS)
+        self._is_settled = False
+        self.changes.append(LevelChange(time.time_ns(), self.described, self.share))
 
 
 def _clock(time_ns: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections import Counter
@@ -18,8 +19,10 @@ from opscope.flight.limits import DumpLimits
 from opscope.flight.reason import Reason
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
+from opscope.flight.write_dump import place_of
 from opscope.notice import notice
 from opscope.own_thread import OwnThread
+from opscope.recording.processor_time import processor_counts
 
 _LOOK_AT_COST_S = 1.0
 
@@ -94,16 +97,22 @@ class Keeper:
         request = DumpRequest(reason, is_called_for)
         number = next(self._numbers)
         self._requests[number] = request
-        self._watch.ask(number)
+        if not self._watch.ask(number, reason.said()):
+            del self._requests[number]
+            request.refusal = "too many wait already"
+            self._limits.refused[request.refusal] += 1
+            request.done.set()
         return request
 
     def _run(self) -> None:
         while True:
-            news, value = self._watch.wait(max(int((self._next_s() - time.monotonic()) * 1e9), 0))
+            left_ns = max(int((self._next_s() - time.monotonic()) * 1e9), 0)
+            news, value, age_ns = self._watch.wait(left_ns)
             if news == "stopped":
                 break
             try:
-                self._answer(news, value)
+                self._take_answered()
+                self._answer(news, value, age_ns)
                 self._do_what_is_due()
             except Exception as error:
                 self._failed("the flight recorder", error)
@@ -114,7 +123,7 @@ class Keeper:
     def _next_s(self) -> float:
         return min(self._rotate_at_s, self._cost_at_s, *(look.at_s for look in self._looks))
 
-    def _answer(self, news: str, value: int) -> None:
+    def _answer(self, news: str, value: int, age_ns: int) -> None:
         if news == "asked":
             request = self._requests.pop(value, None)
             if request is not None:
@@ -122,7 +131,16 @@ class Keeper:
         elif news == "rotate":
             self._rotate()
         elif news != "nothing":
-            self._dump(DumpRequest(Reason.of_news(news, value), is_called_for=news == "signal"))
+            reason = Reason.of_news(news, value, time.time_ns() - age_ns)
+            self._dump(DumpRequest(reason, is_called_for=news == "signal"))
+
+    def _take_answered(self) -> None:
+        """What was asked for while Python had no time, and is written already."""
+        for number in self._watch.take_answered():
+            request = self._requests.pop(number, None)
+            if request is not None and self._armed is not None:
+                request.path = place_of(self._armed, request.reason, os.getpid())
+                request.done.set()
 
     def _do_what_is_due(self) -> None:
         now_s = time.monotonic()
@@ -131,8 +149,7 @@ class Keeper:
         if now_s >= self._cost_at_s:
             self._cost_at_s = now_s + _LOOK_AT_COST_S
             processor_ns = self.own_processor_ns + self._watch.processor_ns
-            records = _native.statistics()["records"]
-            self._governor.look(OwnCost(time.monotonic_ns(), records, processor_ns))
+            self._governor.look(OwnCost(_time_had_ns(), _native.record_count(), processor_ns))
         for look in self._looks:
             if now_s >= look.at_s:
                 self._look(look)
@@ -183,6 +200,12 @@ class Keeper:
         self.faults[what] += 1
         if self.faults[what] == 1:
             notice(f"{what} failed: {error}. The program is not affected; the recording goes on.")
+
+
+def _time_had_ns() -> int:
+    """Of the monotonic clock, without what the main thread could have run in but waited."""
+    counts = processor_counts(os.getpid())
+    return time.monotonic_ns() - (counts[1] if counts is not None else 0)
 
 
 class _Look:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
@@ -29,8 +30,12 @@ class Reason:
             "signal": ("signal", signal_name(value)),
             "standstill": ("hang", f"no step or event for {value / 1e9:.1f} s"),
             "memory": ("memory jump", f"{value / (1 << 20):,.0f} MiB more are resident"),
-        }.get(news, ("asked for", ""))
+        }[news]
         return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
+
+    def said(self) -> str:
+        """As JSON, for the process that makes the trace."""
+        return json.dumps({"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns})
 
     @property
     def slug(self) -> str:

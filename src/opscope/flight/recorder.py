@@ -27,7 +27,9 @@ from opscope.flight.settings import (
 )
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
-from opscope.recording.cost import recording_cost_ns
+from opscope.recording.cost import cold_span_ns, recording_cost_ns
+from opscope.recording.cost_by_kind import cost_by_kind
+from opscope.recording.sources import native_wants
 from opscope.settings import ProfileSettings
 
 _running: weakref.WeakSet[flight_recorder] = weakref.WeakSet()
@@ -76,8 +78,8 @@ class flight_recorder:
         directory: where dumps go; made when the recorder starts.
         triggers: what makes dumps (:mod:`opscope.triggers`); None for slow steps, uncaught
             exceptions, lack of memory, and two minutes without a step.
-        budget: the share of time that recording may cost, such as 0.01; less is recorded where it
-            costs more. None: everything, whatever it costs.
+        budget: the share of time that recording may cost; less is recorded where it costs more.
+            None: everything, whatever it costs.
         at_most_every: between two dumps by the same trigger.
         max_disk: of all dumps in ``directory``.
         record: what to record beside operators and annotations, as in :class:`opscope.profile`:
@@ -95,7 +97,7 @@ class flight_recorder:
         max_memory: str | int = "256MiB",
         directory: str | os.PathLike[str] = "opscope-dumps",
         triggers: Sequence[Trigger] | None = None,
-        budget: float | None = None,
+        budget: float | None = 0.01,
         at_most_every: str | float = "60s",
         max_disk: str | int = "2GiB",
         **record: bool,
@@ -126,7 +128,8 @@ class flight_recorder:
         if self.running:
             return
         RingWindows.prepare()
-        recording_cost_ns()  # while nothing is recorded yet
+        recording_cost_ns(), cold_span_ns()  # while nothing is recorded yet
+        cost_by_kind(native_wants(self._settings.options))
         self._settings.make_directory()
         self._held.open()
 
@@ -160,7 +163,7 @@ class flight_recorder:
     def step(self) -> None:
         """Say that a step has ended, in a program that has no optimizer, or more than steps."""
         flight = self._flight
-        if flight is not None:
+        if flight is not None:  # asked for before it began; while it runs, see _begin()
             flight.steps.announced()
 
     @property
@@ -174,7 +177,7 @@ class flight_recorder:
         statistics = _native.statistics()
         return FlightStatus(
             running=flight is not None,
-            level=flight.governor.level if flight else "nothing",
+            level=flight.governor.described if flight else "nothing",
             asked_s=self._settings.last_ns / 1e9,
             held_s=flight.watch.held_ns / 1e9 if flight else 0.0,
             used_bytes=statistics["used_bytes"],
@@ -204,11 +207,15 @@ class flight_recorder:
     def _begin(self) -> None:
         self._flight = Flight(self._settings)
         self._flight.begin()
+        vars(self)["step"] = (
+            self._flight.steps.announced
+        )  # without a function of Python's on the way
         _running.add(self)
         atexit.register(self._held.close)
 
     def _end(self) -> None:
         flight, self._flight = self._flight, None
+        vars(self).pop("step", None)
         _running.discard(self)
         atexit.unregister(self._held.close)
         if flight is not None:
@@ -217,6 +224,7 @@ class flight_recorder:
     def _forked(self) -> None:
         """In a child: nothing of this is there but what it has changed in Python."""
         flight, self._flight = self._flight, None
+        vars(self).pop("step", None)
         if flight is not None:
             flight.leave_program()
             flight.watch.stop()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from opscope.errors import UsageError
 from opscope.flight.triggers.hang import Hang
+from opscope.flight.triggers.on_signal import OnSignal
 from opscope.flight.triggers.out_of_memory import OutOfMemory
 from opscope.flight.triggers.slow_step import SlowStep
 from opscope.flight.triggers.trigger import Trigger
@@ -56,6 +57,11 @@ class FlightSettings:
 def default_triggers() -> list[Trigger]:
     """What makes dumps where nobody says: nothing that an ordinary program does."""
     return [SlowStep(), UncaughtException(), OutOfMemory(), Hang()]
+
+
+def triggers_of_a_program() -> list[Trigger]:
+    """What ``opscope run`` listens to: also a signal, as nothing in the program can call dump()."""
+    return [*default_triggers(), OnSignal("SIGUSR2")]
 
 
 _RECORD = frozenset(

@@ -3,30 +3,63 @@
 from __future__ import annotations
 
 import sys
-import time
 import weakref
-from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
+from opscope import _native
 from opscope.announced_steps import forget_listener, listen_to_steps
 
-_REMEMBERED = 200
+NEVER = (1 << 63) - 1
+"""As the number of a step, or as what one takes."""
+
+
+class StepAlarm(Protocol):
+    """Which steps a listener hears of; changed at any time.
+
+    Attributes:
+        at: from the step of this number on, every one; at first :data:`NEVER`.
+        above_ns: and those that take longer, in nanoseconds; likewise.
+    """
+
+    at: int
+    above_ns: int
+
+
+class ProgramSteps(Protocol):
+    """What there is to know of the program's steps."""
+
+    @property
+    def count(self) -> int:
+        """That ended so far."""
+
+    @property
+    def durations_ns(self) -> list[int]:
+        """Of the last 200, oldest first."""
+
+    def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
+        """Call ``listener`` at the end of steps that the alarm says, on the thread that makes them.
+
+        With what the step took, in nanoseconds; 0 where nobody knows when it began.
+        """
 
 
 class StepClock:
-    """Counts steps: announced ones or, until there is one, those of the first optimizer."""
+    """Counts steps: announced ones or, until there is one, those of the first optimizer.
 
-    def __init__(self, ended: Callable[[], None]) -> None:
-        """``ended`` is called at every step, with no lock held and nothing allocated."""
-        self._ended = ended
-        self._listeners: tuple[Callable[[int], None], ...] = ()
-        self._last_ns = 0
-        self._is_announced = False
+    Attributes:
+        announced: the program says that a step has ended. Native, as is all that happens then
+            unless an alarm is due: where a step uses the caches for itself, every function of
+            Python's takes microseconds.
+    """
+
+    def __init__(self, watch: _native.Watch | None = None) -> None:
+        """``watch`` is told of every step."""
+        self._counter = _native.StepCounter(watch)
+        self.announced: Callable[[], None] = self._counter.announced
         self._optimizer: Callable[[], Any] = lambda: None
         self._handle: Any = None
-        self.count = 0
-        self.durations_ns: deque[int] = deque(maxlen=_REMEMBERED)
+        self._taken = 0
 
     def begin(self) -> None:
         """Listen to the program."""
@@ -42,35 +75,32 @@ class StepClock:
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
-        self._listeners = ()
+        self._counter.silence()
 
-    def on_step(self, listener: Callable[[int], None]) -> None:
-        """Call ``listener`` with what each step took, in nanoseconds."""
-        self._listeners = (*self._listeners, listener)
+    @property
+    def count(self) -> int:
+        """Steps that ended so far."""
+        return self._counter.count
 
-    def announced(self) -> None:
-        """The program says that a step has ended."""
-        if not self._is_announced:
-            self._is_announced, self._last_ns = True, 0
-        self._step_ended()
+    @property
+    def durations_ns(self) -> list[int]:
+        """Of the last 200, oldest first."""
+        return self._counter.durations_ns
+
+    def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
+        """Have ``listener`` called at the end of some steps; see :class:`ProgramSteps`."""
+        return self._counter.alarm(listener)
+
+    def take(self) -> tuple[int, list[int]]:
+        """How many ended since it was last asked, and what the last ones of them took."""
+        count = self._counter.count
+        new, self._taken = count - self._taken, count
+        return new, self._counter.durations_ns[-new:] if new else []
 
     def _optimizer_stepped(self, optimizer: Any, *_: Any) -> None:
-        if self._is_announced:
-            return
         beat = self._optimizer()
         if beat is None:
             self._optimizer = weakref.ref(optimizer)
         elif beat is not optimizer:
             return
-        self._step_ended()
-
-    def _step_ended(self) -> None:
-        now_ns = time.perf_counter_ns()
-        self._ended()
-        self.count += 1
-        last_ns, self._last_ns = self._last_ns, now_ns
-        if not last_ns:
-            return
-        self.durations_ns.append(now_ns - last_ns)
-        for listener in self._listeners:
-            listener(now_ns - last_ns)
+        self._counter.optimizer_stepped()

@@ -51,8 +51,7 @@ class RingWindows:
     def collect(self, wants: int) -> None:
         """From now on collect ``wants`` of what the windows want."""
         self._collects = self._wants & wants
-        for window in self._watch.windows:
-            _native.collect(window, self._collects)
+        _native.collect(self._watch.windows, self._collects)
 
     def close(self) -> None:
         """Close all, and forget what they have."""

@@ -11,8 +11,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from opscope.flight.collected import periods_of
 from opscope.flight.limits import TRACE_SUFFIX
 from opscope.flight.reason import Reason
+from opscope.flight.recorded_track import rows_of_steps, with_track
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.trace.trace import Trace
 
@@ -29,12 +31,25 @@ def write_dump(spool: Path) -> Path:
     facts = json.loads((spool / "facts.json").read_text(encoding="utf-8"))
     reason = _reason(json.loads((spool / "reason.json").read_text(encoding="utf-8")))
     trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts))
+    trace = _with_what_was_left_out(trace, facts)
     trace = trace.with_metadata({"dump": about(trace, facts, reason, _stacks(spool))})
     folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
     trace.save(spool / "trace")
     os.rename(spool / "trace", folder)  # so that it is there whole or not at all
     shutil.rmtree(spool, ignore_errors=True)
     return folder
+
+
+def _with_what_was_left_out(trace: Trace, facts: dict[str, Any]) -> Trace:
+    start_ns, end_ns = trace.metadata["start_ns"], trace.metadata["end_ns"]
+    periods = periods_of(facts.get("collected", []), start_ns, end_ns)
+    more = rows_of_steps(periods)
+    ledger = trace.table("ledger")
+    columns = {
+        name: [*ledger[name].tolist(), *(row[place] for row in more)]
+        for place, name in enumerate(("source", "what", "value"))
+    }
+    return with_track(trace.with_tables({"ledger": ledger.replaced(columns)}), periods)
 
 
 def about(trace: Trace, facts: dict[str, Any], reason: Reason, stacks: str) -> dict[str, Any]:
@@ -53,10 +68,13 @@ def about(trace: Trace, facts: dict[str, Any], reason: Reason, stacks: str) -> d
 
 
 def place_of(spool: Path, reason: Reason, process: int) -> Path:
-    """The folder of the trace, beside the spool: when, which process, which dump, why."""
+    """The folder of the trace, beside the spool: when, which process, which dump, why.
+
+    Names of one process are in order of time.
+    """
     at = datetime.fromtimestamp(reason.time_ns / 1e9, timezone.utc)
-    number = spool.name.rpartition("-")[2]
-    name = f"{at:%Y%m%dT%H%M%S}-{process}-{number}-{reason.slug}{TRACE_SUFFIX}"
+    number = int(spool.name.rpartition("-")[2])
+    name = f"{at:%Y%m%dT%H%M%S}-{process}-{number:04d}-{reason.slug}{TRACE_SUFFIX}"
     return spool.parent / name
 
 

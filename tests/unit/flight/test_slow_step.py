@@ -5,16 +5,18 @@ import pytest
 from opscope.errors import UsageError
 from opscope.flight.triggers.slow_step import SlowStep
 from opscope.flight.triggers.trigger import Watched
+from support.simulated_steps import SimulatedSteps
 
 MS = 1_000_000
 
 
 def dumps_of(trigger, durations_ms):
     """The numbers of the steps that made a dump."""
-    dumped, listeners = [], []
-    trigger.begin(Watched(lambda detail: dumped.append(detail), None, listeners.append))
+    dumped, steps = [], SimulatedSteps()
+    trigger.begin(Watched(lambda detail: dumped.append(detail), None, steps))
+    steps.end_step()  # of the first nobody knows when it began
     for duration in durations_ms:
-        listeners[0](int(duration * MS))
+        steps.end_step(int(duration * MS))
     trigger.end()
     return [int(detail.split()[1]) for detail in dumped]
 

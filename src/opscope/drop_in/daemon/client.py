@@ -114,7 +114,8 @@ class _StepWait:
 
     def __init__(self) -> None:
         self._stepped = threading.Event()
-        self._clock = StepClock(self._stepped.set)
+        self._clock = StepClock()
+        self._clock.alarm(lambda _: self._stepped.set()).at = 0
         self._clock.begin()
 
     @property

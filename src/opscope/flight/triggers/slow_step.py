@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from opscope.errors import UsageError
 from opscope.flight.quantities import nanoseconds
+from opscope.flight.steps import NEVER, StepAlarm
 from opscope.flight.triggers.trigger import Trigger, Watched
 
-_REMEMBERED = 200
 _REFRESHED_EVERY = 16
 
 
@@ -47,38 +45,38 @@ class SlowStep(Trigger):
             )
         self._factor, self._quantile, self._warm_up = factor, quantile, warm_up
         self._at_least_ns = nanoseconds(at_least, "SlowStep(at_least=...)")
-        self._durations_ns: deque[int] = deque(maxlen=_REMEMBERED)
-        self._ended = 0
-        self._limit_ns: float = float("inf")
+        self._limit_ns = NEVER
         self._watched: Watched | None = None
+        self._alarm: StepAlarm | None = None
 
     def begin(self, watched: Watched) -> None:
         """Count steps from now on."""
-        self._durations_ns.clear()
-        self._ended, self._limit_ns = 1, float("inf")  # of the first nobody knows when it began
-        self._watched = watched
-        watched.on_step(self.step_ended)
+        self._limit_ns, self._watched = NEVER, watched
+        self._alarm = watched.steps.alarm(self.step_ended)
+        self._alarm.at = self._warm_up
 
     def end(self) -> None:
         """Count no more."""
-        self._watched = None
+        self._watched = self._alarm = None
 
     def step_ended(self, duration_ns: int) -> None:
-        """A step has ended; on the thread that made it."""
-        watched = self._watched
-        self._ended += 1
-        is_slow = self._ended > self._warm_up and duration_ns > self._limit_ns
-        if is_slow and watched is not None:
+        """A step was slow, or the limit is to be found anew; on the thread that made the step."""
+        watched, alarm = self._watched, self._alarm
+        if watched is None or alarm is None:
+            return
+        ended = watched.steps.count
+        if duration_ns > self._limit_ns:
             watched.dump(
-                f"step {self._ended} took {duration_ns / 1e6:,.1f} ms, the limit was "
+                f"step {ended} took {duration_ns / 1e6:,.1f} ms, the limit was "
                 f"{self._limit_ns / 1e6:,.1f} ms"
             )
-        self._durations_ns.append(duration_ns)
-        if self._ended == self._warm_up or self._ended % _REFRESHED_EVERY == 0:
-            self._limit_ns = self._limit()
+        if ended >= alarm.at:
+            self._limit_ns = alarm.above_ns = self._limit(sorted(watched.steps.durations_ns))
+            alarm.at = ended + _REFRESHED_EVERY - ended % _REFRESHED_EVERY
 
-    def _limit(self) -> float:
+    def _limit(self, known: list[int]) -> int:
         """What is slow, by the steps that are remembered: those of the warm-up least of all."""
-        known = sorted(self._durations_ns)
+        if not known:
+            return NEVER
         at = min(int(self._quantile * len(known)), len(known) - 1)
-        return max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns)
+        return int(max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns))

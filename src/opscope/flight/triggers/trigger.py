@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from opscope import _native
+from opscope.flight.steps import ProgramSteps
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,12 @@ class Watched:
     Attributes:
         dump: asks for a dump and returns at once; takes what happened, in words. From any thread.
         watch: the recorder's native thread.
-        on_step: has a function called with the nanoseconds of each of the program's steps.
+        steps: of the program.
     """
 
     dump: Callable[[str], None]
     watch: _native.Watch
-    on_step: Callable[[Callable[[int], None]], None]
+    steps: ProgramSteps
 
 
 class Trigger:

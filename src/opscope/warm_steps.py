@@ -22,13 +22,14 @@ class WarmSteps:
 
     def __init__(
         self,
-        new_recording: Callable[[], ProfileRecording],
+        new_recording: Callable[[bool], ProfileRecording],
         when_done: Callable[[ProfileRecording], None],
     ) -> None:
         """Use recordings that ``new_recording`` makes.
 
         Args:
-            new_recording: called for each; it has not started yet.
+            new_recording: called for each, with whether it is to be of the warm program; it has not
+                started yet.
             when_done: called with the recording of the warm steps as soon as there are enough.
         """
         self._new_recording, self._when_done = new_recording, when_done
@@ -37,6 +38,7 @@ class WarmSteps:
         self._warm_since_s = 0.0
         self._ended = 0  # steps
         self._is_done = False
+        self._is_handed_over = False  # not where handing it over was interrupted
         self._process = os.getpid()  # a forked child's steps are its own
         self._limit: threading.Timer | None = None
 
@@ -51,7 +53,7 @@ class WarmSteps:
         Raises:
             BridgeError: the recorder cannot be set up.
         """
-        self._recording = self._new_recording()
+        self._recording = self._new_recording(False)
         self._recording.start()
         # A program without steps, a server for instance, is not recorded for good.
         self._limit = threading.Timer(_LONG_S, self._recording.stop)
@@ -66,7 +68,7 @@ class WarmSteps:
         if self._ended == 1:
             self._end_start()
         elif self._ended == _NOT_YET_WARM:
-            self._warm = self._new_recording()
+            self._warm = self._new_recording(True)
             self._warm_since_s = time.monotonic()
             self._warm.start()
         elif self._warm is not None:
@@ -75,12 +77,13 @@ class WarmSteps:
                 self._is_done = True
                 self._warm.stop()
                 self._when_done(self._warm)
+                self._is_handed_over = True
 
     def finish(self) -> ProfileRecording | None:
         """The program has ended: what to look at, stopped; None where ``when_done`` had it."""
-        if self._is_done:
+        if self._is_handed_over:
             return None
-        self._is_done = True
+        self._is_done = self._is_handed_over = True
         self._end_start()
         if self._warm is not None:
             self._warm.stop()

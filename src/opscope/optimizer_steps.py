@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -14,48 +15,65 @@ def after_each_optimizer_step(step: Callable[[], None]) -> None:
     """Call ``step`` each time an optimizer has finished its own ``step()``; torch is imported.
 
     With several optimizers (as in adversarial training) the one that stepped first sets the beat,
-    until it is no longer alive. Optimizers that exist already are not seen.
+    until it is no longer alive. Optimizers that exist already are not seen, but those that a forked
+    child has from its parent are. A process has one such function: a later call replaces it, and
+    steps of a forked child are not its parent's.
     """
+    global _beat
+    _beat = _Beat(step)
     from torch.optim import Optimizer
 
+    if not getattr(Optimizer.profile_hook_step, _MARK, False):
+        Optimizer.profile_hook_step = staticmethod(_hooking(Optimizer.profile_hook_step))
+
+
+def _hooking(hook_step: Callable[..., Any]) -> Callable[..., Any]:
     # Every optimizer class passes its step() through this method when its first instance is made.
     # torch's own hooks (register_optimizer_step_post_hook) run inside the Optimizer.step span, so
     # a step that ends there would end in the middle of that span.
-    hook_step = Optimizer.profile_hook_step
-    beat = _Beat()
-
-    def ended(optimizer: Any, completed: bool) -> None:
-        beat.leave()
-        if completed and beat.falls_after(optimizer):
-            step()
-
     def hook_and_count(function: Callable[..., Any]) -> Callable[..., Any]:
         hooked = hook_step(function)
         # No function of Python around it: recordings with stacks would contain that, or, as it is
         # opscope's own, nothing of the step.
-        counted: Callable[..., Any] = _native.AroundCall(beat.enter, hooked, ended)
+        counted: Callable[..., Any] = _native.AroundCall(_enter, hooked, _ended)
         return functools.update_wrapper(counted, hooked)
 
-    Optimizer.profile_hook_step = staticmethod(hook_and_count)
+    setattr(hook_and_count, _MARK, True)
+    return hook_and_count
 
 
 class _Beat:
     """Which optimizer's outermost steps count (one may call another's, or its base class's)."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: Callable[[], None]) -> None:
+        self._step, self._process = step, os.getpid()
         self._optimizer: Callable[[], Any] = lambda: None
         self._depth = 0
 
     def enter(self) -> None:
         self._depth += 1
 
-    def leave(self) -> None:
-        self._depth -= 1
+    def ended(self, optimizer: Any, completed: bool) -> None:
+        self._depth = max(self._depth - 1, 0)  # it may have begun before this did
+        if completed and self._falls_after(optimizer) and os.getpid() == self._process:
+            self._step()
 
-    def falls_after(self, optimizer: Any) -> bool:
+    def _falls_after(self, optimizer: Any) -> bool:
         """Whether the step of ``optimizer`` that just ended is a step of the program."""
         if self._depth > 0:
             return False
         if self._optimizer() is None:
             self._optimizer = weakref.ref(optimizer)
         return self._optimizer() is optimizer
+
+
+_MARK = "_opscope_counts_steps"
+_beat = _Beat(lambda: None)
+
+
+def _enter() -> None:
+    _beat.enter()
+
+
+def _ended(optimizer: Any, completed: bool) -> None:
+    _beat.ended(optimizer, completed)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from opscope.cli import warm_steps
-from opscope.cli.warm_steps import WarmSteps
+from opscope import warm_steps
+from opscope.warm_steps import WarmSteps
 
 
 class Recording:
@@ -30,7 +30,8 @@ class Program:
         self.steps = WarmSteps(self.make, self.done.append)
         self.steps.begin()
 
-    def make(self):
+    def make(self, is_warm):
+        assert is_warm == bool(self.made)
         self.made.append(Recording())
         return self.made[-1]
 
@@ -85,3 +86,17 @@ def test_a_program_without_steps_is_recorded_for_a_while_only(clock, monkeypatch
     program.steps._limit.join(60)
     assert program.states == ["stopped"]
     assert program.steps.finish() is program.made[0]
+
+
+def test_steps_whose_handing_over_was_interrupted_are_handed_over_at_the_end(clock):
+    program = Program(clock)
+
+    def interrupted(recording):
+        raise KeyboardInterrupt
+
+    program.steps._when_done = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        program.run(100, 1e-3)
+    program.run(100, 1e-3)
+    assert program.steps.finish() is program.made[1]
+    assert program.steps.finish() is None

@@ -1,0 +1,85 @@
+// What Python sees of the program's steps.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "watch/bindings.h"
+#include "watch/step_counter.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace {
+
+// Which steps a listener hears of.
+struct StepAlarm {
+  uint64_t at = std::numeric_limits<int64_t>::max();
+  int64_t above_ns = std::numeric_limits<int64_t>::max();
+  nb::callable listener;
+  bool has_failed = false;  // said once, and not at every step
+};
+
+class HeardSteps {
+ public:
+  explicit HeardSteps(Watch* watch) : steps_(watch) {}
+
+  std::shared_ptr<StepAlarm> alarm(nb::callable listener) {
+    alarms_.push_back(std::make_shared<StepAlarm>());
+    alarms_.back()->listener = std::move(listener);
+    return alarms_.back();
+  }
+  void silence() {
+    const auto released = std::exchange(alarms_, {});  // what goes with them may come back here
+    for (const auto& alarm : released) nb::callable listener = std::move(alarm->listener);
+  }
+  void announced() { tell(steps_.ended(true)); }
+  void optimizer_stepped() { tell(steps_.ended(false)); }
+  const StepCounter& steps() const { return steps_; }
+
+ private:
+  void tell(int64_t took_ns) {
+    if (took_ns < 0) return;
+    for (size_t i = 0; i < alarms_.size(); ++i) {
+      if (alarms_[i]->at > steps_.count() && took_ns <= alarms_[i]->above_ns) continue;
+      const auto alarm = alarms_[i];  // its listener may silence all
+      const nb::callable listener = alarm->listener;
+      try {
+        listener(took_ns);
+      } catch (nb::python_error& error) {
+        // A program that is stopped in the middle of a listener is to stop; it knows nothing of the listener.
+        if (!error.matches(PyExc_Exception)) throw;
+        if (!std::exchange(alarm->has_failed, true)) error.discard_as_unraisable(listener);
+      }
+    }
+  }
+
+  StepCounter steps_;
+  std::vector<std::shared_ptr<StepAlarm>> alarms_;
+};
+
+}  // namespace
+
+void bind_steps(nb::module_& module) {
+  nb::class_<StepAlarm>(module, "StepAlarm")
+      .def_rw("at", &StepAlarm::at)
+      .def_rw("above_ns", &StepAlarm::above_ns);
+  nb::class_<HeardSteps>(module, "StepCounter")
+      .def(nb::init<Watch*>(), "watch"_a.none() = nb::none(), nb::keep_alive<1, 2>())
+      .def("announced", &HeardSteps::announced, nb::lock_self())
+      .def("optimizer_stepped", &HeardSteps::optimizer_stepped, nb::lock_self())
+      .def("alarm", &HeardSteps::alarm, "listener"_a, nb::lock_self())
+      .def("silence", &HeardSteps::silence, nb::lock_self())
+      .def_prop_ro(
+          "count", [](const HeardSteps& heard) { return heard.steps().count(); }, nb::lock_self())
+      .def_prop_ro(
+          "durations_ns", [](const HeardSteps& heard) { return heard.steps().durations_ns(); },
+          nb::lock_self());
+}
+
+}  // namespace opscope

@@ -1,0 +1,72 @@
+"""A line of the timeline that shows what a flight recorder left out to stay below its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from opscope.flight.collected import CollectedPeriod
+from opscope.trace.concat import concat_traces, in_order_of_start
+from opscope.trace.ledger_rows import RECORDER_PREFIX, SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS
+from opscope.trace.names import Names
+from opscope.trace.schema import EventKind, RecordScope
+from opscope.trace.trace import Trace
+
+LINE = "opscope: what was left out"
+_ALL = ("operators", "arguments", "stacks")
+"""Levels that have all operators."""
+
+
+def rows_of_steps(periods: Sequence[CollectedPeriod]) -> list[tuple[str, str, float]]:
+    """Of the ledger: of how many steps operators were recorded; nothing where of all."""
+    steps = sum(period.steps for period in periods)
+    recorded = sum(period.steps for period in periods if period.level in _ALL)
+    if recorded == steps:
+        return []
+    outermost = sum(period.steps for period in periods if period.level == "outermost")
+    rows = [(SAMPLED_STEPS, recorded), (SAMPLED_OUTERMOST, outermost), (SAMPLED_OF, steps)]
+    return [("governor", what, float(count)) for what, count in rows]
+
+
+def with_track(trace: Trace, periods: Sequence[CollectedPeriod]) -> Trace:
+    """With a span for every period in which less was recorded than in others."""
+    most = max((_rank(period.level) for period in periods), default=0)
+    less = [period for period in periods if _rank(period.level) < most]
+    if not less:
+        return trace
+    joined = concat_traces([trace, _track(less)])
+    tables = {name: trace.table(name) for name in ("ledger", "source_lines")}
+    return Trace({**in_order_of_start(joined), **tables}, joined.names, trace.metadata)
+
+
+def _rank(level: str) -> int:
+    return ("nothing", "steps", "outermost", *_ALL).index(level)
+
+
+def _track(less: Sequence[CollectedPeriod]) -> Trace:
+    texts = sorted({_text(period.level) for period in less})
+    count = len(less)
+    events = {
+        "thread": np.zeros(count, dtype=np.int32),
+        "parent": np.full(count, -1, dtype=np.int32),
+        "name": np.array([texts.index(_text(p.level)) for p in less], dtype=np.int32),
+        "kind": np.full(count, EventKind.ANNOTATION, dtype=np.uint8),
+        "scope": np.full(count, RecordScope.USER_SCOPE, dtype=np.uint8),
+        "start_ns": np.array([p.from_ns for p in less], dtype=np.int64),
+        "duration_ns": np.array([p.to_ns - p.from_ns for p in less], dtype=np.int64),
+    }
+    threads = {
+        "system_thread_id": np.zeros(1, dtype=np.int64),
+        "name": np.array([len(texts)], dtype=np.int32),
+    }
+    return Trace({"events": events, "threads": threads}, Names.from_strings([*texts, LINE]), {})
+
+
+def _text(level: str) -> str:
+    what = {
+        "nothing": "nothing recorded",
+        "steps": "no operators",
+        "outermost": "only outermost operators",
+    }.get(level, f"only {level}")
+    return f"{RECORDER_PREFIX}{what} (budget)"

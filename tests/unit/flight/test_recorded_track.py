@@ -1,0 +1,55 @@
+"""What was left out is seen in the timeline and counted in no table."""
+
+from opscope.analysis.period import period_of
+from opscope.analysis.time_kind import TimeKind, time_kind
+from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
+from opscope.flight.collected import CollectedPeriod, periods_of
+from opscope.flight.recorded_track import LINE, rows_of_steps, with_track
+from support.build_trace import ORIGIN_NS, build_trace, span
+
+CHANGES = [[0, "operators", 0], [100, "steps", 3], [200, "operators", 7], [250, "", 9]]
+
+
+def test_periods_are_between_changes_and_count_steps():
+    assert periods_of(CHANGES, 0, 300) == [
+        CollectedPeriod(0, 100, "operators", 3),
+        CollectedPeriod(100, 200, "steps", 4),
+        CollectedPeriod(200, 300, "operators", 2),
+    ]
+
+
+def test_periods_are_cut_to_the_recording():
+    assert [p.level for p in periods_of(CHANGES, 120, 180)] == ["steps"]
+    assert periods_of([], 0, 10) == []
+
+
+def test_steps_with_operators_are_counted_of_all():
+    rows = rows_of_steps(periods_of(CHANGES, 0, 300))
+    assert [value for _, _, value in rows] == [5.0, 0.0, 9.0]
+    assert rows_of_steps([CollectedPeriod(0, 10, "operators", 4)]) == []
+
+
+def test_a_line_shows_when_less_was_recorded_and_parents_stay():
+    trace = build_trace([span("outer", 0, 90), span("aten::mm", 40, 60)])
+    periods = [
+        CollectedPeriod(ORIGIN_NS, ORIGIN_NS + 20_000, "operators", 1),
+        CollectedPeriod(ORIGIN_NS + 20_000, ORIGIN_NS + 30_000, "steps", 1),
+    ]
+    shown = with_track(trace, periods)
+    names = [shown.event_name(event) for event in range(3)]
+    assert names == ["outer", "opscope: no operators (budget)", "aten::mm"]
+    assert shown.events["parent"].tolist() == [-1, -1, 0]
+    threads = shown.table("threads")
+    assert LINE in [shown.names[row] for row in threads["name"].tolist()]
+    assert time_kind(names[1]) is TimeKind.RECORDING
+    listed = [
+        row["name"]
+        for row in find_top_operators(period_of(shown), sort_by=DEFAULT_SORT, row_limit=-1).rows
+    ]
+    assert "aten::mm" in listed
+    assert names[1] not in listed
+
+
+def test_without_a_change_the_trace_stays():
+    trace = build_trace([span("outer", 0, 90)])
+    assert with_track(trace, [CollectedPeriod(0, 10, "operators", 4)]) is trace
