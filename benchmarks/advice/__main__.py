@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.advice.child import SUBJECTS
+from benchmarks.advice.child import LEVELS, SUBJECTS
 from benchmarks.advice.judge import Verdict, judge
 from benchmarks.advice.program import PROGRAMS
-from benchmarks.advice.results import as_markdown, totals
+from benchmarks.advice.results import as_markdown, by_finding, totals
 
 _ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # memory that it did not see being allocated
@@ -30,14 +30,15 @@ def main() -> None:
     for name in names:
         for condition in conditions:
             with _busy(options.busy if condition == "busy" else 0):
-                result = _child("record" if name in known else "both", name)
+                result = _child("record" if name in known else "both", name, options.level)
             known.setdefault(name, result["real"])
             verdicts[condition].append(judge(PROGRAMS[name], known[name], result["found"]))
             print(f"{condition:6}", verdicts[condition][-1], file=sys.stderr, flush=True)
     if options.real is not None:
         options.real.write_text(json.dumps(known))
     for condition, given in verdicts.items():
-        print(f"\n### {condition.capitalize()}\n\n{as_markdown(given)}\n\n{totals(given)}")
+        print(f"\n### {condition.capitalize()}\n\n{as_markdown(given)}\n\n{by_finding(given)}\n")
+        print(totals(given))
 
 
 def _known(file: Path | None) -> dict[str, dict[str, float]]:
@@ -48,8 +49,8 @@ def _known(file: Path | None) -> dict[str, dict[str, float]]:
     return known
 
 
-def _child(what: str, name: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.advice.child", what, name]
+def _child(what: str, name: str, level: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.advice.child", what, name, level]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, check=True, cwd=_ROOT, env={**os.environ, **_ENVIRONMENT}
     )
@@ -75,6 +76,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=sorted(PROGRAMS), help="some programs only")
     parser.add_argument(
         "--real", type=Path, metavar="FILE", help="keep what the fixes save, or take it from there"
+    )
+    parser.add_argument(
+        "--level", choices=LEVELS, default="stacks", help="which calls of Python are recorded"
     )
     parser.add_argument(
         "--busy", type=int, default=0, metavar="N", help="once more beside N busy processes"

@@ -1,4 +1,4 @@
-"""One program in a process of its own: ``python -m benchmarks.advice.child both|record NAME``."""
+"""One program in a process of its own: ``… -m benchmarks.advice.child both|record NAME LEVEL``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from typing import Any
 import torch
 
 import opscope
-from benchmarks.advice import habits, loops, python_time, tensors, training, tuned
+from benchmarks.advice import habits, held_out, loops, python_time, tensors, training, tuned, unseen
 from benchmarks.advice.program import PROGRAMS, Body, Program
 
-SUBJECTS = (habits, loops, python_time, tensors, training, tuned)
+SUBJECTS = (habits, held_out, loops, python_time, tensors, training, tuned, unseen)
 """Importing them lists their programs."""
+
+LEVELS = {"stacks": {"with_stack": True}, "why": {"with_own_functions": True}}
+"""Of Python's calls, what is recorded: ``opscope run --why`` records those of the program alone."""
 
 _ROUNDS = 3
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of glibc's mallopt
@@ -26,7 +29,7 @@ _MOST_FINDINGS = 6
 
 
 def main() -> None:
-    what, name = sys.argv[1:3]
+    what, name, level = sys.argv[1:4]
     program = PROGRAMS[name]
     torch.manual_seed(0)
     if program.grows:
@@ -34,7 +37,7 @@ def main() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 16)
     torch.set_num_threads(1)  # threads that wait for each other on a busy machine measure that
     real = _time(program) if what == "both" else None
-    json.dump({"real": real, "found": _record(program)}, sys.stdout)
+    json.dump({"real": real, "found": _record(program, level)}, sys.stdout)
 
 
 def _time(program: Program) -> dict[str, float]:
@@ -72,12 +75,12 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def _record(program: Program) -> dict[str, Any]:
+def _record(program: Program, level: str) -> dict[str, Any]:
     faulty, _ = program.make()
     faulty()  # what happens only once has happened
     gc.collect()
     with opscope.profile(
-        record_shapes=True, profile_memory=True, with_stack=True, with_modules=True
+        record_shapes=True, profile_memory=True, with_modules=True, **LEVELS[level]
     ) as profile:
         result = faulty()
     del result

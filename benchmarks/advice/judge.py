@@ -25,6 +25,8 @@ class Verdict:
         promised: share of the time that the right finding promises (bytes, of a fault that costs
             memory); -1 for none.
         real: what the fix saves.
+        finding: id of the one that names the fault; empty where none does.
+        is_fitted: what findings promise may have been fitted to this program.
         wrong: for a tuned program, findings of high or medium severity.
     """
 
@@ -36,6 +38,18 @@ class Verdict:
     promised: float
     real: float
     wrong: tuple[str, ...]
+    finding: str = ""
+    is_fitted: bool = False
+
+    @property
+    def error(self) -> float | None:
+        """How far the predicted time with the fix is off from the measured one, as a share of it.
+
+        None where no saving of time was promised.
+        """
+        if self.is_tuned or not 0 <= self.promised <= 1 or self.real > 1:
+            return None
+        return abs(self.real - self.promised) / max(1 - self.real, 1e-9)
 
     @property
     def is_close(self) -> bool:
@@ -69,6 +83,8 @@ def judge(program: Program, real: dict[str, float], found: dict[str, Any]) -> Ve
         promised=-1.0 if promised is None else promised,
         real=real["bytes" if program.grows else "share"],
         wrong=tuple(map(_described, serious)) if not program.findings else (),
+        finding=right["id"] if right else "",
+        is_fitted=program.is_fitted,
     )
 
 

@@ -23,12 +23,14 @@ class Program:
         make: sets up what the program works on, and returns it with its fault and without. Both run
             for 0.1 to 3 s.
         grows: the fault costs memory; time only in passing.
+        is_fitted: what findings promise may be fitted to it; the others are what that is held to.
     """
 
     name: str
     findings: tuple[str, ...]
     make: Callable[[], Variants]
     grows: bool = False
+    is_fitted: bool = False
 
     @property
     def file(self) -> str:
@@ -46,11 +48,17 @@ PROGRAMS: dict[str, Program] = {}
 """All of them by name; the modules of programs add theirs when they are imported."""
 
 
+HELD_OUT = ("benchmarks.advice.held_out", "benchmarks.advice.unseen")
+"""Modules none of whose programs is fitted to; of the others it is every second one."""
+
+
 def planted(*findings: str, grows: bool = False) -> Callable[[Callable[[], Variants]], Program]:
     """Declare a program whose fault any of ``findings`` names."""
 
     def declare(make: Callable[[], Variants]) -> Program:
-        program = Program(make.__name__, findings, make, grows)
+        others = sum(one.make.__module__ not in HELD_OUT for one in PROGRAMS.values())
+        is_fitted = make.__module__ not in HELD_OUT and others % 2 == 0
+        program = Program(make.__name__, findings, make, grows, is_fitted)
         PROGRAMS[program.name] = program
         return program
 

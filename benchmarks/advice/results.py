@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from benchmarks.advice.judge import Verdict
@@ -12,6 +13,8 @@ TARGETS = {
     "saving within a factor of 2": 0.75,
 }
 """Least share of the programs with a fault."""
+
+_LITTLE = 0.3
 
 
 def as_markdown(verdicts: Sequence[Verdict]) -> str:
@@ -45,10 +48,44 @@ def totals(verdicts: Sequence[Verdict]) -> str:
         f"{what}: {count} of {len(faults)} (target {target:.0%})"
         for (what, target), count in zip(TARGETS.items(), counts, strict=True)
     ]
+    parts.append(_comes_true(faults))
     parts.append(f"silent: {sum(not one.first for one in faults)}")
     wrong = sum(bool(one.wrong) for one in tuned)
     parts.append(f"tuned with a finding of medium or high: {wrong} of {len(tuned)}")
     return "; ".join(parts) + "."
+
+
+def _comes_true(verdicts: Sequence[Verdict]) -> str:
+    """How far the predicted time is from that with the fix, and what saves hardly what it said.
+
+    Of faults that cost time, of which a saving was promised.
+    """
+    known = [one for one in verdicts if one.error is not None]
+    little = sum(one.real < _LITTLE * one.promised for one in known)
+    sets = [
+        f"{what}: {_off_by([one for one in known if one.is_fitted == is_fitted])}"
+        for what, is_fitted in (("fitted", True), ("held out", False))
+    ]
+    return (
+        f"predicted time with the fix: off by {_off_by(known)} in the median (target 10%; "
+        f"{', '.join(sets)}); saves less than {_LITTLE} of what was said: {little} of "
+        f"{len(known)} (target none)"
+    )
+
+
+def by_finding(verdicts: Sequence[Verdict]) -> str:
+    """How far predicted times with the fix are off, a row for each finding."""
+    lines = ["| finding | fitted | held out |", "| --- | --: | --: |"]
+    for finding in sorted({one.finding for one in verdicts if one.error is not None}):
+        own = [one for one in verdicts if one.finding == finding]
+        cells = [_off_by([one for one in own if one.is_fitted == fits]) for fits in (True, False)]
+        lines.append(f"| {finding} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _off_by(verdicts: Sequence[Verdict]) -> str:
+    errors = [one.error for one in verdicts if one.error is not None]
+    return f"{statistics.median(errors):.0%} of {len(errors)}" if errors else ""
 
 
 def _amount(value: float) -> str:

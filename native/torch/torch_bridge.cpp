@@ -26,6 +26,7 @@
 #include "torch/torch_held_tensors.h"
 #include "torch/torch_locks.h"
 #include "torch/torch_names.h"
+#include "torch/torch_outermost.h"
 #include "torch/torch_ranges.h"
 #include "torch/torch_script.h"
 #include "torch/torch_state.h"
@@ -57,6 +58,10 @@ thread_local ThreadLog* cached_log = nullptr;
 ThreadLog* this_thread() {
   ThreadLog* log = cached_log;
   return log != nullptr ? log : find_thread();
+}
+
+bool wants_outermost_alone(uint32_t wants) {
+  return (wants & (kWantOperators | kWantInnerOperators)) == kWantOperators;
 }
 
 uint32_t wanted() { return hot.wanted.load(std::memory_order_relaxed); }
@@ -95,7 +100,8 @@ template <bool kInputs>
   if (!is_entered(*log)) [[unlikely]]
     enter(*log, wants);
   // Before the span opens, because what is open says whether Python calls it directly.
-  const uint32_t place_in_python = (wants & kWantCalls) != 0 ? core->place_in_python(log) : 0;
+  const bool may_have_place = (wants & kWantCalls) != 0 || log->graphs_running != 0;
+  const uint32_t place_in_python = may_have_place ? core->place_in_python(log) : 0;
   Record* const record = log->open_span(key_of(fn));
   if (record == nullptr) [[unlikely]]
     return nullptr;
@@ -124,6 +130,8 @@ template <bool kInputs>
   log->publish_span();
   if (place.is_known()) [[unlikely]]
     append_script_place(*log, place);
+  if (wants_outermost_alone(wants)) [[unlikely]]
+    InnerOperators::leave_out(fn, schema);
   return nullptr;
 }
 
@@ -146,6 +154,8 @@ template <bool kOutputs>
   // flight.
   const SpanState how = std::uncaught_exceptions() == 0 ? SpanState::kClosed : SpanState::kRaised;
   log->close_span(key_of(fn), ticks, EndOf::kSpan, how);
+  if (wants_outermost_alone(wanted())) [[unlikely]]
+    InnerOperators::ended(fn);  // where more is wanted meanwhile, torch has made its list anew
 }
 
 // ---- Memory and compiled regions -----------------------------------------------------------
@@ -259,6 +269,7 @@ at::RecordFunctionCallback callback_for(uint32_t wants) {
 }
 
 void listen(uint32_t wants) {
+  InnerOperators::registered((wants & kWantInputs) != 0 ? &on_start<true> : &on_start<false>);
   const bool is_wanted = (wants & (kWantOperators | kWantAnnotations)) != 0;
   const bool was_registered = callback_handle != at::INVALID_CALLBACK_HANDLE;
   if (is_wanted && was_registered && CallbackList::replace(callback_handle, callback_for(wants))) return;
@@ -267,6 +278,18 @@ void listen(uint32_t wants) {
   if (!is_wanted) return;
   callback_handle = at::addGlobalCallback(callback_for(wants));
   CallbackList::find(callback_handle);
+}
+
+// Before anything is recorded; what is registered meanwhile does nothing.
+void find_inner_operators() {
+  static constexpr auto kProbe = [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+    return nullptr;
+  };
+  at::RecordFunctionCallback probe(kProbe);
+  probe.scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION});
+  const at::CallbackHandle handle = at::addGlobalCallback(probe);
+  InnerOperators::find(kProbe);
+  at::removeCallback(handle);
 }
 
 bool configure(uint32_t wants, char* message, size_t message_bytes) {
@@ -336,6 +359,24 @@ double time_spans(bool empty_callback) {
   return static_cast<double>(elapsed_ns[kRounds / 2]) / kSpans;
 }
 
+double time_cold_spans() {
+  constexpr int kSpans = 32;
+  constexpr size_t kCacheBytes = size_t{4} << 20;
+  std::vector<uint64_t> other(kCacheBytes / sizeof(uint64_t), 1);
+  std::vector<int64_t> elapsed_ns;
+  for (int i = 0; i < kSpans; ++i) {
+    for (size_t at = 0; at < other.size(); at += 64 / sizeof(uint64_t)) other[at] += at;
+    const int64_t start_ns = clock_ns(CLOCK_MONOTONIC);
+    {
+      at::RecordFunction guard(at::RecordScope::FUNCTION);
+      if (guard.isActive()) guard.before("opscope::calibration");
+    }
+    elapsed_ns.push_back(clock_ns(CLOCK_MONOTONIC) - start_ns);
+  }
+  std::nth_element(elapsed_ns.begin(), elapsed_ns.begin() + kSpans / 2, elapsed_ns.end());
+  return static_cast<double>(elapsed_ns[kSpans / 2]);
+}
+
 const BridgeApi bridge = {kCoreApiVersion,
                           OPSCOPE_TORCH_VERSION,
                           &hot.wanted,
@@ -348,11 +389,13 @@ const BridgeApi bridge = {kCoreApiVersion,
                           [] { return !ForkLocks::has_all(); },
                           &unknown_frees,
                           &time_spans,
+                          &time_cold_spans,
                           [] { HeldTensors::release_all(); },
                           &HeldTensors::not_held,
                           &HeldTensors::set_budget,
                           &start_ranges,
-                          &itt_ranges};
+                          &itt_ranges,
+                          &InnerOperators::is_found};
 
 }  // namespace
 }  // namespace opscope
@@ -363,5 +406,6 @@ extern "C" __attribute__((visibility("default"))) const opscope::BridgeApi* opsc
   opscope::core = core_api;
   opscope::hot.reporter = opscope::reporter().get();
   opscope::CallbackList::find();
+  opscope::find_inner_operators();
   return &opscope::bridge;
 }

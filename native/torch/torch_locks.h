@@ -56,6 +56,44 @@ std::mutex* allocation_table_lock() { return nullptr; }
 uint64_t unknown_frees() { return 0; }
 #endif
 
+// Copies memory that may not be mapped: write() to a pipe fails there, where reading it would crash.
+class SafeMemory {
+ public:
+  SafeMemory() {
+    if (pipe2(pipe_, O_NONBLOCK | O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
+  }
+  ~SafeMemory() {
+    for (const int end : pipe_) {
+      if (end >= 0) close(end);
+    }
+  }
+  SafeMemory(const SafeMemory&) = delete;
+  SafeMemory& operator=(const SafeMemory&) = delete;
+
+  bool can_read() const { return pipe_[0] >= 0; }
+
+  bool read(const void* address, size_t bytes, char* copy) const {
+    const ssize_t written = write(pipe_[1], address, bytes);
+    return written == static_cast<ssize_t>(bytes) && ::read(pipe_[0], copy, bytes) == written;
+  }
+
+  // As much of it as is mapped without a gap; returns how much that is.
+  size_t read_part(const void* address, size_t bytes, char* copy) const {
+    constexpr size_t kPageBytes = 4096;
+    size_t done = 0;
+    while (done < bytes) {
+      const auto at = reinterpret_cast<uintptr_t>(address) + done;
+      const size_t part = std::min(kPageBytes - at % kPageBytes, bytes - done);
+      if (!read(reinterpret_cast<const void*>(at), part, copy + done)) break;
+      done += part;
+    }
+    return done;
+  }
+
+ private:
+  int pipe_[2];
+};
+
 // torch's list of global callbacks is a static object without an exported symbol. It is found by searching
 // the writable data of torch's library for its layout: a vector that contains a callback which was just
 // registered, followed by the mutex. A test proves the find: while this thread holds the mutex, another one
@@ -75,20 +113,13 @@ class CallbackListSearch {
   // nullptr: this torch keeps its callbacks in another way. `handle` is registered and stays so meanwhile.
   static Layout* find(at::CallbackHandle handle) {
     CallbackListSearch search(handle);
-    if (search.pipe_[0] < 0) return nullptr;
+    if (!search.memory_.can_read()) return nullptr;
     dl_iterate_phdr(&look_through_library, &search);
     return search.found_;
   }
 
  private:
-  explicit CallbackListSearch(at::CallbackHandle handle) : handle_(handle) {
-    if (pipe2(pipe_, O_NONBLOCK | O_CLOEXEC) != 0) pipe_[0] = pipe_[1] = -1;
-  }
-  ~CallbackListSearch() {
-    for (const int end : pipe_) {
-      if (end >= 0) close(end);
-    }
-  }
+  explicit CallbackListSearch(at::CallbackHandle handle) : handle_(handle) {}
 
   static int look_through_library(dl_phdr_info* library, size_t, void* context) {
     auto& search = *static_cast<CallbackListSearch*>(context);
@@ -124,16 +155,10 @@ class CallbackListSearch {
     const size_t bytes = end - begin;
     if (bytes > kMostCallbacks * sizeof(Entry) || bytes % sizeof(Entry) != 0) return false;
     alignas(Entry) char copy[kMostCallbacks * sizeof(Entry)];
-    if (!read_safely(candidate.begin, bytes, copy)) return false;
+    if (!memory_.read(candidate.begin, bytes, copy)) return false;
     const auto* const entries = reinterpret_cast<const Entry*>(copy);
     return std::any_of(entries, entries + bytes / sizeof(Entry),
                        [this](const Entry& entry) { return entry.handle_ == handle_; });
-  }
-
-  // Copies memory that may not be mapped: write() to a pipe fails there, where reading it would crash.
-  bool read_safely(const void* address, size_t bytes, char* copy) const {
-    const ssize_t written = write(pipe_[1], address, bytes);
-    return written == static_cast<ssize_t>(bytes) && read(pipe_[0], copy, bytes) == written;
   }
 
 #ifdef __GLIBC__
@@ -179,7 +204,7 @@ class CallbackListSearch {
   static constexpr size_t kMostCallbacks = 64;
 
   at::CallbackHandle handle_;
-  int pipe_[2];
+  SafeMemory memory_;
   Layout* found_ = nullptr;
 };
 

@@ -122,6 +122,8 @@ def test_torchs_matchers_find_the_same_on_our_events():
         )
         assert done.returncode == 0, done.stderr
         found[profiler] = json.loads(done.stdout)
+    # How many calls last less than what overlaps them is a matter of nanoseconds.
+    assert all(found[profiler].pop("negative") > 0 for profiler in ("torch", "opscope"))
     assert found["opscope"] == found["torch"]
     assert found["torch"]["OptimizerSingleTensorPattern"][0]
     assert found["torch"]["ForLoopIndexingPattern"][0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 import time
 
 from opscope import _native
@@ -15,8 +16,11 @@ from opscope.recording.neighbours import is_recording, is_torch_recording
 from opscope.recording.sources import RecordingOptions
 from opscope.trace.codes import Want
 
-_section = _native.Section()
+section = _native.Section()
+"""Where one thread at a time measures."""
+
 _measured: dict[str, float] = {}
+_cold: list[float] = []
 _slowdowns: dict[str, float] = {}
 _ROUNDS = 5
 _LOOPS, _ITERATIONS = 25, 2_000
@@ -29,11 +33,11 @@ def recording_cost_ns() -> dict[str, float]:
     so it is put off while another window is open, or opens meanwhile, or torch's profiler runs;
     empty until then.
     """
-    return _section.run(_measure)
+    return section.run(_measure)
 
 
 def _measure() -> dict[str, float]:
-    if not _measured and _is_quiet():
+    if not _measured and is_quiet():
         # In turns, and the least of each: whatever else runs here comes and goes within a round.
         rounds = [_round() for _ in range(_ROUNDS)]
         floor, span = (round(min(times), 1) for times in zip(*rounds, strict=True))
@@ -44,7 +48,27 @@ def _measure() -> dict[str, float]:
 
 def _round() -> tuple[float, float]:
     floor = _native.time_spans(empty_callback=True)
-    return floor, _window().run(functools.partial(_native.time_spans, empty_callback=False))
+    return floor, window_for().run(functools.partial(_native.time_spans, empty_callback=False))
+
+
+def cold_span_ns() -> float | None:
+    """Nanoseconds per span where other work has emptied the caches in between, torch's part in it.
+
+    Put off as the cost per span is; None until then.
+    """
+    return section.run(_measure_cold)
+
+
+def _measure_cold() -> float | None:
+    if not _cold and is_quiet():
+        # In turns; the middle of what a span takes with and without being recorded.
+        with_ns, without_ns = [], []
+        for _ in range(_ROUNDS):
+            without_ns.append(_native.time_cold_spans())
+            with_ns.append(window_for().run(_native.time_cold_spans))
+        if not any(math.isnan(time_ns) for time_ns in (*with_ns, *without_ns)):
+            _cold.append(max(statistics.median(with_ns) - statistics.median(without_ns), 0.0))
+    return _cold[0] if _cold else None
 
 
 def slowdown_between_events(options: RecordingOptions) -> dict[str, float]:
@@ -59,7 +83,7 @@ def slowdown_between_events(options: RecordingOptions) -> dict[str, float]:
     }
     for name, (is_on, want) in levels.items():
         if is_on:
-            return _section.run(functools.partial(_measure_slowdown, name, want))
+            return section.run(functools.partial(_measure_slowdown, name, want))
     return {}
 
 
@@ -67,15 +91,16 @@ def _measure_slowdown(name: str, want: Want) -> dict[str, float]:
     if name not in _slowdowns:
         alone, recorded = [], []
         for _ in range(_LOOPS):
-            if not _is_quiet():  # also one that opened meanwhile: its hooks would be timed as none
+            if not is_quiet():  # also one that opened meanwhile: its hooks would be timed as none
                 return {}
             alone.append(_time_loop())
-            recorded.append(_window(want).run(_time_loop))
+            recorded.append(window_for(want).run(_time_loop))
         _slowdowns[name] = round(min(recorded) / max(min(alone), 1), 2)
     return {name: _slowdowns[name]}
 
 
-def _is_quiet() -> bool:
+def is_quiet() -> bool:
+    """Whether nothing is recorded now, by whomever."""
     return not is_recording() and not is_torch_recording()
 
 
@@ -86,8 +111,11 @@ def _time_loop() -> int:
     return time.thread_time_ns() - began
 
 
-def _window(wants: Want = Want.OPERATORS | Want.ANNOTATIONS) -> _native.Held:
-    window = _native.reserve_window()
+def window_for(
+    wants: Want = Want.OPERATORS | Want.ANNOTATIONS, reserved: int | None = None
+) -> _native.Held:
+    """A window of the calling thread alone, of which nothing is kept once it is closed."""
+    window = _native.reserve_window() if reserved is None else reserved
 
     def close() -> None:
         _native.discard_window(window)

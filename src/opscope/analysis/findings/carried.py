@@ -7,6 +7,7 @@ import numpy as np
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.trace.row_groups import group_rows, order_rows
 
 _GATHERING = ("aten::add", "aten::add_", "aten::mul", "aten::maximum", "aten::minimum", "aten::cat")
 _ALIKE = 2
@@ -32,10 +33,10 @@ def lines_that_carry(subject: Subject, calls: LineCalls, rounds: Values) -> Flag
     at, made_at = at[inside], made_at[inside]
     again = (function[at] == function[made_at]) & (number[made_at] < number[at])
     again &= rounds[group[made_at]] * _ALIKE > rounds[group[at]]
-    pairs = np.unique(np.stack([group[at[again]], at[again]]), axis=1)
-    count = np.bincount(pairs[0], minlength=len(carries))
+    pairs = group_rows(group[at[again]], at[again]).columns[0]
+    count = np.bincount(pairs, minlength=len(carries))
     runs = rounds * np.bincount(
-        np.unique(np.stack([calls.group, calls.function]), axis=1)[0], minlength=len(carries)
+        group_rows(calls.group, calls.function).columns[0], minlength=len(carries)
     )
     return np.asarray(count > _MOSTLY * np.maximum(runs, 1))
 
@@ -64,13 +65,10 @@ def _numbers(subject: Subject, calls: LineCalls, rounds: Values) -> Values:
     A line may make like calls more than once a round. Shape (events,).
     """
     name, frame = subject.events["name"], subject.sites.frame
-    keys = np.stack([
-        calls.function, calls.group, name[calls.events].astype(np.int64), frame[calls.events]
-    ])  # fmt: skip
-    _, like, count = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
-    like = like.reshape(-1)
+    alike = group_rows(calls.function, calls.group, name[calls.events], frame[calls.events])
+    like, count = alike.group, alike.count
     each = np.maximum(count[like] // np.maximum(rounds[calls.group], 1), 1)
-    order = np.argsort(like, kind="stable")
+    order = order_rows(like)
     place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
     result = np.zeros(len(subject.parent), dtype=np.int64)
     result[calls.events[order]] = place // each[order]

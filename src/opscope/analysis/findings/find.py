@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from opscope.analysis.critical_path.graph import wait_graph
 from opscope.analysis.findings import (
     allocation,
     convolution,
@@ -30,14 +31,17 @@ from opscope.analysis.findings import (
 )
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.overlap import general_last
-from opscope.analysis.findings.pattern import Evidence, Pattern, missing
+from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, missing
+from opscope.analysis.findings.replayed import saved_of
 from opscope.analysis.findings.sites import RECORD_STACKS
-from opscope.analysis.findings.subject import Subject
+from opscope.analysis.findings.subject import Subject, waited_share
 from opscope.analysis.findings.unexplained import unexplained
-from opscope.analysis.period import Which, period_of
+from opscope.analysis.findings.unrecorded import in_proportion, lacks_costs
+from opscope.analysis.period import Period, Which, period_of
 from opscope.analysis.quantity_text import share_text
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
+from opscope.trace.ledger_rows import sampled_steps
 from opscope.trace.trace import Trace
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -106,18 +110,21 @@ def find_findings(
         MissingDependencyError: ``benchmark`` without torch.
     """
     period = period_of(trace, which)
-    subject = Subject(period.trace, listing)
+    alone, stretch = in_proportion(period.trace)
+    recorded = Subject(period.trace, listing)
+    subject = recorded if stretch is None else recorded.at_other_times(alone, stretch)
     patterns = [*PATTERNS, *([_name_pattern(name)] if name is not None else [])]
     found, absent, unchecked = [], [], []
     for pattern in patterns:
-        needs = missing(subject, pattern.needs)
-        evidence = None if needs or not len(trace.events) else pattern.find(subject)
-        if needs:
+        seen = recorded if pattern.of_recording else subject
+        needs = missing(seen, pattern.needs)
+        evidence = _evidence(seen, pattern)
+        if needs and evidence is None:
             unchecked.append(Unchecked(pattern.id, pattern.title, needs))
         elif evidence is None:
             absent.append(pattern.id)
         else:
-            found.append(_finding(subject, pattern, evidence, benchmark))
+            found.append(_finding(period, seen, pattern, evidence, benchmark))
     found.sort(key=lambda finding: (-finding.weight, -finding.time_ns))
     found = general_last(subject, found, {p.id for p in patterns if p.is_general})
     left = unexplained(subject, found)
@@ -125,23 +132,32 @@ def find_findings(
         found=tuple(replace(one, events=period.in_recording(one.events)) for one in found),
         absent=tuple(absent),
         unchecked=tuple(unchecked),
-        wall_ns=subject.wall_ns,
+        wall_ns=period.wall_ns,
         about=str(period),
         start_up_ns=period.start_up.took_ns,
         start_up=str(period.start_up) if period.which is Which.STEADY else "",
         unexplained=left,
-        waited_share=_waited_share(subject),
+        waited_share=waited_share(period.trace),
+        sampled=sampled_steps(trace.ledger),
+        is_recorded_time=lacks_costs(period.trace),
     )
 
 
-def _waited_share(subject: Subject) -> float | None:
-    waited = subject.processor_wait_ns
-    return None if waited is None else waited / subject.wall_ns
+def _evidence(subject: Subject, pattern: Pattern) -> Evidence | None:
+    """What it finds; also where only what the program calls of libraries itself was recorded."""
+    needs = tuple(need for need in pattern.needs if need is not Needs.LIBRARIES)
+    if missing(subject, needs) or not len(subject.trace.events):
+        return None
+    return pattern.find(subject)
 
 
-def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool) -> Finding:
+def _finding(
+    period: Period, subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: bool
+) -> Finding:
     measured = pattern.measure(subject, evidence) if benchmark and pattern.measure else None
-    saved = evidence.saved_ns if measured is None else measured.saved_ns
+    derived = evidence.saved_ns if measured is None else measured.saved_ns
+    derived = None if derived is None else min(derived, subject.wall_ns)
+    saved = _replayed(period, subject, evidence, derived)
     took = evidence.event_time_ns
     took = subject.duration_ns[evidence.events] if took is None else took
     return Finding(
@@ -162,7 +178,21 @@ def _finding(subject: Subject, pattern: Pattern, evidence: Evidence, benchmark: 
         link=pattern.link,
         saved_bytes=evidence.saved_bytes,
         saved_bytes_share=evidence.saved_bytes_share,
+        derived_ns=derived,
     )
+
+
+def _replayed(
+    period: Period, subject: Subject, evidence: Evidence, saved_ns: int | None
+) -> int | None:
+    """Of what the events would take less, what the program would.
+
+    All of it without devices: findings speak of the main thread's time then, and which of several
+    threads another waited for is known too rarely to take from them.
+    """
+    if not saved_ns or not len(evidence.events) or not len(subject.trace.table("gpu")):
+        return saved_ns
+    return saved_of(wait_graph(period), evidence.events, saved_ns)
 
 
 def _name_pattern(expression: str) -> Pattern:
@@ -196,4 +226,5 @@ def _name_pattern(expression: str) -> Pattern:
             )
         )
 
-    return Pattern(id="name-pattern", title=f"Events named like {expression}", advice="", find=find)
+    title = f"Events named like {expression}"
+    return Pattern(id="name-pattern", title=title, advice="", find=find, of_recording=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,7 +36,8 @@ class Finding:
         events: row in ``events`` of each occurrence, shape (occurrences,).
         time_ns: spent in them.
         time_share: of that time.
-        saved_ns: what the fix would save; None where this recording cannot tell.
+        saved_ns: what the fix would save; None where this recording cannot tell. Where devices take
+            part, as much of ``derived_ns`` as is waited for: a replay of the recording tells that.
         saved_share: of that time; None as above.
         saved_by: how ``saved_ns`` was arrived at.
         measured: whether that was measured with torch on this machine, not derived.
@@ -45,6 +46,7 @@ class Finding:
         link: where to read on.
         saved_bytes: what the fix would save of memory; None where it is not about that.
         saved_bytes_share: of what is in use at the peak.
+        derived_ns: what its events would take less, whoever waits for that; None as above.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Finding:
     link: str
     saved_bytes: int | None = None
     saved_bytes_share: float = 0.0
+    derived_ns: int | None = None
 
     @property
     def weight(self) -> float:
@@ -133,11 +136,16 @@ class Findings:
         absent: ids of patterns that were looked for and are not in the trace.
         unchecked: patterns for which something was not recorded.
         wall_ns: what shares are of: from the first event after the start-up to the end of the last.
-        about: the same in words, as in "steady state, 210 ms, 29 steps".
+            Where it is known what recording cost and what the thread waited for a processor, shares
+            are those of the program alone, and times are drawn out to this.
+        about: that in words, as in "steady state, 210 ms, 29 steps".
         start_up_ns: imports, setting up and the first step, which are left out; 0 for none.
         start_up: the same in one line; empty for none.
         unexplained: the time outside all findings, and where it passes; None: not looked at.
         waited_share: of the time, what the thread waited for a processor; None: not recorded.
+        is_recorded_time: what recording cost is not known of this recording, so that times and
+            savings have it.
+        sampled: of how many steps operators were recorded, where not of all; else empty.
     """
 
     found: tuple[Finding, ...]
@@ -149,11 +157,27 @@ class Findings:
     start_up: str = ""
     unexplained: Unexplained | None = None
     waited_share: float | None = None
+    sampled: str = ""
+    is_recorded_time: bool = False
 
     @property
     def notes(self) -> list[str]:
         """What else there is to know, one line each: noise, and what is unexplained."""
+        return self.notes_with(str)
+
+    def notes_with(self, place_text: Callable[[Place], str]) -> list[str]:
+        """The same; ``place_text`` says how a place reads."""
         lines = []
+        if self.sampled:
+            lines.append(
+                f"Recorded: {self.sampled}, to stay below the budget. Times, counts and savings "
+                "are of those, and a program that records all steps would show more."
+            )
+        if self.is_recorded_time and self.found:
+            lines.append(
+                "What recording cost was not measured for this recording: times and savings are of "
+                "the program while it was recorded, and a program of small operators saves less."
+            )
         if self.waited_share is not None and self.waited_share >= _BUSY:
             lines.append(
                 f"The machine was busy: {share_text(self.waited_share)} of the time the program "
@@ -161,14 +185,16 @@ class Findings:
                 "milliseconds in all cannot be told from noise here."
             )
         if self.unexplained is not None and self.unexplained.share >= _MEDIUM:
-            lines.append(f"{self.unexplained}.")
+            lines.append(f"{self.unexplained.text(place_text)}.")
         return lines
 
     @property
     def looked_at(self) -> str:
         """What shares are of, and what is left out, in sentences."""
+        if not self.about:
+            return ""
         left_out = f" Left out: {self.start_up}." if self.start_up else ""
-        return f"Shares are of the {self.about}.{left_out}" if self.about else ""
+        return f"Shares are of the {self.about}.{left_out}"
 
     def __len__(self) -> int:
         return len(self.found)
@@ -219,6 +245,7 @@ class Findings:
             "start_up_ns": self.start_up_ns,
             "unexplained": None if self.unexplained is None else self.unexplained.as_dict(),
             "waited_share": self.waited_share,
+            "sampled": self.sampled,
             "findings": [finding.as_dict() for finding in self.found],
             "absent": list(self.absent),
             "unchecked": [

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.gradients import NODE_NS, has_backward
-from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
+from opscope.analysis.findings.pattern import (
+    Evidence,
+    Needs,
+    Pattern,
+    has_calls_of_libraries,
+)
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import bytes_text, share_text
-from opscope.trace.schema import RecordScope
+from opscope.trace.schema import EventKind, RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 
 _WORTH_SAYING, _FEWEST = 0.02, 8
@@ -27,14 +32,17 @@ def _find_growing(subject: Subject) -> Evidence | None:
         return None
     if (np.diff(count) >= 0).mean() < _RISES or (np.diff(count) > 0).mean() < _RISES / 2:
         return None
+    first = nodes[np.searchsorted(of_pass, np.arange(len(count)))]
+    called_here = subject.sites.called_here
+    asked = nearest_ancestor(subject.parent, called_here).astype(np.int64)[first]
+    asked[called_here[first]] = -1  # the line has the nodes themselves
+    events = np.where(asked >= 0, asked, first)
     took = np.bincount(of_pass, weights=subject.duration_ns[nodes]).astype(np.int64)
+    took = np.where(asked >= 0, subject.duration_ns[events], took)
     each = int(np.median(took / count))
     saved = int((took - np.minimum(each * count[0], took)).sum())
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
-    first = nodes[np.searchsorted(of_pass, np.arange(len(count)))]
-    asked = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)[first]
-    events = np.where(asked >= 0, asked, first)
     return Evidence(
         events=events,
         event_time_ns=took,
@@ -70,7 +78,7 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
     # Operators that the graph of a graph has a node for: some of them one, most none.
     if len(rows) < _FEWEST or has_backward(subject, rows).any():
         return None
-    saved = int(len(rows) * NODE_NS // 2 * subject.stretch)
+    saved = int(len(rows) * NODE_NS // 2 * subject.stretch_of_constants)
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     asked = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)[rows]
@@ -98,14 +106,22 @@ def _wants_gradients(subject: Subject) -> Flags:
 def _find_recomputation(subject: Subject) -> Evidence | None:
     is_node = subject.named_like(_NODE) & subject.is_operator
     inside = nearest_ancestor(subject.parent, is_node) >= 0
-    own = subject.calls_of(_CHECKPOINT)
-    outer = own & inside & (nearest_ancestor(subject.parent, own) < 0)
+    # Without the calls of libraries: what calls modules in a backward pass is checkpointing.
+    knows_calls = has_calls_of_libraries(subject)
+    is_module = subject.events["kind"] == EventKind.MODULE_CALL
+    own = subject.calls_of(_CHECKPOINT) if knows_calls else np.asarray(is_module, dtype=np.bool_)
+    outer = own & inside & ~(nearest_ancestor(subject.parent, own & inside) >= 0)
     again = np.flatnonzero(outer)
     total = int(subject.duration_ns[again].sum()) - _backward_within(subject, outer)
     if not len(again) or total < _WORTH_SAYING * subject.wall_ns:
         return None
-    asked = np.flatnonzero(own & ~inside & subject.sites.called_here)
-    places = subject.sites.places(asked, subject.duration_ns[asked])
+    asked = own & ~inside
+    if knows_calls:
+        asked &= subject.sites.called_here
+    else:
+        asked &= np.isin(subject.events["name"], subject.events["name"][again])
+    forward = np.flatnonzero(asked)
+    places = subject.sites.places(forward, subject.duration_ns[forward])
     peak = int(subject.trace.table("allocations")["total_allocated_bytes"].max(initial=0))
     of_memory = f", of which {bytes_text(peak)} were in use at the peak" if peak else ""
     return Evidence(
@@ -156,5 +172,5 @@ RECOMPUTATION = Pattern(
         "those whose activations are large and quick to compute."
     ),
     find=_find_recomputation,
-    needs=(Needs.STACKS, Needs.LIBRARIES),
+    needs=(Needs.STACKS, Needs.LAYERS),
 )

@@ -6,13 +6,16 @@ import numpy as np
 
 from opscope.analysis.findings.line_loops import find_line_loops
 from opscope.analysis.findings.pattern import Evidence, Pattern
-from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.program_steps import optimizer_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.signatures import mix
 
 _FEWEST_ROUNDS = 10
 _MOST_PARTS = 4
 """Rows of ``select`` in one round: ``y[i] = v[i]`` has two."""
+_MOST_INDICES = 8
+"""``select`` in one row, which has one for each index; a longer row collects a batch."""
 
 
 def _find(subject: Subject) -> Evidence | None:
@@ -28,9 +31,21 @@ def _find_by_operators(subject: Subject) -> Evidence | None:
     what = _rounds(subject, order, group, starts)
     for period in range(1, _MOST_PARTS + 1):
         first, length = _runs(what, period)
-        if len(first):
-            return _evidence(subject, order[starts[::period]], first, length)
+        selects = order[starts[::period]]
+        of_elements = ~_are_of_steps(subject, selects, first, length)
+        if of_elements.any():
+            return _evidence(subject, selects, first[of_elements], length[of_elements])
     return None
+
+
+def _are_of_steps(subject: Subject, selects: Values, first: Values, length: Values) -> Flags:
+    """Which loops are those of the program's steps: an optimizer steps in their rounds."""
+    steps = np.sort(subject.start_ns[optimizer_steps(subject.trace)])
+    start = subject.start_ns[selects]
+    inside = np.searchsorted(steps, start[first + length - 1]) - np.searchsorted(
+        steps, start[first]
+    )
+    return np.asarray(2 * inside >= length, dtype=np.bool_)
 
 
 def _runs(what: np.ndarray[tuple[int], np.dtype[np.uint64]], period: int) -> tuple[Values, Values]:
@@ -59,7 +74,9 @@ def _round_starts(subject: Subject, order: Values, group: Values) -> Values:
     """Positions of the first of each row of ``select``: ``x[i, j]`` is two of them."""
     is_select = subject.named("aten::select")[order]
     follows = np.append(False, is_select[:-1] & (group[1:] == group[:-1]))
-    return np.flatnonzero(is_select & ~follows)
+    begins = np.flatnonzero(~(is_select & follows))  # of rows, and of everything else
+    count = np.diff(np.append(begins, len(order)))
+    return np.asarray(begins[is_select[begins] & (count <= _MOST_INDICES)], dtype=np.int64)
 
 
 def _rounds(

@@ -8,6 +8,7 @@ from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.quantity_text import bytes_text, share_text
 from opscope.trace.schema import AllocationAction, Role
 from opscope.trace.shapes import element_counts
@@ -23,6 +24,8 @@ _SCORING = (
 _BETWEEN = ("aten::pow", "aten::square", "aten::abs", "aten::neg", "aten::mul", "aten::exp")
 _REDUCTIONS = ("aten::sum", "aten::mean", "aten::norm", "aten::linalg_vector_norm")
 _TIMES_ITS_ARGUMENTS = 8
+_FLOAT_BYTES, _FLOPS_A_NS = 4, 64
+"""One thread of an ordinary processor multiplies and adds so fast."""
 
 
 def _find_attention(subject: Subject) -> Evidence | None:
@@ -53,7 +56,7 @@ def _find_attention(subject: Subject) -> Evidence | None:
             f"and read again by each step in between, {share_text(total / subject.wall_ns)} of the "
             "time."
         ),
-        saved_ns=total,
+        saved_ns=with_surroundings_ns(subject, between),
         saved_by="what stands between the two products, which a fused call does in the cache",
     )
 
@@ -86,6 +89,7 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
     made = int(_bytes_made(subject)[spreading].max())
+    product_ns = int(_bytes_made(subject)[spreading].sum() // _FLOAT_BYTES * 2 // _FLOPS_A_NS)
     return Evidence(
         events=events,
         time_ns=total,
@@ -95,8 +99,11 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
             f"{share_text(total / subject.wall_ns)} of the time goes into writing it and reading "
             "it again."
         ),
-        saved_ns=total,
-        saved_by="these operators: a matrix product does the same without the tensor in between",
+        saved_ns=max(with_surroundings_ns(subject, events) - product_ns, 0),
+        saved_by=(
+            "these operators: a matrix product does the same without the tensor in between, at "
+            f"{_FLOPS_A_NS} operations a nanosecond"
+        ),
     )
 
 

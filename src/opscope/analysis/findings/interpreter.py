@@ -7,8 +7,8 @@ import numpy as np
 from opscope.analysis.findings.pattern import Evidence, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.analysis.stacks import stack_source
 from opscope.trace.schema import EventKind, RecordScope
+from opscope.tree.ancestry import nearest_ancestor
 
 _COMPILE = "_compile.compile_inner"
 _REGION = "Torch-Compiled Region: "
@@ -17,6 +17,7 @@ _TINY = 3
 """An operator is tiny if it takes less than so many times the fixed cost."""
 
 _MANY = 500
+_COLLECT = "<built-in function collect>"
 _LULL_NS = 100_000_000
 """Without an operator for so long, a program is starting, importing or waiting."""
 
@@ -30,7 +31,7 @@ def _find_collections(subject: Subject) -> Evidence | None:
     if not len(pauses) or total < _COLLECTIONS_WORTH_SAYING * subject.wall_ns:
         return None
     again = _comes_again(subject, pauses)
-    saved, alone = int(took[again].sum()), int(took[~again].sum())
+    saved, alone = int(took[again].sum()) - _once(subject, pauses[again]), int(took[~again].sum())
     return Evidence(
         events=pauses,
         time_ns=total,
@@ -49,6 +50,13 @@ def _find_collections(subject: Subject) -> Evidence | None:
             else ""
         ),
     )
+
+
+def _once(subject: Subject, pauses: Values) -> int:
+    """An ordinary one of those that the program asked for: it may still want one, at the end."""
+    asked = nearest_ancestor(subject.parent, subject.named_like(_COLLECT))[pauses] >= 0
+    took = subject.duration_ns[pauses[asked]]
+    return int(np.median(took)) if len(took) else 0
 
 
 def _comes_again(subject: Subject, pauses: Values) -> Flags:
@@ -115,10 +123,10 @@ def _find_tiny_operators(subject: Subject) -> Evidence | None:
             "the time goes into calling them. On a GPU such kernels finish before the next "
             "one is launched."
         ),
-        saved_ns=cost,
+        saved_ns=int(fixed * len(tiny) * subject.stretch),
         saved_by=(
-            f"the cost of calling them alone, {time_text(each)} each: the median time between the "
-            "starts of two, but no more than twice the fastest; operators that are fused are "
+            f"the cost of calling them alone, {time_text(fixed)} each, as of the fastest: what "
+            "they take beyond that they compute, and it remains; operators that are fused are "
             "called once, and a rewrite that needs fewer of them saves more"
         ),
     )
@@ -130,7 +138,7 @@ def _called_by_the_program(subject: Subject) -> Values:
     The layers of a recurrent network are one call of the program's; autograd goes through all of
     what that did. It also stores a gradient for each parameter.
     """
-    forward = stack_source(subject.listing)
+    forward = subject.sites.source
     inner = np.flatnonzero(
         (subject.events["scope"] == RecordScope.BACKWARD_FUNCTION)
         & (forward >= 0) & (subject.operator_parent[forward] >= 0)
@@ -144,14 +152,18 @@ def _called_by_the_program(subject: Subject) -> Values:
 
 
 def _from_one_to_the_next(subject: Subject, tiny: Values) -> int:
-    """Median time from the start of a tiny operator to the start of the next on its thread."""
+    """Mean time from the start of a tiny operator to the start of the next on its thread.
+
+    Of what is longer, as much counts as still is tiny.
+    """
     rows, thread = subject.outermost, subject.events["thread"]
     order = rows[np.lexsort((rows, thread[rows]))]
     apart = np.diff(subject.start_ns[order])[np.diff(thread[order]) == 0]
     begins = order[:-1][np.diff(thread[order]) == 0]
     between = apart[np.isin(begins, tiny)]
-    median = int(np.median(between)) if len(between) else 0
-    return min(max(median, subject.fixed_cost_ns), 2 * subject.fixed_cost_ns)
+    most = _TINY * subject.fixed_cost_ns
+    mean = int(np.minimum(between, most).mean()) if len(between) else 0
+    return max(mean, subject.fixed_cost_ns)
 
 
 COLLECTIONS = Pattern(
@@ -185,5 +197,6 @@ TINY_OPERATORS = Pattern(
     ),
     find=_find_tiny_operators,
     is_general=True,
+    of_recording=True,  # the fastest of all calls is a measure; without recording little is left
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#fuse-operations",
 )

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.findings.sites import Sites
+from opscope.trace.row_groups import group_rows, order_rows
 from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
@@ -30,15 +31,14 @@ class LineCalls:
         self.function = function[self.events]
         self.row = np.full(len(made), -1, dtype=np.int64)  # of every event, position in `events`
         self.row[self.events] = np.arange(len(self.events))
-        pairs = np.stack([sites.frame[self.function], sites.caller_line[self.events]], axis=1)
-        self.lines, group = np.unique(pairs, axis=0, return_inverse=True)
-        self.group = group.reshape(-1)
+        lines = group_rows(sites.frame[self.function], sites.caller_line[self.events])
+        self.lines, self.group = np.stack(lines.columns, axis=1), lines.group
         self.took_ns = _since_the_last(start_ns, end_ns, self.events, self.function)
 
 
 def _since_the_last(start_ns: Values, end_ns: Values, events: Values, function: Values) -> Values:
     """From the end of what a function called before, or its start, to the end of each call."""
-    order = np.lexsort((events, function))
+    order = order_rows(function, events)
     ends, begins = end_ns[events][order], start_ns[events][order]
     same = np.append(False, function[order][1:] == function[order][:-1])
     since = np.where(same, np.append(0, ends[:-1]), begins)

@@ -8,6 +8,7 @@ from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.schema import EventKind
 from opscope.trace.shapes import element_counts
@@ -19,6 +20,9 @@ _ROWS = (2, 5)
 
 _WORTH_SAYING, _FEW = 0.02, 4
 """The table has to have so many times the rows that a step looks up."""
+
+_BYTES_A_NS = 8
+"""Memory of an ordinary machine is read and written so fast by one thread."""
 
 _CONVERSIONS = ("aten::to", "aten::_to_copy", "aten::type_as", "aten::view", "aten::reshape")
 
@@ -42,7 +46,7 @@ def _find_dense(subject: Subject) -> Evidence | None:
             "looked up; the optimizer then went through all of them: together "
             f"{share_text(total / subject.wall_ns)} of the time."
         ),
-        saved_ns=int(total * (1 - touched)),
+        saved_ns=int((total) * (1 - touched)),
         saved_by="making, adding and applying gradients of the rows that were not looked up",
     )
 
@@ -98,17 +102,28 @@ def _find_one_hot(subject: Subject) -> Evidence | None:
     total = int(subject.duration_ns[products].sum() + subject.duration_ns[before].sum())
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
+    events = np.sort(np.concatenate([products, before]))
     return Evidence(
-        events=np.sort(np.concatenate([products, before])),
+        events=events,
         time_ns=total,
         explanation=(
             f"{len(products):,} products take rows out of a table by multiplying it with ones and "
             "zeros: every row is read and multiplied, where one is wanted, "
             f"{share_text(total / subject.wall_ns)} of the time."
         ),
-        saved_ns=total,
+        saved_ns=max(with_surroundings_ns(subject, events) - _lookups_ns(subject, products), 0),
         saved_by="the encodings and the products: a lookup reads the wanted rows alone",
     )
+
+
+def _lookups_ns(subject: Subject, products: Values) -> int:
+    """What looking up takes that makes what these products made."""
+    table = subject.trace.table("allocations")
+    is_product = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
+    is_product[products] = True
+    around = np.append(subject.outermost_operator, -1)[table["event"]]
+    made = int(table["size_bytes"][is_product[around] & (table["size_bytes"] > 0)].sum())
+    return 2 * made // _BYTES_A_NS + len(products) * subject.call_cost_ns
 
 
 DENSE_GRADIENTS = Pattern(

@@ -72,7 +72,8 @@ def _find_zeroed_gradients(subject: Subject) -> Evidence | None:
     large = cleared + added - small - _additions(subject, counted)
     # With the Python around each, in as far as it is for those that count.
     calling = int(subject.duration_ns[events].sum()) - cleared
-    saved = cleared + added - large + int(max(calling, 0) * counted[zeros].mean())
+    # It goes through all parameters in either case: about half of that Python stays.
+    saved = cleared + added - large + int(max(calling, 0) * counted[zeros].mean()) // 2
     return Evidence(
         events=events,
         event_time_ns=np.bincount(

@@ -12,6 +12,7 @@ from opscope.analysis.findings.sites import MOST_PLACES, Place
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.findings.time_split import Spent, TimeSplit
 from opscope.analysis.quantity_text import share_text
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
 from opscope.tree.ancestry import subtree_sums
 from opscope.tree.frame_text import event_texts
@@ -43,7 +44,7 @@ class _Line:
 def _find(subject: Subject) -> Evidence | None:
     if not subject.sites.known:
         return None
-    split = TimeSplit(subject)
+    split = subject.once(TimeSplit)
     lines = [*_calls(subject, split), *_own_code(subject, split)]
     lines = sorted(
         (one for one in lines if one.time_ns >= _LINE_WORTH_NAMING * subject.wall_ns),
@@ -105,8 +106,8 @@ def _by_line(subject: Subject, sites: Values, time_ns: Values) -> list[_Line]:
     if not len(sites):
         return []
     frame, line = (column[sites] for column in subject.sites.at)
-    keys, group = np.unique(np.stack([frame, line], axis=1), axis=0, return_inverse=True)
-    group = group.reshape(-1)
+    found = group_rows(frame, line)
+    group = found.group
     total = np.bincount(group, weights=time_ns).astype(np.int64)
     label, texts = event_texts(subject.trace)
     lines = []
@@ -115,7 +116,7 @@ def _by_line(subject: Subject, sites: Values, time_ns: Values) -> list[_Line]:
         longest = own[np.argmax(subject.duration_ns[own])]
         count = len(own)
         place = subject.sites.place(
-            int(keys[row, 0]), int(keys[row, 1]), -1, count, int(total[row])
+            int(found.columns[0][row]), int(found.columns[1][row]), -1, count, int(total[row])
         )
         lines.append(_Line(place, _short(texts[label[longest]]), own, int(total[row])))
     return lines

@@ -22,6 +22,7 @@ class Needs(Enum):
     MEMORY = "Record memory as well as shapes: profile_memory=True, or --memory."
     STACKS = "Record Python calls: with_stack=True, or --stack."
     LIBRARIES = "Record the Python calls of libraries as well: with_stack=True, or --stack."
+    LAYERS = "Record modules or the Python calls of libraries: with_modules, or --modules, --stack."
     MODULES = "Record modules: with_modules=True, or --modules."
     DEVICE = "It is about programs that run on a GPU, and this recording shows none."
     KERNELS = "Record GPU activity, where torch sees a GPU."
@@ -82,6 +83,7 @@ class Pattern:
         measure: runs both variants with torch, where that is possible on this machine.
         link: where to read on.
         is_general: others may explain the same time better; it comes after those.
+        of_recording: it speaks of times as other views show them, with what recording cost.
     """
 
     id: str
@@ -92,6 +94,7 @@ class Pattern:
     measure: Callable[[Subject, Evidence], Measured | None] | None = None
     link: str = ""
     is_general: bool = False
+    of_recording: bool = False
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
@@ -100,7 +103,10 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
         Needs.SHAPES: lambda: len(subject.trace.table("tensors")) > 0,
         Needs.MEMORY: lambda: len(subject.trace.table("allocations")) > 0,
         Needs.STACKS: lambda: len(subject.trace.table("python_calls")) > 0 and subject.sites.known,
-        Needs.LIBRARIES: lambda: _has_calls_of_libraries(subject),
+        Needs.LIBRARIES: lambda: has_calls_of_libraries(subject),
+        Needs.LAYERS: lambda: (
+            has_calls_of_libraries(subject) or len(subject.trace.table("modules")) > 0
+        ),
         Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
         Needs.DEVICE: lambda: subject.has_device,
         Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,
@@ -108,7 +114,8 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
     return " ".join(need.value for need in needs if not present[need]())
 
 
-def _has_calls_of_libraries(subject: Subject) -> bool:
+def has_calls_of_libraries(subject: Subject) -> bool:
+    """Whether more than the program's own functions were recorded."""
     options = subject.trace.metadata.get("options") or {}
     is_without = options.get("own_functions") and not (
         options.get("functions") or options.get("stack")

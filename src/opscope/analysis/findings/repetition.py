@@ -6,9 +6,11 @@ import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.findings.values import ComputedValues
 from opscope.analysis.quantity_text import share_text
 from opscope.analysis.signatures import first_of_each
+from opscope.trace.row_groups import group_rows
 
 _WORTH_SAYING = 0.01
 _FEWEST_CONSTANTS = 3
@@ -50,7 +52,7 @@ def _find_constants(subject: Subject) -> Evidence | None:
     return _evidence(
         subject, *_repeated(subject, wanted, _FEWEST_CONSTANTS),
         "are computed from nothing but constants, with the same result every time",
-        "all but the longest computation of each result",
+        "all but one computation of each result, with the Python that calls them",
     )  # fmt: skip
 
 
@@ -64,7 +66,7 @@ def _find_copies(subject: Subject) -> Evidence | None:
     return _evidence(
         subject, *_repeated(subject, wanted, 2),
         "copy or convert a tensor again that has not changed since",
-        "all copies of a tensor but the slowest",
+        "all copies of a tensor but one, with the Python that calls them",
     )  # fmt: skip
 
 
@@ -84,7 +86,7 @@ def _find_results(subject: Subject) -> Evidence | None:
     return _evidence(
         subject, rows[useful], group[useful],
         "compute what was computed in an earlier round, from tensors that have not changed since",
-        "all but the longest computation of each result",
+        "all but one computation of each result, with the Python that calls them",
     )  # fmt: skip
 
 
@@ -110,9 +112,10 @@ def _find_twice(subject: Subject) -> Evidence | None:
     if not len(rows) or not subject.sites.known:
         return None
     line = _program_lines(subject)[rows]
-    pairs, first = np.unique(np.stack([group, line]), axis=1, return_index=True)
-    lines = np.bincount(pairs[0], minlength=int(group.max()) + 1)
-    chosen = first[lines[pairs[0]] > 1]
+    pairs = group_rows(group, line)
+    value = pairs.columns[0]
+    lines = np.bincount(value, minlength=int(group.max()) + 1)
+    chosen = pairs.first[lines[value] > 1]
     # Of what one line did, the first occurrence stands; the line that came first keeps its own.
     chosen = chosen[np.argsort(rows[chosen])]
     _, keep = np.unique(group[chosen], return_index=True)
@@ -120,13 +123,13 @@ def _find_twice(subject: Subject) -> Evidence | None:
     if not len(again):
         return None
     took = subject.duration_ns[rows[again]]
-    saved = int(took.sum())
+    saved = with_surroundings_ns(subject, rows[again])
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     return Evidence(
         events=rows[again],
         event_time_ns=took,
-        time_ns=saved,
+        time_ns=int(took.sum()),
         explanation=(
             f"{len(again):,} operators compute what another line has computed from the same "
             f"tensors shortly before, {share_text(saved / subject.wall_ns)} of the time."
@@ -150,10 +153,8 @@ def _evidence(
     if not len(rows):
         return None
     took = subject.duration_ns[rows]
-    total = np.bincount(group, weights=took)
-    longest = np.zeros(len(total), dtype=np.int64)
-    np.maximum.at(longest, group, took)
-    saved = int((total - longest).sum())
+    with_calls = with_surroundings_ns(subject, rows)
+    saved = int(with_calls * _of_all_but_one(took, group))
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     results = len(np.unique(group))
@@ -168,6 +169,13 @@ def _evidence(
         saved_ns=saved,
         saved_by=saved_by,
     )
+
+
+def _of_all_but_one(took: Values, group: Values) -> float:
+    """The share of the time of all but an ordinary one of each group."""
+    total, count = np.bincount(group, weights=took), np.bincount(group)
+    once = float((total / np.maximum(count, 1)).sum())
+    return max(1 - once / max(float(took.sum()), 1.0), 0.0)
 
 
 CONSTANTS = Pattern(

@@ -14,6 +14,7 @@ from opscope.analysis.program_files import is_library
 from opscope.analysis.stacks import stack_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
+from opscope.trace.row_groups import group_rows
 from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
@@ -86,6 +87,11 @@ class Sites:
         self.known = bool((self.called_here | self.defined_here).any())
 
     @cached_property
+    def source(self) -> Values:
+        """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
+        return stack_source(self._listing)
+
+    @cached_property
     def around(self) -> Values:
         """The innermost event around each, or itself, that says where in the program it is.
 
@@ -97,16 +103,16 @@ class Sites:
         nearest = np.where(
             decisive, itself, nearest_ancestor(self._listing.tree.parent, decisive)
         ).astype(np.int64)
-        source = stack_source(self._listing)
-        forward = np.where(source >= 0, nearest[source], -1)
+        forward = np.where(self.source >= 0, nearest[self.source], -1)
         return np.where(forward >= 0, forward, nearest)
 
     @cached_property
     def at(self) -> tuple[Values, Values]:
         """Frame and line of each event, -1 for none.
 
-        For what a function of the program calls the line is recorded; of what it does itself, such
-        as an annotation, only where the function begins is.
+        For what a function of the program calls the line is recorded. Of what it does itself, such
+        as an annotation, it is that of the first call in there, and without one where the function
+        begins.
         """
         site = self.around
         known = site >= 0
@@ -114,11 +120,33 @@ class Sites:
         # What runs directly in a function of the program is not at the line that called it.
         own_body = self.defined_here[site] & (site != np.arange(len(site)))
         precise &= ~own_body
+        first_call = np.where(own_body, self._first_call, -1)
+        site = np.where(first_call >= 0, first_call, site)
+        precise |= first_call >= 0
         frame = np.where(precise, self.caller[site], self.frame[site])
         frames = self._trace.table("frames")
         first = frames["line"][frame] if len(frames) else np.full(len(site), -1)
         line = np.where(precise, self.caller_line[site], first)
         return np.where(known, frame, -1), np.where(known, line, -1).astype(np.int64)
+
+    @cached_property
+    def _first_call(self) -> Values:
+        """For what a function of the program does itself, the first call of that inside; or -1.
+
+        A step of an optimizer has no line of its own, but where the functions of libraries were not
+        recorded the operators in it have the line that called it.
+        """
+        parent = self._listing.tree.parent
+        first = np.full(len(parent), len(parent), dtype=np.int64)
+        function = nearest_ancestor(parent, self.frame >= 0).astype(np.int64)
+        calls = np.flatnonzero(self.called_here & (self.frame[function] == self.caller))
+        above = parent[calls].astype(np.int64)
+        while len(calls):
+            between = (above >= 0) & (above != function[calls]) & ~self.called_here[above]
+            calls, above = calls[between], above[between]
+            np.minimum.at(first, above, calls)
+            above = parent[above].astype(np.int64)
+        return np.where(first < len(parent), first, -1)
 
     def outer_lines(self) -> Values:
         """Of each event a number for the line of the program two levels out; 0 for none."""
@@ -137,24 +165,14 @@ class Sites:
         modules = np.full(len(events), -1, dtype=np.int64)
         if with_modules and len(self._trace.table("modules")):
             modules = attribute_to_modules(self._trace).path[events].astype(np.int64)
-        keys = np.stack([frame[events], line[events], modules], axis=1)
-        distinct, group = np.unique(keys, axis=0, return_inverse=True)
-        group = group.reshape(-1)
-        count = np.bincount(group, minlength=len(distinct))
-        total = np.bincount(group, weights=time_ns, minlength=len(distinct)).astype(np.int64)
+        found = group_rows(frame[events], line[events], modules)
+        total = np.bincount(found.group, weights=time_ns, minlength=len(found)).astype(np.int64)
         # A line comes before what others of its modules took: one line may call many.
-        at_line = _sums_of_equal(distinct[:, :2], total)
-        order = np.lexsort((-count, -total, -at_line))
-        places = [
-            self.place(
-                int(distinct[row, 0]),
-                int(distinct[row, 1]),
-                int(distinct[row, 2]),
-                int(count[row]),
-                int(total[row]),
-            )
-            for row in order[: MOST_PLACES + 1]
-        ]
+        lines = group_rows(*found.columns[:2]).group
+        at_line = np.bincount(lines, weights=total)[lines].astype(np.int64)
+        order = np.lexsort((-found.count, -total, -at_line))[: MOST_PLACES + 1]
+        columns = (column[order].tolist() for column in (*found.columns, found.count, total))
+        places = [self.place(*values) for values in zip(*columns, strict=True)]
         return tuple(place for place in places if place.file or place.module)[:MOST_PLACES]
 
     def place(self, frame: int, line: int, path: int, count: int, time_ns: int) -> Place:
@@ -165,10 +183,3 @@ class Sites:
             return Place("", -1, "", module, count, time_ns)
         file, function = names[frames["file"][frame]], names[frames["function"][frame]]
         return Place(file, line, function, module, count, time_ns)
-
-
-def _sums_of_equal(keys: npt.NDArray[np.int64], values: Values) -> Values:
-    """For each row the sum over all rows with the same key."""
-    _, group = np.unique(keys, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    return np.bincount(group, weights=values)[group].astype(np.int64)

@@ -11,11 +11,13 @@ import numpy.typing as npt
 from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.sites import Sites
+from opscope.analysis.grouped_medians import medians
 from opscope.analysis.period import wall_bounds
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace import processor_rows
 from opscope.trace.codes import DeviceType
+from opscope.trace.row_groups import group_rows, order_rows
 from opscope.trace.schema import EventKind, RecordScope, Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -37,10 +39,26 @@ CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
 
+def waited_share(trace: Trace) -> float | None:
+    """Of the time, what the thread that was recorded waited for a processor, and never all of it.
+
+    None: not recorded.
+    """
+    counted = trace.ledger.get(processor_rows.SOURCE, {})
+    waited, computed = (
+        counted.get(what) for what in (processor_rows.WAITED, processor_rows.COMPUTED)
+    )
+    if waited is None or computed is None or waited + computed <= 0:
+        return None
+    return min(waited / (waited + computed), _MOST_WAITING)
+
+
 class Subject:
     """Arrays have shape (events,) unless said otherwise; rows are rows of ``events``."""
 
     def __init__(self, trace: Trace, listing: TorchListing | None = None) -> None:
+        self._stretch: float | None = None
+        self._recorded: Subject | None = None  # these events as they were recorded
         self._made: dict[Callable[[Subject], Any], Any] = {}
         self.trace = trace
         self.listing = listing or TorchListing(trace)
@@ -49,6 +67,15 @@ class Subject:
         self.start_ns: Values = self.listing.tree.start_ns
         self.duration_ns: Values = self.listing.tree.duration_ns
         self.end_ns: Values = self.start_ns + self.duration_ns
+
+    def at_other_times(self, trace: Trace, stretch: float) -> Subject:
+        """The same events when they would have run without recording and waiting for a processor.
+
+        ``stretch`` is how much longer all of it takes in ``trace`` than that.
+        """
+        other = Subject(trace)
+        other._stretch, other._recorded = stretch, self
+        return other
 
     def once(self, make: Callable[[Subject], T]) -> T:
         """What ``make`` makes of this subject, made the first time it is asked for."""
@@ -75,8 +102,8 @@ class Subject:
 
     @cached_property
     def sites(self) -> Sites:
-        """Places in the program."""
-        return Sites(self.listing)
+        """Places in the program, which are the same whenever events run."""
+        return Sites(self.listing) if self._recorded is None else self._recorded.sites
 
     @cached_property
     def line_calls(self) -> LineCalls:
@@ -91,6 +118,8 @@ class Subject:
     @cached_property
     def operator_parent(self) -> Values:
         """The nearest operator around each event, -1 for none."""
+        if self._recorded is not None:
+            return self._recorded.operator_parent
         return nearest_ancestor(self.parent, self.is_operator).astype(np.int64)
 
     @cached_property
@@ -107,23 +136,33 @@ class Subject:
             np.where(self.is_operator, self.operator_parent, -1), self.duration_ns
         )
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether times are without what recording cost."""
+        return self._stretch is not None
+
     @cached_property
     def stretch(self) -> float:
-        """How much longer everything took because the thread waited for a processor; 1 if not."""
+        """How much longer all took than the median, for waiting for a processor; 1 if it did not.
+
+        It is for what is measured here: where times were drawn out evenly, medians were as well.
+        """
+        if self._stretch is not None:
+            return 1.0
         waited = self.processor_wait_ns
         return 1.0 if waited is None else self.wall_ns / max(self.wall_ns - waited, 1)
+
+    @property
+    def stretch_of_constants(self) -> float:
+        """How much longer than by itself what is known beforehand takes in these times."""
+        return self.stretch if self._stretch is None else self._stretch
 
     @cached_property
     def processor_wait_ns(self) -> int | None:
         """How long the thread that was recorded waited for a processor; None: not recorded."""
-        counted = self.trace.ledger.get(processor_rows.SOURCE, {})
-        waited, computed = (
-            counted.get(what) for what in (processor_rows.WAITED, processor_rows.COMPUTED)
-        )
-        if waited is None or computed is None or waited + computed <= 0:
-            return None
-        # Of the whole recording: spread over it evenly, and never all of it.
-        return int(min(waited / (waited + computed), _MOST_WAITING) * self.wall_ns)
+        share = waited_share(self.trace)
+        # Of the whole recording: spread over it evenly.
+        return None if share is None else int(share * self.wall_ns)
 
     def typical_ns(self, took: Values) -> int:
         """The median of times, stretched by what all times were stretched by."""
@@ -160,15 +199,8 @@ class Subject:
         """The median duration of operators of the same name at the same line, for each of them."""
         unknown = np.zeros(len(self.parent), dtype=np.int64)
         frame, line = self.sites.at if self.sites.known else (unknown, unknown)
-        keys = np.stack([self.events["name"][rows], frame[rows], line[rows]])
-        _, group = np.unique(keys, axis=1, return_inverse=True)
-        group = group.reshape(-1)
-        took = self.duration_ns[rows]
-        order = np.lexsort((took, group))
-        numbers = np.arange(int(group.max()) + 1)
-        first = np.searchsorted(group[order], numbers)
-        last = np.searchsorted(group[order], numbers, side="right")
-        return np.asarray(took[order][(first + last - 1) // 2][group], dtype=np.int64)
+        alike = group_rows(self.events["name"][rows], frame[rows], line[rows])
+        return medians(self.duration_ns[rows], alike.group, len(alike))[alike.group]
 
     @cached_property
     def is_training(self) -> Flags:
@@ -222,9 +254,23 @@ class Subject:
         return np.array([*wanted, False], dtype=np.bool_)[self.sites.frame]
 
     def _with_name(self, rows: list[int]) -> Flags:
-        wanted = np.zeros(len(self.trace.names) + 1, dtype=np.bool_)
-        wanted[rows] = True
-        return np.asarray(wanted[self.events["name"]])
+        found = np.zeros(len(self.parent), dtype=np.bool_)
+        for row in rows:
+            found[self._events_of_name(row)] = True
+        return found
+
+    def _events_of_name(self, row: int) -> Values:
+        order, begin = self._by_name
+        return order[begin[row + 1] : begin[row + 2]]
+
+    @cached_property
+    def _by_name(self) -> tuple[Values, Values]:
+        """Events by name, those without one first, and where each name begins."""
+        if self._recorded is not None:
+            return self._recorded._by_name
+        name = self.events["name"]
+        count = np.bincount(name + 1, minlength=len(self.trace.names) + 1)
+        return order_rows(name), np.append(0, np.cumsum(count))
 
     def inside(self, around: Flags) -> Values:
         """The nearest event of ``around`` that each event runs in, -1 for none."""

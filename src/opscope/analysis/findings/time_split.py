@@ -6,16 +6,19 @@ from enum import IntEnum
 
 import numpy as np
 
+from opscope.analysis.findings.pattern import has_calls_of_libraries
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.time_kind import is_idle, waiting_ns
+from opscope.analysis.time_kind import is_idle
 from opscope.cached_property import cached_property
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 from opscope.tree.frame_text import python_events
 from opscope.tree.own_time import own_times
 
-_OF_A_CALL_NS = 4_000
-"""What the interpreter and the recorder need around one call or operator: not the program's own."""
+_OF_A_CALL_NS, _OF_A_CALL_ALONE_NS = 4_000, 500
+"""What the interpreter needs around one call or operator, with the recorder and without: that is
+not the program's own."""
 
 _OF_AN_OPERATOR_NS = 30_000
 """Likewise what a C function of torch's needs around each operator it calls."""
@@ -27,6 +30,7 @@ _MACHINERY = ("torch/optim/", "torch/_compile.py", "torch/_dynamo/", "torch/_ind
 """torch's Python that findings of their own are about."""
 
 _WRITERS = ("torch/_tensor_str.py", "torch/serialization.py")
+_TEXT_OF_TENSOR = ("__repr__", "__format__")
 
 
 class Spent(IntEnum):
@@ -65,6 +69,9 @@ class TimeSplit:
         whose = np.full(len(kind), Spent.UNKNOWN, dtype=np.int64)
         functions = self._is_call & (kind != EventKind.C_CALL)
         whose[functions] = of_frame[subject.sites.frame[functions]]
+        if not has_calls_of_libraries(subject):  # it has all that the call runs in C, too
+            calling = functions & (whose == Spent.TORCH_PYTHON) & (self._operators > 0)
+            whose[calling] = Spent.TORCH
         c_calls = kind == EventKind.C_CALL
         by = of_frame[subject.sites.caller]
         whose[c_calls] = np.where(by == Spent.OWN, Spent.OUTSIDE, by)[c_calls]
@@ -97,22 +104,20 @@ class TimeSplit:
     def own_ns(self) -> Values:
         """Python code of the program itself, without what calling anything from it takes."""
         children = _count(self._subject.parent[self._subject.parent >= 0], len(self.self_ns))
-        allowed = (_OF_A_CALL_NS * self._subject.stretch * children).astype(np.int64)
-        if not self._knows_libraries():
-            # What libraries do around the operators that they call is in no call of theirs.
-            around = _OF_AN_OPERATOR_NS * self._subject.stretch * self._operators
-            allowed += around.astype(np.int64)
+        each = _OF_A_CALL_ALONE_NS if self._subject.is_alone else _OF_A_CALL_NS
+        allowed = (each * self._subject.stretch_of_constants * children).astype(np.int64)
+        allowed += self._unseen_ns
         own = np.where(self.whose == Spent.OWN, self.self_ns - allowed, 0)
         own[~self._is_call | ~self._subject.is_main] = 0
         return np.maximum(own, 0)
 
-    def _knows_libraries(self) -> bool:
-        """Whether functions of libraries were recorded, beyond those that wait or import."""
-        kinds = self._of_frames()[self._subject.sites.frame]
-        waits = waiting_ns(self._subject.trace) > 0
-        plain = self._subject.events["kind"] == EventKind.PYTHON_CALL
-        importing = self.whose == Spent.IMPORT
-        return bool((plain & (kinds != Spent.OWN) & ~waits & ~importing).any())
+    @cached_property
+    def _unseen_ns(self) -> Values:
+        """What libraries do around operators that they call, where it is in no call of theirs."""
+        if has_calls_of_libraries(self._subject):
+            return np.zeros(len(self.self_ns), dtype=np.int64)
+        around = _OF_AN_OPERATOR_NS * self._subject.stretch_of_constants * self._operators
+        return np.asarray(around, dtype=np.float64).astype(np.int64)
 
     @cached_property
     def outside_ns(self) -> Values:
@@ -120,13 +125,17 @@ class TimeSplit:
 
         Of the main thread: what others do, or wait for, goes on beside it.
         """
-        outside = np.where(self.whose == Spent.OUTSIDE, self.self_ns, 0)
+        runs = self._subject.is_training | (self._subject.events["kind"] == EventKind.MODULE_CALL)
+        runs_network = subtree_sums(self._subject.parent, runs.astype(np.int64)) > 0
+        unseen = np.where(runs_network, self._unseen_ns, 0)
+        outside = np.where(self.whose == Spent.OUTSIDE, self.self_ns - unseen, 0)
+        outside = np.maximum(outside, 0)
         sites = self._subject.sites
         converting = (self._subject.events["kind"] == EventKind.C_CALL) & (
             self._of_frames()[sites.caller] == Spent.OWN
         )
         converting &= self.whose == Spent.TORCH
-        allowed = _OF_AN_OPERATOR_NS * self._subject.stretch * (self._operators + 1)
+        allowed = _OF_AN_OPERATOR_NS * self._subject.stretch_of_constants * (self._operators + 1)
         excess = np.where(converting, self.self_ns - allowed.astype(np.int64), 0)
         outside += np.maximum(excess, 0)
         outside += self._idle_torch_python()
@@ -139,9 +148,7 @@ class TimeSplit:
         python = np.where(self.whose == Spent.TORCH_PYTHON, self.self_ns, 0)
         site = subject.sites.around
         frame, line = subject.sites.at
-        key = (frame + 1) * (int(line.max(initial=0)) + 2) + line + 1
-        _, group = np.unique(key, return_inverse=True)
-        group = group.reshape(-1)
+        group = group_rows(frame, line).group
         of_python = np.bincount(group, weights=python)
         of_torch = np.bincount(group, weights=np.where(self.whose == Spent.TORCH, self.self_ns, 0))
         idle = of_python > _PYTHON_PER_OPERATOR * of_torch
@@ -158,6 +165,8 @@ class TimeSplit:
     def _in_text_of_tensors(self) -> Flags:
         """What turns tensors into text or files, with the operators it calls."""
         writing = self._defined_in(*_WRITERS)
+        for name in _TEXT_OF_TENSOR:  # what of it the program calls itself
+            writing |= self._subject.calls_of("torch/_tensor.py", name)
         return np.asarray(writing | (nearest_ancestor(self._subject.parent, writing) >= 0))
 
 

@@ -29,7 +29,7 @@ def unexplained(subject: Subject, found: list[Finding]) -> Unexplained:
     """What is left once the time of the findings is taken away."""
     if not len(subject.events):
         return Unexplained(0, 0.0, (), ())
-    split = TimeSplit(subject)
+    split = subject.once(TimeSplit)
     left = subject.is_main & ~_explained(subject, found)
     spent = np.where(left, split.self_ns, 0)
     counted = int(split.self_ns[subject.is_main].sum())

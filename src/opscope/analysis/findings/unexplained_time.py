@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,10 @@ class Unexplained:
     places: tuple[Place, ...]
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, place_text: Callable[[Place], str] = str) -> str:
+        """In words; ``place_text`` says how a place reads."""
         parts = ", ".join(
             f"{what} {share_text(time_ns / max(self.time_ns, 1))}"
             for what, time_ns in self.parts[:3]
@@ -33,7 +38,7 @@ class Unexplained:
         text = f"{share_text(self.share)} of the time is not explained by a finding: {parts}"
         if not self.places:
             return text
-        return f"{text}; most at {', '.join(str(place) for place in self.places)}"
+        return f"{text}; most at {', '.join(map(place_text, self.places))}"
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""

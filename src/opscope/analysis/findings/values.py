@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.signatures import mix, scalar_signatures
 from opscope.cached_property import cached_property
+from opscope.trace.row_groups import group_rows, order_rows, places_in
 from opscope.trace.schema import AllocationAction, RecordScope, Role
 
 Numbers = npt.NDArray[np.uint64]
@@ -81,7 +83,7 @@ class ComputedValues:
         ids, makers = self._makers
         if not len(ids):
             return np.full(len(allocations), -1, dtype=np.int64)
-        at = np.maximum(np.searchsorted(ids, allocations, side="right") - 1, 0)
+        at = np.maximum(places_in(ids, allocations, side="right") - 1, 0)
         return np.where(ids[at] == allocations, makers[at], -1)
 
     @cached_property
@@ -95,7 +97,7 @@ class ComputedValues:
             (table["action"] == AllocationAction.ALLOCATE)
             & (table["allocation_id"] >= 0) & (table["event"] >= 0)
         )  # fmt: skip
-        rows = rows[np.argsort(table["allocation_id"][rows], kind="stable")]
+        rows = rows[order_rows(table["allocation_id"][rows])]
         makers = self._subject.outermost_operator[table["event"][rows]]
         return table["allocation_id"][rows], makers
 
@@ -113,7 +115,7 @@ class ComputedValues:
         memory = tensors["storage"][rows].astype(np.int64)
         by = subject.outermost_operator[event[rows]]
         by = np.where(by >= 0, by, event[rows])
-        order = np.lexsort((by, memory))
+        order = order_rows(memory, by)
         return memory[order], by[order]
 
     def leads_to(self, sources: Flags, through: Flags) -> Flags:
@@ -148,9 +150,7 @@ class ComputedValues:
         storage = tensors["storage"][self._rows].astype(np.int64)
         impl = tensors["impl"][self._rows].astype(np.int64)
         allocation = tensors["allocation_id"][self._rows]
-        _, of_storage = np.unique(storage, return_inverse=True)
-        _, of_tensor = np.unique(np.stack([storage, impl]), axis=1, return_inverse=True)
-        of_storage, of_tensor = of_storage.reshape(-1), of_tensor.reshape(-1)
+        of_storage, of_tensor = group_rows(storage).group, group_rows(storage, impl).group
         longest = np.zeros(int(of_storage.max(initial=-1)) + 1, dtype=np.int64)
         np.maximum.at(longest, of_storage, _spans(of_tensor, self.event)[of_tensor])
         stays = longest * 2 >= _spans(of_storage, self.event)
@@ -161,12 +161,10 @@ class ComputedValues:
         """How often each argument's memory had been written to before its call."""
         memory, by = self.writes
         storage = self._subject.trace.table("tensors")["storage"][self._rows].astype(np.int64)
-        distinct = np.unique(np.concatenate([memory, storage]))
         size = len(self._subject.parent) + 1
-        keys = np.searchsorted(distinct, memory) * size + by
-        wanted = np.searchsorted(distinct, storage) * size
-        first = np.searchsorted(keys, wanted)
-        return np.searchsorted(keys, wanted + self.event) - first
+        block = group_rows(np.concatenate([memory, storage])).group
+        keys, wanted = block[: len(memory)] * size + by, block[len(memory) :] * size
+        return places_in(keys, wanted + self.event) - places_in(keys, wanted)
 
     def written_after(self, operators: Values) -> Flags:
         """Whether what each of these operators made was written to by another one."""
@@ -184,9 +182,8 @@ class ComputedValues:
 
     def _solve(self, size: int) -> tuple[Numbers, Flags]:
         subject, tensors = self._subject, self._subject.trace.table("tensors")
-        itself = np.arange(size)
         unique = subject.named_like(*_RANDOM)
-        touched = self.written_after(itself)
+        touched = self.written_after(np.arange(size))
         # What autograd runs shows no arguments of its own.
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
         unique = unique | touched | ~plain | subject.named_like("autograd::")
@@ -196,22 +193,9 @@ class ComputedValues:
         place = mix(
             tensors["argument"][self._rows].astype(np.int64) * 4096 + tensors["element"][self._rows]
         )
-        number = mix(itself) ^ np.uint64(1)
-        constant = ~unique
-        made = self.producer >= 0
-        for _ in range(_DEPTH):
-            source = np.where(made, number[self.producer], memory)
-            total = np.zeros(size, dtype=np.uint64)
-            np.add.at(total, self.event, mix((source ^ shape) + place))
-            new = np.where(unique, mix(itself) ^ np.uint64(1), mix(self._base ^ total))
-            same = constant.copy()
-            bad = ~made | ~constant[self.producer]
-            same[self.event[bad]] = False
-            settled = bool((new == number).all() and (same == constant).all())
-            number, constant = new, same
-            if settled:
-                break
-        return number, constant & ~unique
+        return _native.equal_values(
+            self._base, unique, self.event, self.producer, memory, shape, place, _DEPTH
+        )
 
 
 def _spans(group: Values, event: Values) -> Values:

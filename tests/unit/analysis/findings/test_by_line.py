@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from opscope.analysis.findings.find import find_findings
+from opscope.trace.ledger_rows import SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS
 from opscope.trace.processor_rows import COMPUTED, SOURCE, WAITED
 from opscope.trace.schema import EventKind
-from support.build_trace import build_trace, span, tensor
+from support.build_trace import allocation, build_trace, span, tensor
 
 CALLER = ("train.py", 1, "train")
 LIBRARY = ("/lib/python3.11/json/__init__.py", 299, "loads")
@@ -52,6 +53,41 @@ def test_a_loop_over_the_parts_of_a_tensor_is_at_its_line():
 def test_other_loops_are_none(inner):
     trace = build_trace(program(*inner, end=30_000))
     assert found(trace, "for-loop-indexing") is None
+
+
+def carried(name):
+    """A loop in which each round gets what the one before made, by operators of this name."""
+    inner, allocations = [], []
+    for i in range(40):
+        state = tensor(2, storage=100 + i, allocation_id=i, impl=1 + i)
+        part = tensor(2, storage=64, storage_offset=2 * i)
+        inner.append(span(name, 10 * i, 10 * i + 5, caller=CALLER, line=5, inputs=[state, part]))
+        allocations.append(allocation(10 * i + 1, 8, allocation_id=i + 1, address=101 + i))
+    return build_trace(program(*inner, end=400), allocations=allocations)
+
+
+def test_what_needs_the_round_before_saves_half_unless_it_is_linear():
+    nonlinear = found(carried("aten::atan2"), "for-loop-indexing")
+    assert nonlinear.saved_share == pytest.approx(0.5, abs=0.05)
+    assert "each round needs the one before" in nonlinear.saved_by
+    assert found(carried("aten::sub"), "for-loop-indexing").saved_share > 0.85
+
+
+def test_what_a_looping_function_does_between_its_lines_goes_with_the_loop():
+    inner = loop(20, 3)
+    pause = span("gc: generation 0", 270, 290, kind=EventKind.GC_PAUSE, parent=-1)
+    finding = found(build_trace(program(*inner, pause, end=300)), "for-loop-indexing")
+    assert finding.saved_share > 0.9
+
+
+def test_a_loop_over_many_tensors_leaves_what_lists_go_through_too():
+    inner = [
+        span("aten::add_", 10 * i, 10 * i + 5, caller=CALLER, line=5,
+             inputs=[tensor(2, storage=64 + i)])
+        for i in range(20)
+    ]  # fmt: skip
+    finding = found(build_trace(program(*inner, end=200)), "tensor-by-tensor")
+    assert finding.saved_ns == 195_000 - 60_000
 
 
 def test_a_loop_of_training_steps_is_none():
@@ -108,6 +144,7 @@ def test_small_operators_come_after_the_loop_that_they_are_in():
 
 def test_waiting_for_a_processor_stretches_what_is_counted_at_a_typical_cost():
     spans = [span("aten::add", 10 * i, 10 * i + 2) for i in range(600)]
+    spans.append(span("aten::mm", 6_000, 30_000))
     quiet, busy = (
         find_findings(build_trace(spans, ledger=ledger))["many-small-operators"].saved_ns
         for ledger in ({}, {SOURCE: {COMPUTED: 3_000_000, WAITED: 3_000_000}})
@@ -123,6 +160,15 @@ def test_a_busy_machine_is_named():
     quiet = find_findings(build_trace("aten::mm 0..100"))
     assert quiet.waited_share is None
     assert not any("processor" in note for note in quiet.notes)
+
+
+def test_a_recording_of_some_steps_says_that_it_is_of_those():
+    sampled = {SAMPLED_STEPS: 3.0, SAMPLED_OUTERMOST: 5.0, SAMPLED_OF: 12.0}
+    findings = find_findings(build_trace("aten::mm 0..100", ledger={"governor": sampled}))
+    said = "operators of 3 of 12 steps only, outermost ones alone of 5 more"
+    assert findings.sampled == findings.as_dict()["sampled"] == said
+    assert any(said in note for note in findings.notes)
+    assert find_findings(build_trace("aten::mm 0..100")).sampled == ""
 
 
 def c_call(name, start, end, thread="main", line=7):
@@ -161,6 +207,21 @@ def test_the_main_thread_that_sleeps_is_told_so_and_a_loop_of_events_is_not():
 @pytest.mark.parametrize("are_recorded", [True, False])
 def test_what_unrecorded_libraries_do_around_operators_is_not_the_programs(are_recorded):
     each = [span("aten::mm", i * 30 + 20, i * 30 + 30, caller=CALLER, line=5) for i in range(50)]
-    library = [span("loads", 1_500, 1_501, frame=LIBRARY, **PYTHON)] if are_recorded else []
-    finding = found(build_trace(program(*each, *library, end=1_510)), "time-outside-torch")
+    options = {"stack": are_recorded, "own_functions": not are_recorded}
+    trace = build_trace(program(*each, end=1_510), metadata={"options": options})
+    finding = found(trace, "time-outside-torch")
     assert (finding is not None) == are_recorded
+
+
+@pytest.mark.parametrize("are_recorded", [True, False])
+def test_a_call_of_torch_s_python_has_what_it_runs_in_c_where_nothing_else_is_recorded(
+    are_recorded,
+):
+    backward = ("/lib/site-packages/torch/_tensor.py", 5, "backward")
+    spans = [
+        span("backward", 0, 900, frame=backward, caller=CALLER, line=5, **PYTHON),
+        *(span("aten::mm", at, at + 10) for at in range(0, 900, 300)),
+    ]
+    options = {"stack": are_recorded, "own_functions": not are_recorded}
+    trace = build_trace(program(*spans, end=910), metadata={"options": options})
+    assert (found(trace, "time-outside-torch") is not None) == are_recorded

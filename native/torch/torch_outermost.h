@@ -1,0 +1,142 @@
+// Part of torch_bridge.cpp: leaving out the operators inside operators, where no window wants them.
+//
+// Each thread has torch's list of callbacks once more, as what is to be called for each scope
+// (at::StepCallbacks). While an outermost operator runs and nobody but us listens on its thread, what is to
+// be called for operators and backward nodes is made nothing there, by the size of a vector. Torch then does
+// for what is inside what it does where nobody listens: no callback, no names, no lists of arguments. It
+// makes the list anew by itself whenever anybody adds or removes a callback, on any thread, and whenever a
+// thread takes over the local state of another; then all is heard again, which is the safe side.
+//
+// at::enableRecordFunction would do the same with a lock and a new list each time, and what is turned off by
+// it is turned off on other threads too that work for this one.
+//
+// No symbol leads to the lists. They are searched for behind what is public of the same object, and confirmed
+// by torch saying that nobody listens once they are empty.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "torch/torch_locks.h"
+
+namespace opscope {
+namespace {
+
+class InnerOperators {
+ public:
+  // Before anything is recorded. `probe` is registered, for the scopes that are looked for.
+  static bool find(at::RecordFunctionCallback::StartCallback probe) {
+    for (size_t i = 0; i < kScopes.size(); ++i) {
+      at::getStepCallbacksUnlessEmpty(kScopes[i]);  // has torch bring the thread's list up to date
+      offsets_[i] = search(kScopes[i], probe);
+      if (offsets_[i] == 0) return is_found_ = false;
+    }
+    return is_found_ = true;
+  }
+  // Whether they can be left out with this torch.
+  static bool is_found() { return is_found_; }
+
+  // [owner] `fn` begins, and no window wants what is in it.
+  static void leave_out(const at::RecordFunction& fn, const c10::FunctionSchema* schema) {
+    if (!is_found_ || fn.isAsync() || !is_operator(fn, schema)) return;
+    for (size_t i = 0; i < kScopes.size(); ++i) {
+      at::StepCallbacks& called = called_on_this_thread(i);
+      // Somebody else who listens hears all.
+      if (called.callbacks_.size() != 1 || called.callbacks_.data()->start_ != ours) return;
+    }
+    for (size_t i = 0; i < kScopes.size(); ++i) called_on_this_thread(i).callbacks_.set_size(0);
+    outermost = &fn;
+  }
+
+  // [owner] `fn` ends: what follows it is heard again.
+  static void ended(const at::RecordFunction& fn) {
+    if (outermost != &fn) return;
+    outermost = nullptr;
+    // Empty for another reason by now: this thread's callbacks were turned off meanwhile.
+    if (!state().tls_record_function_enabled_) return;
+    for (size_t i = 0; i < kScopes.size(); ++i) {
+      at::StepCallbacks& called = called_on_this_thread(i);
+      // Not empty: torch has made it anew. Where it should be by now, torch makes it anew before it looks.
+      if (called.callbacks_.empty() && called.callbacks_.data()->start_ == ours)
+        called.callbacks_.set_size(1);
+    }
+  }
+
+  // [under the core's mutex] Which callback is the recorder's now.
+  static void registered(at::RecordFunctionCallback::StartCallback start) {
+    __atomic_store_n(&ours, start, __ATOMIC_RELAXED);
+  }
+
+ private:
+  static constexpr std::array kScopes = {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION};
+  static constexpr size_t kSearchedBytes = 16384;
+
+  // What has a schema, and what autograd does for a node. Regions of compiled code, functions of TorchScript
+  // and annotations have operators in them that are outermost ones; what is inside a collective says what
+  // that sends where.
+  static bool is_operator(const at::RecordFunction& fn, const c10::FunctionSchema* schema) {
+    if (schema != nullptr) return !std::string_view(schema->name()).starts_with("c10d::");
+    if (fn.scope() != at::RecordScope::FUNCTION) return fn.scope() == at::RecordScope::BACKWARD_FUNCTION;
+    const std::string_view name(fn.name());
+    return name.starts_with("autograd::engine::") || name.starts_with("aten::");
+  }
+
+  static const at::RecordFunctionTLS& state() {
+    if (this_threads == nullptr) [[unlikely]]
+      this_threads = &at::get_record_function_tls_();
+    return *this_threads;
+  }
+
+  static at::StepCallbacks& called_on_this_thread(size_t scope) {
+    return *reinterpret_cast<at::StepCallbacks*>(reinterpret_cast<uintptr_t>(&state()) + offsets_[scope]);
+  }
+
+  // 0: not found.
+  static size_t search(at::RecordScope scope, at::RecordFunctionCallback::StartCallback probe) {
+    const auto begin = reinterpret_cast<uintptr_t>(&at::get_record_function_tls_());
+    const SafeMemory memory;
+    std::vector<char> copy(kSearchedBytes);
+    const size_t readable = memory.read_part(reinterpret_cast<const void*>(begin), copy.size(), copy.data());
+    for (size_t at = 8; at + sizeof(at::StepCallbacks) <= readable; at += alignof(at::StepCallbacks)) {
+      auto* const candidate = reinterpret_cast<at::StepCallbacks*>(begin + at);
+      const void* elements = nullptr;
+      std::memcpy(&elements, copy.data() + at, sizeof(elements));
+      // A vector of few elements has them in itself, so none is read that is not ours to read.
+      const uintptr_t inside = reinterpret_cast<uintptr_t>(elements) - (begin + at);
+      if (inside == 0 || inside >= sizeof(at::StepCallbacks)) continue;
+      if (is_list(*candidate, scope, probe) && is_what_torch_asks(*candidate)) return at;
+    }
+    return 0;
+  }
+
+  static bool is_list(const at::StepCallbacks& candidate, at::RecordScope scope,
+                      at::RecordFunctionCallback::StartCallback probe) {
+    if (candidate.scope_ != scope || candidate.thread_id_ != at::RecordFunction::currentThreadId())
+      return false;
+    const auto& callbacks = candidate.callbacks_;
+    if (callbacks.empty() || callbacks.size() > at::kSoftLimitCallbacks) return false;
+    return std::any_of(callbacks.begin(), callbacks.end(),
+                       [probe](const auto& one) { return one.start_ == probe; });
+  }
+
+  static bool is_what_torch_asks(at::StepCallbacks& candidate) {
+    const size_t size = candidate.callbacks_.size();
+    candidate.callbacks_.set_size(0);
+    const bool is_heard = at::getStepCallbacksUnlessEmpty(candidate.scope_).has_value();
+    candidate.callbacks_.set_size(size);
+    return !is_heard && at::getStepCallbacksUnlessEmpty(candidate.scope_).has_value();
+  }
+
+  static inline bool is_found_ = false;
+  static inline std::array<size_t, kScopes.size()> offsets_{};
+  static inline at::RecordFunctionCallback::StartCallback ours = nullptr;
+  static inline thread_local const at::RecordFunctionTLS* this_threads = nullptr;
+  static inline thread_local const at::RecordFunction* outermost = nullptr;
+};
+
+}  // namespace
+}  // namespace opscope

@@ -1,0 +1,160 @@
+"""Lines of the program that call something, as loops over the parts of a tensor show in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.grouped_medians import medians
+from opscope.trace.row_groups import group_rows
+from opscope.trace.shapes import element_counts
+from opscope.tree.ancestry import nearest_ancestor, subtree_sums
+
+FEWEST_ROUNDS = 10
+"""In one call of the function that holds the loop."""
+
+_LEVELS = 3
+"""Calls of the program's own functions between the loop and what handles a part of the tensor."""
+
+_JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk")
+_INDEXING = ("aten::select", "aten::slice", "aten::narrow")
+_LINEAR = ("aten::mul", "aten::add", "aten::sub", "aten::rsub", "aten::div", "aten::lerp")
+_VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
+
+_FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS = 4_096, 100_000, 0.3
+"""So few elements take no time that could be told from that of calling a quick operator.
+
+Handled with all others at once, an element takes about so long.
+"""
+
+
+@dataclass(frozen=True)
+class LoopLines:
+    """Lines of the program that call something. Shape (lines,).
+
+    Attributes:
+        frame: function, row in frames.
+        line: in its file.
+        rounds: how often the line was run, about, in a call of its function.
+        calls: of its function.
+        time_ns: in what it calls, and on the way there.
+        work_ns: of that, computing.
+        is_step: part of a training step, or loading data, is among what it calls.
+        takes_parts: it takes a tensor apart.
+        joins: it does so at once, or puts parts together.
+        is_linear: it calls nothing but sums, and products with numbers.
+    """
+
+    frame: Values
+    line: Values
+    rounds: Values
+    calls: Values
+    time_ns: Values
+    work_ns: Values
+    is_step: Flags
+    takes_parts: Flags
+    joins: Flags
+    is_linear: Flags
+
+
+def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
+    """Of all lines of the program that call something."""
+    count = len(calls.lines)
+    work = subtree_sums(subject.parent, _work_ns(subject))[calls.events]
+    whole = subject.is_training | subject.named_like("enumerate(DataLoader)")
+    steps = subtree_sums(subject.parent, whole.astype(np.int64))[calls.events]
+    functions = np.bincount(group_rows(calls.group, calls.function).columns[0], minlength=count)
+    return LoopLines(
+        frame=calls.lines[:, 0],
+        line=calls.lines[:, 1],
+        rounds=_rounds(subject, calls) // np.maximum(functions, 1),
+        calls=functions,
+        time_ns=sum_by_line(calls.group, calls.took_ns, count),
+        work_ns=np.maximum(sum_by_line(calls.group, work, count), 0),
+        is_step=sum_by_line(calls.group, steps, count) > 0,
+        takes_parts=_takes_parts(subject, calls),
+        joins=_joins(subject, calls),
+        is_linear=_is_linear(subject, calls),
+    )
+
+
+def _work_ns(subject: Subject) -> Values:
+    """What each outermost operator would take of one that does the work of all rounds."""
+    tensors, rows = subject.trace.table("tensors"), subject.outermost
+    if not len(tensors):
+        return subject.work_ns
+    counts = element_counts(tensors.lists("sizes"))
+    elements = np.bincount(tensors["event"], weights=counts, minlength=len(subject.parent))
+    elements[subject.named(*_VIEWING)] = 0
+    few = np.zeros(len(subject.parent), dtype=np.bool_)
+    few[rows] = (elements[rows] <= _FEW_ELEMENTS) & (subject.duration_ns[rows] < _QUICK_NS)
+    return np.where(few, (elements * _ELEMENT_NS).astype(np.int64), subject.work_ns)
+
+
+def _is_linear(subject: Subject, calls: LineCalls) -> Flags:
+    """Lines where no operator but those of a linear recurrence is called."""
+    linear = subject.named(*_LINEAR, *(f"{name}_" for name in _LINEAR), *_VIEWING)
+    others = np.zeros(len(subject.parent), dtype=np.int64)
+    others[subject.outermost] = ~linear[subject.outermost]
+    found = subtree_sums(subject.parent, others)[calls.events]
+    return np.asarray(sum_by_line(calls.group, found, len(calls.lines)) == 0)
+
+
+def _joins(subject: Subject, calls: LineCalls) -> Flags:
+    """Lines that take a tensor apart at once, or put the parts together."""
+    joining = subject.named(*_JOINING)[calls.events]
+    inner = subject.sites.around[np.flatnonzero(subject.named(*_JOINING))]
+    joining[calls.row[inner[(inner >= 0) & (calls.row[inner] >= 0)]]] = True
+    return sum_by_line(calls.group, joining.astype(np.int64), len(calls.lines)) > 0
+
+
+def _rounds(subject: Subject, calls: LineCalls) -> Values:
+    """How often each line was run: the median of how often it calls each thing it calls."""
+    what = subject.events["name"][calls.events].astype(np.int64) + 1
+    nameless = what == 0
+    what[nameless] = -2 - subject.sites.frame[calls.events[nameless]]
+    distinct = group_rows(calls.group, what)
+    return medians(distinct.count, distinct.columns[0], len(calls.lines))
+
+
+def _takes_parts(subject: Subject, calls: LineCalls) -> Flags:
+    """Lines where what is called gets many different parts of the same tensor."""
+    found = np.zeros(len(calls.lines), dtype=np.bool_)
+    above = nearest_ancestor(subject.parent, calls.row >= 0).astype(np.int64)
+    event, part = _parts(subject)
+    at = np.where(calls.row[event] >= 0, event, above[event])
+    for _ in range(_LEVELS):
+        known = at >= 0
+        event, part, at = event[known], part[known], at[known]
+        if not len(at):
+            break
+        row = calls.row[at]
+        keys = (calls.function[row], calls.group[row], part[:, 0], part[:, 1])
+        tensors = group_rows(*group_rows(*keys).columns[:3])
+        found[tensors.columns[1][tensors.count >= FEWEST_ROUNDS]] = True
+        at = above[at]
+    return found
+
+
+def _parts(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
+    """Outermost operators that got a tensor, with its memory and where in it the tensor begins.
+
+    Where arguments were not recorded: those that index, each with a part of its own.
+    """
+    tensors = subject.trace.table("tensors")
+    if not len(tensors):
+        rows = np.flatnonzero(subject.named(*_INDEXING) & (subject.operator_parent < 0))
+        return rows, np.stack([np.zeros_like(rows), np.arange(len(rows))], axis=1)
+    event = tensors["event"].astype(np.int64)
+    rows = np.flatnonzero((subject.operator_parent[event] < 0) & (tensors["storage"] != 0))
+    memory = tensors["storage"][rows].astype(np.int64)
+    return event[rows], np.stack([memory, tensors["storage_offset"][rows]], axis=1)
+
+
+def sum_by_line(group: Values, values: Values, groups: int) -> Values:
+    """Of each line the sum over what it calls."""
+    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

@@ -1,0 +1,138 @@
+"""What recording cost a program, stretch by stretch of its main thread.
+
+The ledger says what recording one of each kind costs here, in calls that do nothing else again and
+again. A program costs more where it uses the caches for something else between one event and the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.program_files import is_library
+from opscope.trace.codes import EventKind
+from opscope.trace.ledger_rows import KIND_COST, QUICKEST, QUICKEST_TAKES, SLOWDOWN, CostKind
+from opscope.trace.row_groups import order_rows, places_in
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.event_tree import event_tree
+from opscope.tree.frame_text import event_texts, python_events
+
+Values = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+
+_KINDS = {
+    EventKind.ANNOTATION: CostKind.OPERATOR,
+    EventKind.PYTHON_CALL: CostKind.PYTHON_CALL,
+    EventKind.MODULE_CALL: CostKind.PYTHON_CALL,
+    EventKind.OPTIMIZER_CALL: CostKind.PYTHON_CALL,
+    EventKind.C_CALL: CostKind.C_CALL,
+}
+_TABLES = {
+    "tensors": CostKind.TENSOR,
+    "scalars": CostKind.SCALAR,
+    "allocations": CostKind.ALLOCATION,
+}
+_IN_PROGRAMS, _COLD, _COLDEST, _RECENT_NS = 1.3, 3.5, 2.5, 20_000
+"""Of what was measured: how much more it is in a program that does the same again, and further on.
+
+That is for each time that the quickest operator takes longer than with warm caches, up to so many.
+Measured over half of the programs of ``benchmarks/advice`` and held against the other half.
+"""
+
+_FEWEST, _SLOWER = 20, 1.3
+"""Of the quickest operator, so that it tells; otherwise it is taken to be so much slower."""
+
+_LONG_NS, _OF_SLOWDOWN = 20_000, 0.6
+"""The slowdown is measured on a loop of arithmetic; other code is half in C."""
+
+
+@dataclass(frozen=True)
+class RecordingCosts:
+    """What the ledger says of what recording cost.
+
+    Attributes:
+        of_one_ns: by kind; empty where that was not measured.
+        quickest_ns: what the quickest operator takes with warm caches; 0 where it is not known.
+        between: how many times as long Python takes between events.
+    """
+
+    of_one_ns: Mapping[CostKind, float]
+    quickest_ns: float
+    between: float
+
+    def of_stretches(self, trace: Trace, event: Values, took_ns: Amounts) -> Amounts:
+        """How many times as long stretches took, by the innermost event of each, -1 for none.
+
+        Those in which the interpreter goes from instruction to instruction. A library's that is
+        long calls nothing because it is in C, and between Python and an operator are torch's
+        bindings.
+        """
+        kind, frames = trace.events["kind"], trace.table("frames")
+        is_code = np.append(python_events(trace) & (kind != EventKind.C_CALL), False)[event]
+        calls, library = trace.table("python_calls"), np.zeros(len(kind) + 1, dtype=np.bool_)
+        files = [is_library(trace.names[file]) for file in frames["file"]]
+        library[calls["event"]] = np.array([*files, False])[calls["frame"]]
+        operator = np.append(kind == EventKind.OPERATOR, False)[event]
+        beside = np.append(operator[1:], False) | np.append(False, operator[:-1])
+        slow = is_code & ~beside & ~(library[event] & (took_ns > _LONG_NS))
+        return np.where(slow, 1 + (self.between - 1) * _OF_SLOWDOWN, 1.0)
+
+
+def recording_costs(trace: Trace) -> RecordingCosts:
+    """Of this recording, as measured when it ended."""
+    rows = trace.ledger.get("recorder", {})
+    factors = [factor for what, factor in rows.items() if what.startswith(SLOWDOWN)]
+    of_one = {kind: rows.get(KIND_COST + kind.value, 0.0) for kind in CostKind}
+    known = of_one if any(of_one.values()) else {}
+    return RecordingCosts(known, rows.get(QUICKEST_TAKES, 0.0), max([1.0, *factors]))
+
+
+def costs_ns(trace: Trace, edges: Values, costs: RecordingCosts) -> Amounts:
+    """What recording took from each edge to the next: half of it before a span, half after."""
+    events = trace.events
+    half = _of_events_ns(trace, costs.of_one_ns) * _coldness(trace, costs.quickest_ns) / 2
+    ends = events["start_ns"] + event_tree(trace).duration_ns
+    total = np.zeros(len(edges) + 1)  # what was before the first edge, then after each
+    np.add.at(total, places_in(edges, events["start_ns"], side="left"), half)
+    np.add.at(total, places_in(edges, ends, side="right"), half)
+    return np.asarray(total[1:-1])
+
+
+def _of_events_ns(trace: Trace, of_one_ns: Mapping[CostKind, float]) -> Amounts:
+    """What recording each event costs with warm caches, with all that was recorded of it."""
+    kind, count = trace.events["kind"], len(trace.events)
+    is_operator = kind == EventKind.OPERATOR
+    inner = nearest_ancestor(event_tree(trace).parent, is_operator) >= 0
+    result = np.where(inner, of_one_ns[CostKind.INNER_OPERATOR], of_one_ns[CostKind.OPERATOR])
+    result = np.where(is_operator, result, 0.0)
+    for code, of_kind in _KINDS.items():
+        result[kind == code] = of_one_ns[of_kind]
+    for table, of_kind in _TABLES.items():
+        event = trace.table(table)["event"]
+        result += of_one_ns[of_kind] * np.bincount(event[event >= 0], minlength=count)
+    return np.asarray(result)
+
+
+def _coldness(trace: Trace, quickest_ns: float) -> Amounts:
+    """How many times as much each event costs for what the caches hold by then.
+
+    One like it just before means that they hold what it needs. Else it shows in what the quickest
+    of operators takes, which needs no more than the recorder does.
+    """
+    events = trace.events
+    names = np.append([text == QUICKEST for text in trace.names], False).astype(np.bool_)
+    took = events["duration_ns"][names[events["name"]]]
+    known = len(took) >= _FEWEST and quickest_ns > 0
+    slower = float(np.median(took)) / quickest_ns if known else _SLOWER
+    label, _ = event_texts(trace)
+    order = order_rows(label, events["start_ns"])
+    since = np.diff(events["start_ns"][order], prepend=0)
+    since[np.diff(label[order], prepend=-1) != 0] = _RECENT_NS
+    result = np.full(len(events), _IN_PROGRAMS)
+    result[order[since >= _RECENT_NS]] += _COLD * max(min(slower, _COLDEST) - 1, 0.0)
+    return result

@@ -1,0 +1,150 @@
+"""A recording as its program would have run had nobody recorded it, and nothing else run.
+
+What a fix saves is a share of that time: what recording costs goes to where many small events are,
+and hides how much of the rest a fix leaves. One clock is made slower or faster for all threads and
+tables, from one moment of the main thread to the next, so that what was before is before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.processor import intervals_by_thread
+from opscope.analysis.findings.delays import delays_ns
+from opscope.analysis.findings.recording_cost import costs_ns, recording_costs
+from opscope.analysis.period import wall_bounds
+from opscope.trace import processor_rows
+from opscope.trace.codes import EventKind
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+from opscope.tree.frame_text import python_events
+from opscope.tree.innermost import Segments, innermost_segments
+
+Values = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float64]
+
+_TIMED = ("events", "allocations")
+"""Tables whose times are changed: those that are asked for times below."""
+
+_OPENING_NS = _CLOSING_NS = 10_000_000
+"""At most, opening or closing a window takes while the function that does it is being recorded."""
+
+
+class Clock:
+    """The time of the program alone, for every moment of a recording."""
+
+    def __init__(self, moments: Values, lengths: Amounts) -> None:
+        """The clock shows so much more at each moment than at the one before."""
+        self._moments, self._first = (moments - moments[0]).astype(np.float64), int(moments[0])
+        self._shown = np.concatenate([[0.0], np.cumsum(lengths)])
+
+    def at(self, time_ns: Values) -> Values:
+        """What it shows at moments of the recording, Unix nanoseconds."""
+        past = np.asarray(time_ns, dtype=np.int64) - self._first
+        inside = np.clip(past, 0, int(self._moments[-1]))
+        shown = np.interp(inside.astype(np.float64), self._moments, self._shown)
+        return np.asarray((shown + 0.5).astype(np.int64) + self._first, dtype=np.int64)
+
+
+def unrecorded(trace: Trace) -> Trace:
+    """The same trace, with the times of the program alone; itself where nothing is known of those.
+
+    So it is with devices too: what they do takes no longer for being recorded, and what of the
+    program's time it hides only a replay tells.
+    """
+    samples = dict(intervals_by_thread(trace.table("thread_samples")))
+    costs = recording_costs(trace)
+    if not len(trace.events) or len(trace.table("gpu")) or not (samples or costs.of_one_ns):
+        return trace
+    cuts = {number: np.append(one.start_ns, one.end_ns) for number, one in samples.items()}
+    segments = innermost_segments(trace, *wall_bounds(trace), cuts)
+    main = _main(trace, segments)
+    own = segments.thread == main
+    if not own.any():
+        return trace
+    start, event = segments.start_ns[own], segments.event[own]
+    edges = np.append(start, start[-1] + segments.length_ns[own][-1])
+    took = np.diff(edges).astype(np.float64)
+    waiting = samples.get(segments.threads[main].number)
+    if waiting is not None:
+        took -= delays_ns(trace, waiting, edges, event)
+    if costs.of_one_ns:
+        took = np.maximum(took - costs_ns(trace, edges, costs), 0)
+    took /= costs.of_stretches(trace, event, took)
+    if _is_opening(trace, int(event[0])):
+        _take_from(took, event, _OPENING_NS)
+    if _opened_it(trace, int(event[-1])):
+        _take_from(took[::-1], event[::-1], _CLOSING_NS)
+    tables = {name: _by(Clock(edges, took), trace.table(name)) for name in _TIMED}
+    if waiting is not None:
+        tables["ledger"] = _without_delays(trace.table("ledger"))
+    return trace.with_tables(tables)
+
+
+def lacks_costs(trace: Trace) -> bool:
+    """Whether it is a recording of a program without devices that does not say what it cost."""
+    return bool(trace.ledger) and not (recording_costs(trace).of_one_ns or len(trace.table("gpu")))
+
+
+def _take_from(took: Amounts, event: Values, most_ns: int) -> None:
+    """So much from the first stretches, as many as are of one event, where samples divide them."""
+    others = np.flatnonzero(event != event[0])
+    own = took[: others[0] if len(others) else len(took)]
+    before = np.cumsum(own) - own
+    own -= np.minimum(own, np.maximum(most_ns - before, 0))
+
+
+def in_proportion(trace: Trace) -> tuple[Trace, float | None]:
+    """The same, drawn out to the length of the recording: what other views show shares of.
+
+    Also by how much; None where nothing is known of what recording cost.
+    """
+    alone = unrecorded(trace)
+    if alone is trace:
+        return trace, None
+    (first, last), recorded = wall_bounds(alone), wall_bounds(trace)
+    length = recorded[1] - recorded[0]
+    clock = Clock(np.array([first, max(last, first + 1)]), np.array([float(length)]))
+    tables = {name: _by(clock, alone.table(name)) for name in _TIMED}
+    return alone.with_tables(tables), length / max(last - first, 1)
+
+
+def _main(trace: Trace, segments: Segments) -> int:
+    """The thread that calls most operators, or where none is called, most of anything."""
+    is_operator = trace.events["kind"] == EventKind.OPERATOR
+    counted = trace.events["thread"][is_operator if is_operator.any() else slice(None)]
+    row = int(np.argmax(np.bincount(counted)))
+    number = trace.table("threads")["system_thread_id"][row : row + 1].astype(np.int64)
+    return int(segments.rows_of(number)[0]) if len(number) else 0
+
+
+def _is_opening(trace: Trace, event: int) -> bool:
+    """Whether it is a function that ran when the window opened: it began by waiting for that."""
+    first = int(trace.events["start_ns"].min())
+    if event < 0 or not python_events(trace)[event] or trace.metadata.get("start_ns") != first:
+        return False
+    return bool(trace.events["start_ns"][event] == first)
+
+
+def _opened_it(trace: Trace, event: int) -> bool:
+    """Whether it is a function that ran from first to last: the last that it did was to stop."""
+    events = trace.events
+    if event < 0 or not python_events(trace)[event]:
+        return False
+    is_first = events["start_ns"][event] == events["start_ns"].min()
+    return bool(is_first and events["unfinished"][event])
+
+
+def _without_delays(ledger: Table) -> Table:
+    """Without what the thread waited for a processor: its times hold that no more."""
+    return ledger.take(np.flatnonzero(ledger["source"] != processor_rows.SOURCE))
+
+
+def _by(clock: Clock, table: Table) -> Table:
+    if table.schema.name != "events":
+        return table.replaced({"time_ns": clock.at(table["time_ns"])}) if len(table) else table
+    start = clock.at(table["start_ns"])
+    ends = clock.at(table["start_ns"] + np.maximum(table["duration_ns"], 0))
+    took = np.where(table["duration_ns"] < 0, table["duration_ns"], ends - start)
+    return table.replaced({"start_ns": start, "duration_ns": took})

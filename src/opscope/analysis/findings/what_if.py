@@ -1,0 +1,84 @@
+"""What a step would take if part of the program took a different time."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
+from opscope.analysis.critical_path.replay import WhatIf, replay
+from opscope.analysis.critical_path.selection import Selection
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.replayed import fix_of
+from opscope.analysis.period import Period, Which, period_of
+from opscope.errors import UsageError
+from opscope.trace.trace import Trace
+
+Factors = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+def find_what_if(
+    trace: Trace, factors: Mapping[str, float], which: Which | str = Which.STEADY
+) -> WhatIf:
+    """Replay a part of a recording with parts of it faster or slower.
+
+    Args:
+        trace: any.
+        factors: what each part would take, as a multiple of what it took; parts are named as in
+            :meth:`opscope.Trace.what_if`.
+        which: the part of the recording.
+
+    Raises:
+        UsageError: a name matches nothing, a factor is below 0 or no number, or there is no such
+            part.
+    """
+    period = period_of(trace, which)
+    graph, selection = wait_graph(period), Selection(period.trace)
+    by_node, freed = np.ones(len(graph), dtype=np.float64), np.zeros(len(graph), dtype=np.bool_)
+    for name, factor in factors.items():
+        if not (isinstance(factor, (int, float)) and 0 <= factor < float("inf")):
+            raise UsageError(
+                f"{name!r} cannot take {factor!r} times as long. Give a number from 0 on: 0.5 is "
+                "half the time."
+            )
+        chosen = _nodes(graph, selection, name)
+        if chosen.any():
+            by_node[chosen] *= factor
+            continue
+        fix, without_waits = _finding(trace, period, graph, name, selection)
+        by_node *= 1 - (1 - fix) * (1 - factor)
+        freed |= without_waits & (factor < 1)
+    return replay(graph, by_node, freed)
+
+
+def _nodes(graph: WaitGraph, selection: Selection, name: str) -> Flags:
+    """Nodes in the spans that a name stands for, and the device's work that these launched."""
+    inside = np.append(selection.inside(name, graph.around), False)[graph.event]
+    works = selection.works(name)
+    return np.asarray(inside | np.isin(graph.gpu, works) if len(works) else inside)
+
+
+def _finding(
+    trace: Trace, period: Period, graph: WaitGraph, name: str, selection: Selection
+) -> tuple[Factors, Flags]:
+    """What nodes would take with the fix of the finding with this id.
+
+    Raises:
+        UsageError: there is none.
+    """
+    findings = find_findings(trace, which=period.which)
+    for finding in findings:
+        if finding.id == name:
+            saved = finding.derived_ns or 0
+            return fix_of(graph, period.in_part(finding.events), saved)
+    known = [*selection.known, *(finding.id for finding in findings)]
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"Did you mean {close[0]!r}?" if close else "`opscope summary` shows the names."
+    raise UsageError(
+        f"Nothing in this recording is called {name!r}: give the name of an operator, the path of "
+        f"a module, a line as in train.py:12, or the id of a finding. {meant}"
+    )

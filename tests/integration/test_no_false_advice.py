@@ -1,0 +1,72 @@
+"""Programs that have no fault, of which nothing is said."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.support.advice import LEVELS, findings_of, marked_lines  # noqa: E402
+
+DATA, WIDE = torch.rand(9, 8), torch.rand(512, 256)
+WEIGHTS = [torch.rand(64) for _ in range(12)]
+
+
+@pytest.mark.parametrize("batch_size", [4, 32])
+def test_a_training_loop_is_no_loop_over_elements_where_operators_alone_were_recorded(batch_size):
+    images = torch.randn(20 * batch_size, 16)
+    batches = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images), batch_size)
+    network = torch.nn.Linear(16, 4)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+
+    def train():
+        for (batch,) in batches:
+            optimizer.zero_grad()
+            network(batch).sum().backward()
+            optimizer.step()
+
+    found = {finding.id for finding in findings_of(train)}
+    assert "for-loop-indexing" not in found
+    assert "for-loop-indexing" in {f.id for f in findings_of(lambda: [x.exp() for x in rows_of()])}
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_a_line_that_mostly_calls_something_else_is_no_loop_over_many_tensors(level):
+    def program():
+        for i in range(200):
+            WEIGHTS[i].add_(1) if i < 12 else WIDE.sin()
+
+    assert "tensor-by-tensor" in findings_of(program, **level).absent
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_gradients_of_a_network_that_are_set_to_zero_are_no_loop_of_the_program(level):
+    network = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(9)))
+
+    def program():
+        for _ in range(20):
+            network.zero_grad(set_to_none=False)
+            network(DATA).sum().backward()
+
+    assert "tensor-by-tensor" in findings_of(program, **level).absent
+
+
+def small_training(steps):
+    layers = [torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8)) for _ in range(9)]
+    network = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.Adam(network.parameters(), foreach=False)
+    for _ in range(steps):
+        optimizer.zero_grad(), network(DATA).sum().backward()
+        optimizer.step()  # step
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_what_a_line_calls_is_no_loop_of_the_line_over_many_tensors(level):
+    findings = findings_of(lambda: small_training(12), **level)
+    assert {findings["single-tensor-optimizer"].places[0].line} == marked_lines(__file__, "step")
+    assert "tensor-by-tensor" in findings.absent
+
+
+def rows_of():
+    rows = torch.ones(400, 4)
+    return (rows[number] for number in range(len(rows)))

@@ -1,0 +1,117 @@
+"""Replays: without a change as recorded, with one as the simulated machine says."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.what_if import find_what_if
+from opscope.errors import UsageError
+from opscope.trace.codes import EventKind
+from support.build_trace import build_trace, kernel, span
+from support.simulated_programs import random_program, run, scaled
+
+MS = 1_000
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_without_a_change_a_replay_takes_as_long_as_the_recording(seed):
+    took_us, trace = run(random_program(seed))
+    assert find_what_if(trace, {}).after_ns == pytest.approx(took_us * 1000, rel=0.03)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("seed", range(25))
+def test_a_change_moves_what_waits_for_it(seed, factor):
+    program = random_program(seed)
+    took_us, trace = run(program)
+    for name in ("launch_0", "cpu_1"):
+        if not any(one.name == name for one in program):
+            continue
+        expected_us, _ = run(scaled(program, name, factor))
+        key = name if name.startswith("launch") else f"aten::{name}"
+        found = find_what_if(trace, {key: factor})
+        # Delays of launches that other work hides are not seen.
+        assert found.after_ns / 1000 == pytest.approx(expected_us, abs=0.03 * took_us)
+
+
+def steps():
+    return [
+        one
+        for i in range(4)
+        for one in (
+            span(f"ProfilerStep#{i}", i * 100, i * 100 + 100),
+            span("net", i * 100, i * 100 + 60, kind=EventKind.MODULE_CALL, module="Net_0"),
+            span(
+                "aten::mm", i * 100 + 10, i * 100 + 50, caller=("/home/train.py", 1, "f"), line=12
+            ),
+            span("aten::add", i * 100 + 60, i * 100 + 90),
+        )
+    ]
+
+
+@pytest.mark.parametrize(("name", "after"), [("aten::mm", 80_000), ("train.py:12", 80_000)])
+def test_operators_and_lines_by_their_names(name, after):
+    found = find_what_if(build_trace(steps()), {name: 0.5})
+    assert found.steps_before_ns.tolist() == [100_000] * 4
+    assert found.steps_after_ns.tolist() == [after] * 4
+    assert found.saved_share == pytest.approx(0.2)
+    assert "a step 100 µs → 80.0 µs" in repr(found)
+
+
+def test_what_is_hidden_behind_something_else_saves_nothing():
+    trace = build_trace(
+        [
+            span("cudaLaunchKernel", 0, 5, kind=EventKind.RUNTIME_CALL),
+            span("aten::add", 5, 60),
+            span("cudaDeviceSynchronize", 60, 200, kind=EventKind.RUNTIME_CALL),
+        ],
+        gpu=[kernel("gemm", 6, 199, launch=0)],
+    )
+    found = find_what_if(trace, {"aten::add": 0.0})
+    assert (found.changed_ns, found.saved_ns) == (55_000, 0)
+
+
+def collected():
+    return build_trace(
+        [
+            span("aten::mm", 0, 50 * MS),
+            span("other", 1, 10 * MS, thread="other"),
+            span("gc", 50 * MS, 75 * MS, kind=EventKind.GC_PAUSE),
+            span("gc", 75 * MS, 100 * MS, kind=EventKind.GC_PAUSE),
+        ]
+    )
+
+
+def test_the_fix_of_a_finding_by_its_id():
+    trace = collected()
+    saved = find_findings(trace)["garbage-collections"].saved_ns
+    assert saved is not None and saved > 0
+    assert find_what_if(trace, {"garbage-collections": 0.0}).saved_ns == pytest.approx(
+        saved, rel=0.01
+    )
+    half = find_what_if(trace, {"garbage-collections": 0.5}).saved_ns
+    assert half == pytest.approx(saved / 2, rel=0.01)
+
+
+def test_a_finding_about_what_nobody_waits_for_saves_nothing():
+    pauses = [
+        span("gc", 10 * MS, 20 * MS, kind=EventKind.GC_PAUSE),
+        span("gc", 20 * MS, 30 * MS, kind=EventKind.GC_PAUSE),
+    ]
+    launch = span("cudaLaunchKernel", 0, 5, kind=EventKind.RUNTIME_CALL)
+    wait = span("cudaDeviceSynchronize", 30 * MS, 90 * MS, kind=EventKind.RUNTIME_CALL)
+    trace = build_trace([launch, *pauses, wait], gpu=[kernel("gemm", 6, 90 * MS - 1, launch=0)])
+    finding = find_findings(trace)["garbage-collections"]
+    assert finding.derived_ns and finding.saved_ns == 0
+
+
+@pytest.mark.parametrize("factor", [-1, float("inf"), float("nan"), "half"])
+def test_factors_that_are_none_are_refused(factor):
+    with pytest.raises(UsageError, match="times as long"):
+        find_what_if(build_trace(steps()), {"aten::mm": factor})
+
+
+def test_names_of_nothing_are_refused_with_one_that_was_meant():
+    with pytest.raises(UsageError, match="Did you mean 'aten::mm'"):
+        find_what_if(build_trace(steps()), {"aten::mn": 0.5})
