@@ -12,28 +12,34 @@
 #include <system_error>
 #include <vector>
 
+#include "columns/bindings.h"
 #include "cupti/cupti_source.h"
 #include "decode/columns.h"
 #include "decode/window_clock.h"
 #include "gpu/bindings.h"
 #include "gpu/gpu_activity.h"
+#include "graph/bindings.h"
 #include "interpreter/around_call.h"
 #include "interpreter/child_process.h"
+#include "interpreter/freed_memory.h"
 #include "interpreter/lifecycle.h"
 #include "interpreter/without_gil.h"
 #include "log/bridge_loader.h"
 #include "log/log_copy.h"
 #include "log/recorder.h"
-#include "log/streamed_log.h"
 #include "memory/bindings.h"
 #include "nesting/bindings.h"
 #include "numpy/to_numpy.h"
 #include "python/annotation.h"
+#include "python/compiled_code.h"
 #include "python/python_calls.h"
 #include "python/python_collections.h"
 #include "python/python_fast_annotation.h"
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
+#include "sampler/bindings.h"
+#include "streams/bindings.h"
+#include "streams/decoded_dict.h"
 #include "watch/bindings.h"
 #include "writers/bindings.h"
 
@@ -68,34 +74,10 @@ double time_spans(bool empty_callback) {
   return loaded_bridge().time_spans(empty_callback);
 }
 
-// What is known of the window beside its tables.
-nb::dict account(const Columns& columns, const WindowFacts& window) {
-  nb::dict account;
-  account["start_ns"] = columns.start_ns;
-  account["end_ns"] = columns.end_ns;
-  account["clock_jumped_ns"] = columns.clock_jumped_ns;
-  account["clock_set_by_ns"] = columns.clock_set_by_ns;
-  account["dropped_spans"] = columns.dropped.spans;
-  account["dropped_allocations"] = columns.dropped.allocations;
-  account["dropped_others"] = columns.dropped.others;
-  account["unheard_spans"] = columns.dropped.unheard_spans;
-  account["recorded_threads"] = columns.recorded_threads;
-  account["unheard_threads"] = columns.unheard_threads;
-  account["unhooked_threads"] = window.unhooked_threads;
-  account["process_threads"] = window.process_threads;
-  account["unheard_frees"] = columns.unheard_frees;
-  account["unknown_frees"] = window.unknown_frees;
-  account["lost_spans"] = window.of_ending_threads.spans;
-  account["lost_allocations"] = window.of_ending_threads.allocations;
-  account["unmatched_ends"] = columns.unmatched_ends;
-  account["cut_payloads"] = columns.cut_payloads;
-  account["tensors_not_held"] = window.tensors_not_held;
-  account["fault"] = window.fault;
-  nb::list notes;
-  for (const LedgerNote& note : window.notes)
-    notes.append(nb::make_tuple(note.source, note.what, note.value));
-  account["notes"] = notes;
-  return account;
+// Likewise; with and without a window of its own.
+double time_cold_spans() {
+  if (Recorder::instance().statistics().open_windows > 1) return std::nan("");
+  return loaded_bridge().time_cold_spans();
 }
 
 // [holding a ReadLock]
@@ -103,15 +85,6 @@ std::shared_ptr<Window> closed_window(uint32_t id) {
   std::shared_ptr<Window> window = Recorder::instance().window(id);
   if (window == nullptr || window->open) throw std::invalid_argument("no closed window with this id");
   return window;
-}
-
-nb::dict to_dict(Columns columns, const WindowFacts& window) {
-  nb::dict result;
-  result["account"] = account(columns, window);
-  result["tables"] = to_tables(static_cast<RecordedTables&&>(columns));
-  result["name_offsets"] = to_array(std::move(columns.names.offsets));
-  result["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
-  return result;
 }
 
 nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
@@ -151,73 +124,15 @@ nb::bytes copy_window(uint32_t id) {
 
 nb::dict decode_copy(const nb::bytes& bytes, const std::vector<std::string>& prefixes) {
   const CopiedLog log({bytes.c_str(), bytes.size()});
-  Columns columns;
-  {
-    const WithoutGil without_gil;
-    columns = decode_window(log.view(), prefixes);
-  }
-  nb::dict result = to_dict(std::move(columns), log.view().window);
-  result["devices"] = nb::none();
-  return result;
-}
-
-[[noreturn]] void raise_os_error(const std::system_error& error, const std::string& path) {
-  const nb::object described = nb::make_tuple(error.code().value(), error.code().message(), path);
-  PyErr_SetObject(PyExc_OSError, described.ptr());
-  throw nb::python_error();
-}
-
-void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about) {
-  try {
-    Recorder::instance().begin_stream(window, path, max_bytes, about);
-  } catch (const std::system_error& error) {
-    raise_os_error(error, path);
-  }
-}
-
-std::unique_ptr<StreamedLog> read_stream(const std::string& path) {
-  try {
-    const WithoutGil without_gil;
-    return std::make_unique<StreamedLog>(path);
-  } catch (const std::system_error& error) {
-    raise_os_error(error, path);
-  }
-}
-
-nb::dict decode_stream(const StreamedLog& log, const std::vector<std::string>& prefixes) {
-  Columns columns;
-  {
-    const WithoutGil without_gil;
-    columns = decode_window(log.view(), prefixes);
-  }
-  nb::dict result = to_dict(std::move(columns), log.view().window);
-  result["devices"] = nb::none();
-  return result;
-}
-
-nb::dict describe_stream(const StreamedLog& log) {
-  const StreamHeader& header = log.header();
-  const WindowFacts& window = log.view().window;
-  const WindowClock clock(log.view().origin, window.started, window.stopped, log.view().recent_rate);
-  const auto time = [&](uint64_t ticks) {
-    return ticks == 0 ? nb::object(nb::none()) : nb::cast(clock.unix_ns(ticks));
-  };
-  nb::dict result;
-  result["has_end"] = log.has_end();
-  result["missing_blocks"] = log.missing_blocks();
-  result["process_id"] = header.process_id;
-  result["process_start"] = header.process_start;
-  result["boot_id"] = std::string(header.boot_id);
-  result["growth_error"] = header.growth_error.load();
-  result["first_loss_ns"] = time(log.first_loss());
-  result["last_loss_ns"] = time(log.last_loss());
-  return result;
+  return decode_view(log.view(), prefixes);
 }
 
 nb::tuple process_identity(int64_t process_id) {
   const ProcessIdentity identity = identity_of(process_id);
   return nb::make_tuple(identity.start, std::string(identity.boot_id));
 }
+
+uint64_t record_count() { return Recorder::instance().statistics().records; }
 
 nb::dict statistics() {
   const RecorderStatistics statistics = Recorder::instance().statistics();
@@ -231,6 +146,7 @@ nb::dict statistics() {
   result["wanted"] = statistics.wanted;
   result["occupied_threads"] = PythonCalls::instance().unheard_threads();
   const BridgeApi* bridge = Recorder::instance().bridge();
+  result["leaves_out_inner"] = bridge != nullptr && bridge->leaves_out_inner();
   result["hides_locks"] = bridge != nullptr && bridge->hides_locks();
   return result;
 }
@@ -249,26 +165,14 @@ NB_MODULE(_native, m) {
   m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0, "collects"_a = UINT32_MAX);
   m.def("close_window", &close_window, "window"_a);
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);
-  m.def("collect", &collect, "window"_a, "wants"_a);
+  m.def("collect", &collect, "windows"_a, "wants"_a);
   m.def("snapshot_window", &snapshot_window, "window"_a);
   m.def("discard_window", &discard_window, "window"_a);
   m.def("decode", &decode, "window"_a, "prefixes"_a);
   m.def("copy_log", &copy_window, "window"_a);
   m.def("write_log", &write_window, "window"_a, "file"_a);
   m.def("decode_copy", &decode_copy, "copy"_a, "prefixes"_a);
-  m.def("begin_stream", &begin_stream, "window"_a, "path"_a, "max_bytes"_a, "about"_a);
-  m.def(
-      "note_in_stream", [](const std::string& text) { Recorder::instance().note_in_stream(text); }, "text"_a);
-  m.def("end_stream", [](uint32_t window) { Recorder::instance().end_stream(window); }, "window"_a);
-  m.def(
-      "discard_stream",
-      [](const std::string& path) { Recorder::instance().pool().discard_stream(path.c_str()); }, "path"_a);
-  nb::class_<StreamedLog>(m, "StreamedLog")
-      .def_prop_ro("about", &StreamedLog::about)
-      .def_prop_ro("notes", &StreamedLog::notes)
-      .def("describe", &describe_stream)
-      .def("decode", &decode_stream, "prefixes"_a);
-  m.def("read_stream", &read_stream, "path"_a);
+  bind_streams(m);
   m.def("process_identity", &process_identity, "process_id"_a);
   m.def("guard_fast_annotations", [](nb::handle type) { guard_fast_annotations(type.ptr()); }, "type"_a);
   m.def("set_up_python", &set_up_python, "hidden_folder"_a, "shown_file"_a, "program_file"_a,
@@ -285,24 +189,39 @@ NB_MODULE(_native, m) {
   m.def("emit_ranges", &emit_ranges, "kind"_a, "with_shapes"_a);
   m.def("stop_ranges", &stop_ranges);
   m.def("time_spans", &time_spans, "empty_callback"_a);
+  m.def("time_cold_spans", &time_cold_spans);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
   m.def("limit_growth", [](size_t bytes) { Recorder::instance().pool().limit_growth(bytes); }, "bytes"_a);
   m.def("set_tensor_budget", [](uint64_t bytes) { loaded_bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
+  m.def("record_count", &record_count);
   m.def("statistics", &statistics);
+  m.def("names_from", [](uint32_t id) {
+    nb::list texts;  // of any bytes
+    for (const std::string& text : Recorder::instance().names().texts_from(id))
+      texts.append(
+          nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace")));
+    return texts;
+  });
   m.def("refresh_hooks", [] { configure_sources(); });
   m.attr("WANTS") = nb::dict();
   nb::dict wants = nb::cast<nb::dict>(m.attr("WANTS"));
   for (size_t i = 0; i < std::size(kWants); ++i) wants[nb::str(kWantNames[i].data())] = kWants[i];
+  m.def("keep_freed_memory", &keep_freed_memory);
   bind_annotation(m);
+  bind_compiled_code(m);
   bind_around_call(m);
   bind_child_process(m);
   bind_collections(m);
   bind_lifecycle(m);
   GpuActivity::instance().set_source(&cupti::make_cupti_source);
   bind_gpu(m);
+  bind_graph(m);
   bind_memory(m);
+  bind_columns(m);
   bind_nesting(m);
+  bind_sampler(m);
   bind_watch(m);
+  bind_steps(m);
   bind_writers(m);
 }

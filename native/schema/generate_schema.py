@@ -183,6 +183,7 @@ def main(source: Path, output: Path) -> None:
     groups = {
         "RecordedTables": schema.RECORDED_TABLES,
         "DeviceTables": device_schema.DEVICE_TABLES,
+        "SampledTables": schema.SAMPLED_TABLES,
     }
     output.mkdir(parents=True, exist_ok=True)
     names = {

@@ -27,6 +27,7 @@ from opscope.errors import (
     TraceFormatError,
     UsageError,
 )
+from opscope.launch.torch_import import when_imported as _when_imported
 
 # At once, because its module has its name: importing that later would put the module in its place.
 from opscope.schedule import ProfilerAction, schedule
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from torch.profiler import ProfilerActivity
 
     from opscope.activities import supported_activities
+    from opscope.analysis.diff.compare import diff
     from opscope.annotate import record_function
     from opscope.control.server import listen
     from opscope.export.tensorboard import tensorboard_trace_handler
@@ -58,6 +60,7 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "UsageError",
+    "diff",
     "flight_recorder",
     "listen",
     "load",
@@ -73,6 +76,7 @@ _PLACES = {
     # torch's own enum, so that its members and ours are the same; reading traces needs no torch.
     "ProfilerActivity": "torch.profiler",
     "Trace": "opscope.trace.trace",
+    "diff": "opscope.analysis.diff.compare",
     "flight_recorder": "opscope.flight.recorder",
     "listen": "opscope.control.server",
     "load": "opscope.trace.load",
@@ -103,6 +107,16 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(place), name)
     globals()[name] = value
     return value
+
+
+def _know_what_is_compiled() -> None:
+    """Most programs compile before they record, and only then is it known what from, and why."""
+    from opscope.recording.compiled.imports import listen_to_compiling
+
+    listen_to_compiling()
+
+
+_when_imported("torch._dynamo.utils", _know_what_is_compiled)
 
 
 def __dir__() -> list[str]:

@@ -20,6 +20,7 @@ class WindowAccount(TypedDict):
 
     start_ns: int
     end_ns: int
+    end_monotonic_ns: int
     clock_jumped_ns: int
     clock_set_by_ns: int
     dropped_spans: int
@@ -84,6 +85,15 @@ class Annotation:
     def __enter__(self) -> Annotation: ...
     def __exit__(self, kind: object, value: object, traceback: object) -> None: ...
 
+def recorded_kernel(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """What calls ``function``, and records that as an operator while somebody wants operators."""
+
+def recorded_graph(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Likewise a function of generated code, as a run of a graph; what it calls has its lines."""
+
+def unrecorded(function: Any) -> Any:
+    """The function behind one of these; anything else as it is."""
+
 UNCAUGHT_EXCEPTION: int
 """What a child of ``fork_process`` exits with where a C++ exception would have aborted it."""
 
@@ -142,6 +152,27 @@ class AroundCall:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: object, owner: object = None) -> Any: ...
 
+class StepAlarm:
+    """Which steps a listener hears of; see ``opscope.flight.steps``."""
+
+    at: int
+    above_ns: int
+
+class StepCounter:
+    """The program's steps; see native/watch/step_counter.h."""
+
+    def __init__(self, watch: Watch | None = None) -> None: ...
+    def announced(self) -> None: ...
+    def optimizer_stepped(self) -> None:
+        """Counts until one is announced."""
+    def alarm(self, listener: Callable[[int], None]) -> StepAlarm: ...
+    def silence(self) -> None:
+        """Call no listener any more."""
+    @property
+    def count(self) -> int: ...
+    @property
+    def durations_ns(self) -> list[int]: ...
+
 class Watch:
     """The flight recorder's thread that needs no GIL; see native/watch/watch.h.
 
@@ -167,9 +198,13 @@ class Watch:
     ) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
-    def wait(self, timeout_ns: int) -> tuple[str, int]:
-        """News and its value, without the GIL: nothing, stopped, rotate, asked, signal, ..."""
-    def ask(self, number: int) -> None: ...
+    def wait(self, timeout_ns: int) -> tuple[str, int, int]:
+        """News, its value and how long ago it was noticed, without the GIL: nothing, stopped,
+        rotate, asked, signal, ..."""
+    def ask(self, number: int, reason: str) -> bool:
+        """Whether it will be dealt with; ``reason`` is JSON."""
+    def take_answered(self) -> list[int]:
+        """Numbers of what was asked for and written without Python, once each."""
     def step_ended(self) -> None: ...
     def hear_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
@@ -200,8 +235,8 @@ def open_window(
 ) -> int: ...
 def close_window(window: int) -> None: ...
 def pause_window(window: int, paused: bool) -> None: ...
-def collect(window: int, wants: int) -> None:
-    """Have an open window collect only part of what it wants, until told otherwise."""
+def collect(windows: Sequence[int], wants: int) -> None:
+    """Have open windows collect only part of what they want, until told otherwise."""
 
 def snapshot_window(window: int) -> int:
     """A closed window with what this one has so far, which goes on; 0 if there is none."""
@@ -222,7 +257,14 @@ def note_in_stream(text: str) -> None:
 def end_stream(window: int) -> None: ...
 def discard_stream(path: str) -> None: ...
 
+class DecodedPiece(DecodedWindow):
+    late: dict[str, Any]
+    is_last: bool
+    missing_blocks: int
+
 class StreamDescription(TypedDict):
+    gaps: list[tuple[int, int, int]]
+    spent_blocks: int
     has_end: bool
     missing_blocks: int
     process_id: int
@@ -243,6 +285,21 @@ class StreamedLog:
     def decode(self, prefixes: Sequence[str]) -> DecodedWindow: ...
 
 def read_stream(path: str) -> StreamedLog: ...
+
+class PieceDecoder:
+    """Decodes the file of a recording piece by piece, while it goes on or afterwards."""
+
+    def __init__(self, path: str, prefixes: Sequence[str]) -> None: ...
+    def restore(self, state: bytes, name_offsets: Sequence[int], name_text: bytes) -> None: ...
+    def state(self) -> bytes: ...
+    def decode(self, records: int, margin_ns: int, is_last: bool) -> DecodedPiece | None:
+        """The next piece, if there is as much; all that is left in pieces where ``is_last``."""
+
+    def mark_spent(self) -> None:
+        """What was decoded is elsewhere: the recording may use its place in the file again."""
+
+    def close(self) -> None: ...
+
 def process_identity(process_id: int) -> tuple[int, str]:
     """When it began, in clock ticks (0: there is none), and which start of the machine."""
 
@@ -267,6 +324,7 @@ def leave_thread() -> None: ...
 def emit_ranges(kind: str, with_shapes: bool) -> str: ...
 def stop_ranges() -> None: ...
 def time_spans(empty_callback: bool) -> float: ...
+def time_cold_spans() -> float: ...
 def limit_growth(bytes: int) -> None:
     """From now on recordings of this process have at most so much more memory than now."""
 
@@ -278,9 +336,23 @@ def configure_gpu(may_share: bool = False) -> str: ...
 def gpu_is_wanted() -> bool: ...
 def pause_gpu(paused: bool) -> str: ...
 def fault() -> str: ...
+def record_count() -> int:
+    """Of all threads that there are, ever."""
+
 def statistics() -> dict[str, int]: ...
+def names_from(first: int) -> list[str]:
+    """The names of events that this process has met, from a number on."""
+
 def refresh_hooks() -> None: ...
 def gc_callback(phase: str, info: Mapping[str, int]) -> None: ...
+
+class Checksum:
+    """XXH64 of bytes that come in pieces of any length."""
+
+    def __init__(self) -> None: ...
+    @property
+    def value(self) -> int: ...
+    def add(self, bytes: bytes | memoryview) -> None: ...
 
 class ChromeWriter:
     """The rows of a Chrome trace, from columns named ``table.column``; formats without the GIL."""
@@ -357,9 +429,84 @@ def minus_children(
     value: NDArray[np.int64],
     counted: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]: ...
+def keep_freed_memory() -> None:
+    """Have this process keep memory that is freed, for what is allocated next; with glibc."""
+
+def around_by_time(
+    start_ns: NDArray[np.int64], duration_ns: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The span directly around each of one line by time, -1 for none; in order of start."""
+
+def innermost_segments(
+    start_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    cuts: NDArray[np.int64],
+    from_ns: int,
+    to_ns: int,
+) -> tuple[
+    NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]
+]:
+    """As ``around_by_time``; then of each segment its start, its length, the innermost span, -1 for
+    none, and whether a span begins or ends there. ``cuts`` are moments in order."""
+
+def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...
+def row_groups(
+    columns: list[NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """A number for each row, the same for equal ones and in order of what they hold; then of each
+    number the first row and how many there are."""
+
+def group_medians(
+    values: NDArray[np.int64], group: NDArray[np.int64], groups: int
+) -> NDArray[np.int64]: ...
+def places(
+    sorted: NDArray[np.int64], values: NDArray[np.int64], right: bool
+) -> NDArray[np.int64]: ...
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
+def equal_values(
+    base: NDArray[np.uint64],
+    is_unique: NDArray[np.bool_],
+    event: NDArray[np.int64],
+    producer: NDArray[np.int64],
+    memory: NDArray[np.uint64],
+    shape: NDArray[np.uint64],
+    place: NDArray[np.uint64],
+    rounds: int,
+) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Of every operator a number for its value, and whether that follows from no memory; the first
+    two columns are of operators, the others of their arguments."""
+
 def operator_signatures(
     columns: dict[str, NDArray[Any]],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], list[str]]: ...
 def memory_accounts(
     columns: dict[str, NDArray[Any]], *, accumulate: int, detach: int, add: int
 ) -> dict[str, dict[str, Any]]: ...
+def begin_thread_samples(reader: int) -> None:
+    """Have threads looked at for a reader with this number, unless they are already."""
+
+def end_thread_samples(reader: int) -> tuple[NativeTable, int, int, bool] | None:
+    """What was seen since then, nanoseconds of a processor that took, how often threads were looked
+    at, and whether that was less than it should have been. None for a number that is no reader's,
+    or no more."""
+
+def thread_sample_readers() -> int:
+    """How many have not ended."""
+
+def earliest_ends(
+    before: NDArray[np.int64],
+    delay_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    start_ns: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When nodes end that begin once all before them have ended, each with a delay after that; and
+    the one before that each had to wait for, -1 for none. ``before`` has three columns, -1 for
+    none, and names nodes that stand earlier."""
+
+def latest_ends(
+    before: NDArray[np.int64],
+    delay_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    end_ns: int,
+) -> NDArray[np.int64]:
+    """When nodes may end at the latest without anything ending after ``end_ns``."""

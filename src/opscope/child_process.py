@@ -14,6 +14,7 @@ import mmap
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -31,9 +32,17 @@ _RAISED = (*_KILL_OR_FAIL, "RLIMIT_NOFILE")
 _FEWEST_FILES = 64
 """Open at once; some are the program's."""
 
+_forking: set[int] = set()
+"""Threads that are in :meth:`ChildProcess.run`."""
+
 _LONGEST_S = 600.0
 _TOLD_BYTES = 16 << 10
 _POLL_S = (0.002, 0.05)
+
+
+def is_own_child() -> bool:
+    """Whether this process was forked by opscope, to do work of opscope's."""
+    return threading.get_ident() in _forking
 
 
 def is_limited() -> bool:
@@ -81,7 +90,14 @@ class ChildProcess:
             OSError: no process can be started.
         """
         self._came_to_the_end[0] = self._told[0] = 0
-        child = _native.fork_process()
+        parent = os.getpid()
+        thread = threading.get_ident()
+        _forking.add(thread)  # also for what runs in the child before the next line does
+        try:
+            child = _native.fork_process()
+        finally:
+            if os.getpid() == parent:
+                _forking.discard(thread)
         if child == 0:
             try:
                 _prepare(self._longest_s)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,7 @@ class ProfileRecording(Cycles):
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.preset_metadata: dict[str, Any] = {}
+        self.trace_facts: dict[str, Any] = {}
         self._max_memory_bytes = max_memory
         self._streams: Streams | None = None
         if stream_to is not None:
@@ -161,18 +162,39 @@ class ProfileRecording(Cycles):
 
     def _hand_over(self) -> None:
         if self._streams is not None and self._streams.saves:
-            for cycle in self._finished:
-                self._save_streamed(cycle)
+            self.save_streamed()
         super()._hand_over()
+
+    def save_streamed(self) -> None:
+        """Write the traces of recordings that have ended where they streamed to."""
+        for cycle in self._finished:
+            self._save_streamed(cycle)
 
     def _save_streamed(self, cycle: Cycle) -> None:
         """Write the trace of a cycle into its folder, and remove the file that it streamed to."""
         stream = cycle.recording.stream
         if stream is None or stream.path is None or stream.is_discarded:
             return
-        trace = self._view_of(cycle).with_metadata(self._user_metadata(cycle))
-        trace.save(stream.folder, rank=stream.rank)
+        if cycle.recording.is_drained:
+            cycle.recording.save_drained(stream.folder, self._user_metadata(cycle))
+        else:
+            trace = self._view_of(cycle).with_metadata(self._user_metadata(cycle))
+            trace.save(stream.folder, rank=stream.rank, process=stream.process)
         stream.discard()
+
+    @property
+    def is_drained(self) -> bool:
+        """The last recording was so long that part of it is on disk only."""
+        return bool(self._finished) and self._finished[-1].recording.is_drained
+
+    def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
+        """Write the trace of such a recording, with no more than a part of it in memory.
+
+        Raises:
+            UsageError: nothing can be written there.
+        """
+        last = self._finished[-1]
+        return last.recording.save_drained(folder, {**self._user_metadata(last), **metadata})
 
     @property
     def has_stream(self) -> bool:
@@ -208,6 +230,7 @@ class ProfileRecording(Cycles):
 
     def _user_metadata(self, cycle: Cycle) -> dict[str, Any]:
         return {
+            **self.trace_facts,
             "trace_id": cycle.trace_id,
             **self._settings.metadata(),
             "user": {**self.preset_metadata, **cycle.metadata},

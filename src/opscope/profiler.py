@@ -55,8 +55,9 @@ class profile(ProfileRecording):
         with_asyncio: runs of asyncio tasks: what each does between two awaits.
         with_functions: Python function calls without C functions: where the program was, at a
             fraction of what ``with_stack`` costs, and nothing between calls.
-        with_own_functions: of these the program's own, without those of installed libraries, at the
-            least cost; all of them while another recording wants them.
+        with_own_functions: of these the program's own, at the least cost; of installed libraries'
+            only what waits or imports and, before Python 3.12, what the program calls itself. All
+            of them while another recording wants them.
         emit_nvtx: have Nsight Systems show every span as well, as an NVTX range.
         emit_itt: likewise VTune, as an ITT task; a process has either.
         experimental_config: torch's ``_ExperimentalConfig``; the switches that mean something here

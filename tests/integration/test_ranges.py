@@ -88,3 +88,37 @@ def test_without_a_tool_it_is_said_and_recorded_as_ever(run):
     assert lines == []
     assert "no NVTX ranges are shown" in errors and "check that path" in errors
     assert "aten::sin" in said and "could not be loaded" in said
+
+
+REACHED = """
+import os, subprocess, sys, threading
+import torch
+import opscope
+x, over = torch.ones(3), threading.Event()
+def work():
+    while not over.is_set():
+        x.sin()
+worker = threading.Thread(target=work)
+worker.start()
+command = ["attach", str(os.getpid()), "--nvtx", "--seconds", "0.2", "-o", "taken"]
+done = subprocess.run([sys.executable, "-m", "opscope", *command], capture_output=True, text=True)
+over.set()
+worker.join()
+x.abs()
+assert done.returncode == 0, done.stderr
+print(opscope.load("taken").ledger["ranges"])
+"""
+
+
+def test_ranges_end_with_a_recording_that_was_asked_for_from_outside(run, range_tools, tmp_path):
+    said, _, lines = run(
+        ["program.py"],
+        REACHED,
+        NVTX_INJECTION64_PATH=str(range_tools["nvtx_injection"]),
+        OPSCOPE_CONTROL="1",
+        XDG_RUNTIME_DIR=str(tmp_path),
+    )
+    names = {line.partition(" ")[2].partition(",")[0] for line in lines}
+    assert "NVTX: shown" in said
+    assert "aten::sin" in names
+    assert "aten::abs" not in names

@@ -54,6 +54,8 @@ def run_command(command: str, folder: Path) -> str:
         return _run_here(arguments)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
+    # What another program compiled has that one's lines.
+    environment["TORCHINDUCTOR_CACHE_DIR"] = os.fspath(Path(folder) / ".inductor")
     done = subprocess.run(
         ["sh", "-c", f"{command} 2>&1"], cwd=folder, env=environment, capture_output=True, text=True
     )

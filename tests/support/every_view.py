@@ -32,6 +32,8 @@ _COMMANDS = (
     ["summary", "--format", "json"],
     ["findings", "--format", "json", "--name", "aten"],
     ["findings"],
+    ["why"],
+    ["why", "--format", "json"],
     ["memory"],
 )
 
@@ -105,6 +107,8 @@ def _views(trace: Trace, folder: Path) -> list[Callable[[], Any]]:
         lambda: _stacks(trace),
         lambda: trace.peak_memory().to_dict(),
         lambda: trace.findings().as_dict(),
+        lambda: trace.critical_path().as_dict(),
+        lambda: trace.what_if({}).saved_ns,
         lambda: trace._repr_html_(),
         lambda: [trace.to_arrow(table) for table in (*TABLES, "names")],
         lambda: trace.sql("select * from named_events").fetchall(),

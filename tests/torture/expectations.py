@@ -177,7 +177,7 @@ def differences(window: Window, history: History) -> list[str]:
         if actor.counted:
             thread = actor.native_id
             there = counts.get(thread, Counter())
-            for effect in there.keys() | bounds.must[thread].keys():
+            for effect in there.keys() | bounds.may[thread].keys():
                 account.compare(actor, effect, there[effect], bounds)
     for effect in bounds.may[ELSEWHERE]:
         total = sum(count[effect] for count in counts.values())
@@ -196,6 +196,8 @@ class _Account:
     told: list[str] = field(default_factory=list)
     unheard: dict[Actor, str] = field(default_factory=dict)  # whose Python calls are missing
     unheard_frees: list[str] = field(default_factory=list)
+    missing_frees: Counter[Effect] = field(default_factory=Counter)  # that may be there
+    surplus_frees: list[tuple[Effect, str]] = field(default_factory=list)
 
     def compare(self, actor: Actor | None, effect: Effect, there: int, bounds: Bounds) -> None:
         """One effect of one thread."""
@@ -204,6 +206,8 @@ class _Account:
         thread = actor.native_id if actor else ELSEWHERE
         wanted = is_wanted(self.window, effect[0])
         least, most = bounds.must[thread][effect] * wanted, bounds.may[thread][effect] * wanted
+        if effect[0] == "free":
+            self.missing_frees[effect] += max(most - there, 0)
         if least <= there <= most:
             return
         text = _told(self.window, actor, effect, there, least, most)
@@ -211,6 +215,8 @@ class _Account:
             self.unheard[actor] = text
         elif there < least and effect[0] == "free":
             self.unheard_frees += [text] * (least - there)
+        elif effect[0] == "free":
+            self.surplus_frees += [(effect, text)] * (there - most)
         else:
             self.told.append(text)
 
@@ -222,7 +228,20 @@ class _Account:
         said = f"\n    the ledger says so of {threads:.0f} threads"
         unheard = [text + said for text in self.unheard.values()]
         texts = unheard if len(unheard) > threads else []
+        texts += self._unexplained_frees()
         return texts + (self.unheard_frees if len(self.unheard_frees) > frees else [])
+
+    def _unexplained_frees(self) -> list[str]:
+        """Of a thread that had nothing of the kind to free, nor took it for another's.
+
+        torch remembers a block that is freed where it tells nobody. It takes the next one at that
+        address for it, if it did not tell of that one's allocation either.
+        """
+        left, texts = self.missing_frees.copy(), []
+        for effect, text in self.surplus_frees:
+            left[effect] -= 1
+            texts += [text] if left[effect] < 0 else []
+        return texts
 
 
 def _told(

@@ -14,6 +14,19 @@ from contextlib import contextmanager
 from torture.history import Actor
 
 
+class _Entered:
+    """One level of an actor's depth. Whoever interrupts it in a way that it is never left, sets the
+    depth right; it is closed with the garbage at any time, and must not count then."""
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor, self.was_left_behind = actor, False
+
+    def leave(self) -> None:
+        """Leave it."""
+        if not self.was_left_behind:
+            self.actor.depth -= 1
+
+
 class Gate:
     """One alone or any number together; who wants to be alone comes first."""
 
@@ -32,14 +45,18 @@ class Gate:
             with self._changed:
                 self._changed.wait_for(lambda: not (self._alone or self._waiting))
                 self._together += 1
+        entered = _Entered(actor)
         try:
             yield
+        except GeneratorExit:
+            entered.was_left_behind = True
+            raise
         finally:
             if asks:
                 with self._changed:
                     self._together -= 1
                     self._changed.notify_all()
-            actor.depth -= 1
+            entered.leave()
 
     @contextmanager
     def alone(self, actor: Actor) -> Iterator[None]:
@@ -52,11 +69,15 @@ class Gate:
                 self._changed.wait_for(lambda: not (self._alone or self._together))
                 self._waiting -= 1
                 self._alone = True
+        entered = _Entered(actor)
         try:
             yield
+        except GeneratorExit:
+            entered.was_left_behind = True
+            raise
         finally:
             if asks:
                 with self._changed:
                     self._alone = False
                     self._changed.notify_all()
-            actor.depth -= 1
+            entered.leave()

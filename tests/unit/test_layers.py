@@ -27,6 +27,7 @@ LEAVES = [
     "schedule",
     "progress",
     "announced_steps",
+    "optimizer_steps",
     "own_thread",
     "thread_pool",
     "cached_property",
@@ -34,7 +35,15 @@ LEAVES = [
     "launch",
     "_native",
 ]
-ANALYSES = ["trace", "tree", "analysis", "analysis.findings", "export", "report"]
+ANALYSES = [
+    "trace",
+    "tree",
+    "analysis",
+    "analysis.findings",
+    "analysis.diff",
+    "export",
+    "report",
+]
 DROP_IN = [
     "drop_in.event",
     "drop_in.event_list",
@@ -74,11 +83,31 @@ MAY_IMPORT = {
     "flight": {*LEAVES, "trace", "recording", "activities", "settings"},
     "triggers": {*LEAVES, "flight"},
     "control": {*LEAVES, "trace", "recording", "activities", "settings", "flight"},
+    "warm_steps": {*LEAVES, "profile_recording"},
+    "children": {
+        *LEAVES,
+        "trace",
+        "recording",
+        "profile_recording",
+        "warm_steps",
+        "drop_in",
+        "flight",
+    },
     "replay": {*LEAVES, "trace", "tree", "analysis", "export", "recording"},
     "profile_recording": {*LEAVES, "trace", *RECORDER},
     "profiler": {*LEAVES, *PIPELINE, *RECORDER},
     "__init__": {*LEAVES, *PIPELINE, *RECORDER, "flight", "control"},
-    "cli": {*LEAVES, *PIPELINE, *RECORDER, "flight", "control", "replay", "__init__"},
+    "cli": {
+        *LEAVES,
+        *PIPELINE,
+        *RECORDER,
+        "warm_steps",
+        "flight",
+        "control",
+        "children",
+        "replay",
+        "__init__",
+    },
     "__main__": {"cli"},
 }
 
@@ -90,10 +119,18 @@ METHODS_OF_TRACE = {
         "trace.interop",
         "trace.summary_html",
         "tree.node",
+        "analysis.account.account",
+        "analysis.account.find",
+        "analysis.compiled_code",
+        "analysis.critical_path.path",
+        "analysis.critical_path.replay",
         "analysis.memory.peak",
         "analysis.period",
         "analysis.findings.find",
         "analysis.findings.finding",
+        "analysis.findings.what_if",
+        "analysis.roofline.peaks",
+        "analysis.roofline.roofline",
         "export.formats",
     )
 } | {("trace.load", "recording.recovered")}

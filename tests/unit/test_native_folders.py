@@ -21,14 +21,18 @@ MAY_INCLUDE = {
     "torch": {"schema", "log"},
     "interpreter": set(),
     "watch": {"log", "interpreter"},
+    "sampler": {"schema", "log", "interpreter", "numpy"},
     "python": {"schema", "log", "decode", "interpreter"},
     "ranges": {"log"},
     "numpy": {"schema"},
     "gpu": {"schema", "log", "decode", "interpreter", "numpy"},
     "cupti": {"schema", "log", "gpu"},
+    "columns": {"schema", "interpreter", "numpy"},
     "nesting": {"schema", "interpreter", "numpy"},
-    "memory": {"schema", "interpreter", "numpy"},
+    "graph": {"schema", "interpreter", "numpy"},
+    "memory": {"schema", "interpreter", "numpy", "columns"},
     "writers": {"schema", "interpreter", "numpy"},
+    "streams": {"log", "decode", "interpreter", "numpy"},
 }
 MAY_INCLUDE[""] = set(MAY_INCLUDE)
 

@@ -81,7 +81,9 @@ def test_torchs_configuration_asks_for_the_same_but_for_what_torch_leaves_out():
 def test_switches_ask_for_what_torch_leaves_out():
     switches = {"record_python_gc_info": True, "profile_all_threads": True}
     settings = ProfileSettings(as_torch=True, switches=switches)
-    assert settings.recording_options(ChosenActivities()) == RecordingOptions()
+    assert settings.recording_options(ChosenActivities()) == RecordingOptions(
+        compiled=False, thread_samples=False
+    )
 
 
 def test_settings_are_made_of_a_profiles_arguments_and_become_them_again():

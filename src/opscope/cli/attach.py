@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated
 
-from opscope.cli.asked_trace import arguments_of, folder_for, keep
+from opscope.cli.asked_trace import TraceFolder, arguments_of, folder_for, keep
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.process_argument import ProcessArgument
@@ -23,15 +22,7 @@ def attach(
     seconds: Annotated[
         str, Option(metavar="N", help="How long to record; Ctrl-C ends it earlier.")
     ] = "10",
-    output: Annotated[
-        Path | None,
-        Option(
-            names=("--output", "-o"),
-            metavar="DIR",
-            help="Folder of the trace; a trace that is there already is replaced.",
-            default="NAME-PID.opscope",
-        ),
-    ] = None,
+    output: TraceFolder = None,
     recorded: frozenset[str] = frozenset(),
 ) -> None:
     """Record a process that runs, write a trace, and leave the process as it was.

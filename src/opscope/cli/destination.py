@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import OpscopeError, UsageError
+from opscope.recording.distributed_job import launched_rank
+from opscope.trace.process_journal import PROCESSES
 from opscope.unfinished import remove_unfinished
 
 CHROME_SUFFIXES = (".json.gz", ".json")
 """Those of the Chrome writer, which is not imported for runs that write none."""
 
-_PART_OF_A_TRACE = re.compile(r"(\..*|rank=\d+|cycle-\d+)")
+_PART_OF_A_TRACE = re.compile(rf"(\..*|rank=\d+|process=\d+|cycle-\d+|{re.escape(PROCESSES)})")
 
 
 @dataclass(frozen=True)
@@ -74,20 +76,13 @@ def choose(
         raise UsageError(f"--chrome {str(chrome)!r} should end in {suffixes}.")
     if report is not None and not report.name.endswith(".html"):
         raise UsageError(f"--report {str(report)!r} should end in .html.")
-    files, rank = [chrome, report], rank_in_job()
+    files, rank = [chrome, report], launched_rank()
     if rank is not None:
         files = [file and with_part(file, f"rank-{rank}") for file in files]
     trace = output if output is not None else _free_folder(program_name)
     # abspath rather than resolve: it keeps the name the user knows, symbolic links included.
     absolute = [file and Path(os.path.abspath(file)) for file in files]
     return Destination(Path(os.path.abspath(trace)), *absolute)
-
-
-def rank_in_job() -> int | None:
-    """This process's rank as launchers such as torchrun tell it; None outside of such a job."""
-    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
-    is_job = rank.isdecimal() and size.isdecimal() and int(size) > 1
-    return int(rank) if is_job else None
 
 
 def with_part(path: Path, part: str) -> Path:

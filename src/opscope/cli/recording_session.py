@@ -13,22 +13,27 @@ from typing import Any
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import period_of
-from opscope.analysis.steady_state import WARM
 from opscope.child_process import ChildProcess, is_limited
+from opscope.children.job import ChildrenOfRun
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
-from opscope.cli.destination import Destination, rank_in_job, write_or_rescue
-from opscope.cli.optimizer_steps import after_each_optimizer_step
+from opscope.cli.destination import Destination, write_or_rescue
+from opscope.cli.job_results import JobResults
 from opscope.cli.run_options import RunOptions
 from opscope.cli.run_results import results_for
+from opscope.cli.termination import interrupts_wait
 from opscope.cli.top_operators import find_top_operators, ran_anything
-from opscope.cli.warm_steps import WarmSteps
 from opscope.drop_in.install import install_and_answer
+from opscope.optimizer_steps import after_each_optimizer_step
 from opscope.profile_recording import ProfileRecording
+from opscope.recording.distributed_job import launched_rank
 from opscope.recording.keeper import dismiss_keepers
 from opscope.recording.stream import Streams
 from opscope.schedule import schedule
+from opscope.trace.metadata_kinds import WARM
+from opscope.trace.partition import asked_partition
 from opscope.trace.trace import Trace
+from opscope.warm_steps import WarmSteps
 
 
 class RecordingSession:
@@ -37,7 +42,13 @@ class RecordingSession:
     Whatever this needs is imported before the program runs: see :mod:`opscope.cli.run_results`.
     """
 
-    def __init__(self, options: RunOptions, destination: Destination, messages: Messages) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        destination: Destination,
+        messages: Messages,
+        children: ChildrenOfRun | None = None,
+    ) -> None:
         self._options = options
         self._destination = destination
         self._messages = messages
@@ -45,8 +56,11 @@ class RecordingSession:
         self._profile: ProfileRecording | None = None
         self._warm: WarmSteps | None = None
         self._failed = False
+        self._has_kept = False
         self._cycles = 0
-        self._rank = rank_in_job()
+        self._children = children
+        self._rank = launched_rank() if children is None else children.rank
+        self._process = None if children is None else children.process
         self._child = ChildProcess()
         self._streamed: list[ProfileRecording] = []
 
@@ -58,22 +72,29 @@ class RecordingSession:
                 install_and_answer()
             if self._options.why:
                 self._begin_to_find_out()
-                return
-            self._profile = self._new_recording()
-            self._profile.start()
-            if self._options.schedule is not None:
-                after_each_optimizer_step(self._profile.step)
+            else:
+                self._begin_recording()
+            if self._children is not None:
+                self._children.recording_began()
         except Exception as error:
             self._failed = True
             self._messages.fail(f"{error} The program runs on without being recorded.")
+
+    def _begin_recording(self) -> None:
+        self._profile = self._new_recording()
+        self._profile.start()
+        if self._options.schedule is not None:
+            after_each_optimizer_step(self._profile.step)
 
     def _begin_to_find_out(self) -> None:
         self._warm = WarmSteps(self._new_recording, self._keep_warm_steps)
         self._warm.begin()
         after_each_optimizer_step(self._step_ended)
 
-    def _new_recording(self) -> ProfileRecording:
+    def _new_recording(self, is_warm: bool = False) -> ProfileRecording:
         recording = ProfileRecording(**self._profile_arguments())
+        if is_warm:
+            recording.trace_facts[WARM] = True
         if self._options.stream:
             recording.stream_into(self._streams())
             self._streamed.append(recording)
@@ -88,11 +109,17 @@ class RecordingSession:
             keeper=options.keeper,
             saves=False,
             rank=self._rank,
+            process=self._process,
             when_refused=lambda reason: self._messages.say(
                 "the recording is in memory only until the program ends, because nothing can be "
                 f"written to {folder}: {reason}"
             ),
         )
+
+    @property
+    def _answers_for_all(self) -> bool:
+        """What makes it slow is said in the end, of the process that did most."""
+        return self._children is not None and self._options.why
 
     def _step_ended(self) -> None:
         try:
@@ -119,9 +146,32 @@ class RecordingSession:
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {_reason(error)}")
         finally:
+            if self._children is not None:
+                with self._said_if_failing("list of processes"):
+                    self._finish_children(self._children)
             sys.setrecursionlimit(recursion_limit)
             self._say_what_is_left()
             dismiss_keepers()
+
+    def _finish_children(self, children: ChildrenOfRun) -> None:
+        if not is_limited():
+            return self._show_job(children)
+        self._messages.flush()
+        _, ended = self._child.run(lambda: self._show_job(children))
+        if ended:
+            self._messages.fail(
+                f"The traces of the processes could not be made: the process that did it {ended}, "
+                "because the program limits what a process may use. What they recorded is kept: "
+                f"`opscope recover {children.folder}`."
+            )
+
+    def _show_job(self, children: ChildrenOfRun) -> None:
+        with self._messages.progress("making the traces of the processes"):
+            cycles, failures = children.finish()
+        for error in failures:
+            self._messages.fail(str(error))
+        results = JobResults(self._results, self._destination, self._messages, self._rank)
+        results.show(children.folder, cycles)
 
     def _say_what_is_left(self) -> None:
         """What becomes of a recording whose trace was not written."""
@@ -149,6 +199,8 @@ class RecordingSession:
         if self._failed:
             return
         if self._profile is None:
+            if self._children is not None:  # what they did is said
+                return
             self._messages.fail(
                 "The program never imported torch, so nothing was recorded and no file written."
             )
@@ -163,20 +215,22 @@ class RecordingSession:
 
     def _finish_finding_out(self, warm: WarmSteps) -> None:
         recording = warm.finish()
-        if recording is None or self._failed:
+        if recording is None or self._failed or self._has_kept:
             return
         if warm.recorded_steps:
             self._keep_warm_steps(recording)
         else:
-            self._messages.say(
-                "the program ended before it was warm, so this is about its start; a step ends "
-                "when the optimizer's step() returns"
-            )
+            if not self._answers_for_all:
+                self._messages.say(
+                    "the program ended before it was warm, so this is about its start; a step ends "
+                    "when the optimizer's step() returns"
+                )
             self._keep(recording, self._destination)
 
     def _keep_warm_steps(self, recording: ProfileRecording) -> None:
         steps = self._warm.recorded_steps if self._warm is not None else 0
-        self._messages.say(f"this is about {steps} steps of the program once it was warm")
+        if not self._answers_for_all:
+            self._messages.say(f"this is about {steps} steps of the program once it was warm")
         self._keep(recording, self._destination)
 
     def _keep_cycle(self, profile: ProfileRecording) -> None:
@@ -196,6 +250,11 @@ class RecordingSession:
 
     def _keep(self, profile: ProfileRecording, destination: Destination) -> None:
         """Write one trace to its files, and show it; the process survives whatever that does."""
+        with interrupts_wait():
+            self._keep_all(profile, destination)
+            self._has_kept = True
+
+    def _keep_all(self, profile: ProfileRecording, destination: Destination) -> None:
         if not is_limited():
             return self._write_all(profile, destination)
         self._messages.flush()
@@ -208,35 +267,63 @@ class RecordingSession:
                 "number of files). Limit it less, or record less."
             )
 
-    def _trace_of(self, profile: ProfileRecording) -> Trace:
-        is_warm = self._warm is not None and self._warm.recorded_steps > 0
-        return profile.trace.with_metadata({WARM: True}) if is_warm else profile.trace
-
     def _write_or_say(self, profile: ProfileRecording, destination: Destination) -> None:
         try:
             self._write_all(profile, destination)
         except Exception as error:
             self._messages.fail(f"The recording could not be written: {_reason(error)}")
 
+    def _write_long(self, profile: ProfileRecording, destination: Destination) -> None:
+        """Write what is too long for the memory of this process; looking at it takes another."""
+
+        def save(folder: Path) -> Path:
+            return profile.save_drained(folder, {})
+
+        saved = self._write("trace", save, destination.trace)
+        if saved is None:
+            return
+        for recording in self._streamed:
+            recording.discard_streams()
+        from opscope.trace.long_trace import LongTrace  # with what reads Parquet
+
+        long = LongTrace.at(saved, asked_partition(self._rank, self._process))
+        self._messages.say(describe_completeness(long.small, long.rows["events"]))
+        if self._children is None and (destination.chrome or destination.report):
+            self._messages.fail(
+                "The recording is too long for one file of another tool, or one page, so neither "
+                f"was written. Choose a part of it: `opscope export {saved} --range 0..10`."
+            )
+        self._say_where_to_look(saved)
+
     def _write_all(self, profile: ProfileRecording, destination: Destination) -> None:
-        trace = self._trace_of(profile)
+        if profile.is_drained:
+            return self._write_long(profile, destination)
+        trace = profile.trace
         with self._said_if_failing("table"):
             self._show(trace)
         # The rank is given, because a program may run as a rank without forming a process group.
-        save = functools.partial(trace.save, rank=self._rank)
+        save = functools.partial(trace.save, rank=self._rank, process=self._process)
         saved = self._write("trace", save, destination.trace)
         if saved is not None:
             for recording in self._streamed:
                 recording.discard_streams()
+        if self._children is None:
+            self._write_pictures(trace, destination)
+        with self._said_if_failing("summary"):
+            if self._rank in (None, 0) and not self._answers_for_all:
+                self._say_what_it_shows(trace)
+        if saved is not None:
+            self._say_where_to_look(saved)
+
+    def _write_pictures(self, trace: Trace, destination: Destination) -> None:
         made = self._results
         if made.chrome is not None and destination.chrome is not None:
             self._write("Chrome trace", functools.partial(made.chrome, trace), destination.chrome)
         if made.report is not None and destination.report is not None:
             self._write("report", functools.partial(made.report, trace), destination.report)
-        with self._said_if_failing("summary"):
-            if self._rank in (None, 0):
-                self._say_what_it_shows(trace)
-        if saved is not None:
+
+    def _say_where_to_look(self, saved: Path) -> None:
+        if self._children is None:  # else it is said of all of them
             rank = "" if self._rank is None else f" --rank {self._rank}"
             self._messages.say(f"look closer with `opscope summary {saved}{rank}`")
 

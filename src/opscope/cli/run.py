@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,6 +37,7 @@ _WHAT = "What to record"
 _WHERE = "What to write and print"
 _FLIGHT = "Flight recorder"
 _MAX_MEMORY = "256MiB"
+_BUDGET = "0.01"
 
 
 @with_recording_switches("recorded", panel=_WHAT)
@@ -83,6 +85,15 @@ def run(
             heading=_WHAT,
         ),
     ] = None,
+    children: Annotated[
+        bool,
+        Option(
+            help="Record the processes that the program starts, too: forked and spawned ones, data "
+            "loader's workers, ranks of torchrun. Each is a part of the same folder, or has a "
+            "flight recorder of its own.",
+            heading=_WHAT,
+        ),
+    ] = False,
     flight_recorder: Annotated[
         str | None,
         Option(
@@ -105,8 +116,9 @@ def run(
         str | None,
         Option(
             metavar="SHARE",
-            help="Share of the time that the flight recorder may cost, as 0.01; it records less "
-            "where it costs more.",
+            help="Share of the time that the flight recorder may cost; it records less where it "
+            "costs more. 'none': it records everything.",
+            default=_BUDGET,
             heading=_FLIGHT,
         ),
     ] = None,
@@ -244,6 +256,11 @@ def run(
         {"--why": why, "--schedule": schedule, "--chrome": chrome, "--report": report},
         {"--table": table, "--flops": flops},
     )
+    if children and stream is False and flight is None:
+        raise UsageError(
+            "--children has every process record to a file, because most of them end in ways that "
+            "they cannot notice; --no-stream is for one process alone. Drop one or the other."
+        )
     asked_for = program.Program(target, tuple(arguments or ()), is_module)
     misplaced.check_no_value_of_a_flag(asked_for)
     program.check(asked_for)
@@ -260,9 +277,27 @@ def run(
     if flight is not None:
         from opscope.cli.flight_session import FlightSession
 
-        flying = FlightSession(options, flight, messages)
+        flying = FlightSession(options, flight, messages, has_children=children)
         return lambda: _record(asked_for, flying)
-    return lambda: _record(asked_for, RecordingSession(options, files, messages))
+    if not children:
+        return lambda: _record(asked_for, RecordingSession(options, files, messages))
+    from opscope.children.job import ChildrenOfRun
+    from opscope.children.settings import ChildSettings
+
+    job = ChildrenOfRun(
+        ChildSettings(
+            folder=files.trace,
+            arguments=options.settings.arguments,
+            max_disk_bytes=options.max_disk_bytes,
+            drop_in=os.environ.get("OPSCOPE_DROP_IN") != "0",
+            schedule=None if options.schedule is None else asdict(options.schedule),
+            why=why,
+        ),
+        options.keeper,
+    )
+    session = RecordingSession(options, files, messages, job)
+    job.prepare()
+    return lambda: _record(asked_for, session)
 
 
 def _flight_options(
@@ -277,7 +312,7 @@ def _flight_options(
         return None
     from opscope.cli.flight_options import FlightOptions
 
-    return FlightOptions.parse(last, max_memory or _MAX_MEMORY, budget, directory)
+    return FlightOptions.parse(last, max_memory or _MAX_MEMORY, budget or _BUDGET, directory)
 
 
 def _refuse_with_flight(flight: FlightOptions | None, *given: dict[str, object]) -> None:

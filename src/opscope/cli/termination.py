@@ -6,7 +6,8 @@ import atexit
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from opscope import _native
@@ -107,6 +108,37 @@ class LastAction:
     def _die(self, number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+@contextlib.contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """While opscope writes in the middle of the program, the first Ctrl-C waits until it has.
+
+    Then it is raised in the program; a second one is at once. Otherwise what the user waits for
+    were lost, and sometimes the interruption: NumPy drops exceptions of signal handlers when it
+    looks for methods of what it is given, as Python does in callbacks of weak references.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    came: list[int] = []
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        if came:
+            raise KeyboardInterrupt
+        came.append(number)
+        with contextlib.suppress(OSError):
+            os.write(2, _PATIENCE)
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is on_interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if came:
+            raise KeyboardInterrupt
 
 
 def _interrupt_again() -> None:

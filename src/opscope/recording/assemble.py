@@ -75,7 +75,7 @@ def step_of_events(events: Table, names: Names) -> np.ndarray[Any, np.dtype[np.i
     step = np.full(len(start_ns), -1, dtype=np.int32)
     annotations = np.flatnonzero(events["kind"] == EventKind.ANNOTATION)
     used = np.unique(events["name"][annotations])
-    numbers = {int(name): _step_number(names[name]) for name in used}
+    numbers = {int(name): step_number(names[name]) for name in used}
     steps = {name: number for name, number in numbers.items() if number is not None}
     for event in annotations[np.isin(events["name"][annotations], list(steps))]:
         end_ns = start_ns[event] + events["duration_ns"][event]
@@ -93,8 +93,7 @@ def _with_engine_links(events: Table, names: Names) -> Table:
     The engine emits its span before it knows the node's; the node is the first thing inside it.
     torch fills these in likewise (``set_autograd_evaluate``, torch/csrc/profiler/collection.cpp).
     """
-    engine_names = [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
-    engine = np.flatnonzero(np.isin(events["name"][:-1], engine_names))
+    engine = np.flatnonzero(np.isin(events["name"][:-1], engine_names(names)))
     engine = engine[events["parent"][engine + 1] == engine]
     linked = {}
     for column in ("sequence_number", "forward_thread"):
@@ -103,7 +102,13 @@ def _with_engine_links(events: Table, names: Names) -> Table:
     return events.replaced(linked)
 
 
-def _step_number(name: str) -> int | None:
+def engine_names(names: Names) -> list[int]:
+    """Rows of the names of the autograd engine's own spans."""
+    return [i for i, name in enumerate(names) if name.startswith(_ENGINE_PREFIX)]
+
+
+def step_number(name: str) -> int | None:
+    """N of ``ProfilerStep#N``; None for any other name."""
     number = name[len(STEP_PREFIX) :]
     return int(number) if name.startswith(STEP_PREFIX) and number.isdigit() else None
 
@@ -132,6 +137,7 @@ def _metadata(
     return {
         "start_ns": account["start_ns"],
         "end_ns": account["end_ns"],
+        "end_monotonic_ns": account["end_monotonic_ns"],
         "options": asdict(options),
         **process,
         **({"fault": account["fault"]} if account["fault"] else {}),

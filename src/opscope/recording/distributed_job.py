@@ -26,6 +26,13 @@ def describe_job() -> dict[str, Any]:
     return _last_seen or _launched()
 
 
+def launched_rank() -> int | None:
+    """This process's rank as launchers such as torchrun tell it; None outside of such a job."""
+    rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    is_job = rank.isdecimal() and size.isdecimal() and int(size) > 1
+    return int(rank) if is_job else None
+
+
 def _initialized() -> dict[str, Any]:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

@@ -6,21 +6,25 @@ it goes along as JSON.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any
 
 from opscope import _native
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace
 from opscope.recording.cost import recording_cost_ns
+from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.decoded import read_decoded
 from opscope.recording.ledger import Cost, Row
 from opscope.recording.listeners import Listener
 from opscope.recording.process_facts import process_facts
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import path_prefixes
-from opscope.recording.sources import SOURCES, RecordingOptions
+from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
+from opscope.recording.thread_samples import ThreadSamples
+from opscope.trace.overloads import described
 from opscope.trace.trace import Trace
 
 
@@ -30,11 +34,18 @@ class KnownHere:
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options
         self._listeners = _listeners(options)
+        self._overloads: dict[str, list[str]] = {}
+        self._names_seen = 0
 
     def begin(self) -> None:
         """A recording begins."""
         for listener in self._listeners:
             listener.begin()
+
+    def end(self) -> None:
+        """It is over; what was not begun, or ended before, stays as it is."""
+        for listener in reversed(self._listeners):
+            listener.end()
 
     def facts(self) -> dict[str, Any]:
         """As JSON, as things stand."""
@@ -45,8 +56,20 @@ class KnownHere:
             "prefixes": path_prefixes(),
             "metadata": process_facts(),
             "cost_ns": recording_cost_ns(),
+            "cost_by_kind": cost_by_kind(native_wants(self._options)),
             "known": {type(one).__name__: one.known() for one in self._listeners},
+            "overloads": self._known_overloads(),
         }
+
+    def _known_overloads(self) -> dict[str, list[str]]:
+        """How operators can be called, which only a process with torch can ask: what memory was for
+        is worked out of it."""
+        if not (self._options.memory and self._options.shapes and "torch" in sys.modules):
+            return {}
+        met = _native.names_from(self._names_seen)
+        self._names_seen += len(met)
+        self._overloads |= described(name for name in met if "::" in name)
+        return self._overloads
 
 
 def trace_elsewhere(log: bytes, facts: Mapping[str, Any], more_rows: Sequence[Row] = ()) -> Trace:
@@ -61,17 +84,21 @@ def trace_elsewhere(log: bytes, facts: Mapping[str, Any], more_rows: Sequence[Ro
         InsufficientMemoryError: it does not fit in memory.
         ValueError: it is no log, or one of another version.
     """
-    known_options = {field.name for field in fields(RecordingOptions)}
-    given = {name: bool(on) for name, on in facts["options"].items() if name in known_options}
-    options = RecordingOptions(**given)
+    options = RecordingOptions.of_known(facts["options"])
     with memory_for("decoding what was recorded"):
         decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
         for listener in _listeners(options):
             listener.learn(facts["known"][type(listener).__name__])
             decoded = listener.added_to(decoded)
-        cost = Cost(facts["cost_ns"], {})
+        cost = Cost(facts["cost_ns"], {}, facts.get("cost_by_kind", {}))
         trace = assemble_trace(decoded.with_notes(more_rows), options, cost)
-    return trace.with_metadata(facts["metadata"])
+    return trace.with_metadata({**_overloads_in(trace, facts), **facts["metadata"]})
+
+
+def _overloads_in(trace: Trace, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the operators that this trace has, as ``assemble_trace`` keeps them where torch is."""
+    met = facts.get("overloads", {})
+    return {"overloads": {name: met[name] for name in trace.names if name in met}} if met else {}
 
 
 def _listeners(options: RecordingOptions) -> list[Listener]:
@@ -83,4 +110,5 @@ def _listeners(options: RecordingOptions) -> list[Listener]:
         and source.is_wanted(options)
         and source.name != "GPU activity"
     )
-    return [listener for listener in made if not isinstance(listener, ProcessorTime)]
+    of_one_window = (ProcessorTime, ThreadSamples)
+    return [listener for listener in made if not isinstance(listener, of_one_window)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,12 @@ class Cost:
     Attributes:
         span_ns: of one span, by level.
         slowdown: of what runs between events, a factor by what is recorded.
+        by_kind: by the piece, with the options of the recording.
     """
 
     span_ns: Mapping[str, float]
     slowdown: Mapping[str, float]
+    by_kind: Mapping[str, float] = field(default_factory=dict)
 
 
 def events(recorded: Recorded) -> Iterator[Row]:
@@ -120,10 +122,14 @@ def counted(source: str, **tables: str) -> Callable[[Recorded], Iterator[Row]]:
     return rows
 
 
-def ranges(recorded: Recorded) -> Iterator[Row]:
-    """Whether another tool showed the spans as well."""
-    for kind, why_not in recorded.decoded.ranges.items():
-        yield "ranges", f"{kind.upper()}: {why_not or 'shown by another tool as well'}", 1
+def ranges(kind: str) -> Callable[[Recorded], Iterator[Row]]:
+    """Whether another tool showed the spans as well, as ``nvtx`` or ``itt``."""
+
+    def rows(recorded: Recorded) -> Iterator[Row]:
+        if (why_not := recorded.decoded.ranges.get(kind)) is not None:
+            yield "ranges", f"{kind.upper()}: {why_not or 'shown by another tool as well'}", 1
+
+    return rows
 
 
 def clocks(recorded: Recorded) -> Iterator[Row]:
@@ -151,6 +157,8 @@ def recorder(recorded: Recorded, cost: Cost) -> Iterator[Row]:
         yield "recorder", f"cost_ns: {level}", value
     for level, factor in cost.slowdown.items():
         yield "recorder", f"{SLOWDOWN}{level}", factor
+    for what, value in cost.by_kind.items():
+        yield "recorder", what, value
 
 
 def as_columns(rows: list[Row]) -> dict[str, list[Any]]:

@@ -39,6 +39,14 @@ class Listener:
     def learn(self, known: Any) -> None:
         """Know that instead."""
 
+    def known_of_window(self) -> Any:
+        """As ``known``, with what is of this window alone or takes long; asked at its end."""
+        return self.known()
+
+    def learn_of_window(self, known: Any) -> None:
+        """Know that instead."""
+        self.learn(known)
+
 
 class OtherTools(Listener):
     """How many threads tell another tool of their Python calls, where only one can be told."""

@@ -16,6 +16,8 @@ def process_facts() -> dict[str, Any]:
     torch, job = sys.modules.get("torch"), describe_job()
     return {
         "process_id": os.getpid(),
+        "parent_process_id": os.getppid(),
+        "command_line": list(map(str, sys.orig_argv)),
         "host_name": socket.gethostname(),
         "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
         "python_version": platform.python_version(),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 # np.unique would import it when a trace is first looked at. A child that is forked in the middle of
@@ -19,7 +20,8 @@ from opscope.memory_limit import memory_for, memory_left
 from opscope.notice import notice
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.cost import recording_cost_ns, slowdown_between_events
-from opscope.recording.decoded import read_decoded
+from opscope.recording.cost_by_kind import cost_by_kind
+from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.distributed_job import note_job
 from opscope.recording.gpu_collecting import wait_for_devices
 from opscope.recording.gpu_events import with_devices
@@ -30,6 +32,7 @@ from opscope.recording.neighbours import (
     leave_place,
     take_place,
 )
+from opscope.recording.noted import note_known
 from opscope.recording.process_groups import read_process_groups
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
@@ -85,6 +88,7 @@ class Recording:
         self._held = _native.Held(self._window.open, self._window.close, self._give_back)
         self._decoding = _native.Section()
         self._made: dict[str, Trace] = {}
+        self._saved_in: Path | None = None
 
     def prepare(self) -> None:
         """Do everything slow that starting needs: load, and if need be compile, the bridge.
@@ -194,7 +198,9 @@ class Recording:
             wait_for_devices()
         try:
             with memory_for("decoding what was recorded"):
-                everything = self._assembled(_native.decode(self._window.id, path_prefixes()))
+                everything = self._read_drained() or self._assembled(
+                    _native.decode(self._window.id, path_prefixes())
+                )
         except ValueError:
             if "everything" in self._made:  # by a signal handler, in the middle of this
                 return
@@ -202,15 +208,53 @@ class Recording:
         # The first is everybody's, if a signal handler or a finalizer decoded in the middle.
         self._made.setdefault("everything", everything)
 
+    @property
+    def is_drained(self) -> bool:
+        """It was so long that part of it is on disk only; see ``save_drained``."""
+        return self._saved_in is not None or (self.stream is not None and self.stream.is_drained)
+
+    def save_drained(self, folder: Path, metadata: Mapping[str, Any]) -> Path:
+        """Write the trace of such a recording, with no more than a part of it in memory.
+
+        Raises:
+            UsageError: nothing can be written there.
+        """
+        if self._saved_in is None and self.stream is not None and self.stream.path is not None:
+            # With what reads and writes files, which takes longer to import than all of opscope.
+            from opscope.recording.merge_segments import OwnFacts
+            from opscope.recording.recovered import save_long
+
+            groups = {"process_groups": self._groups} if self._groups else {}
+            own = OwnFacts(self._with_known_here, self._cost(), {**groups, **metadata})
+            self._saved_in = save_long(self.stream.path, folder, own=own)
+        return folder
+
+    def _read_drained(self) -> Trace | None:
+        if not self.is_drained or self.stream is None or self.stream.path is None:
+            return None
+        from opscope.recording.recovered import recover
+        from opscope.trace.store import load_folder
+
+        if self._saved_in is not None:
+            return load_folder(self._saved_in)
+        return recover(self.stream.path).trace
+
+    def _with_known_here(self, decoded: Decoded) -> Decoded:
+        for listener in self._window.listeners:
+            decoded = listener.added_to(decoded)
+        return decoded
+
+    def _cost(self) -> Cost:
+        recorded = self._recorded
+        by_kind = cost_by_kind(native_wants(recorded))
+        return Cost(recording_cost_ns(), slowdown_between_events(recorded), by_kind)
+
     def _assembled(self, window: DecodedWindow) -> Trace:
         decoded = with_devices(read_decoded(window))
         if self.stream is not None and self.stream.path is not None:
             decoded = replace(decoded, no_room=NO_ROOM)
-        for listener in self._window.listeners:
-            decoded = listener.added_to(decoded)
-        decoded = with_ids_from(decoded, self._first_id)
-        cost = Cost(recording_cost_ns(), slowdown_between_events(self._recorded))
-        trace = assemble_trace(decoded, self._recorded, cost)
+        decoded = with_ids_from(self._with_known_here(decoded), self._first_id)
+        trace = assemble_trace(decoded, self._recorded, self._cost())
         return trace.with_metadata({"process_groups": self._groups}) if self._groups else trace
 
 
@@ -272,6 +316,8 @@ class _Window:
         """Close it, whatever was opened of it."""
         for listener in reversed(self.listeners):
             listener.before_end()
+        if self._stream is not None and self._stream.is_left_to_others:
+            note_known(self.listeners)
         _native.close_window(self.id)
         for listener in reversed(self.listeners):
             listener.end()

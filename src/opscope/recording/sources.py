@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from opscope.recording import bridge, ledger
+from opscope.recording.compiled.listener import GeneratedCode
 from opscope.recording.gpu_account import gpu_ledger
 from opscope.recording.listeners import DeviceActivity, Listener, OtherTools
 from opscope.recording.module_paths import ModulePaths
@@ -20,6 +22,7 @@ from opscope.recording.neighbours import set_up_neighbours
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
 from opscope.recording.ranges import IttTasks, NvtxRanges
+from opscope.recording.thread_samples import ThreadSamples
 from opscope.trace.codes import EventKind, Want
 
 
@@ -29,6 +32,7 @@ class RecordingOptions:
 
     Attributes:
         operators: torch operators, autograd nodes, TorchScript calls.
+        inner_operators: with them, those that other operators run, and not outermost ones alone.
         annotations: spans named with record_function.
         shapes: arguments of operators: shapes, strides, dtypes, scalars.
         outputs: the same of results (needed by execution traces).
@@ -40,6 +44,7 @@ class RecordingOptions:
         overloads: operator overload names.
         asyncio: runs of asyncio's tasks, as spans.
         gc_pauses: garbage collections, as spans.
+        compiled: runs of what torch.compile generated, its kernels, and which lines they are of.
         all_threads: every thread of the process; otherwise only the one that starts.
         new_threads: Python calls also of threads that begin during the recording.
         process_ids: give spans the ids that they have in every other recording that is under way.
@@ -47,11 +52,13 @@ class RecordingOptions:
         itt: likewise by VTune, as an ITT task.
         gpu: what CUDA devices do, and the calls of their runtime.
         gpu_sync: with it, which call recorded the CUDA event that a wait is for.
+        thread_samples: what the kernel counts of threads, about a hundred times a second.
         cuda_events: where CUPTI cannot be used, annotations timed by CUDA events instead.
         source_lines: keep the text of the program's own lines that made recorded calls.
     """
 
     operators: bool = True
+    inner_operators: bool = True
     annotations: bool = True
     shapes: bool = False
     outputs: bool = False
@@ -63,6 +70,7 @@ class RecordingOptions:
     overloads: bool = False
     asyncio: bool = False
     gc_pauses: bool = True
+    compiled: bool = True
     all_threads: bool = True
     new_threads: bool = True
     process_ids: bool = False
@@ -72,12 +80,19 @@ class RecordingOptions:
     gpu_sync: bool = False
     cuda_events: bool = False
     source_lines: bool = True
+    thread_samples: bool = True
 
     def union(self, other: RecordingOptions) -> RecordingOptions:
         """What either asks for."""
         return RecordingOptions(
             **{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)}
         )
+
+    @classmethod
+    def of_known(cls, given: Mapping[str, Any]) -> RecordingOptions:
+        """Those of ``given`` that this version has: a newer one may have written more."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: bool(is_on) for name, is_on in given.items() if name in known})
 
 
 NOTHING = Want(0)
@@ -154,6 +169,7 @@ SOURCES = (
         wanted_with=("operators",),
         switches=(
             Switch(option="operators", want=Want.OPERATORS, filter_kind="CPU_OP"),
+            Switch(option="inner_operators", want=Want.INNER_OPERATORS),
             Switch(option="overloads", want=Want.OVERLOADS),
         ),
         kinds=(EventKind.OPERATOR,),
@@ -273,6 +289,15 @@ SOURCES = (
         kinds=(EventKind.GC_PAUSE,),
     ),
     Source(
+        name="compiled code",
+        records="runs of what torch.compile generated, its kernels, and which lines they are of",
+        wanted_with=("compiled",),
+        switches=(Switch(option="compiled", want=Want.COMPILED),),
+        kinds=(EventKind.COMPILED_GRAPH,),
+        tables=("compiled_sites", "compiled_origins", "compilations"),
+        listener=lambda _: GeneratedCode(),
+    ),
+    Source(
         name="asyncio tasks",
         records="what each asyncio task did between two awaits, and how long it had waited",
         wanted_with=("asyncio",),
@@ -308,7 +333,7 @@ SOURCES = (
         ),
         prepare=bridge.load,
         listener=lambda options: NvtxRanges(options.shapes),
-        ledger=ledger.ranges,
+        ledger=ledger.ranges("nvtx"),
     ),
     Source(
         name="ITT tasks",
@@ -323,8 +348,7 @@ SOURCES = (
         ),
         prepare=bridge.load,
         listener=lambda options: IttTasks(options.shapes),
-        # Its rows are among those of NVTX's where both were asked for.
-        ledger=lambda recorded: () if recorded.options["nvtx"] else ledger.ranges(recorded),
+        ledger=ledger.ranges("itt"),
     ),
     Source(
         name="GPU activity",
@@ -345,6 +369,14 @@ SOURCES = (
         records="how long the thread that opened the window computed, and waited for a processor",
         listener=lambda _: ProcessorTime(),
         ledger=ledger.processor,
+    ),
+    Source(
+        name="thread samples",
+        records="what each thread computed, waited for, and touched of memory, by the kernel",
+        wanted_with=("thread_samples",),
+        switches=(Switch(option="thread_samples"),),
+        tables=("thread_samples",),
+        listener=lambda _: ThreadSamples(),
     ),
     Source(
         name="clock",

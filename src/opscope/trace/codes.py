@@ -22,6 +22,7 @@ class EventKind(IntEnum):
     GC_PAUSE = 6  # a garbage collection
     RUNTIME_CALL = 7  # a call into a device's runtime or driver, such as cudaLaunchKernel
     TASK_RUN = 8  # what an asyncio task does between two awaits
+    COMPILED_GRAPH = 9  # a run of the code that torch.compile generated for one graph
 
 
 class Want(IntFlag):
@@ -41,6 +42,8 @@ class Want(IntFlag):
     ASYNCIO = 1 << 11  # runs of asyncio tasks
     FUNCTIONS = 1 << 12  # Python calls without C calls
     OWN_FUNCTIONS = 1 << 13  # those alone of the program's own files
+    INNER_OPERATORS = 1 << 14  # those that other operators run; without it outermost ones alone
+    COMPILED = 1 << 15  # runs of compiled code
     GPU = 1 << 16  # what devices do, and calls of their runtime
     GPU_SYNC = 1 << 17  # with it, which CUDA event a wait is for
 
@@ -56,6 +59,7 @@ WANTED_BY = {
     EventKind.GC_PAUSE: Want.GC,
     EventKind.RUNTIME_CALL: Want.GPU,
     EventKind.TASK_RUN: Want.ASYNCIO,
+    EventKind.COMPILED_GRAPH: Want.COMPILED,
 }
 """Which windows have spans of each kind: those that want any of this."""
 
@@ -69,6 +73,7 @@ CATEGORIES = {
     EventKind.GC_PAUSE: "gc",
     EventKind.RUNTIME_CALL: "runtime",
     EventKind.TASK_RUN: "asyncio",
+    EventKind.COMPILED_GRAPH: "compiled",
 }
 """What files that sort spans into categories call each kind."""
 
@@ -146,6 +151,37 @@ class LinkKind(IntEnum):
     """What an arrow of ``links`` joins."""
 
     FORWARD_BACKWARD = 0
+
+
+class CompilationKind(IntEnum):
+    """What a row of ``compilations`` is."""
+
+    COMPILATION = 0  # of a function that had not been compiled
+    RECOMPILATION = 1  # of one that had, because the code that there was did not fit
+    GRAPH_BREAK = 2  # where code cannot be part of a graph, so that there are two
+    FAILURE = 3  # the function runs as it is
+
+
+class OriginsKnownFrom(IntEnum):
+    """What says of which lines of the program a line of generated code is."""
+
+    NOTHING = 0
+    GENERATION = 1  # what torch.compile knew when it generated the code: every operation
+    CACHE = 2  # what its cache has kept: a line each, and names of operators
+
+
+class WaitsFor(IntEnum):
+    """What a thread waits for in a system call, as a row of ``thread_samples`` has it."""
+
+    NOTHING = 0  # it computes, or could
+    GIL = 1  # Python's lock, which one thread at a time has
+    LOCK = 2  # a lock of the program's or of a library
+    TIMER = 3  # time to pass
+    READINESS = 4  # of files, sockets, pipes: poll, select, epoll
+    TRANSFER = 5  # reading, writing, receiving, sending, flushing
+    PROCESS = 6  # the end of another process
+    OTHER = 7  # any other system call, or one that the kernel does not name
+    DISK = 8  # a disk, without a call that says so: pages that have to be read
 
 
 class GpuKind(IntEnum):

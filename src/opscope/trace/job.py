@@ -7,19 +7,17 @@ smaller job. Every rank's metadata has the size of the job, so a reader can say 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from opscope.trace.partition import ranges_text
 from opscope.trace.table import Table
 
 SOURCE = "ranks of the job"
 """What the ledger of a trace read from a folder calls them."""
 
 _IN_ALL, _MISSING = "in all", "not in this folder: "
-_MOST_NAMED = 8
-"""So many ranges of missing ranks are spelled out."""
 
 
 def place_in_job(metadata: Mapping[str, Any]) -> tuple[int, int]:
@@ -42,8 +40,9 @@ def ledger_with_ranks(
     its own was put there for comparison, so nothing is known of the ranks beside it.
     """
     own, size = place_in_job(metadata)
-    missing = sorted(set(range(size)) - set(there)) if own == rank else []
-    counts = {_IN_ALL: size, f"{_MISSING}{_ranges(missing)}": len(missing)} if missing else {}
+    is_of_job = own == rank and size > 1  # a process alone may lie under any number
+    missing = sorted(set(range(size)) - set(there)) if is_of_job else []
+    counts = {_IN_ALL: size, f"{_MISSING}{ranges_text(missing)}": len(missing)} if missing else {}
     kept = ledger.take(np.flatnonzero(ledger["source"] != SOURCE))
     return kept.replaced(
         {
@@ -63,13 +62,3 @@ def missing_ranks(ledger: Mapping[str, Mapping[str, float]]) -> str:
             named = are.format(what.removeprefix(_MISSING), ranks.get(_IN_ALL, 0))
             return f"{named} not in this folder"
     return ""
-
-
-def _ranges(ranks: list[int]) -> str:
-    """``1, 3-7``: as few words as it takes."""
-    found = set(ranks)
-    begins = [rank for rank in ranks if rank - 1 not in found]
-    ends = [rank for rank in ranks if rank + 1 not in found]
-    spans = zip(begins, ends, strict=True)
-    named = [f"{a}" if a == b else f"{a}-{b}" for a, b in islice(spans, _MOST_NAMED)]
-    return ", ".join(named + ["..."] * (len(ends) > _MOST_NAMED))

@@ -7,15 +7,18 @@ from enum import IntEnum
 from opscope.trace.codes import (
     DEVICE_NAMES,
     AllocationAction,
+    CompilationKind,
     EventKind,
     GpuKind,
     Layout,
     LinkKind,
+    OriginsKnownFrom,
     ParameterRole,
     RecordScope,
     Role,
     RuntimeApi,
     ScalarType,
+    WaitsFor,
 )
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.schema import UNKNOWN_KIND
@@ -52,6 +55,9 @@ LABELS: dict[tuple[str, str], dict[int, str]] = {
     ("gpu", "device_type"): DEVICES,
     ("runtime_calls", "api"): _of(RuntimeApi),
     ("gpu_memory", "action"): _of(AllocationAction),
+    ("thread_samples", "waits_for"): _of(WaitsFor),
+    ("compiled_sites", "known_from"): _of(OriginsKnownFrom),
+    ("compilations", "kind"): _of(CompilationKind),
     ("links", "kind"): {LinkKind.FORWARD_BACKWARD.value: "forward to backward"},
 }
 """(table, column) to the text of each code. A code without a text is shown as its number."""

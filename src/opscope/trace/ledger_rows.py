@@ -1,4 +1,52 @@
-"""What rows of the ledger are called that several parts of opscope know."""
+"""What rows of the ledger and spans of ours are called that several parts of opscope know."""
+
+from __future__ import annotations
+
+from enum import Enum
 
 SLOWDOWN = "code between events takes so many times as long: "
 """Of the source ``recorder``; what does that follows."""
+
+SPAN_COST = "cost_ns: span"
+"""Of the source ``recorder``: what recording one takes where nothing else happens."""
+
+KIND_COST = "cost_ns of one "
+"""Of the source ``recorder``, with the options of the recording; a ``CostKind`` follows."""
+
+
+QUICKEST = "aten::as_strided"
+"""The operator that does least; what it takes while caches hold all that it needs is a row, too."""
+
+QUICKEST_TAKES = f"{QUICKEST} takes with warm caches, in ns"
+
+
+class CostKind(str, Enum):
+    """What recording costs by the piece."""
+
+    OPERATOR = "operator"
+    INNER_OPERATOR = "operator in another"
+    TENSOR = "tensor argument"
+    SCALAR = "other argument"
+    ALLOCATION = "allocation or free"
+    PYTHON_CALL = "Python call"
+    C_CALL = "C call"
+
+
+SAMPLED_STEPS = "steps with operators recorded"
+SAMPLED_OUTERMOST = "steps with outermost operators alone recorded"
+SAMPLED_OF = "steps in all, of which operators were recorded in some"
+"""Of the source ``governor``."""
+
+RECORDER_PREFIX = "opscope: "
+"""What spans begin with that a recorder adds to say what it did."""
+
+
+def sampled_steps(ledger: dict[str, dict[str, float]]) -> str:
+    """Of how many steps there are operators, where not of all; empty otherwise."""
+    governor = ledger.get("governor", {})
+    if SAMPLED_STEPS not in governor:
+        return ""
+    recorded, steps = governor[SAMPLED_STEPS], governor.get(SAMPLED_OF, 0)
+    outermost = governor.get(SAMPLED_OUTERMOST, 0)
+    more = f", outermost ones alone of {outermost:,.0f} more" if outermost else ""
+    return f"operators of {recorded:,.0f} of {steps:,.0f} steps only{more}"

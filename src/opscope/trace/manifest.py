@@ -1,10 +1,11 @@
-"""The folder of a trace: one sub-folder per rank, and the manifest that makes a rank complete.
+"""The folder of a trace: one sub-folder per process, and the manifest that makes one complete.
 
     trace/
       rank=00000/
         manifest.json      schema and opscope version, tables with their rows and bytes
         names.parquet      all text
         events.parquet     ... one file per table that has rows
+      process=01234/       likewise of a process without a rank, see ``processes.py``
 
 A rank is written under a hidden name beside its final one and renamed when it is whole, so a
 folder called ``rank=N`` always holds all of it.
@@ -22,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
-from opscope.trace.input_file import is_folder, open_plain, unreadable
+from opscope.trace.input_file import open_plain
+from opscope.trace.partition import RANK, Partition, cycle_folders, partition_folders
 from opscope.trace.schema import SCHEMA_VERSION
 
 FORMAT = "opscope-trace"
@@ -30,7 +32,6 @@ MANIFEST = "manifest.json"
 _MOST_BYTES = 1 << 22
 """Of a manifest: it says a few numbers of each table."""
 _TABLE = re.compile(r"[a-z0-9_]+")
-_RANK_FOLDER = re.compile(r"rank=(\d{1,9})$")
 
 
 def opscope_version() -> str:
@@ -48,7 +49,7 @@ class Manifest:
 
     Attributes:
         tables: rows and bytes of every file, by table name.
-        rank: which process of the job it is.
+        rank: which process of the job it is; 0 of one without a rank.
         schema_version: ``trace.schema.SCHEMA_VERSION`` of the writer.
         opscope_version: of the writer.
         created: when it was written, UTC, ISO 8601.
@@ -73,7 +74,7 @@ class Manifest:
 
 def rank_folder(path: Path, rank: int) -> Path:
     """Where the files of ``rank`` are."""
-    return path / f"rank={rank:05d}"
+    return path / Partition(RANK, rank).folder_name
 
 
 def rank_folders(path: Path) -> dict[int, Path]:
@@ -82,17 +83,8 @@ def rank_folders(path: Path) -> dict[int, Path]:
     Raises:
         TraceFormatError: ``path`` cannot be looked into.
     """
-    if not is_folder(path):
-        return {}
-    found = {}
-    try:
-        for entry in sorted(path.iterdir()):
-            match = _RANK_FOLDER.match(entry.name)
-            if match and entry.is_dir():
-                found[int(match[1])] = entry
-    except OSError as error:
-        raise unreadable(path, error) from error
-    return found
+    folders = partition_folders(path)
+    return {part.number: folder for part, folder in folders.items() if part.kind == RANK}
 
 
 def is_opscope_rank(folder: Path) -> bool:
@@ -124,6 +116,19 @@ def _parse(folder: Path) -> dict[str, Any]:
     return parsed
 
 
+def _no_manifest(folder: Path) -> str:
+    cycles = cycle_folders(folder)
+    if cycles:
+        return (
+            f"{folder} holds the cycles of a schedule, each of which is a trace. Say which: "
+            f"{cycles[0]}" + (f" to {cycles[-1].name}." if len(cycles) > 1 else ".")
+        )
+    return (
+        f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
+        "one by one, copy the whole folder again."
+    )
+
+
 def read_manifest(folder: Path) -> Manifest:
     """Read and check the manifest of one rank.
 
@@ -142,10 +147,7 @@ def read_manifest(folder: Path) -> Manifest:
         }
         rank = _count(parsed["rank"])
     except FileNotFoundError as error:
-        raise TraceFormatError(
-            f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
-            "one by one, copy the whole folder again."
-        ) from error
+        raise TraceFormatError(_no_manifest(folder)) from error
     except TraceFormatError:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

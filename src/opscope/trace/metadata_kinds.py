@@ -12,6 +12,9 @@ ENDED = "ended"
 """Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
 from when until when records found no room."""
 
+WARM = "program_was_warm"
+"""Recorded once the program had started, so that there is no start-up in it."""
+
 _DEEPEST = 100
 
 
@@ -114,8 +117,11 @@ _DEVICE_NUMBERS = (
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "start_ns": ("a time", _is_time),
     "end_ns": ("a time", _is_time),
+    "end_monotonic_ns": ("a time", _is_time),
     "process_id": ("a process id", _is_process),
-    "has_times": ("true or false", lambda value: isinstance(value, bool)),
+    "parent_process_id": ("a process id", _is_process),
+    "command_line": ("a list of texts", _is_texts),
+    **dict.fromkeys(("has_times", WARM), ("true or false", lambda value: isinstance(value, bool))),
     "left_out": ("a list of texts", _is_texts),
     "deviceProperties": ("a list of devices", _is_devices),
     "torch_version": ("a text", _is_text),

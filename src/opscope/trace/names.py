@@ -31,6 +31,16 @@ class Names:
         np.cumsum([len(e) for e in encoded], out=offsets[1:])
         return cls(offsets, b"".join(encoded))
 
+    @classmethod
+    def joined(cls, parts: Iterable[Names]) -> Names:
+        """The names of several tables, one after the other."""
+        offsets, blobs, total = [np.zeros(1, dtype=np.int64)], [], 0
+        for part in parts:
+            offsets.append(part.offsets[1:] + total)
+            blobs.append(part.blob)
+            total += int(part.offsets[-1])
+        return cls(np.concatenate(offsets), b"".join(blobs))
+
     def followed_by(self, more: Names) -> Names:
         """These names and then others, whose rows begin at ``len(self)``."""
         offsets = np.concatenate([self.offsets, more.offsets[1:] + self.offsets[-1]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 LIBRARY_MARKS = (
@@ -34,8 +35,14 @@ ALWAYS_RECORDED = (*WAITING_FUNCTIONS, IMPORTING_FUNCTION)
 """Where only the program's own functions are recorded these are too, so the time is not theirs."""
 
 
+_GENERATED = re.compile(r"(^|/)[a-z2-7]{2}/c[a-z2-7]{51}\.py$")
+"""Files that inductor generates have a checksum for a name, in a folder named after part of it."""
+
+
 def is_library(file: str) -> bool:
-    """Whether a file is installed rather than part of the program; so is one without a name."""
+    """Whether a file is installed, or generated, and not part of the program; or has no name."""
     if not file or file.startswith("torch/"):  # as older traces name it
+        return True
+    if _GENERATED.search(file):
         return True
     return any(mark in file for mark in LIBRARY_MARKS) or ("/" + file).endswith(LIBRARY_ENDINGS)

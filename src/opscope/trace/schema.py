@@ -13,11 +13,12 @@ order over all threads), so no id column is kept in memory.
 from __future__ import annotations
 
 from opscope.trace.codes import AllocationAction as AllocationAction
+from opscope.trace.codes import CompilationKind, LinkKind, OriginsKnownFrom, ParameterRole
 from opscope.trace.codes import EventKind as EventKind
-from opscope.trace.codes import LinkKind, ParameterRole
 from opscope.trace.codes import RecordScope as RecordScope
 from opscope.trace.codes import Role as Role
 from opscope.trace.codes import ScalarType as ScalarType
+from opscope.trace.codes import WaitsFor as WaitsFor
 from opscope.trace.column import (
     BYTES,
     DURATION,
@@ -323,6 +324,59 @@ PARAMETERS = TableSchema(
     ),
 )
 
+COMPILED_SITES = TableSchema(
+    "compiled_sites",
+    "one line of code that torch.compile generated, which calls a kernel or an operator",
+    (
+        Column("file", "int32", "the generated file, row in names", **NAME),
+        Column("line", "int32", "in that file, as python_calls and operator_calls have it", -1),
+        Column("graph", "int32", "what inductor calls the graph: 0_forward; row in names", **NAME),
+        Column("callee", "int32", "what it calls, as written there; row in names", **NAME),
+        Column("is_cpp", "bool", "a kernel in C++, which inductor made for this graph"),
+        Column("known_from", "uint8", "OriginsKnownFrom", codes=OriginsKnownFrom),
+    ),
+)
+
+COMPILED_ORIGINS = TableSchema(
+    "compiled_origins",
+    "one operation of the program that a line of generated code does",
+    (
+        Column("site", "int32", "row in compiled_sites", refers="compiled_sites"),
+        Column("node", "int32", "its name in the graph that was compiled, row in names", **NAME),
+        Column("operator", "int32", "what it does: aten.relu; row in names", **NAME),
+        Column("file", "int32", "where the program called it, row in names", **NAME),
+        Column("line", "int32", "in that file", -1),
+        Column("function", "int32", "in that file, row in names", **NAME),
+        Column(
+            "module",
+            "int32",
+            "path of the module that called it, as in blocks.3.mlp; row in names",
+            **NAME,
+        ),
+    ),
+)
+
+COMPILATIONS = TableSchema(
+    "compilations",
+    "one thing that torch.compile did in the process, also before the recording",
+    (
+        Column("kind", "uint8", "CompilationKind", codes=CompilationKind, unknown=3),
+        Column("start_ns", "int64", "Unix time", **TIME),
+        Column("duration_ns", "int64", "that it took; 0 of a graph break", **DURATION),
+        Column("compile_id", "int32", "torch's, as in 0/1; row in names", **NAME),
+        Column("function", "int32", "that was compiled, row in names", **NAME),
+        Column("file", "int32", "of it; of a graph break where that is; row in names", **NAME),
+        Column("line", "int32", "its first, or where the graph breaks", -1),
+        Column(
+            "reason",
+            "int32",
+            "why it was compiled again, why the graph breaks, what failed; row in names",
+            **NAME,
+        ),
+        Column("from_cache", "bool", "its code came from inductor's cache"),
+    ),
+)
+
 LINKS = TableSchema(
     "links",
     "an arrow between two events",
@@ -342,6 +396,28 @@ THREADS = TableSchema(
             "torch_thread_id", "int64", "RecordFunction's logical id; 0 if torch never ran there"
         ),
         Column("name", "int32", "row in names", **NAME),
+        Column(
+            "process_id",
+            "int64",
+            "the process that it is of; -1: that of the trace",
+            -1,
+            delivered=Delivered.NEVER,
+        ),
+    ),
+)
+
+THREAD_SAMPLES = TableSchema(
+    "thread_samples",
+    "what the kernel had counted of one thread at one moment; between two rows of a thread, what "
+    "was added. One that did nothing in between has rows at both ends of that alone",
+    (
+        Column("system_thread_id", "int64", "kernel thread id"),
+        Column("time_ns", "int64", "Unix time", **TIME),
+        Column("computed_ns", "int64", "on a processor, since the thread began", **TIME),
+        Column("delayed_ns", "int64", "able to run but waiting for a processor, likewise", **TIME),
+        Column("system_ns", "int64", "of computed_ns in the kernel, to 10 ms", **TIME),
+        Column("faults", "int64", "pages that had to be made or read, likewise", **TIME),
+        Column("waits_for", "uint8", "WaitsFor, at that moment", codes=WaitsFor, unknown=7),
     ),
 )
 
@@ -350,7 +426,11 @@ LEDGER = TableSchema(
     "one count or measurement the recorder made about itself",
     (
         Column("source", "string", "operators, allocations, python, gpu, recorder"),
-        Column("what", "string", "requested, recorded, dropped: <reason>, cost_ns: <level>, ..."),
+        Column(
+            "what",
+            "string",
+            "requested, recorded, dropped: <reason>, cost_ns: <level>, cost_ns of one <kind>, ...",
+        ),
         Column("value", "float64", "a count, or nanoseconds for cost_ns", **BYTES),
     ),
 )
@@ -397,8 +477,13 @@ Its columns are C++ that ``native/schema/generate_schema.py`` writes from here. 
 ``source_lines``, ``ledger`` and ``metadata`` are Python's alone.
 """
 
+SAMPLED_TABLES = (THREAD_SAMPLES,)
+"""What the native sampler of threads fills in."""
+
+_OF_PYTHON = (COMPILED_SITES, COMPILED_ORIGINS, COMPILATIONS, SOURCE_LINES, LEDGER, METADATA)
+
 TABLES: dict[str, TableSchema] = {
     table.name: table
-    for table in (*_OF_SPANS, *DEVICE_TABLES, LINKS, THREADS, SOURCE_LINES, LEDGER, METADATA)
+    for table in (*_OF_SPANS, *DEVICE_TABLES, LINKS, THREADS, *SAMPLED_TABLES, *_OF_PYTHON)
 }
 """By name. ``names`` (the one string table) is kept apart: see ``trace.names``."""

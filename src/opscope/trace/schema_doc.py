@@ -21,7 +21,9 @@ Schema version {SCHEMA_VERSION}. A trace on disk is a folder:
       rank=00000/            one folder per process of the job
         manifest.json        versions, and rows and bytes of every file
         names.parquet        all text, once
-        events.parquet       ... one file per table that has rows
+        events.parquet       ... one file per table with rows; of long recordings by time
+      process=04242/         the same of a process without a rank (`opscope run --children`)
+      processes.jsonl        which processes there were: parent, command line, how each ended
 
 The files are plain Parquet (zstd; plain, dictionary and delta encodings), and `rank=N` is a Hive
 partition, so DuckDB, Polars, pandas and Spark open them as they are:

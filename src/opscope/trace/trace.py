@@ -19,8 +19,14 @@ from opscope.trace.schema import TABLES
 from opscope.trace.table import Table, unknown_name
 
 if TYPE_CHECKING:
+    from opscope.analysis.account.account import Account
+    from opscope.analysis.compiled_code import CompiledCode
+    from opscope.analysis.critical_path.path import CriticalPath
+    from opscope.analysis.critical_path.replay import WhatIf
     from opscope.analysis.findings.finding import Findings
     from opscope.analysis.memory.peak import PeakMemory
+    from opscope.analysis.roofline.peaks import Peaks
+    from opscope.analysis.roofline.roofline import Roofline
     from opscope.tree.node import Tree
 
 
@@ -180,6 +186,99 @@ class Trace:
 
         return find_findings(self, benchmark, name, which=period)
 
+    def account(self, period: str = "steady") -> Account:
+        """Where the time went: the wall time of every thread and device by cause, without rest.
+
+        Operators, torch around them, Python, collections, imports and compilation, waiting for a
+        loader, a lock, the GIL, a device, other ranks, files, time to pass or a processor, memory
+        handed out by the kernel, opscope itself, and what is unknown. Times are nanoseconds on the
+        clock; those of one thread and step add up to the step, and all of a thread to ``wall_ns``.
+        Where a share was estimated, ``error_ns`` says how much may belong elsewhere.
+
+        Args:
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: there is no such period.
+        """
+        from opscope.analysis.account.find import find_account
+
+        return find_account(self, period)
+
+    def critical_path(self, period: str = "steady") -> CriticalPath:
+        """What the program took so long because of: the longest chain of what waited for what.
+
+        Threads do one thing after the other; a wait is over when the thread or the device that it
+        was for is done, as far as that was seen; a device's work comes after its launch and after
+        earlier work. ``slack_ns`` says of every event how much longer it could have taken without
+        anything ending later. The path is as long as the time looked at, nanoseconds on the clock.
+
+        Args:
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: there is no such period.
+        """
+        from opscope.analysis.critical_path.path import find_critical_path
+
+        return find_critical_path(self, period)
+
+    def what_if(self, factors: Mapping[str, float], period: str = "steady") -> WhatIf:
+        """What a step would take if parts of the program took a different time.
+
+        ``trace.what_if({"aten::mm": 0.5})`` replays the recording with every ``aten::mm``, and all
+        that runs in it, taking half as long: what others wait for moves with it, and what is hidden
+        behind something else saves nothing. Times are nanoseconds.
+
+        Args:
+            factors: by part, what it would take as a multiple of what it took. A part is the name
+                of an operator, an annotation or a kernel, the path of a module, a line of the
+                program (``train.py:12``), of both with their backward pass, or the id of a finding:
+                0 is its fix, 1 none.
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: nothing is called that, a factor is below 0, or there is no such period.
+        """
+        from opscope.analysis.findings.what_if import find_what_if
+
+        return find_what_if(self, factors, period)
+
+    def roofline(self, peaks: Peaks | None = None, period: str = "steady") -> Roofline:
+        """How much of what the machine can do do operators reach, and what holds them?
+
+        Of operators on the CPU whose least work is known from the shapes of their arguments, which
+        have to be recorded. What the machine can do is measured once, with torch, and kept.
+
+        Args:
+            peaks: of the machine that the trace was recorded on; measured on this one unless given.
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: shapes were not recorded, or there is no such period.
+            MissingDependencyError: ``peaks`` are to be measured without torch.
+        """
+        from opscope.analysis.roofline.roofline import find_roofline
+
+        return find_roofline(self, peaks, period)
+
+    def compiled(self, period: str = "steady") -> CompiledCode:
+        """Where does the time go in what torch.compile generated?
+
+        Every kernel and operator that it calls, with the lines of the program that it does the work
+        of; the time in between, which is generated code's own; and what nothing says a line of.
+        Times are nanoseconds on the clock.
+
+        Args:
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: there is no such period.
+        """
+        from opscope.analysis.compiled_code import find_compiled_code
+
+        return find_compiled_code(self, period)
+
     def export(self, format: str, path: str | os.PathLike[str]) -> None:
         """Write this trace for other tools.
 
@@ -196,20 +295,25 @@ class Trace:
 
         export_trace(self, format, path)
 
-    def save(self, path: str | os.PathLike[str], rank: int | None = None) -> Path:
+    def save(
+        self, path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
+    ) -> Path:
         """Write this trace as a folder of Parquet files; returns the folder of its rank.
 
         ``path/rank=00000/events.parquet`` and its like open as they are in DuckDB, Polars, pandas
         and Spark; ``opscope.load(path)`` gives the trace back. The rank is the recording's own,
-        unless given. An earlier opscope trace in ``path`` is replaced, anything else is refused.
+        unless given; with ``process`` it is one of several processes without a rank
+        (``path/process=01234``). An earlier opscope trace in ``path`` is replaced, anything else is
+        refused.
 
         Raises:
             UsageError: ``path`` is a file, holds something else, or cannot be written.
             InsufficientMemoryError: it takes more memory than there is, or the process may have.
         """
+        from opscope.trace.partition import asked_partition
         from opscope.trace.save_apart import save_trace
 
-        return save_trace(self, path, rank)
+        return save_trace(self, path, asked_partition(rank, process))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run a SELECT over the tables, where they lie; returns its rows as a DuckDB relation.

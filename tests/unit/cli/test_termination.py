@@ -158,3 +158,39 @@ print(place > 100, done == list(range(1, place + 1)), flush=True)
 
 def test_cancelled():
     assert run("last.cancel()") == (0, [])
+
+
+WAITS = """
+from opscope.cli.termination import interrupts_wait
+try:
+    with interrupts_wait():
+        send(signal.SIGINT)
+        print("goes on")
+        again
+        print("to its end")
+except KeyboardInterrupt:
+    print("interrupted")
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_what_is_written_in_the_middle_of_a_program_is_not_interrupted_at_once():
+    outcome = ["goes on", "to its end", "interrupted", "True", "last"]
+    assert run(WAITS.replace("again", "")) == (0, outcome)
+
+
+def test_but_by_a_second_interruption():
+    outcome = ["goes on", "interrupted", "True", "last"]
+    assert run(WAITS.replace("again", "send(signal.SIGINT)")) == (0, outcome)
+
+
+def test_nor_where_the_program_handles_interruptions_itself():
+    program = """
+from opscope.cli.termination import interrupts_wait
+signal.signal(signal.SIGINT, lambda *_: print("handled"))
+with interrupts_wait():
+    send(signal.SIGINT)
+    print("goes on")
+threading.Thread(target=lambda: interrupts_wait().__enter__()).start()
+"""
+    assert run(program) == (0, ["handled", "goes on", "last"])

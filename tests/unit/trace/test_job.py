@@ -72,3 +72,10 @@ def test_traces_put_side_by_side_are_no_job(tmp_path):
 
 def test_a_ranks_own_folder_says_nothing_of_the_others(job):
     assert missing_ranks(opscope.load(job(2, 0) / "rank=00000").ledger) == ""
+
+
+def test_one_of_several_processes_without_ranks_is_of_no_job(tmp_path):
+    trace = build_trace([span("aten::mm", 0, 10)])
+    for process in (4711, 4712):
+        trace.save(tmp_path, process=process)
+    assert missing_ranks(opscope.load(tmp_path, process=4711).ledger) == ""

@@ -16,6 +16,7 @@ from opscope.trace.program_files import is_library
         "/usr/bin/torchrun",
         "/home/me/.venv/bin/pytest",
         "<frozen importlib._bootstrap>",
+        f"/tmp/torchinductor_me/x4/c{'x4re2' * 10}a.py",
     ],
 )
 def test_what_is_installed(file):

@@ -1,0 +1,125 @@
+"""The processes of one ``opscope run --children``: its folder, and what it takes to reach them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from opscope.children import keeper_process, start_hook
+from opscope.children.child import ChildRecording, own_rank, take_rank
+from opscope.children.recovery import recover_ended
+from opscope.children.settings import ChildSettings
+from opscope.children.start_hook.opscope_children import (
+    DOORBELL,
+    FOLDER,
+    PYTHON,
+    follow_forks,
+    note,
+    note_process,
+)
+from opscope.errors import OpscopeError, UsageError
+from opscope.trace.manifest import is_opscope_rank
+from opscope.trace.partition import cycle_folders, partition_folders
+from opscope.trace.process_journal import PROCESSES
+from opscope.trace.unfinished_recordings import unfinished_recordings
+
+
+class ChildrenOfRun:
+    """From before the program runs until it has ended."""
+
+    def __init__(self, settings: ChildSettings, keeper: bool) -> None:
+        self._settings, self._keeper = settings, keeper
+        self._child = ChildRecording(settings)
+        self.rank = own_rank()
+
+    @property
+    def process(self) -> int | None:
+        """The part of the folder that this process is; None where that is its rank."""
+        return os.getpid() if self.rank is None else None
+
+    def prepare(self) -> None:
+        """Make the folder ready, and have processes reached from now on.
+
+        Raises:
+            UsageError: nothing can be written there.
+        """
+        folder = self._settings.folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if self.rank is None:
+                _clear(folder)
+            (folder / PROCESSES).touch()
+            with suppress(FileExistsError, NotImplementedError, PermissionError):
+                os.mkfifo(folder / DOORBELL, 0o600)
+            self._settings.write()
+        except OSError as error:
+            raise UsageError(
+                f"Nothing can be written to {folder} ({error.strerror or error}), where the "
+                "processes of the program are to be recorded, so nothing was run. Choose a place "
+                "you may write to with --output."
+            ) from error
+        note_process(str(folder), "program")
+        self._enter_environment()
+        follow_forks(str(folder))
+        if self._keeper:
+            _begin_keeper(folder)
+
+    def recording_began(self) -> None:
+        """This process is recorded; so are, from now on, those that are forked from it."""
+        rank = {} if self.rank is None else {"rank": self.rank}
+        note(str(self._settings.folder), "recording", **rank)
+        take_rank(self.rank)
+        self._child.follow_forks()
+
+    @property
+    def folder(self) -> Path:
+        """Of the trace."""
+        return self._settings.folder
+
+    def finish(self) -> tuple[list[Path], list[OpscopeError]]:
+        """Make traces of what processes that have ended left.
+
+        Returns:
+            The folders of cycles, where a schedule has several; and what failed.
+        """
+        failures = recover_ended(self.folder)
+        return cycle_folders(self.folder) if self._settings.has_cycles else [], failures
+
+    def _enter_environment(self) -> None:
+        hook = os.path.dirname(os.path.abspath(start_hook.__file__))
+        others = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = hook if not others else os.pathsep.join((hook, others))
+        os.environ[FOLDER] = os.fspath(self._settings.folder)
+        os.environ[PYTHON] = str(sys.implementation.cache_tag)
+
+
+def _clear(folder: Path) -> None:
+    """Remove the parts of an earlier trace, which would look like processes of this run."""
+    for place in (folder, *cycle_folders(folder)):
+        for part in partition_folders(place).values():
+            if is_opscope_rank(part):
+                shutil.rmtree(part, ignore_errors=True)
+        for left in (place / PROCESSES, *unfinished_recordings(place)):
+            left.unlink(missing_ok=True)
+        if place != folder:
+            with suppress(OSError):  # something else is in it
+                place.rmdir()
+
+
+def _begin_keeper(folder: Path) -> None:
+    """Without one, how processes ended is not known, and what outlives this is not finished."""
+    package = Path(__file__).parents[2]
+    command = [sys.executable, "-I", "-S", keeper_process.__file__, str(os.getpid())]
+    with suppress(OSError, ValueError):
+        subprocess.run(
+            [*command, os.fspath(folder / PROCESSES), os.fspath(package)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )

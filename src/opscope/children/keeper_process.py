@@ -1,0 +1,195 @@
+"""The keeper of a job: notes how each of its processes ended, and has traces made of what is left.
+
+One for all processes of a folder. Run by its path, and until there is something to do it imports no
+more than this: it should cost next to nothing while the program runs.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or __package__:
+    from opscope.launch.process_end import START, fields_of, how_it_ended
+else:  # run by its path: importing the package would import all that recording needs
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../launch"))
+    from process_end import START, fields_of, how_it_ended
+
+_NICENESS = 10
+"""Of making traces. To watch costs nothing, but one that comes late does not see how they ended."""
+_LOOK_EVERY_S = 0.5
+_MOST_LEFT = 32
+"""So many recordings may wait before traces are made of them while the program still runs."""
+_THEN = (
+    f"import os, sys; os.nice({_NICENESS}); sys.path.append(sys.argv[1]); "
+    "from opscope.children.recovery import recover_quietly; recover_quietly(sys.argv[2])"
+)
+
+
+def main(root: int, journal: str, package: str) -> None:
+    """Watch the processes that a job lists, until the last of them has ended.
+
+    Args:
+        root: process id of the program.
+        journal: the list of processes.
+        package: where opscope can be imported from.
+    """
+    if os.fork():  # so that the program has no child that it does not know of
+        os._exit(0)
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.chdir("/")
+    job = Job(root, journal, package)
+    while job.goes_on():
+        job.look()
+    job.make_traces(wait=True)
+
+
+class Job:
+    """What is known of the processes of one folder."""
+
+    def __init__(self, root: int, journal: str, package: str) -> None:
+        self._journal, self._package = journal, package
+        self._folder = os.path.dirname(journal)
+        self._watched: dict[int, tuple[int, int]] = {}
+        self._read_to = 0
+        self._maker = 0
+        self._poll = select.poll()
+        self._bell = _open_bell(os.path.join(self._folder, ".processes.bell"))
+        if self._bell >= 0:
+            self._poll.register(self._bell, select.POLLIN)
+        self._root = root
+        self._watch(root, _start_of(root))
+
+    def goes_on(self) -> bool:
+        """Whether any process of it, or the making of a trace, does."""
+        return bool(self._watched) and os.path.exists(self._journal)
+
+    def look(self) -> None:
+        """Wait a little for one to end; see which there are by now."""
+        for file, _ in self._poll.poll(_LOOK_EVERY_S * 1000):
+            if file == self._bell:
+                os.read(file, 4096)
+            for process, (known, _) in list(self._watched.items()):
+                if known == file:
+                    self._ended(process)
+        self._without_descriptor()
+        self._see_new()
+        self._reap_maker()
+        has_root = self._root in self._watched
+        if self._count_left() > (_MOST_LEFT if has_root else 0):
+            self.make_traces(wait=False)
+
+    def make_traces(self, wait: bool) -> None:
+        """Of the recordings whose processes have ended; by another process, one at a time."""
+        if wait and self._maker:
+            with contextlib.suppress(OSError):
+                os.waitpid(self._maker, 0)
+            self._maker = 0
+        if self._maker or not self._count_left():
+            return
+        command = [sys.executable, "-c", _THEN, self._package, self._folder]
+        with contextlib.suppress(OSError):
+            self._maker = os.posix_spawn(sys.executable, command, _plain_environment())
+            if wait:
+                os.waitpid(self._maker, 0)
+
+    def _see_new(self) -> None:
+        with contextlib.suppress(OSError):
+            with open(self._journal, "rb") as journal:
+                journal.seek(self._read_to)
+                text = journal.read()
+            whole = text[: text.rfind(b"\n") + 1]
+            self._read_to += len(whole)
+            for line in whole.splitlines():
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            said = json.loads(line)
+            if said["event"] == "began":
+                self._watch(int(said["process"]), int(said["start"]))
+
+    def _watch(self, process: int, start: int) -> None:
+        if process in self._watched:
+            return
+        try:
+            descriptor = os.pidfd_open(process)
+        except OSError:  # gone already, or this may open no more files
+            descriptor = -1
+        if _start_of(process) != start:  # gone, and another one has its number
+            if descriptor >= 0:
+                os.close(descriptor)
+            return
+        self._watched[process] = descriptor, start
+        if descriptor >= 0:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _ended(self, process: int) -> None:
+        descriptor, _ = self._watched.pop(process)
+        how = how_it_ended(process, descriptor)
+        if descriptor >= 0:
+            self._poll.unregister(descriptor)
+            os.close(descriptor)
+        self._note(process, how)
+
+    def _without_descriptor(self) -> None:
+        for process, (descriptor, start) in list(self._watched.items()):
+            if descriptor < 0 and _start_of(process) != start:
+                self._ended(process)
+
+    def _note(self, process: int, how: str) -> None:
+        if not how:
+            return
+        text = json.dumps({"event": "ended", "process": process, "how": how}) + "\n"
+        with contextlib.suppress(OSError):
+            file = os.open(self._journal, os.O_WRONLY | os.O_APPEND)
+            os.write(file, text.encode())
+            os.close(file)
+
+    def _count_left(self) -> int:
+        """Recordings whose processes have ended; those of a schedule are in folders of cycles."""
+        left = 0
+        with contextlib.suppress(OSError):
+            names = os.listdir(self._folder)
+            for cycle in [name for name in names if name.startswith("cycle-")]:
+                with contextlib.suppress(OSError):
+                    names += os.listdir(os.path.join(self._folder, cycle))
+            for name in names:
+                words = name.split("-")
+                if words[0] == ".recording" and len(words) > 1 and words[1].isdecimal():
+                    left += int(words[1]) not in self._watched
+        return left
+
+    def _reap_maker(self) -> None:
+        if self._maker:
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(self._maker, os.WNOHANG)[0] == 0:
+                    return
+            self._maker = 0
+
+
+def _open_bell(path: str) -> int:
+    """What processes ring when they begin; -1 on file systems that have no pipes."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that it never comes to an end
+    except OSError:
+        return -1
+
+
+def _start_of(process: int) -> int:
+    """When it started; -1 if it is not there, or only waits for being waited for."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(fields_of(process)[START])
+    return -1
+
+
+def _plain_environment() -> "dict[str, str]":
+    return {k: v for k, v in os.environ.items() if not k.startswith("OPSCOPE_CHILDREN")}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -1,0 +1,36 @@
+"""Run by Python's ``site`` when it starts; then the user's own module of this name is, if any."""
+
+import os
+import sys
+
+
+def _begin() -> None:
+    try:
+        from opscope_children import begin_in_new_process  # type: ignore[import-not-found]
+
+        begin_in_new_process()
+    except Exception as error:  # the program must start as it would
+        _note_trouble(error)
+
+
+def _note_trouble(error: Exception) -> None:
+    if os.environ.get("OPSCOPE_CHILDREN_DEBUG") == "1" and sys.stderr is not None:
+        sys.stderr.write(f"opscope: this process is not recorded: {error}\n")
+
+
+def _make_way() -> None:
+    """Have Python find what it would have found without this: also nothing, with an ImportError."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    own = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError:
+        if own is not None:
+            sys.modules["sitecustomize"] = own
+        raise
+
+
+if __name__ == "sitecustomize":
+    _begin()
+    _make_way()

@@ -1,0 +1,136 @@
+"""What a run with children ends with: its pictures, and the answer to ``--why``, of all processes.
+
+Both are made of the traces on disk, once those of all processes that have ended are there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.cli.console import Messages
+from opscope.cli.destination import Destination, write_or_rescue
+from opscope.cli.process_table import describe_cycles, describe_processes
+from opscope.cli.run_results import RunResults
+from opscope.errors import OpscopeError
+from opscope.trace.metadata_kinds import WARM
+from opscope.trace.partition import RANK, Partition
+from opscope.trace.process_journal import ProcessEntry
+from opscope.trace.processes import Processes, metadata_of
+from opscope.trace.together import together
+from opscope.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+class JobResults:
+    """Shown after the traces were made; what fails is said, and the rest is made."""
+
+    def __init__(
+        self, made: RunResults, destination: Destination, messages: Messages, rank: int | None
+    ) -> None:
+        """Of a run that is ``rank`` itself, only what it began is shown: others show theirs."""
+        self._made, self._destination, self._messages = made, destination, messages
+        self._root = None if rank is None else os.getpid()
+
+    def show(self, folder: Path, cycles: list[Path]) -> None:
+        """Say what there is, write what was asked for, answer.
+
+        Args:
+            folder: of the job.
+            cycles: in it, where a schedule had several.
+        """
+        whole = Processes.in_folder(folder)
+        found = [Processes.in_folder(cycle) for cycle in cycles]
+        for line in describe_cycles(whole, found) if cycles else describe_processes(whole):
+            self._messages.say(line)
+        if cycles:
+            for number, processes in enumerate(found, start=1):
+                self._draw(processes, self._destination.of_cycle(number))
+        else:
+            self._draw(whole, self._destination)
+        if self._made.findings is not None:
+            self._answer(self._shown(whole), self._made.findings)
+        elif shown := next((p for p in (whole, *found) if p.recorded), None):
+            self._messages.say(f"look at them with `opscope summary {shown.folder}`")
+
+    def _shown(self, processes: Processes) -> Processes:
+        return processes if self._root is None else processes.begun_by(self._root)
+
+    def _draw(self, processes: Processes, destination: Destination) -> None:
+        files = (
+            ("Chrome trace", self._made.chrome, destination.chrome),
+            ("report", self._made.report, destination.report),
+        )
+        wanted = [(what, write, file) for what, write, file in files if write and file]
+        if not wanted:
+            return
+        try:
+            with self._messages.progress(f"reading {processes.folder}"):
+                trace = together(self._shown(processes))
+        except (OpscopeError, OSError) as error:
+            return self._messages.fail(f"No picture of the processes was written: {error}")
+        for what, write, file in wanted:
+            self._write(what, write, trace, file)
+
+    def _write(
+        self, what: str, write: Callable[[Trace, Path], object], trace: Trace, file: Path
+    ) -> None:
+        try:
+            with self._messages.progress(f"writing the {what}"):
+                written, refused = write_or_rescue(lambda path: write(trace, path), file)
+        except (OpscopeError, OSError) as error:
+            return self._messages.fail(f"The {what} could not be written: {error}")
+        if refused is not None:
+            self._messages.fail(f"{refused} It went elsewhere instead:")
+        self._messages.say(f"{what} of all processes written to {written}")
+
+    def _answer(self, processes: Processes, findings: Callable[[Trace], RenderableType]) -> None:
+        ranked = _by_what_they_did(processes)
+        if not ranked:
+            return self._messages.fail("None of the processes ran a torch operator.")
+        chosen = ranked[0]
+        about = f"this is about {_named(chosen.part, chosen.entry)}"
+        if len(ranked) > 1:
+            warm = sum(done.is_warm for done in ranked)
+            state = f"{warm} came to be warm" if warm else "none came to be warm before its end"
+            about += f"; of {len(ranked)} processes {state}, and it did most"
+        self._messages.say(about)
+        self._messages.show(findings(processes.load(chosen.part)))
+        if len(ranked) > 1:
+            self._messages.say(
+                f"`opscope why {processes.folder} {ranked[1].part.option}` answers for another; "
+                f"`opscope summary {processes.folder}` lists them"
+            )
+
+
+@dataclass(frozen=True)
+class _Done:
+    """How much is recorded of one process."""
+
+    entry: ProcessEntry
+    part: Partition
+    is_warm: bool
+    events: int
+
+
+def _by_what_they_did(processes: Processes) -> list[_Done]:
+    """Those that came to be warm before the others, then by events; without those that did nothing.
+
+    All of a process's start is recorded, and a few steps only of one that was warm.
+    """
+    found = []
+    for entry in processes.recorded:
+        if entry.partition is not None and (n := processes.rows_of(entry.partition, "events")):
+            is_warm = bool(metadata_of(processes.parts[entry.partition]).get(WARM))
+            found.append(_Done(entry, entry.partition, is_warm, n))
+    return sorted(found, key=lambda done: (not done.is_warm, -done.events))
+
+
+def _named(part: Partition, entry: ProcessEntry) -> str:
+    rank = f" (rank {part.number})" if part.kind == RANK else ""
+    return f"process {entry.process_id}{rank}"

@@ -1,0 +1,212 @@
+"""The processes of a folder: one line each in the summary, a few lines at the end of a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from opscope import _native
+from opscope.analysis.memory.over_time import memory_over_time
+from opscope.analysis.quantity_text import bytes_text, time_text
+from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.printable import printable
+from opscope.trace.partition import RANK
+from opscope.trace.process_journal import ProcessEntry
+from opscope.trace.processes import Processes, metadata_of
+
+_HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
+_NUMBERS = {"Process", "Parent", "Events", "Time", "Peak memory"}
+_LONGEST_COMMAND = 80
+_PYTHON = "python"
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """What the table says of one; sizes in bytes, times in nanoseconds.
+
+    Attributes:
+        process: its id; 0 if unknown.
+        rank: in its job; None without one.
+        parent: id of the process that began it; 0 if unknown.
+        how_begun: ``program``, ``started`` or ``forked``.
+        events: that were recorded; None if nothing was.
+        time_ns: how long was recorded.
+        peak_bytes: most memory of torch's on one device; None where memory was not recorded.
+        ended: how it ended, as far as that is known.
+        command: its command line.
+    """
+
+    process: int
+    rank: int | None
+    parent: int
+    how_begun: str
+    events: int | None
+    time_ns: int | None
+    peak_bytes: int | None
+    ended: str
+    command: tuple[str, ...]
+
+
+def process_rows(processes: Processes) -> list[ProcessRow]:
+    """One per process, in the order in which they began."""
+    return [_row(processes, entry) for entry in processes.entries]
+
+
+def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
+    part = entry.partition
+    if part is None or part not in processes.parts:
+        ended = entry.refused or entry.ended or _state(entry)
+        return ProcessRow(
+            entry.process_id,
+            None,
+            entry.parent_id,
+            entry.how_begun,
+            None,
+            None,
+            None,
+            ended,
+            entry.command,
+        )
+    said = metadata_of(processes.parts[part])
+    rank = part.number if part.kind == RANK else _rank_of(said)
+    return ProcessRow(
+        entry.process_id or int(said.get("process_id", 0)),
+        rank,
+        entry.parent_id or int(said.get("parent_process_id", 0)),
+        entry.how_begun,
+        processes.rows_of(part, "events"),
+        max(int(said.get("end_ns", 0)) - int(said.get("start_ns", 0)), 0),
+        _peak_bytes(processes, entry),
+        entry.ended or _ended(said) or _state(entry),
+        entry.command or tuple(map(str, said.get("command_line", ()))),
+    )
+
+
+def _rank_of(said: dict[str, Any]) -> int | None:
+    job = said.get("distributedInfo")
+    return int(job["rank"]) if isinstance(job, dict) and type(job.get("rank")) is int else None
+
+
+def _ended(said: dict[str, Any]) -> str:
+    ended = said.get("ended")
+    return str(ended.get("how", "")) if isinstance(ended, dict) else ""
+
+
+def _state(entry: ProcessEntry) -> str:
+    """What can be told of one of which nobody saw the end."""
+    if entry.start and _native.process_identity(entry.process_id)[0] == entry.start:
+        return "still running"
+    return "nobody saw how" if entry.start else ""
+
+
+def _peak_bytes(processes: Processes, entry: ProcessEntry) -> int | None:
+    part = entry.partition
+    if part is None or not processes.rows_of(part, "allocations"):
+        return None
+    found = memory_over_time(processes.load(part), categories=False)
+    return max((device.peak.in_use for device in found), default=None)
+
+
+def as_processes_table(rows: list[ProcessRow], width: int) -> RenderableType:
+    """For a terminal."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in _HEADINGS:
+        is_last = heading == _HEADINGS[-1]
+        table.add_column(
+            heading,
+            justify="right" if heading in _NUMBERS else "left",
+            no_wrap=heading in _NUMBERS or is_last,
+            overflow="ellipsis" if is_last else "fold",
+        )
+    for row in rows:
+        table.add_row(*map(Text, _cells(row)))
+    return table
+
+
+def _cells(row: ProcessRow) -> list[str]:
+    rank = "" if row.rank is None else f" (rank {row.rank})"
+    return [
+        f"{row.process or '-'}{rank}",
+        str(row.parent or "-"),
+        "-" if row.events is None else f"{row.events:,}",
+        "-" if row.time_ns is None else time_text(row.time_ns),
+        "-" if row.peak_bytes is None else bytes_text(row.peak_bytes),
+        printable(row.ended or "-"),
+        printable(command_text(row)),
+    ]
+
+
+def command_text(row: ProcessRow) -> str:
+    """Its command line, or that it was forked: it has its parent's then."""
+    text = " ".join(row.command)
+    text = text if len(text) <= _LONGEST_COMMAND else f"{text[:_LONGEST_COMMAND]}…"
+    return f"forked: {text}" if row.how_begun == "forked" else text
+
+
+def print_processes(folder: Path, format: RowsFormat) -> None:
+    """What a summary of several processes is."""
+    processes = Processes.in_folder(folder)
+    rows = process_rows(processes)
+    if format is RowsFormat.JSON:
+        Output().write(json.dumps({"processes": [asdict(row) for row in rows]}, indent=2) + "\n")
+    elif format is RowsFormat.CSV:
+        keys = [field.name for field in fields(ProcessRow)]
+        values = [[*[*asdict(row).values()][:-1], " ".join(row.command)] for row in rows]
+        Output().write(as_csv(keys, values))
+    elif format is RowsFormat.MARKDOWN:
+        Output().show(as_markdown(list(_HEADINGS), [_cells(row) for row in rows], 0))
+    else:
+        console = console_for(sys.stdout)
+        console.print(as_processes_table(rows, console.width))
+        messages = Messages()
+        for line in describe_processes(processes):
+            messages.say(line)
+        messages.say(f"look closer at one with {_example(processes)}")
+
+
+def _example(processes: Processes) -> str:
+    most = max(processes.parts, key=lambda part: processes.rows_of(part, "events"))
+    return f"`opscope summary {processes.folder} {most.option}`"
+
+
+def describe_processes(processes: Processes) -> list[str]:
+    """How many there were, and why there is nothing of some."""
+    recorded = len(processes.recorded)
+    lines = [f"{len(processes)} processes, {recorded} of them recorded in {processes.folder}"]
+    return [*lines, *_about_the_rest(processes.unrecorded)]
+
+
+def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:
+    """The same of a job with a schedule, each cycle of which is a trace of its own."""
+    lines = [f"{len(processes)} processes"]
+    lines += [f"{len(cycle.recorded)} of them recorded in {cycle.folder}" for cycle in cycles]
+    recorded = {entry.partition for cycle in cycles for entry in cycle.recorded}
+    return [*lines, *_about_the_rest([e for e in processes.entries if e.partition not in recorded])]
+
+
+def _about_the_rest(rest: list[ProcessEntry]) -> list[str]:
+    """Of those that there is nothing of."""
+    lines = []
+    refused = [entry for entry in rest if entry.refused]
+    meant = [entry for entry in rest if entry.partition is not None and not entry.refused]
+    silent = len(rest) - len(refused) - len(meant)
+    if silent:
+        lines.append(f"{silent} never imported torch, so there is nothing of them to record")
+    if over := sum(bool(entry.ended) for entry in meant):
+        lines.append(f"{over} ended without coming to a step that was to be recorded")
+    if len(meant) > over:
+        lines.append(
+            f"{len(meant) - over} still run or are not written yet; their traces are made when "
+            "they end"
+        )
+    for entry in refused[:3]:
+        lines.append(f"process {entry.process_id} was not recorded: {entry.refused}")
+    return lines

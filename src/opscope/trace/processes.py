@@ -1,0 +1,103 @@
+"""The processes of a trace folder: which there were, what of each was recorded, how each ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from opscope.errors import TraceFormatError
+from opscope.trace.manifest import read_manifest
+from opscope.trace.partition import Partition, partition_folders
+from opscope.trace.process_journal import ProcessEntry, read_journal
+from opscope.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Processes:
+    """What a folder holds.
+
+    Attributes:
+        folder: of the trace.
+        entries: every process that is known of, in the order in which they began.
+        parts: the folders of those that there are traces of.
+    """
+
+    folder: Path
+    entries: tuple[ProcessEntry, ...] = ()
+    parts: dict[Partition, Path] = field(default_factory=dict)
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Processes:
+        """Look into one; processes that are in no list are known by their traces alone.
+
+        Raises:
+            TraceFormatError: it cannot be looked into.
+        """
+        entries, parts = read_journal(folder), partition_folders(folder)
+        known = {entry.partition for entry in entries}
+        for part in parts:
+            if part not in known:
+                entries.append(ProcessEntry(0, partition=part))
+        return cls(folder, tuple(entries), parts)
+
+    def begun_by(self, root: int) -> Processes:
+        """That process, and those that it began, directly or not."""
+        known, entries = {root}, []
+        for entry in self.entries:
+            if {entry.process_id, entry.parent_id} & known:
+                known.add(entry.process_id)
+                entries.append(entry)
+        return replace(self, entries=tuple(entries))
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def recorded(self) -> list[ProcessEntry]:
+        """Those that there are traces of."""
+        return [entry for entry in self.entries if entry.partition in self.parts]
+
+    @property
+    def unrecorded(self) -> list[ProcessEntry]:
+        """Those of which nothing was recorded, or nothing is written yet."""
+        return [entry for entry in self.entries if entry.partition not in self.parts]
+
+    def load(self, part: Partition) -> Trace:
+        """The trace of one.
+
+        Raises:
+            TraceFormatError: it is damaged.
+            UsageError: there is none.
+        """
+        from opscope.trace.store import load_part
+
+        return load_part(self.folder, part)
+
+    def traces(self) -> Iterator[tuple[ProcessEntry, Trace]]:
+        """One after the other, in the order in which they began."""
+        for entry in self.recorded:
+            assert entry.partition is not None  # else there would be no trace of it
+            yield entry, self.load(entry.partition)
+
+    def rows_of(self, part: Partition, table: str) -> int:
+        """How many rows the trace of one has of a table; nothing else of it is read."""
+        try:
+            return read_manifest(self.parts[part]).tables.get(table, {}).get("rows", 0)
+        except (KeyError, TraceFormatError):
+            return 0
+
+
+def metadata_of(folder: Path) -> dict[str, Any]:
+    """What the trace in a part's folder says of itself; nothing else of it is read."""
+    import json
+
+    from pyarrow import ArrowException, parquet
+
+    try:
+        table = parquet.read_table(folder / "metadata.parquet")
+        pairs = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
+        return {str(key): json.loads(value) for key, value in pairs}
+    except (ArrowException, OSError, ValueError, KeyError, TypeError):
+        return {}

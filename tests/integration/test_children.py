@@ -1,0 +1,472 @@
+"""`opscope run --children`: every process of a program is a part of one folder, and unharmed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opscope
+from opscope.children import start_hook
+from opscope.trace.partition import PROCESS, RANK, Partition
+from opscope.trace.processes import Processes
+from opscope.trace.processor_rows import COMPUTED, WAITED
+from opscope.trace.together import together
+from opscope.trace.unfinished_recordings import unfinished_recordings
+
+torch = pytest.importorskip("torch", reason="records programs of torch")
+
+HOOK = os.path.dirname(start_hook.__file__)
+
+WAITS = """
+import glob, os
+
+def wait_until_watched():
+    # Of one that is over before the keeper has seen it, nobody but its parent knows how.
+    mine, is_watched = f"Pid:\\t{os.getpid()}\\n", False
+    while not is_watched:
+        for file in glob.iglob("/proc/[0-9]*/fdinfo/*"):
+            try:
+                is_watched |= mine in open(file).read()
+            except OSError:
+                pass
+"""
+
+KINDS = """
+import multiprocessing, os, signal, subprocess, sys, torch
+from waits import wait_until_watched
+
+def work(times, how="return"):
+    for _ in range(times):
+        torch.ones(4).add(1)
+    wait_until_watched()
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exit":
+        os._exit(5)
+
+AWAITED = f"import sys; sys.path.append({sys.path[0]!r}); import waits; waits.wait_until_watched();"
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return torch.ones(3).mul(index)
+
+def child(method, *arguments):
+    process = multiprocessing.get_context(method).Process(target=work, args=arguments)
+    process.start()
+    process.join()
+    return process.pid, process.exitcode
+
+if __name__ == "__main__":
+    work(3)
+    told = {"main": (os.getpid(), 0)}
+    for method in ("fork", "spawn", "forkserver"):
+        told[method] = child(method, 5)
+    told["killed"] = child("fork", 7, "kill")
+    told["left"] = child("fork", 9, "exit")
+    plain = subprocess.Popen([sys.executable, "-c", AWAITED + "raise SystemExit(6)"])
+    told["without torch"] = (plain.pid, plain.wait())
+    source = AWAITED + "import torch; torch.ones(3); raise SystemExit(7)"
+    program = subprocess.Popen([sys.executable, "-c", source])
+    told["program"] = (program.pid, program.wait())
+    loader = torch.utils.data.DataLoader(Data(), num_workers=2, batch_size=2)
+    batches = iter(loader)
+    told["workers"] = [worker.pid for worker in batches._workers]
+    list(batches)
+    print(__import__("json").dumps(told))
+    sys.exit(3)
+"""
+
+
+def run_with_children(folder, source, *options, timeout_s=240, **environment):
+    program = Path(f"{folder}.py")
+    program.write_text(source)
+    return subprocess.run(
+        [sys.executable, "-m", "opscope", "run", "--children", *options, "-o", folder, program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+
+
+def wait_until(is_so, patience_s=60):
+    until = time.monotonic() + patience_s
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def count(trace, name):
+    return sum(trace.names[row] == name for row in trace.events["name"].tolist())
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job") / "kinds"
+    (folder.parent / "waits.py").write_text(WAITS)
+    done = run_with_children(folder, KINDS)
+    assert done.returncode == 3, done.stderr
+    return folder, json.loads(done.stdout), done.stderr
+
+
+def entry_of(folder, process):
+    return next(e for e in Processes.in_folder(folder).entries if e.process_id == process)
+
+
+@pytest.mark.parametrize(
+    ("kind", "adds"),
+    [("main", 3), ("fork", 5), ("spawn", 5), ("forkserver", 5), ("killed", 7), ("left", 9)],
+)
+def test_every_kind_of_child_is_a_part_of_the_folder(job, kind, adds):
+    folder, told, _ = job
+    trace = opscope.load(folder, process=told[kind][0])
+    assert count(trace, "aten::add") == adds
+    assert trace.metadata["process_id"] == told[kind][0]
+
+
+def test_workers_of_a_data_loader_are_parts_too(job):
+    folder, told, _ = job
+    products = [count(opscope.load(folder, process=pid), "aten::mul") for pid in told["workers"]]
+    assert sum(products) == 4
+
+
+@pytest.mark.parametrize("kind", ["fork", "killed", "left", "program", "without torch"])
+def test_how_each_ended_is_known(job, kind):
+    folder, told, _ = job
+    process, code = told[kind]
+    killed = "killed by SIGKILL"
+    assert entry_of(folder, process).ended == (killed if code < 0 else f"exited with code {code}")
+
+
+def test_who_began_whom_is_known(job):
+    folder, told, _ = job
+    root = told["main"][0]
+    assert entry_of(folder, root).how_begun == "program"
+    assert entry_of(folder, told["fork"][0]).parent_id == root
+    assert entry_of(folder, told["fork"][0]).how_begun == "forked"
+    program = entry_of(folder, told["program"][0])
+    assert (program.how_begun, program.parent_id) == ("started", root)
+    assert program.command[1] == "-c"
+    metadata = opscope.load(folder, process=told["program"][0]).metadata
+    assert metadata["parent_process_id"] == root
+    assert metadata["command_line"] == list(program.command)
+
+
+def test_a_child_without_torch_is_listed_without_events(job):
+    folder, told, said = job
+    assert entry_of(folder, told["without torch"][0]).partition is None
+    assert "never imported torch, so there is nothing of them to record" in said
+
+
+def test_a_child_that_was_killed_says_so_and_others_do_not(job):
+    folder, told, _ = job
+    assert "SIGKILL" in opscope.load(folder, process=told["killed"][0]).metadata["ended"]["how"]
+    for kind in ("main", "fork", "spawn", "program"):
+        assert "ended" not in opscope.load(folder, process=told[kind][0]).metadata
+
+
+@pytest.mark.parametrize("kind", ["fork", "spawn", "forkserver", "program"])
+def test_what_is_in_the_memory_of_a_child_alone_is_in_its_trace(job, kind):
+    folder, told, _ = job
+    trace = opscope.load(folder, process=told[kind][0])
+    samples = trace.table("thread_samples")
+    assert len(samples) == trace.ledger["thread samples"]["recorded"] > 0
+    assert trace.ledger["processor"].keys() == {COMPUTED, WAITED}
+
+
+COMPILES = """
+import multiprocessing, os, torch
+
+def work(told):
+    @torch.compile
+    def squares(x):
+        return x.square().add(1).sum()
+    squares(torch.ones(8))
+    told.put(os.getpid())
+
+if __name__ == "__main__":
+    methods = multiprocessing.get_context("spawn")
+    told = methods.Queue()
+    process = methods.Process(target=work, args=(told,))
+    process.start()
+    print(told.get())
+    process.join()
+    raise SystemExit(process.exitcode)
+"""
+
+
+def test_code_that_a_spawned_child_compiled_has_its_lines(tmp_path):
+    done = run_with_children(tmp_path / "t", COMPILES)
+    assert done.returncode == 0, done.stderr
+    trace = opscope.load(tmp_path / "t", process=int(done.stdout))
+    lines = {
+        (os.path.basename(trace.names[file]), line)
+        for file, line in zip(
+            trace.table("compiled_origins")["file"].tolist(),
+            trace.table("compiled_origins")["line"].tolist(),
+            strict=True,
+        )
+    }
+    assert lines == {("t.py", 7)}
+    assert len(trace.table("compilations")) > 0
+
+
+def test_nothing_unfinished_is_left(job):
+    assert unfinished_recordings(job[0]) == []
+
+
+def test_all_together_are_on_one_clock(job):
+    folder, told, _ = job
+    trace = together(Processes.in_folder(folder))
+    start_ns = trace.events["start_ns"]
+    assert np.all(np.diff(start_ns) >= 0)
+    owner = trace.table("threads")["process_id"][trace.events["thread"]]
+    # What the main process did came first, and each child ended before the next one began.
+    first = [start_ns[owner == told[kind][0]].min() for kind in ("main", "fork", "spawn", "killed")]
+    last = [start_ns[owner == told[kind][0]].max() for kind in ("fork", "spawn", "killed", "left")]
+    assert first == sorted(first)
+    assert last == sorted(last)
+    assert count(trace, "aten::add") == 3 + 3 * 5 + 7 + 9
+
+
+def test_the_summary_lists_the_processes(job):
+    folder, told, _ = job
+    command = [sys.executable, "-m", "opscope", "summary", folder, "--format", "json"]
+    said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    rows = {row["process"]: row for row in said["processes"]}
+    assert rows[told["killed"][0]]["ended"] == "killed by SIGKILL"
+    assert rows[told["killed"][0]]["events"] > 7
+    assert rows[told["without torch"][0]]["events"] is None
+
+
+def test_a_command_for_one_process_says_which_there_are(job):
+    folder, told, _ = job
+    done = subprocess.run(
+        [sys.executable, "-m", "opscope", "replay", folder], capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert f"process {told['main'][0]}" in done.stderr
+    assert "--process" in done.stderr
+
+
+NESTED = """
+import os, subprocess, sys, torch
+depth = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+torch.ones(3).add(depth)
+child = os.fork()
+if child == 0:
+    if depth:
+        os.execv(sys.executable, [sys.executable, __file__, str(depth - 1)])
+    torch.ones(3).mul(2)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_children_of_children_and_those_that_become_another_program(tmp_path):
+    folder = tmp_path / "nested"
+    done = run_with_children(folder, NESTED)
+    assert done.returncode == 0, done.stderr
+    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    assert sum(count(trace, "aten::add") for trace in traces) == 4
+    assert sum(count(trace, "aten::mul") for trace in traces) == 1
+
+
+OUTLIVING = """
+import os, sys, time, torch
+torch.ones(3).add(1)
+if os.fork() == 0:
+    os.setsid()
+    for stream in (1, 2):  # whoever reads what the program writes need not wait for this
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    torch.ones(3).mul(1)
+    while os.path.exists(sys.argv[0] + ".go"):
+        time.sleep(0.01)
+    torch.ones(3).sub(1)
+    os._exit(0)
+"""
+
+
+def test_a_child_that_outlives_the_program_is_written_when_it_ends(tmp_path):
+    folder, go = tmp_path / "outliving", tmp_path / "outliving.py.go"
+    go.touch()
+    done = run_with_children(folder, OUTLIVING)
+    assert done.returncode == 0, done.stderr
+    assert "still run" in done.stderr
+    child = next(e for e in Processes.in_folder(folder).entries if e.how_begun == "forked")
+    running = opscope.load(folder, process=child.process_id)
+    assert (count(running, "aten::mul"), count(running, "aten::sub")) == (1, 0)
+    go.unlink()
+    wait_until(lambda: child.partition in Processes.in_folder(folder).parts)
+    assert count(opscope.load(folder, process=child.process_id), "aten::sub") == 1
+
+
+KILLED_TOGETHER = """
+import os, signal, sys, torch
+torch.ones(3).add(1)
+ready, tell = os.pipe()
+if os.fork() == 0:
+    torch.ones(3).mul(1)
+    os.write(tell, b".")
+    signal.pause()
+os.read(ready, 1)
+os.killpg(os.getpgrp(), signal.SIGKILL)
+"""
+
+
+def test_a_program_that_is_killed_with_its_children_leaves_them_all(tmp_path):
+    folder, program = tmp_path / "killed", tmp_path / "killed.py"
+    program.write_text(KILLED_TOGETHER)
+    command = [sys.executable, "-m", "opscope", "run", "--children", "-o", folder, program]
+    done = subprocess.run(command, start_new_session=True, timeout=120)
+    assert done.returncode == -signal.SIGKILL
+    wait_until(lambda: not unfinished_recordings(folder))
+    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    assert sorted(count(trace, "aten::mul") for trace in traces) == [0, 1]
+    wait_until(lambda: all(e.ended for e in Processes.in_folder(folder).entries))
+    assert {e.ended for e in Processes.in_folder(folder).entries} == {"killed by SIGKILL"}
+
+
+REMOVED = """
+import os, shutil, subprocess, sys, torch
+torch.ones(3).add(1)
+shutil.rmtree(os.environ["OPSCOPE_CHILDREN"])
+print(subprocess.call([sys.executable, "-c", "import torch; torch.ones(3); raise SystemExit(4)"]))
+child = os.fork()
+if child == 0:
+    os._exit(int(torch.ones(5).sum()))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_children_after_the_folder_was_removed_run_as_ever(tmp_path):
+    done = run_with_children(tmp_path / "removed", REMOVED)
+    assert (done.returncode, done.stdout) == (0, "4\n5\n"), done.stderr
+    assert [str(part) for part in Processes.in_folder(tmp_path / "removed").parts] != []
+
+
+TWO_RANKS = """
+import os, torch
+rank = int(os.environ["RANK"])
+for _ in range(rank + 2):
+    torch.ones(3).add(1)
+child = os.fork()
+if child == 0:
+    torch.ones(3).mul(1)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_ranks_of_torchrun_are_ranks_and_their_children_are_not(tmp_path):
+    folder, program = tmp_path / "ranks", tmp_path / "program.py"
+    program.write_text(TWO_RANKS)
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "opscope", "run", "--children", "-o", folder, *torchrun, program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
+    )
+    assert done.returncode == 0, done.stderr
+    processes = Processes.in_folder(folder)
+    for rank in range(2):
+        trace = processes.load(Partition(RANK, rank))
+        assert (count(trace, "aten::add"), count(trace, "aten::mul")) == (rank + 2, 0)
+    others = [processes.load(part) for part in processes.parts if part.kind == PROCESS]
+    assert sum(count(trace, "aten::mul") for trace in others) == 2
+
+
+MANY = """
+import os, sys, torch
+torch.ones(3)
+children = []
+for number in range(int(sys.argv[1])):
+    child = os.fork()
+    if child == 0:
+        for _ in range(number):
+            torch.ones(3).add(1)
+        os._exit(number)
+    children.append(child)
+print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+"""
+
+
+def test_many_children_at_once(tmp_path):
+    folder, program = tmp_path / "many", tmp_path / "program.py"
+    program.write_text(MANY)
+    command = [sys.executable, "-m", "opscope", "run", "--children", "-o", folder]
+    done = subprocess.run([*command, program, "30"], capture_output=True, text=True, timeout=240)
+    assert json.loads(done.stdout) == list(range(30)), done.stderr
+    traces = [trace for _, trace in Processes.in_folder(folder).traces()]
+    assert sorted(count(trace, "aten::add") for trace in traces) == sorted([0, *range(30)])
+
+
+def test_a_sitecustomize_of_the_users_runs_and_nothing_else_is_seen(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("value = 41")
+    look = "import sys, sitecustomize; print(sitecustomize.value, sitecustomize.__file__, sys.path)"
+
+    def seen(path):
+        environment = {**os.environ, "PYTHONPATH": path}
+        return subprocess.run(
+            [sys.executable, "-c", look], env=environment, capture_output=True, text=True
+        ).stdout
+
+    assert seen(os.pathsep.join([HOOK, str(tmp_path)])) == seen(str(tmp_path)) != ""
+
+
+def test_without_a_sitecustomize_there_is_none():
+    look = "import sys; print('sitecustomize' in sys.modules, 'opscope' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": HOOK, "OPSCOPE_CHILDREN": "/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-c", look], env=environment, capture_output=True, text=True
+    )
+    known = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (known.stdout, known.stderr)
+
+
+def test_a_child_without_torch_imports_next_to_nothing(tmp_path):
+    (tmp_path / "processes.jsonl").touch()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": HOOK,
+        "OPSCOPE_CHILDREN": str(tmp_path),
+        "OPSCOPE_CHILDREN_PYTHON": str(sys.implementation.cache_tag),
+    }
+    look = [sys.executable, "-c", "import sys; print(*sys.modules)"]
+    with_hook = subprocess.run(look, env=environment, capture_output=True, text=True).stdout
+    without = subprocess.run(look, capture_output=True, text=True).stdout
+    assert {*with_hook.split()} - {*without.split()} == {"opscope_children", "_json"}
+    (entry,) = Processes.in_folder(tmp_path).entries
+    assert entry.how_begun == "started"
+
+
+def test_a_python_of_another_version_is_listed_and_says_why(tmp_path):
+    (tmp_path / "processes.jsonl").touch()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": HOOK,
+        "OPSCOPE_CHILDREN": str(tmp_path),
+        "OPSCOPE_CHILDREN_PYTHON": "cpython-27",
+    }
+    program = "import torch, sys; print('opscope' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True)
+    assert done.stdout == b"False\n"
+    (entry,) = Processes.in_folder(tmp_path).entries
+    assert "another version" in entry.refused
+
+
+def test_children_in_memory_alone_are_refused(tmp_path):
+    done = run_with_children(tmp_path / "t", "", "--no-stream")
+    assert done.returncode == 2
+    assert "Drop one or the other" in done.stderr
+    assert not (tmp_path / "t").exists()

@@ -1,0 +1,47 @@
+"""Programs with a flight recorder, and what their dumps say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import opscope
+
+
+def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+
+
+def names_of(trace: opscope.Trace) -> set[str]:
+    return set(all_names_of(trace))
+
+
+def all_names_of(trace: opscope.Trace) -> list[str]:
+    return [trace.names[name] for name in trace.events["name"]]
+
+
+def reason_of(trace: opscope.Trace) -> str:
+    return str(trace.metadata["dump"]["reason"])
+
+
+def dumps_in(directory: Path) -> list[opscope.Trace]:
+    return [opscope.load(folder) for folder in sorted(directory.glob("*.opscope"))]
+
+
+def run(
+    program: str, directory: Path, *arguments: str, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """A program of its own, which has ``directory`` as its first argument."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(directory), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,
+    )
