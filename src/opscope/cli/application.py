@@ -29,7 +29,11 @@ COMMANDS = {
     "status": "Print as JSON what a process is, and what is recorded in it.",
     "top": "Show live what a process does: operators, modules, memory, step time, own cost.",
     "summary": "Show where the time went: operators, modules, memory, and what to change.",
+    "why": "Show why a step takes as long as it does: every cause, and what to change.",
     "findings": "Show why a program is slow: what was found, where, and what a fix would save.",
+    "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
+    "roofline": "Show how much of what this machine can do operators reach, and what holds them.",
+    "compiled": "Show which lines the time in compiled code is of, and where its graphs break.",
     "memory": "Show what was in use when memory was fullest.",
     "report": "Write a page that shows a trace: timeline, operators, modules, memory, steps.",
     "export": "Write a trace in a format that other tools read.",
@@ -42,6 +46,9 @@ COMMANDS = {
 }
 """In the order of ``opscope --help``, each with the first line of its docstring. A command is the
 function of this name in the module of this name."""
+
+_ALIKE = 0.7
+"""How alike a word and a command are at least where that is suggested for it, of 1."""
 
 _OPTIONS = (("--version", "Print the version."), (", ".join(HELP), "Print this help."))
 
@@ -125,7 +132,7 @@ def _meant(words: Sequence[str]) -> str:
         return f"To record it: opscope run {' '.join(words)}"
     if os.path.isdir(name):
         return f"To look at a trace: opscope summary {name}"
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=_ALIKE)
     return f"Did you mean `opscope {close[0]}`?" if close else "See `opscope --help`."
 
 

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from opscope.cli import destination
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.console import Messages
 from opscope.cli.headline import headline
+from opscope.cli.parameters import Option
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.recording.sources import switches
 from opscope.trace.load import load
 from opscope.trace.trace import Trace
+
+TraceFolder = Annotated[
+    Path | None,
+    Option(
+        names=("--output", "-o"),
+        metavar="DIR",
+        help="Folder of the trace; a trace that is there already is replaced.",
+        default="NAME-PID.opscope",
+    ),
+]
 
 
 def arguments_of(recorded: frozenset[str]) -> dict[str, bool]:

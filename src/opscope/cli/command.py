@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -73,7 +74,7 @@ class Command:
     def _read(self, words: Sequence[str]) -> dict[str, Any]:
         given: dict[str, Any] = {one.name: one.default for one in self.parameters}
         in_place: list[str] = []
-        left = iter(words)
+        left = _Words(words)
         for word in left:
             if word == "--" or not _is_option(word):
                 in_place += left if word == "--" else [word]
@@ -82,25 +83,30 @@ class Command:
             elif word in HELP:
                 raise HelpWanted
             else:
-                name, value = self._option(word, left)
-                given[name] = value
+                option, value = self._option(word, left)
+                given[option.name] = (
+                    [*(given[option.name] or ()), *value] if option.takes_several else value
+                )
         for option in self.options:
             if option.is_required and given[option.name] is None:
                 raise UsageError(f"{option.names[0]} is missing: {spelled(option)}.")
         return given | self._placed(in_place)
 
-    def _option(self, word: str, left: Iterator[str]) -> tuple[str, Any]:
+    def _option(self, word: str, left: _Words) -> tuple[Parameter, Any]:
         """The parameter that an option sets, and to what; takes its value off ``left``."""
         spelled, equals, value = word.partition("=")
         if not word.startswith("--") and len(word) > 2:  # -oFILE
             spelled, equals, value = word[:2], "=", word[2:]
         for option in self.options:
             if spelled in option.names and not option.is_flag:
-                return option.name, option.read(value if equals else _next(left, option))
+                values = [value if equals else _next(left, option)]
+                if option.takes_several:
+                    return option, [option.read(one) for one in (*values, *left.up_to_an_option())]
+                return option, option.read(values[0])
             if option.is_flag and spelled in (*option.names, option.off):
                 if equals:
                     raise UsageError(f"{spelled} is on when it is there, and takes no value.")
-                return option.name, spelled != option.off
+                return option, spelled != option.off
         raise UsageError(f"There is no option {spelled}.{self._meant(spelled)}")
 
     def _meant(self, spelled: str) -> str:
@@ -117,6 +123,8 @@ class Command:
         for one in self.arguments:
             if one.takes_rest:
                 given[one.name], left = left, []
+            elif one.takes_several and left:
+                given[one.name], left = [one.read(word) for word in left], []
             elif one.is_required or spare > 0:
                 if not left:
                     raise UsageError(f"{one.metavar} is missing.")
@@ -125,6 +133,22 @@ class Command:
         if left:
             raise UsageError(f"{left[0]!r} is one argument too many.")
         return given
+
+
+class _Words:
+    """The words of a command line that have not been read yet."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._left = deque(words)
+
+    def __iter__(self) -> Iterator[str]:
+        while self._left:
+            yield self._left.popleft()
+
+    def up_to_an_option(self) -> Iterator[str]:
+        """Those before the next option."""
+        while self._left and not _is_option(self._left[0]):
+            yield self._left.popleft()
 
 
 def spelled(option: Parameter) -> str:
@@ -137,7 +161,7 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word != "-"
 
 
-def _next(left: Iterator[str], option: Parameter) -> str:
+def _next(left: _Words, option: Parameter) -> str:
     for word in left:
         return word
     raise UsageError(f"{option.names[0]} needs a value: {option.names[0]} {option.metavar}.")

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.printable import printable
-from opscope.trace.ledger_rows import SLOWDOWN
+from opscope.trace.ledger_rows import SLOWDOWN, SPAN_COST, sampled_steps
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, NEWER, SHOWN
 
 _NOTICED = 1.05
 
 
-def describe_completeness(trace: Trace) -> str:
-    """How much was recorded, what was dropped and why, and what recording cost."""
+def describe_completeness(trace: Trace, events: int | None = None) -> str:
+    """How much was recorded, what was dropped and why, and what recording cost.
+
+    Args:
+        trace: of the recording, or a part of it.
+        events: how many the recording has, where the trace has not all of them.
+    """
     ledger = trace.ledger
+    count = len(trace.events) if events is None else events
     if not ledger:
-        return (
-            f"{len(trace.events):,} events; whoever recorded them left no account of what was "
-            "dropped"
-        )
-    parts = [f"{len(trace.events):,} events", _dropped(ledger)]
+        return f"{count:,} events; whoever recorded them left no account of what was dropped"
+    parts = [f"{count:,} events", _dropped(ledger)]
     parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
-    cost_ns = ledger.get("recorder", {}).get("cost_ns: span")
+    cost_ns = ledger.get("recorder", {}).get(SPAN_COST)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")
     parts += _slowdown(ledger)
@@ -52,6 +55,8 @@ _RECORDED_FOR = "share of time recorded: "
 
 def _governed(ledger: dict[str, dict[str, float]]) -> list[str]:
     """What was recorded for part of the time only, so that counts of it are of that part."""
+    if sampled := sampled_steps(ledger):
+        return [f"{sampled} (the budget)"]
     return [
         f"{what.removeprefix(_RECORDED_FOR)} for {share:.0%} of the time only (the budget)"
         for what, share in ledger.get("governor", {}).items()

@@ -17,6 +17,7 @@ from opscope.cli.console import console_for
 from opscope.cli.trial import record_a_little, sources_seen
 from opscope.errors import BridgeError, OpscopeError
 from opscope.recording import bridge
+from opscope.trace.ledger_rows import SPAN_COST
 
 
 class Verdict(str, Enum):
@@ -115,7 +116,7 @@ def _recording() -> Iterator[Check]:
     except OpscopeError as error:
         yield Check("recording", Verdict.FATAL, str(error))
         return
-    cost_ns = trace.ledger.get("recorder", {}).get("cost_ns: span")
+    cost_ns = trace.ledger.get("recorder", {}).get(SPAN_COST)
     cost = f"; one event costs about {cost_ns:.0f} ns" if cost_ns else ""
     works = len(trace.events) > 0
     detail = f"{len(trace.events)} events in a trial{cost}" if works else "a trial recorded nothing"

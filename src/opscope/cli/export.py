@@ -11,9 +11,10 @@ from typing import Annotated
 from opscope.analysis.period import period_of
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
+from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.summary_formats import as_csv
 from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
-from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, open_traces
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.collapsed_stacks import FORMAT as STACKS
 from opscope.export.collapsed_stacks import METRICS, check_metric, write_own_stacks
@@ -68,6 +69,9 @@ def export(
         ),
     ] = None,
     rank: RankOption = None,
+    process: ProcessOption = None,
+    range: RangeOption = None,
+    steps: StepsOption = None,
 ) -> None:
     """Write a trace in a format that other tools read."""
     chosen = _format_of(output) if format is None else find_format(format, ALL_FORMATS)
@@ -78,7 +82,7 @@ def export(
         check_metric(metric)
         write = functools.partial(write_own_stacks, metric=metric)
     messages = Messages()
-    trace, loaded = open_trace(trace, rank)
+    trace, loaded = open_traces(trace, rank, process, PartOption(range, steps))
     if len(loaded.events) == 0:
         raise TraceFormatError(f"{trace} holds no event, so nothing was written.")
     with messages.progress(f"writing {output}"):

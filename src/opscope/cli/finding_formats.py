@@ -22,11 +22,12 @@ from opscope.printable import in_markdown, in_markdown_code, printable
 LineTexts: TypeAlias = Mapping[tuple[str, int], str]
 """What lines of the program say, by file and number; see ``analysis.program_lines``."""
 
-_CSV_COLUMNS = (
+CSV_COLUMNS = (
     *("id", "title", "severity", "time_ns", "saved_ns", "saved_share"),
     *("file", "line", "function"),
 )
-_COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
+COLOURS = {"high": "bold red", "medium": "yellow", "low": "dim"}
+"""Of severities."""
 
 
 def saving_text(finding: Finding) -> str:
@@ -42,7 +43,12 @@ def place_text(place: Place) -> str:
     if not place.file:
         return place.module
     function = f" in {place.function}" if place.function else ""
-    return below_here(str(place)) + function
+    return line_here(place) + function
+
+
+def line_here(place: Place) -> str:
+    """``train.py:12``: files below the current folder relative to it."""
+    return below_here(str(place))
 
 
 def below_here(file: str) -> str:
@@ -57,11 +63,11 @@ def said_at(place: Place, texts: LineTexts) -> str:
 
 def finding_lines(finding: Finding, texts: LineTexts) -> list[RenderableType]:
     """Title, saving and first place of a finding."""
-    lines: list[RenderableType] = [_indented(f"{finding.title}: {saving_text(finding)}", 2)]
+    lines: list[RenderableType] = [indented(f"{finding.title}: {saving_text(finding)}", 2)]
     for place in finding.places[:1]:
-        lines.append(_indented(f"at {place_text(place)}", 4))
+        lines.append(indented(f"at {place_text(place)}", 4))
         if said := said_at(place, texts):
-            lines.append(_indented(said, 8))
+            lines.append(indented(said, 8))
     return lines
 
 
@@ -70,32 +76,35 @@ def as_text(findings: Findings, texts: LineTexts, limit: int = -1) -> Renderable
     chosen = findings.found if limit < 0 else findings.found[:limit]
     parts: list[RenderableType] = []
     for finding in chosen:
-        mark = (f"{finding.severity:<6} ", _COLOURS[finding.severity])
+        mark = (f"{finding.severity:<6} ", COLOURS[finding.severity])
         parts += [
             Text.assemble(mark, (printable(finding.title), "bold"), f"  {saving_text(finding)}"),
             *_paragraphs(finding, texts),
             Text(""),
         ]
     parts.append(Text(state_of(findings, len(chosen))))
-    parts += [Text(printable(note)) for note in (*findings.notes, findings.looked_at)]
+    parts += [
+        Text(printable(note)) for note in (*findings.notes_with(line_here), findings.looked_at)
+    ]
     return Group(*parts)
 
 
 def _paragraphs(finding: Finding, texts: LineTexts) -> list[RenderableType]:
-    lines = [_indented(finding.explanation, 7)]
+    lines = [indented(finding.explanation, 7)]
     if finding.advice:
-        lines.append(_indented(f"What to do: {finding.advice}", 7))
+        lines.append(indented(f"What to do: {finding.advice}", 7))
     for place in finding.places:
         took = f"{_times(place)}, {time_text(place.time_ns)}"
-        lines.append(_indented(f"at {place_text(place)}{_module(place)} ({took})", 7))
+        lines.append(indented(f"at {place_text(place)}{_module(place)} ({took})", 7))
         if said := said_at(place, texts):
-            lines.append(_indented(said, 11))
+            lines.append(indented(said, 11))
     if finding.place_note:
-        lines.append(_indented(finding.place_note, 7))
-    return [*lines, _indented(f"Estimate: {finding.saved_by}. [{finding.id}]", 7)]
+        lines.append(indented(finding.place_note, 7))
+    return [*lines, indented(f"Estimate: {finding.saved_by}. [{finding.id}]", 7)]
 
 
-def _indented(text: str, by: int) -> RenderableType:
+def indented(text: str, by: int) -> RenderableType:
+    """A paragraph that begins so far to the right."""
     return Padding(Text(printable(text)), (0, 0, 0, by), expand=False)
 
 
@@ -140,7 +149,7 @@ def as_markdown(findings: Findings, texts: LineTexts, heading: str = "##", limit
             )
         lines += [finding.place_note] if finding.place_note else []
         lines += ["", f"Estimate: {finding.saved_by}. ({finding.id})", ""]
-    notes = [line for note in findings.notes for line in ("", in_markdown(note))]
+    notes = [line for note in findings.notes_with(line_here) for line in ("", in_markdown(note))]
     return "\n".join([*lines, state_of(findings, len(chosen)), *notes]) + "\n"
 
 
@@ -153,15 +162,25 @@ def _module(place: Place) -> str:
 
 
 def as_json(findings: Findings, texts: LineTexts) -> str:
-    """One JSON object: see ``Findings.as_dict``; places with the text of their lines."""
+    """One JSON object; see :func:`json_content`."""
+    return json.dumps(json_content(findings, texts), indent=2) + "\n"
+
+
+def json_content(findings: Findings, texts: LineTexts) -> dict[str, Any]:
+    """See ``Findings.as_dict``; places with the text of their lines."""
     content: dict[str, Any] = findings.as_dict()
     for finding, plain in zip(findings, content["findings"], strict=True):
         for place, one in zip(finding.places, plain["places"], strict=True):
             one["text"] = said_at(place, texts)
-    return json.dumps(content, indent=2) + "\n"
+    return content
 
 
 def as_csv(findings: Findings) -> str:
+    """A row per finding; see :func:`csv_rows`."""
+    return rows.as_csv(CSV_COLUMNS, csv_rows(findings))
+
+
+def csv_rows(findings: Findings) -> list[list[object]]:
     """A row per finding, with the place where most of its time lies."""
     found = []
     for one in findings:
@@ -169,4 +188,4 @@ def as_csv(findings: Findings) -> str:
         where = ["", "", ""] if first is None else [first.file, first.line, first.function]
         saved = [one.saved_ns, one.saved_share]
         found.append([one.id, one.title, one.severity, one.time_ns, *saved, *where])
-    return rows.as_csv(_CSV_COLUMNS, found)
+    return found

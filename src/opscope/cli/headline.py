@@ -8,7 +8,14 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Period, period_of
 from opscope.analysis.program_lines import line_texts
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli.finding_formats import as_text, place_text, said_at, saving_text, state_of
+from opscope.cli.finding_formats import (
+    as_text,
+    line_here,
+    place_text,
+    said_at,
+    saving_text,
+    state_of,
+)
 from opscope.cli.top_operators import DEFAULT_SORT, TopOperators, find_top_operators, ran_anything
 from opscope.trace.trace import Trace
 
@@ -39,14 +46,16 @@ def _most_time(top: TopOperators) -> str:
 
 
 def _left_out(period: Period) -> str:
-    took = period.start_up.took_ns
-    return f" (besides {time_text(took)} of start-up)" if took else ""
+    took, leaving = period.start_up.took_ns, period.start_up.exit_ns
+    after = f" and {time_text(leaving)} after its end" if leaving else ""
+    return f" (besides {time_text(took)} of start-up{after})" if took else ""
 
 
 def _first_finding(trace: Trace) -> str:
     findings = find_findings(trace)
     if not len(findings):
-        left = f"; {findings.unexplained}" if findings.unexplained is not None else ""
+        unexplained = findings.unexplained
+        left = f"; {unexplained.text(line_here)}" if unexplained is not None else ""
         return f"what to change: {state_of(findings)}{left}"
     first = findings[0]
     where = ""

@@ -23,10 +23,13 @@ class Argument:
     Attributes:
         metavar: what stands for it in the help.
         help: what it is.
+        several: a list that is all such words, with options between them; a list that is not is
+            all words after the first, whatever they are.
     """
 
     metavar: str
     help: str
+    several: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class Option:
         default: the default in words, where the value itself does not say it.
         minimum: the least number that is allowed.
         heading: of the help, under which it stands.
+        several: a list that is all words up to the next option.
     """
 
     help: str
@@ -48,6 +52,7 @@ class Option:
     default: str = ""
     minimum: int | None = None
     heading: str = "Options"
+    several: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,7 @@ class Parameter:
         default: what the function has where the command line gives nothing.
         is_required: it has none.
         takes_rest: it is the list of all words that are left.
+        takes_several: it is a list of words, which end where an option begins.
     """
 
     name: str
@@ -69,6 +75,7 @@ class Parameter:
     default: Any
     is_required: bool
     takes_rest: bool
+    takes_several: bool
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -139,13 +146,16 @@ def _parameter(parameter: inspect.Parameter) -> Parameter:
     kind, *about = get_args(parameter.annotation)
     kind = _without_none(kind)
     default = parameter.default
+    declared = next(one for one in about if isinstance(one, Argument | Option))
+    is_list = get_origin(kind) is list
     return Parameter(
         name=parameter.name,
-        declared=next(one for one in about if isinstance(one, Argument | Option)),
-        kind=str if get_origin(kind) is list else kind,
+        declared=declared,
+        kind=get_args(kind)[0] if is_list else kind,
         default=None if default is inspect.Parameter.empty else default,
         is_required=default is inspect.Parameter.empty,
-        takes_rest=get_origin(kind) is list,
+        takes_rest=is_list and not declared.several,
+        takes_several=declared.several,
     )
 
 

@@ -9,7 +9,14 @@ from typing import Annotated
 from opscope.analysis.period import Which, find_which
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
-from opscope.cli.trace_argument import PeriodOption, RankOption, TraceArgument, open_trace
+from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.trace_argument import (
+    PeriodOption,
+    ProcessOption,
+    RankOption,
+    TraceArgument,
+    open_traces,
+)
 from opscope.report.page import write_report
 
 
@@ -29,6 +36,9 @@ def report(
     ] = "",
     period: PeriodOption = Which.STEADY.value,
     rank: RankOption = None,
+    process: ProcessOption = None,
+    range: RangeOption = None,
+    steps: StepsOption = None,
     open_it: Annotated[bool, Option(names=("--open",), help="Show it in the browser.")] = False,
 ) -> None:
     """Write a page that shows a trace: timeline, operators, modules, memory, steps.
@@ -38,7 +48,7 @@ def report(
     The page is one file that needs no network and no server: send it to anybody, open it from disk.
     """
     messages, which = Messages(), find_which(period)
-    trace, loaded = open_trace(trace, rank)
+    trace, loaded = open_traces(trace, rank, process, PartOption(range, steps))
     page = output or Path(f"{page_stem(trace)}.html")
     with messages.progress(f"writing {page}"):
         write_report(loaded, page, title=title, period=which)

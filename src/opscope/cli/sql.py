@@ -16,8 +16,18 @@ from rich.text import Text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.rows import RowsFormat, as_markdown
-from opscope.cli.trace_argument import RankOption, TraceArgument, open_trace
+from opscope.cli.trace_argument import (
+    ProcessOption,
+    RankOption,
+    TraceArgument,
+    choose_trace,
+    load_chosen,
+    long_trace,
+)
 from opscope.printable import printable, spreadsheet_cell
+from opscope.trace.partition import partition_folders
+from opscope.trace.sql import query_long
+from opscope.trace.sql_several import query_several
 
 TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""
@@ -32,6 +42,7 @@ def sql(
         Option(help="How to print the rows.", default="table on a terminal, else csv"),
     ] = None,
     rank: RankOption = None,
+    process: ProcessOption = None,
     read_only: Annotated[
         bool,
         Option(help="Let the query reach nothing but the trace, and bound what it takes."),
@@ -46,11 +57,23 @@ def sql(
     A query can do what DuckDB can: read and write any file, attach databases, load extensions. With
     --read-only it can do none of that, and is stopped after a minute, 1 GiB of memory or a result
     of 256 MiB; use it for queries that others have written.
+
+    Of a folder with several processes and none chosen, the tables hold the rows of all, with the
+    columns rank and process; join tables on these as well. For example:
+
+        select rank, name, sum(duration_us) from named_events group by all order by 3 desc
     """
     chosen = format or (
         RowsFormat.TABLE if sys.stdout is not None and sys.stdout.isatty() else RowsFormat.CSV
     )
-    relation = open_trace(trace, rank)[1].sql(query, read_only)
+    which = choose_trace(trace, rank, process)
+    long = None if which.is_of_several else long_trace(which)
+    if which.is_of_several:
+        relation = query_several(partition_folders(which.path), query, read_only)
+    elif long is None:
+        relation = load_chosen(which).sql(query, read_only)
+    else:
+        relation = query_long(long, query, read_only)
     columns = list(relation.columns)
     if chosen is RowsFormat.TABLE:
         _print_table(columns, list(itertools.islice(_rows(relation), TABLE_ROWS + 1)))

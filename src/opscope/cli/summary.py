@@ -6,13 +6,17 @@ import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
+from opscope._native import keep_freed_memory
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.analysis.period import Which, find_which, period_of
 from opscope.cli.completeness import describe_completeness, end_of_recording
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.dump_line import describe_dump
+from opscope.cli.long_summary import find_long_top_operators
 from opscope.cli.parameters import Option
+from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.process_table import print_processes
 from opscope.cli.rows import RowsFormat
 from opscope.cli.summary_formats import as_csv, as_json, as_markdown, as_table
 from opscope.cli.summary_sections import find_sections, section_markdown, section_texts
@@ -26,8 +30,17 @@ from opscope.cli.top_operators import (
     find_top_operators,
     ran_anything,
 )
-from opscope.cli.trace_argument import PeriodOption, RankOption, TraceArgument, open_trace
+from opscope.cli.trace_argument import (
+    PeriodOption,
+    ProcessOption,
+    RankOption,
+    TraceArgument,
+    choose_trace,
+    load_chosen,
+    long_trace,
+)
 from opscope.errors import TraceFormatError
+from opscope.trace.long_trace import LAST_NS, LongTrace
 from opscope.trace.trace import Trace
 
 
@@ -46,6 +59,9 @@ def summary(
     period: PeriodOption = Which.STEADY.value,
     format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
     rank: RankOption = None,
+    process: ProcessOption = None,
+    range: RangeOption = None,
+    steps: StepsOption = None,
 ) -> None:
     """Show where the time went: operators, modules, memory, and what to change.
 
@@ -53,10 +69,19 @@ def summary(
 
     In JSON and CSV, times are nanoseconds and sizes bytes, under keys that stay the same. CSV has
     the operators only.
+
+    Of a folder with several processes and none chosen, it shows those: what was recorded of each,
+    how long, how it ended.
     """
     sort_by, row_limit = check_sort_key(sort_by), check_row_limit(row_limit)
     which = find_which(period)
-    trace, loaded = open_trace(trace, rank)
+    keep_freed_memory()
+    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
+    if chosen.is_of_several and part.is_all:
+        return print_processes(chosen.path, format)
+    if part.is_all and (long := long_trace(chosen)) is not None:
+        return _print_long(long, sort_by, row_limit, group_by_shape, format)
+    trace, loaded = chosen.path, load_chosen(chosen, part)
     if len(loaded.events) == 0:
         raise TraceFormatError(
             f"{trace} holds no event, so there is nothing to summarise. Record a program that "
@@ -71,6 +96,36 @@ def summary(
         period_of(loaded, which), sort_by=sort_by, row_limit=row_limit, by_shape=group_by_shape
     )
     _print(top, format, loaded)
+
+
+def _print_long(
+    trace: LongTrace, sort_by: str, row_limit: int, by_shape: bool, format: RowsFormat
+) -> None:
+    """Of a recording that does not fit in memory, what can be added up."""
+    messages = Messages()
+    with messages.progress("adding up"):
+        top = find_long_top_operators(
+            trace, sort_by=sort_by, row_limit=row_limit, by_shape=by_shape
+        )
+    if format is RowsFormat.JSON:
+        about = _about(trace.small) | {"events": trace.rows["events"]}
+        return Output().write(as_json(top, about, {}))
+    if format is RowsFormat.CSV:
+        return Output().write(as_csv(top))
+    if format is RowsFormat.MARKDOWN:
+        return Output().show(as_markdown(top))
+    _, end_ns = trace.span_ns
+    console = console_for(sys.stdout)
+    for line in end_of_recording(trace.between(end_ns - LAST_NS, end_ns + 1)):
+        console.print(line, markup=False, highlight=False)
+    console.print(as_table(top, console.width)[0])
+    if top.left_out:
+        messages.say(f"{top.left_out} more rows: --row-limit -1 shows all")
+    messages.say(
+        "modules, memory and what to change are shown of a part: --range A..B (seconds) or "
+        "--steps A..B"
+    )
+    messages.say(describe_completeness(trace.small, trace.rows["events"]))
 
 
 def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:

@@ -14,6 +14,7 @@ from opscope.cli import rows
 from opscope.cli.narrow import GAP, width_of
 from opscope.cli.top_operators import SummaryColumn, TopOperators
 from opscope.printable import in_markdown, printable
+from opscope.trace.ledger_rows import sampled_steps
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -81,6 +82,10 @@ def what_it_is_of(period: Period) -> list[str]:
     lines = [f"{about[0].upper()}{about[1:]}; Self CPU % is of that time."]
     if period.which is Which.STEADY and period.start_up.took_ns:
         lines.append(f"Left out: {period.start_up} (--period start-up shows it).")
+    if sampled := sampled_steps(period.trace.ledger):
+        lines.append(
+            f"Recorded: {sampled}, to stay below the budget; counts and times are of those."
+        )
     return lines
 
 

@@ -26,6 +26,7 @@ from opscope.cli.finding_formats import (
     as_markdown,
     below_here,
     finding_lines,
+    line_here,
     state_of,
 )
 from opscope.cli.narrow import in_lines, numbers_table, width_of
@@ -134,7 +135,7 @@ def section_texts(sections: Sections, width: int) -> list[RenderableType]:
         for finding in sections.findings.found[:MOST_FINDINGS]:
             shown += finding_lines(finding, sections.texts)
         shown.append(Text(state_of(sections.findings, MOST_FINDINGS), "dim"))
-        shown += [Text(printable(note), "dim") for note in sections.findings.notes]
+        shown += [Text(printable(note), "dim") for note in sections.findings.notes_with(line_here)]
     return shown
 
 

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
-from opscope.errors import UsageError
+from opscope.cli.part_option import ALL, PartOption
+from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.trace.job import missing_ranks
 from opscope.trace.load import load
-from opscope.trace.manifest import MANIFEST, rank_folders
+from opscope.trace.manifest import MANIFEST
+from opscope.trace.partition import (
+    RANK,
+    Partition,
+    asked_partition,
+    choose_part,
+    listed,
+    partition_folders,
+)
+from opscope.trace.processes import Processes
+from opscope.trace.together import SOURCE, together
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_recordings
+
+if TYPE_CHECKING:
+    from opscope.trace.long_trace import LongTrace
 
 TraceArgument: TypeAlias = Annotated[
     Path | None,
@@ -31,6 +47,15 @@ RankOption: TypeAlias = Annotated[
 ]
 
 
+ProcessOption: TypeAlias = Annotated[
+    int | None,
+    Option(
+        metavar="PID",
+        help="Which process, where several were recorded (`opscope run --children`).",
+    ),
+]
+
+
 PeriodOption: TypeAlias = Annotated[
     str,
     Option(
@@ -42,12 +67,64 @@ PeriodOption: TypeAlias = Annotated[
 ]
 
 
-def open_trace(asked_for: Path | None, rank: int | None) -> tuple[Path, Trace]:
+LONG_EVENTS = 10_000_000
+"""A recording of more is summarised and asked without having all of it in memory."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is looked at.
+
+    Attributes:
+        path: where it is.
+        part: which process was asked for; None where that was not said.
+        parts: the processes that the folder has traces of; empty for what is no folder of ours.
+    """
+
+    path: Path
+    part: Partition | None
+    parts: tuple[Partition, ...] = ()
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether there are several processes, and none was asked for."""
+        return self.part is None and len(self.parts) > 1
+
+
+def choose_trace(
+    asked_for: Path | None, rank: int | None = None, process: int | None = None
+) -> Chosen:
+    """Find it; says which it is, if that was not said.
+
+    Raises:
+        TraceFormatError, UsageError: there is none, or it cannot be looked into.
+    """
+    path = _newest() if asked_for is None else asked_for
+    if asked_for is None:
+        Messages().say(f"{path}, the newest trace in this folder")
+    return Chosen(path, asked_partition(rank, process), tuple(partition_folders(path)))
+
+
+def long_trace(chosen: Chosen) -> LongTrace | None:
+    """A trace on disk that is long; None for one that is not."""
+    if not chosen.parts or chosen.is_of_several or unfinished_recordings(chosen.path):
+        return None
+    from opscope.trace.long_trace import LongTrace  # with what reads Parquet
+
+    found = LongTrace(choose_part(chosen.path, chosen.part))
+    return found if found.rows.get("events", 0) > LONG_EVENTS else None
+
+
+def open_trace(
+    asked_for: Path | None, rank: int | None, process: int | None = None, part: PartOption = ALL
+) -> tuple[Path, Trace]:
     """Load it, showing that this is going on; says which ranks of its job are not there.
 
     Args:
         asked_for: where it is; None for the newest in this folder, which is then said.
         rank: which one, where there are several.
+        process: likewise, one without a rank.
+        part: what of it is wanted, of a trace in a folder.
 
     Returns:
         Where it is, and what it holds.
@@ -55,20 +132,107 @@ def open_trace(asked_for: Path | None, rank: int | None) -> tuple[Path, Trace]:
     Raises:
         TraceFormatError, UsageError: as :func:`opscope.load`.
     """
+    chosen = choose_trace(asked_for, rank, process)
+    return chosen.path, load_chosen(chosen, part)
+
+
+def _several(chosen: Chosen) -> str:
+    kinds = sorted({part.kind for part in chosen.parts}, reverse=True)
+    what = "ranks" if kinds == [RANK] else "processes"
+    options = " or ".join(f"--{kind}" for kind in kinds)
+    return f"{chosen.path} holds several {what}: {listed(chosen.parts)}. Choose one with {options}."
+
+
+def open_traces(
+    asked_for: Path | None, rank: int | None, process: int | None = None, part: PartOption = ALL
+) -> tuple[Path, Trace]:
+    """As :func:`open_trace`; where there are several and none was chosen, all of them as one;
+    a part is of one.
+
+    Raises:
+        TraceFormatError, UsageError: as :func:`opscope.load`.
+    """
+    keep_freed_memory()
+    chosen = choose_trace(asked_for, rank, process)
+    if not chosen.is_of_several or not part.is_all:
+        return chosen.path, load_chosen(chosen, part)
     messages = Messages()
-    path = _newest() if asked_for is None else asked_for
-    if asked_for is None:
-        messages.say(f"{path}, the newest trace in this folder")
-    known = sorted(rank_folders(path))
-    if rank is None and len(known) > 1:
-        raise UsageError(
-            f"{path} holds several ranks: {', '.join(map(str, known))}. Choose one with --rank."
-        )
-    with messages.progress(f"reading {path}"):
-        loaded = load(path, rank)
+    with messages.progress(f"reading {chosen.path}"):
+        processes = Processes.in_folder(chosen.path)
+        trace = together(processes)
+    shown = int(trace.ledger[SOURCE]["shown together"])
+    messages.say(
+        f"{shown} processes together, on one clock; choose one with {chosen.parts[-1].option}"
+    )
+    return chosen.path, trace
+
+
+def load_chosen(chosen: Chosen, part: PartOption = ALL) -> Trace:
+    """Load one process, or a part of what it did, showing that this is going on.
+
+    Raises:
+        TraceFormatError, UsageError: as :func:`opscope.load`.
+    """
+    if chosen.is_of_several:
+        raise UsageError(_several(chosen))
+    messages = Messages()
+    with messages.progress(f"reading {chosen.path}"):
+        loaded = _whole(chosen) if part.is_all else part.of(_on_disk(chosen))
     if missing := missing_ranks(loaded.ledger):
         messages.say(f"{missing}: this is not the whole job")
-    return path, loaded
+    return loaded
+
+
+def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]]:
+    """The processes of a folder one after the other.
+
+    What of a process holds no event is passed over; that and ranks that are missing is said. While
+    one is looked at it is shown that ``doing`` goes on.
+
+    Raises:
+        TraceFormatError, UsageError: as :func:`opscope.load`; or none of them has an event.
+    """
+    messages, empty, missing = Messages(), [], ""
+    with messages.progress(f"{doing} {len(chosen.parts)} processes"):
+        for number in chosen.parts:
+            trace = _whole(replace(chosen, part=number))
+            missing = missing or missing_ranks(trace.ledger)
+            if len(trace.events):
+                yield number, trace
+            else:
+                empty.append(number)
+    if len(empty) == len(chosen.parts):
+        raise TraceFormatError(
+            f"{chosen.path} holds no event of any process. Record a program that runs torch "
+            "operators."
+        )
+    if empty:
+        messages.say(f"without any event: {listed(empty)}")
+    if missing:
+        messages.say(f"{missing}: this is not the whole job")
+
+
+def _whole(chosen: Chosen) -> Trace:
+    by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
+    try:
+        return load(chosen.path, **by_kind)
+    except InsufficientMemoryError as error:
+        if not chosen.parts:
+            raise
+        raise InsufficientMemoryError(
+            f"{error} Or look at a part of it: --range A..B (seconds) or --steps A..B."
+        ) from error
+
+
+def _on_disk(chosen: Chosen) -> LongTrace:
+    from opscope.trace.long_trace import LongTrace  # with what reads Parquet
+
+    if not chosen.parts:
+        raise UsageError(
+            f"Parts are read of opscope's own traces, and {chosen.path} is none. Make it one with "
+            f"`opscope export {chosen.path} -o NAME.opscope`."
+        )
+    return LongTrace.at(chosen.path, chosen.part)
 
 
 def _newest() -> Path:
@@ -90,7 +254,7 @@ def _traces_here() -> Iterator[tuple[int, Path]]:
     """When each was written, and where it is; cycles of a schedule are traces of their own."""
     for pattern in ("*.opscope", "*.opscope/cycle-*"):
         for path in Path().glob(pattern):
-            manifests = [folder / MANIFEST for folder in rank_folders(path).values()]
+            manifests = [folder / MANIFEST for folder in partition_folders(path).values()]
             files = [*manifests, *unfinished_recordings(path)]
             times = [file.stat().st_mtime_ns for file in files if file.is_file()]
             if times:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,9 +12,17 @@ import pyarrow as pa
 from opscope.errors import UsageError
 from opscope.trace.interop import to_arrow
 from opscope.trace.labels import LABELS
+from opscope.trace.long_trace import LongTrace
+from opscope.trace.partition import PROCESS, RANK
 from opscope.trace.schema import TABLES
 from opscope.trace.sql_lock import bounded_table, bounded_time, lock
 from opscope.trace.trace import Trace
+
+KEYS = (RANK, PROCESS)
+"""Columns that say which process a row is of, where there are several: one of them is null."""
+
+_MOST_MEMORY = "1GiB"
+"""What a query may take over a trace that is not in memory; what needs more goes to disk."""
 
 
 def connect(trace: Trace, read_only: bool = False) -> Any:
@@ -24,10 +32,30 @@ def connect(trace: Trace, read_only: bool = False) -> Any:
     text, times in microseconds since the first event and parent as an id. With ``read_only`` the
     connection can reach nothing but these: see :mod:`opscope.trace.sql_lock`.
     """
+    tables = {name: to_arrow(trace, name, text=False) for name in (*TABLES, "names")}
+    return connection_over(tables, read_only)
+
+
+def connection_over(
+    tables: Mapping[str, Any],
+    read_only: bool,
+    keys: tuple[str, ...] = (),
+    is_large: bool = False,
+) -> Any:
+    """A connection in which these are visible, and the views of them.
+
+    Args:
+        tables: Arrow tables or datasets by name.
+        read_only: it can reach nothing else.
+        keys: columns that say which process a row is of, where there are several.
+        is_large: they need not fit in memory, nor does what a statement makes of them.
+    """
     connection = duckdb.connect(":memory:")
-    for name in (*TABLES, "names"):
-        connection.register(name, to_arrow(trace, name, text=False))
-    connection.execute(_NAMED_EVENTS)
+    if is_large:
+        connection.execute(f"set memory_limit = '{_MOST_MEMORY}'")
+    for name, table in tables.items():
+        connection.register(name, table)
+    connection.execute(_named_events(keys))
     if read_only:
         lock(connection)
     return connection
@@ -39,7 +67,28 @@ def query(trace: Trace, statement: str, read_only: bool = False) -> Any:
     The result is computed here and handed over as a relation of DuckDB's default connection: one
     of our own connection would be unusable once that is closed.
     """
-    connection = connect(trace, read_only)
+    return run_statement(connect(trace, read_only), statement, read_only)
+
+
+def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any:
+    """As :func:`query`, reading from the files what the statement is about, and no more.
+
+    Raises:
+        UsageError: as :func:`query`.
+    """
+    small = trace.small
+    tables = {name: to_arrow(small, name, text=False) for name in (*TABLES, "names")}
+    tables |= trace.datasets()
+    connection = connection_over(tables, read_only, is_large=True)
+    return run_statement(connection, statement, read_only)
+
+
+def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
+    """What it returns, as a relation of DuckDB's default connection; this one is closed.
+
+    Raises:
+        UsageError: as :func:`query`.
+    """
     try:
         with bounded_time(connection) if read_only else nullcontext():
             result = _with_plain_integers(_compute(connection, statement, read_only))
@@ -115,10 +164,17 @@ def _label(table: str, column: str, expression: str) -> str:
     return f"case {expression} {cases} else {expression}::varchar end"
 
 
-_NAMED_EVENTS = f"""
+def _named_events(keys: tuple[str, ...]) -> str:
+    """The view; rows of other tables are those of the same process."""
+
+    def same(table: str) -> str:
+        return "".join(f" and {table}.{key} is not distinct from event.{key}" for key in keys)
+
+    shown = "".join(f"  event.{key} as {key},\n" for key in keys)
+    return f"""
 create temp view named_events as
 select
-  event.id as id,
+{shown}  event.id as id,
   name.text as name,
   overload.text as overload,
   {_label("events", "kind", "event.kind")} as kind,
@@ -132,8 +188,8 @@ select
   event.unfinished as unfinished,
   event.is_async as is_async
 from events as event
-left join names as name on name.id = event.name
-left join names as overload on overload.id = event.overload
-left join threads as thread on thread.id = event.thread
-left join names as thread_name on thread_name.id = thread.name
+left join names as name on name.id = event.name{same("name")}
+left join names as overload on overload.id = event.overload{same("overload")}
+left join threads as thread on thread.id = event.thread{same("thread")}
+left join names as thread_name on thread_name.id = thread.name{same("thread_name")}
 """

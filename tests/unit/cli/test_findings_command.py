@@ -66,3 +66,19 @@ def test_a_wrong_expression(command_line, slow):
 def test_an_empty_trace(command_line, tmp_path):
     build_trace([]).save(tmp_path / "empty.opscope")
     assert "nothing to look at" in command_line("findings", tmp_path / "empty.opscope").complaint
+
+
+@pytest.mark.parametrize("how", ["text", "md"])
+def test_places_of_what_is_unexplained_are_relative_to_this_folder_too(
+    command_line, tmp_path, monkeypatch, how
+):
+    monkeypatch.chdir(tmp_path)
+    file = os.path.join(tmp_path, "train.py")
+    train = span("train", 0, 1000, kind=EventKind.PYTHON_CALL, frame=(file, 3, "train"))
+    call = span("work", 0, 900, kind=EventKind.PYTHON_CALL, frame=(file, 9, "work"))
+    build_trace([train, call, span("aten::mm", 100, 200)]).save(tmp_path / "slow.opscope")
+    shown = " ".join(
+        command_line("findings", tmp_path / "slow.opscope", "--format", how).out.split()
+    )
+    assert "most at train.py:" in shown
+    assert str(tmp_path) not in shown

@@ -43,10 +43,41 @@ def test_newer_schema(read, trace_folder):
     assert "newer" in read(trace_folder).complaint
 
 
-def test_several_ranks(read, trace_folder):
-    trace = opscope.load(trace_folder)
-    trace.save(trace_folder, rank=7)
-    assert "several ranks: 0, 7. Choose one with --rank." in read(trace_folder).complaint
+@pytest.mark.parametrize("command", ["replay", "roofline", "compiled"])
+def test_several_ranks(command, command_line, trace_folder):
+    opscope.load(trace_folder).save(trace_folder, rank=7)
+    complaint = command_line(command, trace_folder).complaint
+    assert "several ranks: 0, 7. Choose one with --rank." in complaint
+
+
+def test_several_processes(command_line, trace_folder):
+    opscope.load(trace_folder).save(trace_folder, process=4242)
+    complaint = command_line("replay", trace_folder).complaint
+    assert "several processes: 0, process 4242. Choose one with --rank or --process." in complaint
+    assert command_line("findings", trace_folder, "--process", 4242).code == 0
+    assert "choose one of the folder" in (
+        command_line("findings", trace_folder, "--process", 4242, "--rank", 0).complaint
+    )
+
+
+def test_the_summary_of_several_is_a_table_of_them(command_line, trace_folder):
+    opscope.load(trace_folder).save(trace_folder, process=4242)
+    outcome = command_line("summary", trace_folder)
+    assert outcome.code == 0
+    assert "2 processes, 2 of them recorded" in outcome.err
+    rows = json.loads(command_line("summary", trace_folder, "--format", "json").out)["processes"]
+    assert [row["events"] for row in rows] == [len(opscope.load(trace_folder, rank=0).events)] * 2
+
+
+@pytest.mark.parametrize("suffix", ["json", "pftrace"])
+def test_pictures_of_several_show_all(command_line, trace_folder, tmp_path, suffix):
+    opscope.load(trace_folder).save(trace_folder, process=4242)
+    outcome = command_line("export", trace_folder, "-o", tmp_path / f"out.{suffix}")
+    assert outcome.code == 0
+    assert "2 processes together, on one clock" in outcome.err
+    if suffix == "json":
+        one = opscope.load(trace_folder, rank=0)
+        assert len(opscope.load(tmp_path / "out.json").events) == 2 * len(one.events)
 
 
 def test_ranks_that_are_missing_are_said(command_line, read, tmp_path):

@@ -1,0 +1,75 @@
+"""SQL over several processes: every table has the rows of all, and which process each is of.
+
+Tables that grow with a recording are read from the files, as far as a statement asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from opscope.trace.interop import to_arrow
+from opscope.trace.long_trace import LongTrace
+from opscope.trace.partition import Partition
+from opscope.trace.schema import TABLES
+from opscope.trace.sql import KEYS, connection_over, run_statement
+
+_NUMBER = pa.int64()
+
+
+def query_several(parts: Mapping[Partition, Path], statement: str, read_only: bool = False) -> Any:
+    """Run one SQL statement over all of ``parts``, whose folders are given.
+
+    Every table has two columns more: ``rank`` (null for a process without one) and ``process``
+    (null where the folder is a rank's). Ids are those of each process's own tables, so tables are
+    joined on these two as well; ``named_events`` is.
+
+    Raises:
+        TraceFormatError: a part cannot be read.
+        UsageError: the statement does not run, or returns no rows.
+    """
+    connection = connection_over(_tables(parts), read_only, KEYS, is_large=True)
+    return run_statement(connection, statement, read_only)
+
+
+def _tables(parts: Mapping[Partition, Path]) -> dict[str, Any]:
+    small: dict[str, list[pa.Table]] = {name: [] for name in (*TABLES, "names")}
+    large: dict[str, list[tuple[Partition, Path]]] = {}
+    for part, folder in parts.items():
+        trace = LongTrace(folder)
+        for name in trace.on_disk:
+            large.setdefault(name, []).append((part, trace.file(name)))
+        for name, tables in small.items():
+            if name not in large:
+                tables.append(_of(part, to_arrow(trace.small, name, text=False)))
+    found: dict[str, Any] = {
+        name: pa.concat_tables(tables, promote_options="default")
+        for name, tables in small.items()
+        if name not in large
+    }
+    return found | {name: _dataset(files) for name, files in large.items()}
+
+
+def _of(part: Partition, table: pa.Table) -> pa.Table:
+    for key in KEYS:
+        number = pa.scalar(part.number if part.kind == key else None, _NUMBER)
+        table = table.append_column(key, pa.repeat(number, len(table)))
+    return table
+
+
+def _dataset(files: list[tuple[Partition, Path]]) -> Any:
+    """Files of one table as one, each with its process beside its own columns."""
+    from pyarrow import dataset, fs  # take as long to import as all other of Arrow
+
+    format, disk = dataset.ParquetFileFormat(), fs.LocalFileSystem()
+    pieces = [
+        format.make_fragment(str(file), disk, dataset.field(part.kind) == part.number)
+        for part, file in files
+    ]
+    schema = pa.unify_schemas([piece.physical_schema for piece in pieces])
+    for key in KEYS:
+        schema = schema.append(pa.field(key, _NUMBER))
+    return dataset.FileSystemDataset(pieces, schema, format)

@@ -1,0 +1,148 @@
+"""Commands about a folder of several processes, none of which was chosen: they answer for all."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import opscope
+from opscope.trace.codes import EventKind
+from opscope.trace.partition import Partition, parts_text
+from support.build_trace import allocation, build_trace, span, tensor
+
+MILLISECOND = 1_000
+
+
+def rank_trace(slow=False, memory=4096):
+    """Steps of a training with the same product again and again; a slow one copies to the host."""
+    spans = []
+    for step in range(12):
+        begin = step * 10 * MILLISECOND
+        spans.append(
+            span(f"ProfilerStep#{step}", begin, begin + 10 * MILLISECOND, kind=EventKind.ANNOTATION)
+        )
+        took = 6 if slow else 1
+        spans.append(
+            span("aten::mm", begin + 100, begin + took * MILLISECOND, inputs=[tensor(64, 64)] * 2)
+        )
+    return build_trace(spans, allocations=[allocation(150, memory)])
+
+
+@pytest.fixture
+def job(tmp_path):
+    for rank in range(4):
+        rank_trace(slow=rank == 2, memory=4096 << rank).save(tmp_path / "job", rank=rank)
+    build_trace([span("aten::add", 0, 100)]).save(tmp_path / "job", process=4242)
+    return tmp_path / "job"
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_why_shows_all_and_who_has_more_of_what(command_line, job):
+    outcome = command_line("why", job)
+    assert outcome.code == 0
+    lines = outcome.out.splitlines()
+    shown = [line.split("  ")[0] for line in lines if line.startswith(("rank", "process"))]
+    assert shown[:5] == ["process 4242", "rank 0", "rank 1", "rank 2", "rank 3"]
+    assert "operators: 59% in rank 2, 9.0% in the middle one of 4." in lines
+
+
+@pytest.mark.parametrize("width", [50, 80, 200])
+def test_rows_of_why_stay_whole_at_any_width(command_line, job, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = command_line("why", job).out.splitlines()
+    rows = [line for line in lines if line.startswith(("rank ", "process "))]
+    assert len(rows) == 5 and all(line.rstrip().endswith("%") for line in rows)
+    for row in rows:
+        shares = [float(cell.rstrip("%")) for cell in row.split() if cell.endswith("%")]
+        assert sum(shares) == pytest.approx(100, abs=1)
+
+
+def test_why_of_equal_ranks_says_so(command_line, tmp_path):
+    for rank in range(3):
+        rank_trace().save(tmp_path / "job", rank=rank)
+    assert "No process has much more of anything" in command_line("why", tmp_path / "job").out
+
+
+def test_of_two_processes_neither_is_different(command_line, tmp_path):
+    for rank in range(2):
+        rank_trace(slow=rank == 1).save(tmp_path / "job", rank=rank)
+    out = command_line("why", tmp_path / "job").out
+    assert "middle one" not in out and "No process" not in out
+
+
+@pytest.mark.parametrize("command", ["why", "findings", "memory"])
+def test_the_json_of_all_is_that_of_each(command_line, job, command):
+    together = json.loads(command_line(command, job, "--format", "json").out)["processes"]
+    for rank in range(4):
+        alone = json.loads(command_line(command, job, "--rank", rank, "--format", "json").out)
+        (same,) = [one for one in together if one.get("rank") == rank]
+        assert same == {"rank": rank, **alone}
+
+
+@pytest.mark.parametrize("command", ["why", "memory"])
+def test_the_csv_of_all_is_that_of_each(command_line, job, command):
+    together = rows_of(command_line(command, job, "--format", "csv").out)
+    alone = rows_of(command_line(command, job, "--rank", 2, "--format", "csv").out)
+    assert alone and [row for row in together if row["process"] == "rank 2"] == [
+        {"process": "rank 2", **row} for row in alone
+    ]
+
+
+def test_memory_shows_the_fullest_first_and_of_whom_nothing_is_known(command_line, job):
+    outcome = command_line("memory", job)
+    shown = [line.split("  ")[0] for line in outcome.out.splitlines()[1:]]
+    assert shown == ["rank 3", "rank 2", "rank 1", "rank 0"]
+    assert "process 4242: This trace does not say how much memory" in outcome.err
+
+
+def test_where_no_process_recorded_memory_that_is_the_answer(command_line, tmp_path):
+    for rank in range(2):
+        build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
+    assert "Of no process" in command_line("memory", tmp_path / "job").complaint.splitlines()[-1]
+
+
+def test_what_is_the_same_in_several_is_said_once(command_line, tmp_path):
+    for rank in range(3):
+        spans = [
+            span("aten::item", at * 1000, at * 1000 + 500, inputs=[tensor(1)]) for at in range(40)
+        ]
+        build_trace([span("step", 0, 41_000), *spans]).save(tmp_path / "job", rank=rank)
+    alone = opscope.load(tmp_path / "job", rank=0).findings()
+    outcome = command_line("findings", tmp_path / "job")
+    for finding in alone:
+        assert outcome.out.count(finding.title) == 1
+        assert f"{finding.title}  in all 3 processes" in outcome.out
+    assert "all 3 processes: " in outcome.out.splitlines()[-1] or "all 3 processes: " in outcome.out
+
+
+def test_a_process_without_events_is_passed_over_and_named(command_line, tmp_path):
+    rank_trace().save(tmp_path / "job", rank=0)
+    build_trace([]).save(tmp_path / "job", rank=1)
+    outcome = command_line("findings", tmp_path / "job")
+    assert outcome.code == 0 and "without any event: 1" in outcome.err
+
+
+def test_where_no_process_has_an_event_that_is_said(command_line, tmp_path):
+    for rank in range(2):
+        build_trace([]).save(tmp_path / "job", rank=rank)
+    assert "no event of any process" in command_line("why", tmp_path / "job").complaint
+
+
+def test_sql_has_the_rows_of_all(command_line, job):
+    query = "select rank, process, count(*) as events from events group by all order by 1, 2"
+    rows = rows_of(command_line("sql", job, query, "--format", "csv").out)
+    events = [int(row["events"]) for row in rows]
+    assert [row["rank"] for row in rows] == ["0", "1", "2", "3", ""]
+    assert rows[-1]["process"] == "4242" and events == [24, 24, 24, 24, 1]
+
+
+def test_ranks_of_a_folder_in_few_words():
+    ranks = [Partition("rank", number) for number in (0, 1, 2, 5)]
+    assert parts_text(ranks, 8) == "ranks 0-2, 5"
+    assert parts_text(ranks, 4) == "all 4 processes"
+    assert parts_text(ranks[:1], 8) == "rank 0"
+    assert parts_text([*ranks, Partition("process", 7)], 8) == "0, 1, 2, 5, process 7"
