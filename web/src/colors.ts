@@ -97,6 +97,12 @@ export function partColor(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(property).trim();
 }
 
+// Causes of time have a hue each, and quiet tones where nothing was done or known.
+export function causeColor(name: string, dark: boolean): string {
+  if (name === "unknown" || name === "nothing to do") return oklch(dark ? 0.4 : 0.85, 0.01, 255);
+  return oklch(dark ? 0.58 : 0.74, 0.11, HUES[hash(name) % HUES.length]);
+}
+
 export function hash(text: string): number {
   let value = 2166136261;
   for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 16777619);

@@ -145,6 +145,9 @@ export interface StepSection {
   events: number[];
   phases: string[];
   phaseTimes: number[][]; // step, phase
+  causes: string[]; // why time of the main thread passed; together the whole step
+  causeMeanings: string[];
+  causeTimes: number[][]; // step, cause
   labels: string[];
   labelTimes: number[][]; // step, label
   allSteps: number;
@@ -192,6 +195,7 @@ export interface FindingSection {
   found: Finding[];
   absent: number; // patterns that were looked for and are not there
   notes: string[]; // noise, and what no finding explains
+  lookedAt: string; // what shares are of
   unchecked: { title: string; needs: string }[]; // that the recording cannot show
 }
 

@@ -30,14 +30,26 @@ function panel(section: FindingSection): { root: HTMLElement; goTo: ReturnType<t
 }
 
 test("a finding says what, where, what to do and what that saves", () => {
-  const { root } = panel({ found: [FINDING], absent: 4, unchecked: [], notes: [] });
-  for (const text of ["1 of 5 patterns", "Three loops.", "Vectorise.", "train.py:12 in main", "20.0%"])
-    expect(root.textContent).toContain(text);
+  const { root } = panel({
+    found: [FINDING],
+    absent: 4,
+    unchecked: [],
+    notes: [],
+    lookedAt: "Shares are of 1 s.",
+  });
+  const texts = ["1 of 5 patterns", "Three loops.", "Vectorise.", "train.py:12 in main", "20.0%"];
+  for (const text of [...texts, "Shares are of 1 s."]) expect(root.textContent).toContain(text);
   expect(root.querySelector("a")).toBeNull();
 });
 
 test("its button walks through the places and begins again", () => {
-  const { root, goTo } = panel({ found: [FINDING], absent: 0, unchecked: [], notes: [] });
+  const { root, goTo } = panel({
+    found: [FINDING],
+    absent: 0,
+    unchecked: [],
+    notes: [],
+    lookedAt: "Shares are of 1 s.",
+  });
   const button = root.querySelector("button")!;
   for (let press = 0; press < 3; press++) button.click();
   expect(goTo.mock.calls).toEqual([
@@ -50,20 +62,32 @@ test("its button walks through the places and begins again", () => {
 
 test("without a line it says what to record", () => {
   const finding = { ...FINDING, places: [], placeNote: "Record Python calls.", spans: [] };
-  const { root } = panel({ found: [finding], absent: 0, unchecked: [], notes: [] });
+  const { root } = panel({
+    found: [finding],
+    absent: 0,
+    unchecked: [],
+    notes: [],
+    lookedAt: "Shares are of 1 s.",
+  });
   expect(root.textContent).toContain("Record Python calls.");
   expect(root.querySelector("button")).toBeNull();
 });
 
 test("nothing found is said, with what could not be looked for", () => {
   const unchecked = [{ title: "Odd sizes", needs: "Record shapes." }];
-  const { root } = panel({ found: [], absent: 12, unchecked, notes: ["66% of the time is not explained."] });
+  const { root } = panel({
+    found: [],
+    absent: 12,
+    unchecked,
+    notes: ["66% of the time is not explained."],
+    lookedAt: "Shares are of the steady state, 1 s. Left out: start-up: 2 s.",
+  });
   expect(root.textContent).toContain("Nothing found: 12 patterns were looked for");
   expect(root.querySelector("details")!.textContent).toContain("Record shapes.");
   expect(root.textContent).toContain("66% of the time is not explained.");
   expect(root.textContent).toContain("Shares are of the steady state, 1 s. Left out: start-up: 2 s.");
   expect(
-    summary({ found: [], absent: 0, unchecked, notes: ["66% of the time is not explained."] }),
+    summary({ found: [], absent: 0, unchecked, notes: ["66% of the time is not explained."], lookedAt: "" }),
   ).toContain("No pattern could be looked for");
 });
 

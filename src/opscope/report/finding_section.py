@@ -18,6 +18,7 @@ def finding_section(findings: Findings, spans: Spans) -> dict[str, Any]:
         "found": [_finding(finding, spans) for finding in findings],
         "absent": len(findings.absent),
         "notes": [shown(note) for note in findings.notes],
+        "lookedAt": shown(findings.looked_at),
         "unchecked": [
             {"title": shown(one.title), "needs": shown(one.needs)} for one in findings.unchecked
         ],

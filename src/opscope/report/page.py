@@ -78,11 +78,11 @@ def report_html(
 ) -> str:
     """The page as text; see :func:`write_report`."""
     report, columns = gather(trace, title, findings, period)
-    script, style = _bundled("report.js"), _bundled("report.css")
+    script, style = bundled("report.js"), bundled("report.css")
     return _PAGE.format(
         title=escape(str(report["title"])),
-        script_hash=_hash(script),
-        style_hash=_hash(style),
+        script_hash=policy_hash(script),
+        style_hash=policy_hash(style),
         script=script,
         style=style,
         report=_inert(json.dumps(report, ensure_ascii=False, separators=(",", ":"))),
@@ -95,13 +95,15 @@ def _inert(text: str) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _hash(text: str) -> str:
+def policy_hash(text: str) -> str:
+    """What a content security policy lets a script or style in by."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
 @cache
-def _bundled(name: str) -> str:
+def bundled(name: str) -> str:
+    """A file that is built from ``web/``."""
     try:
         return (_BUNDLE / name).read_text(encoding="utf-8")
     except OSError as error:

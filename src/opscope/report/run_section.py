@@ -9,6 +9,7 @@ from opscope.analysis.period import Period, Which
 from opscope.export.window import Window
 from opscope.report.shown_text import shown
 from opscope.trace.job import missing_ranks
+from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.trace import Trace
 
 _MACHINE = (
@@ -69,7 +70,7 @@ def _ledger(trace: Trace) -> Iterator[tuple[str, str, float]]:
     """Its rows; in older traces noise could make torch's part of the cost more than all of it."""
     for source, counts in trace.ledger.items():
         for what, value in counts.items():
-            most = counts.get("cost_ns: span", value) if what == "cost_ns: floor" else value
+            most = counts.get(SPAN_COST, value) if what == "cost_ns: floor" else value
             yield source, what, min(value, most)
 
 
@@ -93,5 +94,5 @@ def _options(options: Any) -> list[list[Any]]:
 
 def _cost(trace: Trace, events: int) -> float | None:
     """What recording the spans cost in all, by the calibration; None where there was none."""
-    per_span = trace.ledger.get("recorder", {}).get("cost_ns: span")
+    per_span = trace.ledger.get("recorder", {}).get(SPAN_COST)
     return None if per_span is None else per_span * events

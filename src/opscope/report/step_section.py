@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import find_account
+from opscope.analysis.period import Which
 from opscope.analysis.phases import PHASE_NAMES
 from opscope.analysis.program_steps import program_steps
 from opscope.analysis.step_times import step_times
@@ -16,7 +21,7 @@ MOST_STEPS = 1000
 
 
 def step_section(trace: Trace, listing: TorchListing, start_ns: int) -> dict[str, Any] | None:
-    """Duration, phases and top operators of every step; None without steps."""
+    """Duration, phases, causes and top operators of every step; None without steps."""
     steps, what = program_steps(trace)
     # Those of a schedule are recorded with every event.
     times = step_times(trace, listing, steps=steps if what else None)
@@ -33,7 +38,19 @@ def step_section(trace: Trace, listing: TorchListing, start_ns: int) -> dict[str
         "events": times.events[:count].tolist(),
         "phases": list(PHASE_NAMES),
         "phaseTimes": times.phase_ns[:count].tolist(),
+        **_causes(trace, count),
         "labels": [shown(label) for label in times.labels],
         "labelTimes": times.label_ns[:count].tolist(),
         "allSteps": len(times.steps),
+    }
+
+
+def _causes(trace: Trace, count: int) -> dict[str, Any]:
+    """What the main thread's time in each step went to: only causes that any step has."""
+    table = find_account(trace, Which.ALL).table()[:count]
+    used = np.flatnonzero(table.any(axis=0)).tolist()
+    return {
+        "causes": [Cause(cause).title for cause in used],
+        "causeMeanings": [Cause(cause).meaning for cause in used],
+        "causeTimes": table[:, used].tolist(),
     }

@@ -100,7 +100,7 @@ def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
 
 def test_a_missing_bundle_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr(page_module, "_BUNDLE", tmp_path)
-    page_module._bundled.cache_clear()
+    page_module.bundled.cache_clear()
     with pytest.raises(OpscopeError, match="npm --prefix web run build"):
         report_html(build_trace([]))
-    page_module._bundled.cache_clear()
+    page_module.bundled.cache_clear()

@@ -122,6 +122,9 @@ def test_steps_and_memory(training):
     data = report_of(training).data
     assert data["steps"]["number"] == [0]
     assert data["steps"]["duration"] == [100_000]
+    causes = data["steps"]["causes"]
+    assert "operators" in causes and len(data["steps"]["causeMeanings"]) == len(causes)
+    assert [sum(times) for times in data["steps"]["causeTimes"]] == [100_000]
     (memory,) = data["memory"]
     assert memory["peakBytes"] == 4096
     held = {"bytes": 4096, "blocks": 1, "before": 0}

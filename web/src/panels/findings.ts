@@ -12,15 +12,9 @@ export function findingsPanel(state: State): HTMLElement {
     element("p", { class: "sentence" }, summary(findings)),
     ...findings.found.map((finding) => findingCard(state, finding)),
     ...findings.notes.map((note) => element("p", { class: "sentence dim" }, note)),
-    element("p", { class: "sentence dim" }, looksAt(state)),
+    element("p", { class: "sentence dim" }, findings.lookedAt),
     uncheckedCard(findings),
   );
-}
-
-// What the shares are of.
-function looksAt(state: State): string {
-  const { about, leftOut } = state.report.period;
-  return `Shares are of the ${about}.${leftOut ? ` Left out: ${leftOut}.` : ""}`;
 }
 
 // What the panel begins with, also where nothing was found.

@@ -1,5 +1,5 @@
 // Steps side by side: what each was made of, and which operators differ from step to step.
-import { partColor } from "../colors";
+import { causeColor, partColor } from "../colors";
 import type { StepSection } from "../contract";
 import { element, fitCanvas } from "../dom";
 import { formatShare, formatTime } from "../format";
@@ -28,6 +28,7 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
     return element("span", { class: "legend-item" }, square, name);
   });
   const bars = element("canvas", { class: "step-bars" });
+  const byCause = element("canvas", { class: "step-bars step-causes" });
   const matrix = element("canvas", { class: "step-matrix" });
   const missing = steps.allSteps - steps.number.length;
   const host = element(
@@ -42,6 +43,9 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
     ),
     element("div", { class: "legend" }, ...legend),
     bars,
+    element("h4", {}, "Why: every instant of the main thread by its cause"),
+    element("div", { class: "legend" }, ...causeLegend(steps, state)),
+    byCause,
     element("h4", {}, "Operators, step by step"),
     element(
       "p",
@@ -52,11 +56,13 @@ export function stepsPanel(state: State, tooltip: Tooltip): HTMLElement {
   );
   const draw = () => {
     if (host.clientWidth < 100) return;
-    drawBars(bars, steps, state, host.clientWidth - 32);
+    drawBars(bars, steps, phaseStack(steps), state, host.clientWidth - 32);
+    drawBars(byCause, steps, causeStack(steps, state), state, host.clientWidth - 32);
     drawMatrix(matrix, steps, state, host.clientWidth - 32);
   };
   new ResizeObserver(draw).observe(host);
   listen(bars, steps, state, tooltip, (step) => describeStep(steps, step));
+  listen(byCause, steps, state, tooltip, (step) => describeCauses(steps, step));
   listen(matrix, steps, state, tooltip, (step, y) => describeCell(steps, step, Math.floor(y / CELL_HEIGHT)));
   return host;
 }
@@ -68,15 +74,49 @@ function stepWidth(steps: StepSection, width: number): number {
   return Math.min((width - NAME_WIDTH) / steps.number.length, 110);
 }
 
-function drawBars(canvas: HTMLCanvasElement, steps: StepSection, state: State, width: number): void {
+// What the bar of a step is made of.
+interface Stack {
+  names: string[];
+  color: (name: string) => string;
+  parts: (step: number) => number[];
+}
+
+function phaseStack(steps: StepSection): Stack {
+  return {
+    names: [...steps.phases, OTHER],
+    color: partColor,
+    parts: (step) => [...steps.phaseTimes[step], otherTime(steps, step)],
+  };
+}
+
+function causeStack(steps: StepSection, state: State): Stack {
+  const color = (name: string) => causeColor(name, state.theme.dark);
+  return { names: steps.causes, color, parts: (step) => steps.causeTimes[step] };
+}
+
+function causeLegend(steps: StepSection, state: State): HTMLElement[] {
+  return steps.causes.map((name, i) => {
+    const square = element("span", { class: "swatch" });
+    square.style.background = causeColor(name, state.theme.dark);
+    return element("span", { class: "legend-item", title: steps.causeMeanings[i] }, square, name);
+  });
+}
+
+function drawBars(
+  canvas: HTMLCanvasElement,
+  steps: StepSection,
+  stack: Stack,
+  state: State,
+  width: number,
+): void {
   const context = fitCanvas(canvas, width, BARS_HEIGHT + AXIS_HEIGHT);
   context.clearRect(0, 0, width, BARS_HEIGHT + AXIS_HEIGHT);
   const most = Math.max(...steps.duration, 1);
   const each = stepWidth(steps, width);
-  const colors = [...steps.phases, OTHER].map(partColor);
+  const colors = stack.names.map(stack.color);
   context.font = "11px system-ui, sans-serif";
   for (let step = 0; step < steps.number.length; step++) {
-    const parts = [...steps.phaseTimes[step], otherTime(steps, step)];
+    const parts = stack.parts(step);
     // Threads work at the same time, so parts can add up to more than the step.
     const scale = ((steps.duration[step] / Math.max(sum(parts), 1)) * (BARS_HEIGHT - 18)) / most;
     let y = BARS_HEIGHT;
@@ -178,6 +218,19 @@ function listen(
     const from = steps.start[step];
     state.focus(from, from + steps.duration[step]);
   });
+}
+
+function describeCauses(steps: StepSection, step: number) {
+  const lines = steps.causes
+    .map((name, cause) => ({ name, time: steps.causeTimes[step][cause] }))
+    .filter(({ time }) => time > 0)
+    .sort((a, b) => b.time - a.time)
+    .map(({ name, time }) => `${name}: ${formatTime(time)} (${share(time, steps.duration[step])})`);
+  return { title: `Step ${steps.number[step]}: ${formatTime(steps.duration[step])}`, lines };
+}
+
+function share(time: number, whole: number): string {
+  return formatShare(time / Math.max(whole, 1));
 }
 
 function describeStep(steps: StepSection, step: number) {
