@@ -19,6 +19,7 @@ from rich.progress import Progress
 from benchmarks import (
     accounts,
     annotations,
+    diffs,
     drop_in,
     execution_traces,
     first_minutes,
@@ -45,6 +46,7 @@ GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "looking": looking.measure,
     "execution-traces": execution_traces.measure,
     "accounts": accounts.measure,
+    "diffs": diffs.measure,
     "drop-in": drop_in.measure,
     "memory": resident.measure,
     "lasting": lasting.measure,

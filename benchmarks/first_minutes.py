@@ -147,6 +147,10 @@ def _findings(trace: Trace, name: str) -> None:
     trace.findings()
 
 
+def _account(trace: Trace, name: str) -> None:
+    trace.account()
+
+
 def _chrome(trace: Trace, name: str) -> None:
     with temporary_path(f"{name}.json") as path:
         trace.export("chrome", path)
@@ -160,4 +164,10 @@ def _table(trace: Trace, name: str) -> None:
 
 _SMALL_VIEWS = (("saving", _save, "s of CPU", 0.1), ("report", _report, "s of CPU", 0.1))
 _LARGE_VIEWS = (("findings", _findings, "s of CPU", 3.0), ("report", _report, "s of CPU", 8.0))
-_GROWING = (("table", _table), ("saving and loading", _save_and_load), ("Chrome export", _chrome))
+_GROWING = (
+    ("table", _table),
+    ("saving and loading", _save_and_load),
+    ("Chrome export", _chrome),
+    ("findings", _findings),
+    ("account of time", _account),
+)
