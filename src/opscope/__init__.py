@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from opscope.control.server import listen
     from opscope.export.tensorboard import tensorboard_trace_handler
     from opscope.flight.recorder import flight_recorder
+    from opscope.job.job import Job
+    from opscope.job.load import load
     from opscope.observer import ExecutionTraceObserver
     from opscope.profiler import profile
-    from opscope.trace.load import load
     from opscope.trace.trace import Trace
 
 __version__ = "0.1.0"
@@ -51,6 +52,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BridgeError",
     "ExecutionTraceObserver",
+    "Job",
     "LifecycleError",
     "MissingDependencyError",
     "OpscopeError",
@@ -73,13 +75,14 @@ __all__ = [
 
 _PLACES = {
     "ExecutionTraceObserver": "opscope.observer",
+    "Job": "opscope.job.job",
     # torch's own enum, so that its members and ours are the same; reading traces needs no torch.
     "ProfilerActivity": "torch.profiler",
     "Trace": "opscope.trace.trace",
     "diff": "opscope.analysis.diff.compare",
     "flight_recorder": "opscope.flight.recorder",
     "listen": "opscope.control.server",
-    "load": "opscope.trace.load",
+    "load": "opscope.job.load",
     "profile": "opscope.profiler",
     "record_function": "opscope.annotate",
     "supported_activities": "opscope.activities",

@@ -13,10 +13,10 @@ import pytest
 
 import opscope
 from opscope.children import start_hook
+from opscope.job.together import together
 from opscope.trace.partition import PROCESS, RANK, Partition
 from opscope.trace.processes import Processes
 from opscope.trace.processor_rows import COMPUTED, WAITED
-from opscope.trace.together import together
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
 torch = pytest.importorskip("torch", reason="records programs of torch")

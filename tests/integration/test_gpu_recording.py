@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, record_function
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
 from opscope.trace.device_rules import check_device_rules
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 
@@ -195,7 +195,7 @@ def test_files_keep_device_tables(fake: FakeCupti, tmp_path: os.PathLike[str]) -
         fake.overhead(100)
     folder = f"{tmp_path}/x.opscope"
     prof.trace.save(folder)
-    again = load(folder)
+    again = load_trace(folder)
     for table in ("gpu", "runtime_calls", "gpu_memory", "gpu_overheads"):
         before, after = prof.trace.table(table), again.table(table)
         assert len(before) == len(after) > 0
@@ -204,8 +204,8 @@ def test_files_keep_device_tables(fake: FakeCupti, tmp_path: os.PathLike[str]) -
                 assert before[column.name].tolist() == after[column.name].tolist()
     chrome = f"{tmp_path}/x.json"
     prof.export_chrome_trace(chrome)
-    kernel = rows(load(chrome), 0)[0]
-    assert load(chrome).table("gpu")["registers_per_thread"][kernel] == 32
+    kernel = rows(load_trace(chrome), 0)[0]
+    assert load_trace(chrome).table("gpu")["registers_per_thread"][kernel] == 32
     with open(chrome, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     assert {"cuda_runtime", "kernel", "ac2g"} <= {event.get("cat") for event in events}
@@ -266,7 +266,7 @@ def test_rules_are_checked_on_what_was_recorded(
     assert early.trace.ledger["device rules"]["broken: begins before its launch"] == 1
     assert "BROKEN RULES: 1 begin before their launch" in early.key_averages().table()
     early.trace.save(f"{tmp_path}/early")
-    assert load(f"{tmp_path}/early").ledger["device rules"]["work checked"] == 1
+    assert load_trace(f"{tmp_path}/early").ledger["device rules"]["work checked"] == 1
     fake.reset()
     fake.set("overlap")
     with opscope.profile(activities=BOTH) as overlapping:
@@ -328,8 +328,8 @@ def test_chrome_files_have_what_readers_of_kineto_look_for(
     copy = by_category["gpu_memcpy"]["args"]
     assert (copy["fromDevice"], copy["inDevice"], copy["toDevice"]) == (1, 1, 0)
     assert copy["bytes"] == 1000
-    read = load(f"{tmp_path}/x.json").table("gpu")
-    row = rows(load(f"{tmp_path}/x.json"), 1)[0]
+    read = load_trace(f"{tmp_path}/x.json").table("gpu")
+    row = rows(load_trace(f"{tmp_path}/x.json"), 1)[0]
     assert (read["peer_device"][row], read["target_device"][row]) == (1, 0)
     assert copy["memory bandwidth (GB/s)"] == pytest.approx(1.0, abs=0.01)
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.schema import EventKind, RecordScope
 
 torch = pytest.importorskip("torch")
@@ -50,7 +50,7 @@ def everything(tmp_path_factory):
     """The JSON's events and the trace, of a run with every option on."""
     path = tmp_path_factory.mktemp("torch") / "trace.json"
     events = record(path, record_shapes=True, profile_memory=True, with_stack=True)
-    return events, load(path)
+    return events, load_trace(path)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def shapes(tmp_path_factory):
     """The JSON's path and the trace, of a run with shapes."""
     path = tmp_path_factory.mktemp("torch") / "trace.json"
     record(path, record_shapes=True)
-    return path, load(path)
+    return path, load_trace(path)
 
 
 def spans(events):

@@ -45,9 +45,9 @@ def write_sources(folder: Path, random: np.random.Generator, recorded: bool) -> 
     if recorded:
         path = folder / "recorded"
         subprocess.run([sys.executable, "-c", _RECORD, str(path)], check=True)
-        from opscope.trace.load import load
+        from opscope.trace.load import load_trace
 
-        _write(load(path), "recorded", folder)
+        _write(load_trace(path), "recorded", folder)
 
 
 def _write(trace: Trace, name: str, folder: Path) -> None:

@@ -42,6 +42,7 @@ ANALYSES = [
     "analysis.findings",
     "analysis.diff",
     "export",
+    "job",
     "report",
 ]
 DROP_IN = [

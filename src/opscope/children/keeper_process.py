@@ -42,13 +42,13 @@ def main(root: int, journal: str, package: str) -> None:
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
-    job = Job(root, journal, package)
+    job = KeptJob(root, journal, package)
     while job.goes_on():
         job.look()
     job.make_traces(wait=True)
 
 
-class Job:
+class KeptJob:
     """What is known of the processes of one folder."""
 
     def __init__(self, root: int, journal: str, package: str) -> None:

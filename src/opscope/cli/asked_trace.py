@@ -13,7 +13,7 @@ from opscope.cli.headline import headline
 from opscope.cli.parameters import Option
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.recording.sources import switches
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.trace import Trace
 
 TraceFolder = Annotated[
@@ -62,7 +62,7 @@ def keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
 
 def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[Trace, Path]:
     if "trace" in answer:
-        return load(answer["trace"]), Path(answer["trace"])
+        return load_trace(answer["trace"]), Path(answer["trace"])
     trace = trace_elsewhere(log, answer["facts"])
     trace.save(folder)
     return trace, folder

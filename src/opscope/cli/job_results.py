@@ -16,11 +16,11 @@ from opscope.cli.destination import Destination, write_or_rescue
 from opscope.cli.process_table import describe_cycles, describe_processes
 from opscope.cli.run_results import RunResults
 from opscope.errors import OpscopeError
+from opscope.job.together import together
 from opscope.trace.metadata_kinds import WARM
 from opscope.trace.partition import RANK, Partition
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes, metadata_of
-from opscope.trace.together import together
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from opscope.analysis.account.causes import Cause
-from opscope.analysis.account.compared import ComparedAccounts, compare_accounts
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli import rows
 from opscope.cli.narrow import numbers_table, width_of
 from opscope.cli.why_formats import Why
+from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
 from opscope.printable import in_markdown
 from opscope.trace.partition import Partition
 

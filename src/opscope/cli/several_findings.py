@@ -8,7 +8,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from opscope.analysis.findings.finding import Findings
-from opscope.analysis.findings.shared import SharedFinding, shared_findings
 from opscope.analysis.quantity_text import share_text
 from opscope.cli.finding_formats import (
     COLOURS,
@@ -19,6 +18,7 @@ from opscope.cli.finding_formats import (
     saving_text,
     state_of,
 )
+from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.printable import in_markdown, in_markdown_code, printable
 from opscope.trace.partition import Partition, parts_text
 

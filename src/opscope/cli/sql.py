@@ -24,10 +24,10 @@ from opscope.cli.trace_argument import (
     load_chosen,
     long_trace,
 )
+from opscope.job.sql import query_several
 from opscope.printable import printable, spreadsheet_cell
 from opscope.trace.partition import partition_folders
 from opscope.trace.sql import query_long
-from opscope.trace.sql_several import query_several
 
 TABLE_ROWS = 1000
 """More than anybody reads on a terminal, few enough to lay out at once."""

@@ -13,8 +13,9 @@ from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
+from opscope.job.together import SOURCE, together
 from opscope.trace.job import missing_ranks
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.manifest import MANIFEST
 from opscope.trace.partition import (
     RANK,
@@ -25,7 +26,6 @@ from opscope.trace.partition import (
     partition_folders,
 )
 from opscope.trace.processes import Processes
-from opscope.trace.together import SOURCE, together
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
@@ -215,7 +215,7 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
 def _whole(chosen: Chosen) -> Trace:
     by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
     try:
-        return load(chosen.path, **by_kind)
+        return load_trace(chosen.path, **by_kind)
     except InsufficientMemoryError as error:
         if not chosen.parts:
             raise

@@ -8,15 +8,32 @@ from pathlib import Path
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.trace.input_file import is_folder, shown_path, status_of
-from opscope.trace.partition import Partition, asked_partition, partition_folders
+from opscope.trace.partition import RANK, Partition, asked_partition, partition_folders
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
 
-def load(
+def parts_of(path: Path) -> tuple[Partition, ...]:
+    """The processes that a folder holds recordings of, those without an end among them; ranks come
+    first. Empty for what is no folder of ours.
+
+    Raises:
+        TraceFormatError: it cannot be looked into, or another version made what is in it.
+    """
+    if not is_folder(path):
+        return ()
+    found = set(partition_folders(path))
+    if begun := unfinished_recordings(path):
+        from opscope.recording.recovered import part_of_recording
+
+        found |= {part_of_recording(one) for one in begun}
+    return tuple(sorted(found, key=lambda part: (part.kind != RANK, part.number)))
+
+
+def load_trace(
     path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
 ) -> Trace:
-    """Read a trace from disk.
+    """Read the trace of one process from disk.
 
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in

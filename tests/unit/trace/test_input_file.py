@@ -13,7 +13,7 @@ import pytest
 from opscope import memory_limit
 from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.trace import input_file
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.store import ranks
 from support.hostile_sources import built_trace
 from support.rewritten_trace import write_table
@@ -22,13 +22,13 @@ from support.rewritten_trace import write_table
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/random"])
 def test_a_device_is_no_trace(device):
     with pytest.raises(TraceFormatError, match="is a device, and a trace is a folder"):
-        load(device)
+        load_trace(device)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TraceFormatError, match=r"is a pipe.*to a file first"):
-        load(tmp_path / "pipe")
+        load_trace(tmp_path / "pipe")
 
 
 def test_a_socket_is_no_trace(tmp_path, monkeypatch):
@@ -36,7 +36,7 @@ def test_a_socket_is_no_trace(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
         with pytest.raises(TraceFormatError, match="is a socket"):
-            load("socket")
+            load_trace("socket")
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "events.parquet", "names.parquet"])
@@ -51,7 +51,7 @@ def test_files_of_a_trace_are_plain_files(tmp_path, name, device):
     else:
         (rank / name).symlink_to(name if device == "loop" else device)
     with pytest.raises(TraceFormatError, match=rf"{name}.* (is a|cannot be read: Too many levels)"):
-        load(tmp_path / "t")
+        load_trace(tmp_path / "t")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_files_of_a_trace_are_plain_files(tmp_path, name, device):
 )  # fmt: skip
 def test_paths_that_cannot_be_looked_at_say_why(tmp_path, name, reason):
     (tmp_path / "loop").symlink_to("loop")
-    for look in (load, ranks):
+    for look in (load_trace, ranks):
         with pytest.raises(TraceFormatError, match=f"cannot be read: .*{reason}"):
             look(f"{tmp_path}/{name}")
 
@@ -73,18 +73,18 @@ def test_a_path_without_permission_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(input_file.os, "stat", forbidden)
     with pytest.raises(TraceFormatError, match="cannot be read: Permission denied"):
-        load(tmp_path / "locked" / "t")
+        load_trace(tmp_path / "locked" / "t")
 
 
 def test_a_path_may_be_bytes(tmp_path):
     built_trace().save(tmp_path / "t")
-    assert len(load(os.fsencode(tmp_path / "t")).events)
+    assert len(load_trace(os.fsencode(tmp_path / "t")).events)
 
 
 def test_a_path_below_a_file_is_not_there(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(TraceFormatError, match="There is no trace at"):
-        load(tmp_path / "file" / "t")
+        load_trace(tmp_path / "file" / "t")
 
 
 def bomb(path, *, before: bytes, megabytes: int):
@@ -102,7 +102,7 @@ def test_a_gzip_file_that_unpacks_to_too_much_is_left_alone(tmp_path, monkeypatc
     assert path.stat().st_size * 200 < 30 << 20
     monkeypatch.setattr(input_file, "_MOST_EXPANSION", 100)
     with pytest.raises(TraceFormatError, match=r"MB in .* kB, which no trace does"):
-        load(path)
+        load_trace(path)
 
 
 def test_a_file_larger_than_memory_is_not_begun(tmp_path, monkeypatch):
@@ -110,7 +110,7 @@ def test_a_file_larger_than_memory_is_not_begun(tmp_path, monkeypatch):
     with open(tmp_path / "t.json", "wb") as file:
         file.truncate(1 << 40)  # of nothing: it takes no room on the disk
     with pytest.raises(InsufficientMemoryError, match=r"not enough memory .*t\.json.*GB are left"):
-        load(tmp_path / "t.json")
+        load_trace(tmp_path / "t.json")
 
 
 def test_a_parquet_file_is_measured_before_it_is_unpacked(tmp_path, monkeypatch):
@@ -121,7 +121,7 @@ def test_a_parquet_file_is_measured_before_it_is_unpacked(tmp_path, monkeypatch)
     write_table(rank, "gpu", pa.table({"grid": lists.cast(pa.list_(pa.int64()))}))
     assert (rank / "gpu.parquet").stat().st_size < 200_000
     with pytest.raises(InsufficientMemoryError, match=r"gpu\.parquet: it needs about 0\.1 GB"):
-        load(rank)
+        load_trace(rank)
 
 
 def test_a_text_that_is_repeated_counts_each_time(tmp_path, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_text_that_is_repeated_counts_each_time(tmp_path, monkeypatch):
     write_table(rank, "names", pa.table({"text": names}))
     assert (rank / "names.parquet").stat().st_size < 100_000
     with pytest.raises(InsufficientMemoryError, match=r"names\.parquet: it needs about 0\.1 GB"):
-        load(rank)
+        load_trace(rank)
 
 
 def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
@@ -141,7 +141,7 @@ def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
     rank = built_trace().save(tmp_path / "t")
     monkeypatch.setattr("opscope.trace.store.read_parquet", full)
     with pytest.raises(InsufficientMemoryError, match=r"not enough memory for reading .*ulimit"):
-        load(rank)
+        load_trace(rank)
 
 
 def test_a_bomb_under_a_memory_limit_ends_in_a_sentence(tmp_path):

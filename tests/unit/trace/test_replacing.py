@@ -6,7 +6,7 @@ import pytest
 
 from opscope.errors import TraceFormatError
 from opscope.trace import replacing
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.replacing import read_unreplaced, replace_folder
 from opscope.trace.store import save
 from support.build_trace import build_trace, span
@@ -134,7 +134,7 @@ def test_one_reads_while_two_write(tmp_path):
         writers.append(child)
     codes = {}
     while len(codes) < 2:
-        found = load(path)
+        found = load_trace(path)
         n = len(found.events)
         assert n in sizes
         assert (found.metadata["n"], found.event_name(n - 1)) == (n, f"op{n}")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import opscope
 from opscope.errors import TraceFormatError, UsageError
 from opscope.trace import store
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.manifest import read_manifest
 from opscope.trace.names import Names
 from opscope.trace.schema import SCHEMA_VERSION, TABLES
@@ -47,12 +47,12 @@ def test_what_is_saved_is_loaded(seed, most_rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("trace") / "t"
     trace = random_trace(seed, most_rows)
     save(trace, path)
-    assert_same_trace(load(path), trace)
+    assert_same_trace(load_trace(path), trace)
 
 
 def test_a_loaded_trace_answers_like_the_recorded_one(small, tmp_path):
     small.save(tmp_path / "t")
-    again = load(tmp_path / "t")
+    again = load_trace(tmp_path / "t")
     assert again.event_name(1) == "aten::mm"
     assert again.metadata == {"host": "h"}
     assert again.ledger == {"events": {"recorded": 3.0}}
@@ -67,20 +67,20 @@ def test_few_events_take_little_room(small, tmp_path):
 
 def test_an_empty_trace_survives(tmp_path):
     save(build_trace([]), tmp_path / "t")
-    assert len(load(tmp_path / "t").events) == 0
+    assert len(load_trace(tmp_path / "t").events) == 0
     assert sorted(os.listdir(tmp_path / "t/rank=00000")) == ["manifest.json", "names.parquet"]
 
 
 def test_names_that_are_not_utf8_are_stored_as_they_are_shown(tmp_path):
     names = Names(np.array([0, 2, 5], dtype=np.int64), b"\xff\xfeabc")
     save(Trace({"events": {"name": [0, 1]}}, names), tmp_path / "t")
-    assert list(load(tmp_path / "t").names) == ["\ufffd\ufffd", "abc"]
+    assert list(load_trace(tmp_path / "t").names) == ["\ufffd\ufffd", "abc"]
 
 
 def test_names_with_lone_surrogates_are_stored(tmp_path):
     trace = Trace({"events": {"name": [0]}}, Names.from_strings(["a\ud800b"]))
     save(trace, tmp_path / "t")
-    assert list(load(tmp_path / "t").names) == list(trace.names)
+    assert list(load_trace(tmp_path / "t").names) == list(trace.names)
 
 
 @pytest.fixture
@@ -126,12 +126,12 @@ def test_every_rank_has_the_same_columns(two_ranks):
 
 def test_several_ranks_have_to_be_told_apart(two_ranks):
     assert ranks(two_ranks) == [0, 1]
-    assert load(two_ranks, rank=1).event_name(0) == "other"
-    assert load(two_ranks / "rank=00001").event_name(0) == "other"
+    assert load_trace(two_ranks, rank=1).event_name(0) == "other"
+    assert load_trace(two_ranks / "rank=00001").event_name(0) == "other"
     with pytest.raises(UsageError, match=r"several ranks \(0, 1\).*rank=0"):
-        load(two_ranks)
+        load_trace(two_ranks)
     with pytest.raises(UsageError, match="no rank 7"):
-        load(two_ranks, rank=7)
+        load_trace(two_ranks, rank=7)
 
 
 def test_the_rank_comes_from_the_recording(tmp_path):
@@ -139,7 +139,7 @@ def test_the_rank_comes_from_the_recording(tmp_path):
         info = {"distributedInfo": {"rank": own, "world_size": 3}}
         save(build_trace([("a", 0, own + 1)], metadata=info), tmp_path / "t")
     assert ranks(tmp_path / "t") == [0, 1, 2]
-    assert load(tmp_path / "t", rank=2).events["duration_ns"].tolist() == [3000]
+    assert load_trace(tmp_path / "t", rank=2).events["duration_ns"].tolist() == [3000]
 
 
 @pytest.mark.parametrize("info", [None, [], {"rank": "x"}, {"rank": 5, "world_size": 2}])
@@ -156,7 +156,7 @@ def test_a_smaller_run_replaces_all_ranks_of_a_larger_one(two_ranks, small):
 def test_saving_again_replaces_the_rank(small, tmp_path):
     save(small, tmp_path / "t")
     save(build_trace([("only", 0, 1)]), tmp_path / "t")
-    assert load(tmp_path / "t").event_name(0) == "only"
+    assert load_trace(tmp_path / "t").event_name(0) == "only"
     assert sorted(os.listdir(tmp_path / "t")) == ["rank=00000"]
     assert sorted(os.listdir(tmp_path / "t/rank=00000")) == [
         "events.parquet", "manifest.json", "names.parquet", "threads.parquet",
@@ -172,7 +172,7 @@ def test_a_crash_while_writing_keeps_the_earlier_trace(small, tmp_path, monkeypa
     monkeypatch.setattr(store.pq, "write_table", interrupted)
     with pytest.raises(KeyboardInterrupt):
         save(build_trace([("new", 0, 1)]), tmp_path / "t")
-    assert_same_trace(load(tmp_path / "t"), small)
+    assert_same_trace(load_trace(tmp_path / "t"), small)
     assert os.listdir(tmp_path / "t") == ["rank=00000"]
 
 
@@ -185,7 +185,7 @@ def test_files_of_others_in_a_rank_are_kept(small, tmp_path, capsys):
     assert (rank / "NOTES.md").read_text() == "mine"
     assert (rank / "plots" / "a.png").read_bytes() == b"mine too"
     assert not (rank / "tensors.parquet").exists()  # the new trace has none
-    assert load(tmp_path / "t").event_name(0) == "new"
+    assert load_trace(tmp_path / "t").event_name(0) == "new"
     assert os.listdir(tmp_path / "t") == ["rank=00000"]
     assert capsys.readouterr().err == ""
 
@@ -196,7 +196,7 @@ def test_a_file_of_others_in_the_way_of_a_table_is_kept_by_another_name(small, t
     save(small, tmp_path / "t")
     assert (rank / "tensors.parquet.earlier").read_text() == "mine"
     assert "tensors.parquet.earlier" in capsys.readouterr().err
-    assert_same_trace(load(tmp_path / "t"), small)
+    assert_same_trace(load_trace(tmp_path / "t"), small)
 
 
 def test_files_of_others_in_a_rank_that_is_gone_are_kept(two_ranks, small, capsys):
@@ -215,7 +215,7 @@ def test_a_manifest_names_nothing_outside_its_folder(small, tmp_path):
     edit_manifest(rank, tables={"../../outside": {}, str(tmp_path / "outside"): {}, "events": 3})
     save(small, tmp_path / "t")
     assert (tmp_path / "outside.parquet").read_text() == "mine"
-    assert_same_trace(load(tmp_path / "t"), small)
+    assert_same_trace(load_trace(tmp_path / "t"), small)
 
 
 def test_a_rank_that_is_a_link_is_replaced_and_what_it_points_to_is_not(small, tmp_path):
@@ -223,8 +223,8 @@ def test_a_rank_that_is_a_link_is_replaced_and_what_it_points_to_is_not(small, t
     (tmp_path / "t").mkdir()
     (tmp_path / "t/rank=00000").symlink_to(elsewhere)
     save(build_trace([("new", 0, 1)]), tmp_path / "t")
-    assert_same_trace(load(tmp_path / "elsewhere"), small)
-    assert load(tmp_path / "t").event_name(0) == "new"
+    assert_same_trace(load_trace(tmp_path / "elsewhere"), small)
+    assert load_trace(tmp_path / "t").event_name(0) == "new"
 
 
 def test_a_rank_that_cannot_be_put_in_place_leaves_the_earlier_one(small, tmp_path, monkeypatch):
@@ -241,7 +241,7 @@ def test_a_rank_that_cannot_be_put_in_place_leaves_the_earlier_one(small, tmp_pa
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(UsageError, match="No space left"):
         save(build_trace([("new", 0, 1)]), tmp_path / "t")
-    assert_same_trace(load(tmp_path / "t"), small)
+    assert_same_trace(load_trace(tmp_path / "t"), small)
     assert os.listdir(tmp_path / "t") == ["rank=00000"]
 
 
@@ -316,13 +316,13 @@ def edit_manifest(folder, **changes):
 def test_a_newer_schema_is_refused(saved):
     edit_manifest(saved, schema_version=SCHEMA_VERSION + 1, opscope_version="9.9")
     with pytest.raises(TraceFormatError, match=r"opscope 9\.9 .*pip install -U opscope"):
-        load(saved)
+        load_trace(saved)
 
 
 def test_a_folder_without_manifest_is_no_trace(saved):
     (saved / "manifest.json").unlink()
     with pytest.raises(TraceFormatError, match=r"no manifest\.json"):
-        load(saved.parent)
+        load_trace(saved.parent)
 
 
 @pytest.mark.parametrize(
@@ -334,20 +334,20 @@ def test_a_folder_without_manifest_is_no_trace(saved):
 def test_a_damaged_manifest_is_reported(saved, text):
     (saved / "manifest.json").write_bytes(text)
     with pytest.raises(TraceFormatError, match=r"manifest\.json cannot be read"):
-        load(saved)
+        load_trace(saved)
 
 
 def test_a_missing_table_is_reported(saved):
     (saved / "tensors.parquet").unlink()
     with pytest.raises(TraceFormatError, match=r"tensors\.parquet is damaged: it is missing"):
-        load(saved)
+        load_trace(saved)
 
 
 def test_a_truncated_table_is_reported(saved):
     whole = (saved / "events.parquet").read_bytes()
     (saved / "events.parquet").write_bytes(whole[:-10])
     with pytest.raises(TraceFormatError, match=r"bytes, the manifest says.*Copy the whole trace"):
-        load(saved)
+        load_trace(saved)
 
 
 @settings(max_examples=150, deadline=None)
@@ -360,7 +360,7 @@ def test_flipped_bits_are_reported_or_harmless(data, tmp_path_factory):
     damaged[position] ^= data.draw(st.integers(1, 255))
     file.write_bytes(damaged)
     try:
-        trace = load(folder)
+        trace = load_trace(folder)
     except TraceFormatError:
         return
     # Then the byte was one that carries nothing, or the values are still ones a trace can hold.
@@ -386,7 +386,7 @@ def test_inconsistent_tables_are_reported(saved, column, values, message):
     manifest["tables"]["events"]["bytes"] = size
     edit_manifest(saved, tables=manifest["tables"])
     with pytest.raises(TraceFormatError, match=message):
-        load(saved)
+        load_trace(saved)
 
 
 def test_columns_from_later_versions_are_ignored_and_missing_ones_filled(saved, small):
@@ -396,7 +396,7 @@ def test_columns_from_later_versions_are_ignored_and_missing_ones_filled(saved, 
     manifest = json.loads((saved / "manifest.json").read_text())
     manifest["tables"]["events"]["bytes"] = (saved / "events.parquet").stat().st_size
     edit_manifest(saved, tables=manifest["tables"])
-    again = load(saved)
+    again = load_trace(saved)
     assert again.ledger.pop("newer opscope") == {"left out: column events.new_in_the_future": 1.0}
     for name in set(TABLES) - {"ledger"}:
         assert_same_table(again.table(name), small.table(name))
@@ -419,4 +419,4 @@ def test_a_folder_of_cycles_says_which_there_are(tmp_path):
     for number in (1, 2, 10):
         (tmp_path / f"cycle-{number}").mkdir()
     with pytest.raises(TraceFormatError, match=r"Say which: .*cycle-1 to cycle-10\."):
-        load(tmp_path)
+        load_trace(tmp_path)

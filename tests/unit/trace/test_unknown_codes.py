@@ -8,7 +8,7 @@ import pytest
 
 from opscope.export.formats import FORMATS
 from opscope.report.page import report_html
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.schema import TABLES, UNKNOWN_KIND, RecordScope
 from opscope.trace.unknown_codes import NEWER
 from opscope.tree.detail import NodeKind
@@ -25,11 +25,11 @@ def saved(tmp_path):
 def newer_events(saved, *kinds):
     for row, kind in enumerate(kinds, start=3):
         change_row(saved, "events", "kind", row, kind)
-    return load(saved)
+    return load_trace(saved)
 
 
 def test_spans_of_an_unknown_kind_stay_and_are_counted_by_kind(saved):
-    whole = load(saved)
+    whole = load_trace(saved)
     trace = newer_events(saved, 13, 13, 200)
     assert trace.ledger[NEWER] == {
         "shown as unknown: events of kind 13": 2.0,
@@ -69,9 +69,9 @@ def test_every_format_is_written_whatever_the_kinds(saved, tmp_path, format, kin
      ("allocations", "action", 3)],
 )  # fmt: skip
 def test_rows_that_nothing_refers_to_are_left_out_and_counted(saved, table, column, code):
-    rows = len(load(saved).table(table))
+    rows = len(load_trace(saved).table(table))
     change_row(saved, table, column, 0, code)
-    trace = load(saved)
+    trace = load_trace(saved)
     assert len(trace.table(table)) == rows - 1
     assert trace.ledger[NEWER] == {f"dropped: {table} of {column} {code}": 1.0}
 
@@ -80,7 +80,7 @@ def test_the_count_survives_saving_the_trace_again(saved, tmp_path):
     change_row(saved, "gpu", "kind", 0, 7)
     trace = newer_events(saved, 13)
     trace.save(tmp_path / "again")
-    again = load(tmp_path / "again")
+    again = load_trace(tmp_path / "again")
     assert again.ledger[NEWER] == trace.ledger[NEWER]
     assert again.events["kind"].tolist() == trace.events["kind"].tolist()
 
@@ -89,7 +89,7 @@ def test_tables_and_columns_of_a_newer_version_are_named(saved):
     write_table(saved, "sparkles", pa.table({"a": [1]}))
     data = pq.read_table(saved / "gpu.parquet")
     write_table(saved, "gpu", data.append_column("power_w", data["size_bytes"]))
-    assert load(saved).ledger[NEWER] == {
+    assert load_trace(saved).ledger[NEWER] == {
         "left out: table sparkles": 1.0,
         "left out: column gpu.power_w": 1.0,
     }

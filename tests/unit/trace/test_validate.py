@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from opscope.errors import TraceFormatError
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.schema import TABLES
 from support.hostile_sources import built_trace
 from support.rewritten_trace import change_row, rewrite_column, write_table
@@ -46,7 +46,7 @@ def saved(tmp_path):
 def test_values_that_a_column_cannot_have_are_named(saved, table, column, value, message):
     change_row(saved, table, column, 0, value)
     with pytest.raises(TraceFormatError, match=message) as error:
-        load(saved)
+        load_trace(saved)
     assert str(saved) in str(error.value)
 
 
@@ -58,13 +58,13 @@ def test_values_that_a_column_cannot_have_are_named(saved, table, column, value,
 def test_metadata_of_another_kind_is_named(saved, key, value):
     write_table(saved, "metadata", pa.table({"key": [key], "value": [value]}))
     with pytest.raises(TraceFormatError, match=f"metadata '{key}' is .*, and should be"):
-        load(saved)
+        load_trace(saved)
 
 
 def test_a_key_of_the_metadata_is_there_once(saved):
     write_table(saved, "metadata", pa.table({"key": ["a", "a"], "value": ["1", "2"]}))
     with pytest.raises(TraceFormatError, match="a key twice"):
-        load(saved)
+        load_trace(saved)
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_columns_without_which_a_row_says_nothing_have_to_be_there(saved, table,
     else:
         write_table(saved, table, pq.read_table(saved / f"{table}.parquet").drop_columns([column]))
     with pytest.raises(TraceFormatError, match=f"has no column called {column}"):
-        load(saved)
+        load_trace(saved)
 
 
 def test_two_columns_of_one_name_are_refused(saved):
     data = pq.read_table(saved / "events.parquet")
     write_table(saved, "events", data.append_column("kind", data["kind"]))
     with pytest.raises(TraceFormatError, match="two columns of one name"):
-        load(saved)
+        load_trace(saved)
 
 
 def test_one_row_that_is_none_of_many_is_found(saved):
     events = pq.read_table(saved / "events.parquet").num_rows
     rewrite_column(saved, "events", "parent", [-1] * (events - 1) + [events - 1])
     with pytest.raises(TraceFormatError, match="later event"):
-        load(saved)
+        load_trace(saved)
 
 
 @pytest.mark.parametrize("column", ["duration_ns", "size_bytes"])
@@ -101,4 +101,4 @@ def test_sums_that_no_view_could_make_are_refused(saved, column):
     rows = pq.read_table(saved / f"{table}.parquet").num_rows
     rewrite_column(saved, table, column, [(1 << 61) - 1] * rows)
     with pytest.raises(TraceFormatError, match=rf"{column} adds up to .*, which is no amount"):
-        load(saved)
+        load_trace(saved)

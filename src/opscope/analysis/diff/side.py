@@ -11,7 +11,7 @@ from typing import TypeAlias
 from opscope.analysis.diff.places import KnownBy, recorded_parts
 from opscope.analysis.diff.step_costs import StepCosts, step_costs
 from opscope.errors import UsageError
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.trace import Trace
 
 Recording: TypeAlias = Trace | str | os.PathLike[str]
@@ -55,7 +55,7 @@ def open_side(recordings: Recording | Iterable[Recording], what: str) -> Side:
     if not given:
         raise UsageError(f"There is no recording of {what}. Give at least one.")
     names = [_name(each, number) for number, each in enumerate(given, start=1)]
-    traces = [each if isinstance(each, Trace) else load(each) for each in given]
+    traces = [each if isinstance(each, Trace) else load_trace(each) for each in given]
     for name, trace in zip(names, traces, strict=True):
         if not len(trace.events):
             raise UsageError(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opscope.export.chrome.writer import chrome_blocks
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.names import Names
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -97,7 +97,7 @@ def test_a_line_beside_a_thread_and_annotations_on_it_say_which_thread_it_is():
 def test_lines_beside_a_thread_are_that_thread_when_they_are_read(tmp_path):
     build_trace(OVERLAPPING).export("chrome", tmp_path / "trace.json")
 
-    trace = load(tmp_path / "trace.json")
+    trace = load_trace(tmp_path / "trace.json")
 
     assert trace.table("threads")["system_thread_id"].tolist() == [1001]
     assert trace.events["thread"].tolist() == [0, 0, 0]

@@ -9,7 +9,7 @@ from opscope.cli.completeness import describe_completeness
 from opscope.errors import TraceFormatError, UsageError
 from opscope.trace.codes import DeviceType
 from opscope.trace.device_rules import check_device_rules
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.schema import AllocationAction, EventKind, RecordScope, Role, ScalarType
 
 
@@ -20,7 +20,7 @@ def read(tmp_path):
     def load_events(events, **top):
         path = tmp_path / "trace.json"
         path.write_text(json.dumps({**top, "traceEvents": events}))
-        return load(path)
+        return load_trace(path)
 
     return load_events
 
@@ -60,7 +60,7 @@ def test_times_are_exact_to_the_nanosecond(tmp_path):
         '{"ph":"X","name":"a","pid":1,"tid":1,"ts":7771632580123.457,"dur":25993.641},'
         '{"ph":"X","name":"b","pid":1,"tid":1,"ts":7771632580123.459,"dur":25993.639}]}'
     )
-    events = load(path).events
+    events = load_trace(path).events
     assert events["start_ns"].tolist() == [1798628658580123457, 1798628658580123459]
     assert events["duration_ns"].tolist() == [25993641, 25993639]
     assert events["parent"].tolist() == [-1, 0]
@@ -421,7 +421,7 @@ def test_gzip_and_arrays_and_other_encodings(tmp_path):
     }
     for name, content in forms.items():
         (tmp_path / name).write_bytes(content)
-        assert names(load(tmp_path / name)) == ["ünïcode"], name
+        assert names(load_trace(tmp_path / name)) == ["ünïcode"], name
 
 
 def test_names_with_bare_quotes_as_kineto_writes_them_are_mended(tmp_path):
@@ -432,7 +432,7 @@ def test_names_with_bare_quotes_as_kineto_writes_them_are_mended(tmp_path):
         '  {\n    "ph": "X",\n    "name": "C:\\data\\user \\"quoted\\" \\u0041",\n'
         '    "pid": 1, "tid": 1, "ts": 9, "dur": 1\n  }\n]}'
     )
-    trace = load(path)
+    trace = load_trace(path)
     assert names(trace) == ['monitor.py(0):     """', 'C:\\data\\user "quoted" A']
     assert trace.ledger["import"]["names with bare quotes, mended"] == 2
 
@@ -442,12 +442,12 @@ def test_text_that_is_not_utf8_is_shown_with_replacements(tmp_path):
     path.write_bytes(
         b'{"traceEvents": [{"ph":"X","name":"a\xff\x01b","pid":1,"tid":1,"ts":1,"dur":1}]}'
     )
-    assert names(load(path)) == ["a\ufffd\x01b"]
+    assert names(load_trace(path)) == ["a\ufffd\x01b"]
 
 
 def test_an_imported_trace_can_be_saved_and_loaded(read, tmp_path):
     read([op("a", 0, 1), op("\ud800", 2, 1)]).save(tmp_path / "t")
-    assert names(load(tmp_path / "t"))[0] == "a"
+    assert names(load_trace(tmp_path / "t"))[0] == "a"
 
 
 @pytest.mark.parametrize(
@@ -475,24 +475,24 @@ def test_a_file_that_is_no_trace_is_refused_with_what_to_do(tmp_path, content, m
     path = tmp_path / "t.json"
     path.write_bytes(content)
     with pytest.raises(TraceFormatError, match=message) as caught:
-        load(path)
+        load_trace(path)
     assert str(path) in str(caught.value)
     assert str(caught.value).rstrip().endswith((".", ")."))
 
 
 def test_an_empty_trace_is_a_trace(tmp_path):
     (tmp_path / "t.json").write_text('{"traceEvents": []}')
-    assert len(load(tmp_path / "t.json").events) == 0
+    assert len(load_trace(tmp_path / "t.json").events) == 0
 
 
 def test_paths_that_hold_nothing(tmp_path):
     with pytest.raises(TraceFormatError, match="no trace at"):
-        load(tmp_path / "missing")
+        load_trace(tmp_path / "missing")
     with pytest.raises(TraceFormatError, match=r"no manifest\.json"):
-        load(tmp_path)
+        load_trace(tmp_path)
 
 
 def test_a_file_has_no_ranks(tmp_path):
     (tmp_path / "t.json").write_text('{"traceEvents": []}')
     with pytest.raises(UsageError, match="Leave rank out"):
-        load(tmp_path / "t.json", rank=1)
+        load_trace(tmp_path / "t.json", rank=1)

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from opscope.errors import TraceFormatError
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from opscope.trace.validate import check_tables
 
 KEYS = ["ph", "ts", "dur", "pid", "tid", "name", "cat", "args", "id", "Input Dims", "Input type",
@@ -78,7 +78,7 @@ def path(tmp_path_factory):
 def check(path):
     """The trace of a file, if it is one, keeps every promise and survives a round trip."""
     try:
-        trace = load(path)
+        trace = load_trace(path)
     except TraceFormatError as error:
         assert str(path) in str(error)
         return
@@ -89,7 +89,7 @@ def check(path):
     assert (trace.end_ns >= trace.events["start_ns"]).all()
     assert (np.diff(trace.table("tensors")["event"]) >= 0).all()
     trace.save(path.parent / "again")
-    again = load(path.parent / "again")
+    again = load_trace(path.parent / "again")
     assert len(again.events) == len(trace.events)
     assert again.metadata.keys() == trace.metadata.keys()
 

@@ -8,7 +8,7 @@ import pytest
 
 from opscope.errors import TraceFormatError
 from opscope.trace.chrome import own_columns
-from opscope.trace.load import load
+from opscope.trace.load import load_trace
 from support.build_trace import allocation, build_trace, span, tensor
 from support.random_trace import assert_same_trace, random_trace
 
@@ -37,7 +37,7 @@ def written(trace, path, **options):
 def test_a_file_gives_back_the_trace_that_it_was_written_from(tmp_path, name):
     trace = recorded()
 
-    assert_same_trace(load(written(trace, tmp_path / name)), trace)
+    assert_same_trace(load_trace(written(trace, tmp_path / name)), trace)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -46,7 +46,7 @@ def test_any_trace_comes_back(tmp_path, monkeypatch, seed, few_rows):
     monkeypatch.setattr("opscope.trace.packed._FEW_ROWS", few_rows)
     trace = random_trace(seed, 60).with_metadata(RECORDED)
 
-    again = load(written(trace, tmp_path / "trace.json"))
+    again = load_trace(written(trace, tmp_path / "trace.json"))
 
     lines = len(trace.table("source_lines"))
     left_out = again.ledger.get("import", {})
@@ -72,7 +72,7 @@ def test_rows_that_were_changed_are_what_counts(tmp_path, change):
     before = path.read_text()
     path.write_text(change(before))
 
-    trace = load(path)
+    trace = load_trace(path)
 
     is_own = path.read_text() == before
     assert trace.metadata.get("imported_from") == (None if is_own else "trace.json")
@@ -93,7 +93,7 @@ def test_damaged_columns_are_not_used(tmp_path, seed):
     path.write_bytes(raw)
 
     try:
-        trace = load(path)
+        trace = load_trace(path)
     except TraceFormatError as error:
         assert "JSON" in str(error)
     else:
@@ -105,7 +105,7 @@ def test_columns_of_another_format_are_not_used(tmp_path, monkeypatch):
     path = written(recorded(), tmp_path / "trace.json")
     monkeypatch.setattr(own_columns, "_FORMAT", own_columns._FORMAT + 1)
 
-    assert load(path).metadata["imported_from"] == "trace.json"
+    assert load_trace(path).metadata["imported_from"] == "trace.json"
 
 
 def test_more_than_the_columns_say_is_not_unpacked(tmp_path):
@@ -118,7 +118,7 @@ def test_more_than_the_columns_say_is_not_unpacked(tmp_path):
         text.replace(json.dumps([size, packed]), json.dumps([size - 8, packed])), encoding="utf-8"
     )
 
-    assert load(path).metadata["imported_from"] == "trace.json"
+    assert load_trace(path).metadata["imported_from"] == "trace.json"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_text_of_source_lines_stays_out(tmp_path):
         type(trace)({**trace._tables, "source_lines": lines}, trace.names), tmp_path / "t.json.gz"
     )
 
-    again = load(path)
+    again = load_trace(path)
 
     assert len(again.table("source_lines")) == 0
     assert again.ledger["import"] == {"dropped: source_lines, which the file leaves out": 1}

@@ -4,8 +4,8 @@ import pytest
 
 import opscope
 from opscope.errors import UsageError
+from opscope.job.sql import query_several
 from opscope.trace.partition import partition_folders
-from opscope.trace.sql_several import query_several
 from support.build_trace import allocation, build_trace, span, tensor
 
 

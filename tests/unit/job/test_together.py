@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from opscope.errors import TraceFormatError
+from opscope.job.together import SOURCE, together
 from opscope.trace.processes import Processes
 from opscope.trace.schema import RecordScope
-from opscope.trace.together import SOURCE, together
 from opscope.tree.links import forward_backward_links
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
 

@@ -1,0 +1,1 @@
+"""Many processes as one recording, and what only several together can answer."""

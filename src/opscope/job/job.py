@@ -1,0 +1,168 @@
+"""The processes of a folder as one recording: each a trace, and answers about all of them."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, SupportsIndex
+
+from opscope.analysis.account.find import find_account
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.period import Which
+from opscope.errors import TraceFormatError, UsageError
+from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
+from opscope.job.shared_findings import SharedFinding, shared_findings
+from opscope.trace.job import missing_ranks
+from opscope.trace.load import load_trace, parts_of
+from opscope.trace.partition import RANK, Partition, listed, partition_folders, parts_text
+from opscope.trace.processes import Processes
+from opscope.trace.trace import Trace
+
+
+class Job:
+    """A folder that holds the recordings of several processes.
+
+    ``job[3]`` is the trace of rank 3; ``for part, trace in job.traces()`` reads one after the
+    other, so that what is looked at need not fit in memory together. Iterating a job gives its
+    processes, ``len(job)`` how many there are.
+
+    Attributes:
+        path: of the folder.
+        parts: its processes, in their order: ranks by their number, others by their id.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Look into a folder.
+
+        Raises:
+            TraceFormatError: it cannot be looked into, or holds no recording of ours.
+        """
+        self.path = Path(os.fsdecode(path))
+        self.parts: tuple[Partition, ...] = parts_of(self.path)
+        if not self.parts:
+            raise TraceFormatError(
+                f"{self.path} holds no recordings of processes. A job is a folder with one of "
+                "rank=N or process=N for each, as opscope run --children and Trace.save write it."
+            )
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that there are recordings of."""
+        return [part.number for part in self.parts if part.kind == RANK]
+
+    @property
+    def processes(self) -> Processes:
+        """Every process that is known of, also those without a recording, and how they ended."""
+        return Processes.in_folder(self.path)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.parts)
+
+    def __contains__(self, part: object) -> bool:
+        return self._part(part) in self.parts
+
+    def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
+        """The trace of one process: of a rank by its number, of any by its ``Partition``.
+
+        Raises:
+            TraceFormatError: it is damaged.
+            UsageError: there is none.
+        """
+        chosen = self._part(part)
+        if chosen not in self.parts:
+            raise UsageError(f"{self.path} has no {chosen}. It holds: {listed(self.parts)}.")
+        return load_trace(self.path, **{chosen.kind: chosen.number})
+
+    def traces(self) -> Iterator[tuple[Partition, Trace]]:
+        """Every process with its trace, one after the other; only what is kept stays in memory.
+
+        Raises:
+            TraceFormatError: one is damaged.
+        """
+        for part in self.parts:
+            yield part, self[part]
+
+    def missing_ranks(self) -> str:
+        """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
+        ranks = self.ranks
+        return missing_ranks(self[ranks[0]].ledger) if ranks else ""
+
+    def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
+        """Why the program is slow, in all its processes; what several have alike is one finding.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+            UsageError: there is no such period.
+        """
+        return shared_findings(
+            {part: find_findings(trace, which=which) for part, trace in self._with_events()}
+        )
+
+    def account(self, which: Which | str = Which.STEADY) -> ComparedAccounts:
+        """What the time of every process went to, side by side.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+            UsageError: there is no such period.
+        """
+        return compare_accounts(
+            {part: find_account(trace, which) for part, trace in self._with_events()}
+        )
+
+    def sql(self, statement: str, read_only: bool = False) -> Any:
+        """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
+
+        Args:
+            statement: for DuckDB, over the tables that ``Trace.sql`` has.
+            read_only: whether it can reach nothing but these tables.
+
+        Returns:
+            A ``duckdb.DuckDBPyRelation``.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+            UsageError: the statement does not run, or returns no rows.
+        """
+        from opscope.job.sql import query_several  # with DuckDB
+
+        return query_several(partition_folders(self.path), statement, read_only)
+
+    def together(self) -> Trace:
+        """All processes as one trace on one clock, for timelines; memory is left out.
+
+        Raises:
+            TraceFormatError: one is damaged, or none has an event.
+        """
+        from opscope.job.together import together
+
+        return together(self.processes)
+
+    def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
+        found = False
+        for part, trace in self.traces():
+            if len(trace.events):
+                found = True
+                yield part, trace
+        if not found:
+            raise TraceFormatError(
+                f"{self.path} holds no event of any process. Record a program that runs torch "
+                "operators."
+            )
+
+    def _part(self, part: object) -> Partition:
+        if isinstance(part, Partition):
+            return part
+        try:
+            return Partition(RANK, operator.index(part))  # type: ignore[arg-type]
+        except TypeError:
+            raise UsageError(
+                f"A process is chosen by its rank or its Partition, not by {part!r}."
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<Job {self.path}: {parts_text(self.parts, len(self.parts))}>"
