@@ -13,7 +13,6 @@ import pytest
 
 import opscope
 from opscope.children import start_hook
-from opscope.job.together import together
 from opscope.trace.partition import PROCESS, RANK, Partition
 from opscope.trace.processes import Processes
 from opscope.trace.processor_rows import COMPUTED, WAITED
@@ -225,7 +224,7 @@ def test_nothing_unfinished_is_left(job):
 
 def test_all_together_are_on_one_clock(job):
     folder, told, _ = job
-    trace = together(Processes.in_folder(folder))
+    trace = opscope.load(folder).together()
     start_ns = trace.events["start_ns"]
     assert np.all(np.diff(start_ns) >= 0)
     owner = trace.table("threads")["process_id"][trace.events["thread"]]

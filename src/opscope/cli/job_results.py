@@ -16,7 +16,7 @@ from opscope.cli.destination import Destination, write_or_rescue
 from opscope.cli.process_table import describe_cycles, describe_processes
 from opscope.cli.run_results import RunResults
 from opscope.errors import OpscopeError
-from opscope.job.together import together
+from opscope.job.job import Job
 from opscope.trace.metadata_kinds import WARM
 from opscope.trace.partition import RANK, Partition
 from opscope.trace.process_journal import ProcessEntry
@@ -71,7 +71,8 @@ class JobResults:
             return
         try:
             with self._messages.progress(f"reading {processes.folder}"):
-                trace = together(self._shown(processes))
+                shown = [e.partition for e in self._shown(processes).recorded if e.partition]
+                trace = Job(processes.folder, shown).together()
         except (OpscopeError, OSError) as error:
             return self._messages.fail(f"No picture of the processes was written: {error}")
         for what, write, file in wanted:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -17,10 +17,12 @@ from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.job.job import Job
 from opscope.printable import printable
-from opscope.trace.partition import RANK
+from opscope.trace.partition import RANK, Partition
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes, metadata_of
+from opscope.trace.trace import Trace
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _NUMBERS = {"Process", "Parent", "Events", "Time", "Peak memory"}
@@ -55,9 +57,31 @@ class ProcessRow:
     command: tuple[str, ...]
 
 
-def process_rows(processes: Processes) -> list[ProcessRow]:
+def process_rows(job: Job) -> list[ProcessRow]:
     """One per process, in the order in which they began."""
-    return [_row(processes, entry) for entry in processes.entries]
+    processes = job.processes
+    rows = []
+    for entry in processes.entries:
+        part = entry.partition
+        if part is not None and part in _unfinished(job):
+            rows.append(_row_of_unfinished(job[part], entry))
+        else:
+            rows.append(_row(processes, entry))
+    return rows
+
+
+def _unfinished(job: Job) -> set[Partition]:
+    """Those of which there is the recording, and no trace of it yet."""
+    return {*job.parts} - job.processes.parts.keys()
+
+
+def _row_of_unfinished(trace: Trace, entry: ProcessEntry) -> ProcessRow:
+    """Of a process whose recording did not end: what that holds so far."""
+    said = trace.metadata
+    found = memory_over_time(trace, categories=False) if len(trace.table("allocations")) else []
+    return _row_of(
+        entry, said, len(trace.events), max((one.peak.in_use for one in found), default=None)
+    )
 
 
 def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
@@ -76,15 +100,22 @@ def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
             entry.command,
         )
     said = metadata_of(processes.parts[part])
-    rank = part.number if part.kind == RANK else _rank_of(said)
+    return _row_of(entry, said, processes.rows_of(part, "events"), _peak_bytes(processes, entry))
+
+
+def _row_of(
+    entry: ProcessEntry, said: dict[str, Any], events: int, peak_bytes: int | None
+) -> ProcessRow:
+    part = entry.partition
+    rank = part.number if part is not None and part.kind == RANK else _rank_of(said)
     return ProcessRow(
         entry.process_id or int(said.get("process_id", 0)),
         rank,
         entry.parent_id or int(said.get("parent_process_id", 0)),
         entry.how_begun,
-        processes.rows_of(part, "events"),
+        events,
         max(int(said.get("end_ns", 0)) - int(said.get("start_ns", 0)), 0),
-        _peak_bytes(processes, entry),
+        peak_bytes,
         entry.ended or _ended(said) or _state(entry),
         entry.command or tuple(map(str, said.get("command_line", ()))),
     )
@@ -151,10 +182,9 @@ def command_text(row: ProcessRow) -> str:
     return f"forked: {text}" if row.how_begun == "forked" else text
 
 
-def print_processes(folder: Path, format: RowsFormat) -> None:
+def print_processes(job: Job, format: RowsFormat) -> None:
     """What a summary of several processes is."""
-    processes = Processes.in_folder(folder)
-    rows = process_rows(processes)
+    rows = process_rows(job)
     if format is RowsFormat.JSON:
         Output().write(json.dumps({"processes": [asdict(row) for row in rows]}, indent=2) + "\n")
     elif format is RowsFormat.CSV:
@@ -167,21 +197,30 @@ def print_processes(folder: Path, format: RowsFormat) -> None:
         console = console_for(sys.stdout)
         console.print(as_processes_table(rows, console.width))
         messages = Messages()
-        for line in describe_processes(processes):
+        for line in describe_processes(job.processes, _unfinished(job)):
             messages.say(line)
-        messages.say(f"look closer at one with {_example(processes)}")
+        if missing := job.missing_ranks():
+            messages.say(f"{missing}: this is not the whole job")
+        messages.say(f"look closer at one with {_example(job)}")
 
 
-def _example(processes: Processes) -> str:
-    most = max(processes.parts, key=lambda part: processes.rows_of(part, "events"))
-    return f"`opscope summary {processes.folder} {most.option}`"
+def _example(job: Job) -> str:
+    processes = job.processes
+    most = max(job.parts, key=lambda part: processes.rows_of(part, "events"))
+    return f"`opscope summary {job.path} {most.option}`"
 
 
-def describe_processes(processes: Processes) -> list[str]:
-    """How many there were, and why there is nothing of some."""
-    recorded = len(processes.recorded)
+def describe_processes(processes: Processes, unfinished: Collection[Partition] = ()) -> list[str]:
+    """How many there were, and why there is nothing of some, or no trace yet."""
+    recorded = len(processes.recorded) + len(unfinished)
     lines = [f"{len(processes)} processes, {recorded} of them recorded in {processes.folder}"]
-    return [*lines, *_about_the_rest(processes.unrecorded)]
+    if unfinished:
+        lines.append(
+            f"{len(unfinished)} of these did not end their recordings; `opscope recover "
+            f"{processes.folder}` makes traces of those whose process is gone"
+        )
+    rest = [entry for entry in processes.unrecorded if entry.partition not in unfinished]
+    return [*lines, *_about_the_rest(rest)]
 
 
 def describe_cycles(processes: Processes, cycles: list[Processes]) -> list[str]:

@@ -24,9 +24,7 @@ from opscope.cli.trace_argument import (
     load_chosen,
     long_trace,
 )
-from opscope.job.sql import query_several
 from opscope.printable import printable, spreadsheet_cell
-from opscope.trace.partition import partition_folders
 from opscope.trace.sql import query_long
 
 TABLE_ROWS = 1000
@@ -69,7 +67,7 @@ def sql(
     which = choose_trace(trace, rank, process)
     long = None if which.is_of_several else long_trace(which)
     if which.is_of_several:
-        relation = query_several(partition_folders(which.path), query, read_only)
+        relation = which.job.sql(query, read_only)
     elif long is None:
         relation = load_chosen(which).sql(query, read_only)
     else:

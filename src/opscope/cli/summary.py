@@ -78,7 +78,7 @@ def summary(
     keep_freed_memory()
     chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
     if chosen.is_of_several and part.is_all:
-        return print_processes(chosen.path, format)
+        return print_processes(chosen.job, format)
     if part.is_all and (long := long_trace(chosen)) is not None:
         return _print_long(long, sort_by, row_limit, group_by_shape, format)
     trace, loaded = chosen.path, load_chosen(chosen, part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
-from opscope.job.together import SOURCE, together
+from opscope.job.job import Job
+from opscope.job.together import SOURCE
 from opscope.trace.job import missing_ranks
-from opscope.trace.load import load_trace
+from opscope.trace.load import load_trace, parts_of
 from opscope.trace.manifest import MANIFEST
 from opscope.trace.partition import (
     RANK,
@@ -25,7 +27,6 @@ from opscope.trace.partition import (
     listed,
     partition_folders,
 )
-from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
@@ -42,8 +43,11 @@ TraceArgument: TypeAlias = Annotated[
 ]
 
 RankOption: TypeAlias = Annotated[
-    int | None,
-    Option(metavar="N", help="Which process of a distributed job, where there are several."),
+    str | None,
+    Option(
+        metavar="N",
+        help="Which process of a distributed job, where there are several; some as in 0,4-7.",
+    ),
 ]
 
 
@@ -67,6 +71,8 @@ PeriodOption: TypeAlias = Annotated[
 ]
 
 
+_NUMBERS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
 LONG_EVENTS = 10_000_000
 """A recording of more is summarised and asked without having all of it in memory."""
 
@@ -78,12 +84,18 @@ class Chosen:
     Attributes:
         path: where it is.
         part: which process was asked for; None where that was not said.
-        parts: the processes that the folder has traces of; empty for what is no folder of ours.
+        parts: the processes that are meant, all of the folder's where none was asked for; empty
+            for what is no folder of ours.
     """
 
     path: Path
     part: Partition | None
     parts: tuple[Partition, ...] = ()
+
+    @property
+    def job(self) -> Job:
+        """The processes that are looked at, of a folder that has several."""
+        return Job(self.path, self.parts)
 
     @property
     def is_of_several(self) -> bool:
@@ -92,7 +104,7 @@ class Chosen:
 
 
 def choose_trace(
-    asked_for: Path | None, rank: int | None = None, process: int | None = None
+    asked_for: Path | None, rank: str | None = None, process: int | None = None
 ) -> Chosen:
     """Find it; says which it is, if that was not said.
 
@@ -102,7 +114,11 @@ def choose_trace(
     path = _newest() if asked_for is None else asked_for
     if asked_for is None:
         Messages().say(f"{path}, the newest trace in this folder")
-    return Chosen(path, asked_partition(rank, process), tuple(partition_folders(path)))
+    ranks = [] if rank is None else _numbers(rank)
+    part = asked_partition(ranks[0] if ranks else None, process)
+    if len(ranks) < 2:
+        return Chosen(path, part, parts_of(path))
+    return Chosen(path, None, Job(path, ranks).parts)
 
 
 def long_trace(chosen: Chosen) -> LongTrace | None:
@@ -116,7 +132,7 @@ def long_trace(chosen: Chosen) -> LongTrace | None:
 
 
 def open_trace(
-    asked_for: Path | None, rank: int | None, process: int | None = None, part: PartOption = ALL
+    asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
 ) -> tuple[Path, Trace]:
     """Load it, showing that this is going on; says which ranks of its job are not there.
 
@@ -144,7 +160,7 @@ def _several(chosen: Chosen) -> str:
 
 
 def open_traces(
-    asked_for: Path | None, rank: int | None, process: int | None = None, part: PartOption = ALL
+    asked_for: Path | None, rank: str | None, process: int | None = None, part: PartOption = ALL
 ) -> tuple[Path, Trace]:
     """As :func:`open_trace`; where there are several and none was chosen, all of them as one;
     a part is of one.
@@ -158,12 +174,9 @@ def open_traces(
         return chosen.path, load_chosen(chosen, part)
     messages = Messages()
     with messages.progress(f"reading {chosen.path}"):
-        processes = Processes.in_folder(chosen.path)
-        trace = together(processes)
+        trace = chosen.job.together()
     shown = int(trace.ledger[SOURCE]["shown together"])
-    messages.say(
-        f"{shown} processes together, on one clock; choose one with {chosen.parts[-1].option}"
-    )
+    messages.say(f"{shown} processes together, on one clock; choose with {chosen.parts[-1].option}")
     return chosen.path, trace
 
 
@@ -233,6 +246,24 @@ def _on_disk(chosen: Chosen) -> LongTrace:
             f"`opscope export {chosen.path} -o NAME.opscope`."
         )
     return LongTrace.at(chosen.path, chosen.part)
+
+
+def _numbers(text: str) -> list[int]:
+    """``0,4-7`` as numbers.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    found: set[int] = set()
+    for piece in text.split(","):
+        match = _NUMBERS.fullmatch(piece.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise UsageError(
+                f"--rank is {text!r}. Give the number of a rank, or of several as in 0,4-7."
+            )
+        found.update(range(first, last + 1))
+    return sorted(found)
 
 
 def _newest() -> Path:

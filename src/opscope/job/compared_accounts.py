@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
+from opscope.analysis.quantity_text import share_text
 from opscope.trace.partition import RANK, Partition
 
 _FEWEST = 3
+_SHOWN, _SHOWN_PROCESSES = 5, 20
 _WORTH_SAYING = 0.05
 """Of the time, by which a process has more of a cause than the middle one."""
 
@@ -79,6 +81,17 @@ class ComparedAccounts:
             for row, cause in np.argwhere(more >= _WORTH_SAYING).tolist()
         ]
         return sorted(found, key=lambda one: one.middle - one.share)
+
+    def __repr__(self) -> str:
+        causes = self.causes[:_SHOWN]
+        rows = "".join(
+            f"\n  {process}: "
+            + ", ".join(f"{c.title} {share_text(self.shares[row, c])}" for c in causes)
+            for row, process in enumerate(self.processes[:_SHOWN_PROCESSES])
+        )
+        more = len(self.processes) - _SHOWN_PROCESSES
+        rows += f"\n  and {more} more" if more > 0 else ""
+        return f"<ComparedAccounts of {len(self.processes)} processes{rows}>"
 
     @property
     def _alike(self) -> npt.NDArray[np.bool_]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, SupportsIndex
 
@@ -14,10 +14,11 @@ from opscope.analysis.period import Which
 from opscope.errors import TraceFormatError, UsageError
 from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
 from opscope.job.shared_findings import SharedFinding, shared_findings
-from opscope.trace.job import missing_ranks
-from opscope.trace.load import load_trace, parts_of
+from opscope.trace.job import missing_beside
+from opscope.trace.load import load_trace, parts_of, unfinished_part
 from opscope.trace.partition import RANK, Partition, listed, partition_folders, parts_text
-from opscope.trace.processes import Processes
+from opscope.trace.process_journal import ProcessEntry
+from opscope.trace.processes import Processes, metadata_of
 from opscope.trace.trace import Trace
 
 
@@ -33,19 +34,33 @@ class Job:
         parts: its processes, in their order: ranks by their number, others by their id.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], only: Iterable[SupportsIndex | Partition] | None = None
+    ) -> None:
         """Look into a folder.
+
+        Args:
+            path: of it.
+            only: the processes to look at, ranks by their number; None for all that it holds.
 
         Raises:
             TraceFormatError: it cannot be looked into, or holds no recording of ours.
+            UsageError: it has no such process.
         """
         self.path = Path(os.fsdecode(path))
         self.parts: tuple[Partition, ...] = parts_of(self.path)
+        self._is_whole = True
         if not self.parts:
             raise TraceFormatError(
                 f"{self.path} holds no recordings of processes. A job is a folder with one of "
                 "rank=N or process=N for each, as opscope run --children and Trace.save write it."
             )
+        if only is not None:
+            chosen = {self._there(part) for part in only}
+            if not chosen:
+                raise UsageError("None of the job's processes was chosen. Name at least one.")
+            self._is_whole = len(chosen) == len(self.parts)
+            self.parts = tuple(part for part in self.parts if part in chosen)
 
     @property
     def ranks(self) -> list[int]:
@@ -54,8 +69,10 @@ class Job:
 
     @property
     def processes(self) -> Processes:
-        """Every process that is known of, also those without a recording, and how they ended."""
-        return Processes.in_folder(self.path)
+        """Every process that is known of, also those without a recording, and how they ended; of
+        a job of chosen ones, those."""
+        found = Processes.in_folder(self.path).with_parts(self.parts)
+        return found if self._is_whole else found.only(self.parts)
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -64,7 +81,7 @@ class Job:
         return iter(self.parts)
 
     def __contains__(self, part: object) -> bool:
-        return self._part(part) in self.parts
+        return part is not None and self._part(part) in self.parts
 
     def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
         """The trace of one process: of a rank by its number, of any by its ``Partition``.
@@ -73,9 +90,7 @@ class Job:
             TraceFormatError: it is damaged.
             UsageError: there is none.
         """
-        chosen = self._part(part)
-        if chosen not in self.parts:
-            raise UsageError(f"{self.path} has no {chosen}. It holds: {listed(self.parts)}.")
+        chosen = self._there(part)
         return load_trace(self.path, **{chosen.kind: chosen.number})
 
     def traces(self) -> Iterator[tuple[Partition, Trace]]:
@@ -89,8 +104,9 @@ class Job:
 
     def missing_ranks(self) -> str:
         """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
+        there = [part.number for part in parts_of(self.path) if part.kind == RANK]
         ranks = self.ranks
-        return missing_ranks(self[ranks[0]].ledger) if ranks else ""
+        return missing_beside(self._metadata(ranks[0]), there) if ranks else ""
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
         """Why the program is slow, in all its processes; what several have alike is one finding.
@@ -130,7 +146,11 @@ class Job:
         """
         from opscope.job.sql import query_several  # with DuckDB
 
-        return query_several(partition_folders(self.path), statement, read_only)
+        folders, sources = partition_folders(self.path), {}
+        for part in self.parts:
+            unfinished = unfinished_part(self.path, part)
+            sources[part] = folders[part] if unfinished is None else unfinished
+        return query_several(sources, statement, read_only)
 
     def together(self) -> Trace:
         """All processes as one trace on one clock, for timelines; memory is left out.
@@ -138,9 +158,14 @@ class Job:
         Raises:
             TraceFormatError: one is damaged, or none has an event.
         """
-        from opscope.job.together import together
+        from opscope.job.together import traces_together
 
-        return together(self.processes)
+        entries = {entry.partition: entry for entry in self.processes.entries}
+        found = [
+            (entries.get(part) or ProcessEntry(0, partition=part), trace)
+            for part, trace in self._with_events()
+        ]
+        return traces_together(found)
 
     def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
         found = False
@@ -153,6 +178,16 @@ class Job:
                 f"{self.path} holds no event of any process. Record a program that runs torch "
                 "operators."
             )
+
+    def _metadata(self, rank: int) -> dict[str, Any]:
+        folder = partition_folders(self.path).get(Partition(RANK, rank))
+        return self[rank].metadata if folder is None else metadata_of(folder)
+
+    def _there(self, part: object) -> Partition:
+        chosen = self._part(part)
+        if chosen not in self.parts:
+            raise UsageError(f"{self.path} has no {chosen}. It holds: {listed(self.parts)}.")
+        return chosen
 
     def _part(self, part: object) -> Partition:
         if isinstance(part, Partition):

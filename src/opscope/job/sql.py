@@ -16,12 +16,15 @@ from opscope.trace.long_trace import LongTrace
 from opscope.trace.partition import Partition
 from opscope.trace.schema import TABLES
 from opscope.trace.sql import KEYS, connection_over, run_statement
+from opscope.trace.trace import Trace
 
 _NUMBER = pa.int64()
 
 
-def query_several(parts: Mapping[Partition, Path], statement: str, read_only: bool = False) -> Any:
-    """Run one SQL statement over all of ``parts``, whose folders are given.
+def query_several(
+    parts: Mapping[Partition, Path | Trace], statement: str, read_only: bool = False
+) -> Any:
+    """Run one SQL statement over all of ``parts``, whose folders are given, or what they hold.
 
     Every table has two columns more: ``rank`` (null for a process without one) and ``process``
     (null where the folder is a rank's). Ids are those of each process's own tables, so tables are
@@ -35,22 +38,34 @@ def query_several(parts: Mapping[Partition, Path], statement: str, read_only: bo
     return run_statement(connection, statement, read_only)
 
 
-def _tables(parts: Mapping[Partition, Path]) -> dict[str, Any]:
+def _tables(parts: Mapping[Partition, Path | Trace]) -> dict[str, Any]:
+    """Every table, of all parts; of one that is on disk for some only, those rows are read too."""
     small: dict[str, list[pa.Table]] = {name: [] for name in (*TABLES, "names")}
     large: dict[str, list[tuple[Partition, Path]]] = {}
-    for part, folder in parts.items():
-        trace = LongTrace(folder)
-        for name in trace.on_disk:
-            large.setdefault(name, []).append((part, trace.file(name)))
+    for part, source in parts.items():
+        if isinstance(source, Trace):
+            in_memory, on_disk = source, {}
+        else:
+            long = LongTrace(source)
+            in_memory, on_disk = long.small, {name: long.file(name) for name in long.on_disk}
         for name, tables in small.items():
-            if name not in large:
-                tables.append(_of(part, to_arrow(trace.small, name, text=False)))
-    found: dict[str, Any] = {
-        name: pa.concat_tables(tables, promote_options="default")
-        for name, tables in small.items()
-        if name not in large
-    }
-    return found | {name: _dataset(files) for name, files in large.items()}
+            if name in on_disk:
+                large.setdefault(name, []).append((part, on_disk[name]))
+            else:
+                tables.append(_of(part, to_arrow(in_memory, name, text=False)))
+    return {name: _joined(tables, large.get(name, [])) for name, tables in small.items()}
+
+
+def _joined(tables: list[pa.Table], files: list[tuple[Partition, Path]]) -> Any:
+    """What is in memory and what is on disk of one table; the latter read only as far as asked,
+    unless there is both."""
+    if not files:
+        return pa.concat_tables(tables, promote_options="default")
+    on_disk = _dataset(files)
+    rows = [table for table in tables if len(table)]
+    if not rows:
+        return on_disk
+    return pa.concat_tables([*rows, on_disk.to_table()], promote_options="default")
 
 
 def _of(part: Partition, table: pa.Table) -> pa.Table:

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.errors import TraceFormatError
 from opscope.trace.concat import concat_traces, in_order_of_start
 from opscope.trace.names import Names
 from opscope.trace.partition import RANK
 from opscope.trace.process_journal import ProcessEntry
-from opscope.trace.processes import Processes
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -31,21 +29,6 @@ _TIMES = ("start_ns", "time_ns", "queued_ns", "submitted_ns")
 _TENSOR_STEP, _THREAD_STEP = 1 << 40, 1_000_000
 """Between the ids of two processes. torch counts threads from 1."""
 _COUNTED = ("requested", "recorded", "dropped")
-
-
-def together(processes: Processes) -> Trace:
-    """All that there are traces of, as one.
-
-    Raises:
-        TraceFormatError: one is damaged, or none has an event.
-    """
-    found = [(entry, trace) for entry, trace in processes.traces() if len(trace.events)]
-    if not found:
-        raise TraceFormatError(
-            f"{processes.folder} holds no event of any process, so there is nothing to show. "
-            "Record a program that runs torch operators."
-        )
-    return traces_together(found)
 
 
 def traces_together(found: Sequence[tuple[ProcessEntry, Trace]]) -> Trace:

@@ -58,7 +58,17 @@ def missing_ranks(ledger: Mapping[str, Mapping[str, float]]) -> str:
     ranks = ledger.get(SOURCE, {})
     for what, count in ranks.items():
         if what.startswith(_MISSING):
-            are = "rank {} of {:.0f} is" if count == 1 else "ranks {} of {:.0f} are"
-            named = are.format(what.removeprefix(_MISSING), ranks.get(_IN_ALL, 0))
-            return f"{named} not in this folder"
+            return _not_there(what.removeprefix(_MISSING), int(count), int(ranks.get(_IN_ALL, 0)))
     return ""
+
+
+def missing_beside(metadata: Mapping[str, Any], there: Collection[int]) -> str:
+    """The same by what a rank says of its job, and the ranks that are ``there``."""
+    size = place_in_job(metadata)[1]
+    missing = sorted(set(range(size)) - set(there))
+    return _not_there(ranges_text(missing), len(missing), size) if missing and size > 1 else ""
+
+
+def _not_there(ranks: str, count: int, size: int) -> str:
+    are = f"rank {ranks} of {size} is" if count == 1 else f"ranks {ranks} of {size} are"
+    return f"{are} not in this folder"

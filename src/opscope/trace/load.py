@@ -8,7 +8,7 @@ from pathlib import Path
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.trace.input_file import is_folder, shown_path, status_of
-from opscope.trace.partition import RANK, Partition, asked_partition, partition_folders
+from opscope.trace.partition import Partition, asked_partition, in_order, partition_folders
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
@@ -27,7 +27,26 @@ def parts_of(path: Path) -> tuple[Partition, ...]:
         from opscope.recording.recovered import part_of_recording
 
         found |= {part_of_recording(one) for one in begun}
-    return tuple(sorted(found, key=lambda part: (part.kind != RANK, part.number)))
+    return tuple(in_order(found))
+
+
+def unfinished_part(path: Path, part: Partition | None) -> Trace | None:
+    """What the recording of a process that did not end holds so far; None where a trace that was
+    written later is there, or no such recording.
+
+    Args:
+        path: of a folder.
+        part: which process; None for the only one.
+
+    Raises:
+        TraceFormatError: another version made it.
+    """
+    begun = unfinished_recordings(path)
+    if not begun:
+        return None
+    from opscope.recording.recovered import unfinished_trace
+
+    return unfinished_trace(begun, part, partition_folders(path))
 
 
 def load_trace(
@@ -58,13 +77,8 @@ def _load(path: Path, asked: Partition | None) -> Trace:
         # Importing Arrow takes longer than importing opscope, so only reading a folder does.
         from opscope.trace.store import load_part
 
-        if begun := unfinished_recordings(path):
-            from opscope.recording.recovered import unfinished_trace
-
-            unfinished = unfinished_trace(begun, asked, partition_folders(path))
-            if unfinished is not None:
-                return unfinished
-        return load_part(path, asked)
+        unfinished = unfinished_part(path, asked)
+        return load_part(path, asked) if unfinished is None else unfinished
     if status_of(path) is None:
         raise TraceFormatError(
             f"There is no trace at {shown_path(path)}. Check the path; a trace is a folder written "

@@ -81,7 +81,7 @@ def partition_folders(path: Path) -> dict[Partition, Path]:
                 found[Partition(match[1], int(match[2]))] = entry
     except OSError as error:
         raise unreadable(path, error) from error
-    return found
+    return {part: found[part] for part in in_order(found)}
 
 
 def cycle_folders(folder: Path) -> list[Path]:
@@ -114,7 +114,7 @@ def choose_part(path: Path, asked: Partition | None) -> Path:
 
 def several_parts(path: Path, parts: Iterable[Partition]) -> UsageError:
     """What to say where one has to be chosen."""
-    parts = sorted(parts, key=_order)
+    parts = in_order(parts)
     what = "ranks" if all(part.kind == RANK for part in parts) else "processes"
     return UsageError(
         f"{path} holds several {what} ({listed(parts)}). Say which: load(path, "
@@ -124,14 +124,15 @@ def several_parts(path: Path, parts: Iterable[Partition]) -> UsageError:
 
 def listed(parts: Iterable[Partition]) -> str:
     """Their numbers: ``0, 1, process 1234``."""
-    ordered = sorted(parts, key=_order)
+    ordered = in_order(parts)
     texts = [str(part.number) if part.kind == RANK else str(part) for part in ordered]
     more = len(texts) - _MOST_NAMED
     return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _order(part: Partition) -> tuple[bool, int]:
-    return part.kind != RANK, part.number
+def in_order(parts: Iterable[Partition]) -> list[Partition]:
+    """Ranks by their number, then others by theirs."""
+    return sorted(parts, key=lambda part: (part.kind != RANK, part.number))
 
 
 def parts_text(chosen: Sequence[Partition], among: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,20 @@ class Processes:
         Raises:
             TraceFormatError: it cannot be looked into.
         """
-        entries, parts = read_journal(folder), partition_folders(folder)
-        known = {entry.partition for entry in entries}
-        for part in parts:
-            if part not in known:
-                entries.append(ProcessEntry(0, partition=part))
-        return cls(folder, tuple(entries), parts)
+        parts = partition_folders(folder)
+        return cls(folder, tuple(read_journal(folder)), parts).with_parts(parts)
+
+    def with_parts(self, parts: Iterable[Partition]) -> Processes:
+        """Also those that are known by their recordings alone."""
+        known = {entry.partition for entry in self.entries}
+        others = [ProcessEntry(0, partition=part) for part in parts if part not in known]
+        return replace(self, entries=(*self.entries, *others))
+
+    def only(self, parts: Collection[Partition]) -> Processes:
+        """These alone."""
+        entries = tuple(entry for entry in self.entries if entry.partition in parts)
+        folders = {part: folder for part, folder in self.parts.items() if part in parts}
+        return Processes(self.folder, entries, folders)
 
     def begun_by(self, root: int) -> Processes:
         """That process, and those that it began, directly or not."""

@@ -46,7 +46,7 @@ def test_why_shows_all_and_who_has_more_of_what(command_line, job):
     assert outcome.code == 0
     lines = outcome.out.splitlines()
     shown = [line.split("  ")[0] for line in lines if line.startswith(("rank", "process"))]
-    assert shown[:5] == ["process 4242", "rank 0", "rank 1", "rank 2", "rank 3"]
+    assert shown[:5] == ["rank 0", "rank 1", "rank 2", "rank 3", "process 4242"]
     assert "operators: 59% in rank 2, 9.0% in the middle one of 4." in lines
 
 

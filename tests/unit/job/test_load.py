@@ -87,3 +87,33 @@ def test_answers_are_about_all(folder):
         "aten::of_2",
         "aten::alone",
     }
+
+
+def test_some_of_them_are_a_job_too(folder):
+    job = Job(folder, only=[2, Partition("process", 77)])
+    assert list(job) == [Partition("rank", 2), Partition("process", 77)]
+    rows = job.sql("select rank, process, name from named_events order by all").fetchall()
+    assert rows == [(2, None, "aten::of_2"), (None, 77, "aten::alone")]
+    assert len(job.together().events) == 2
+    assert [entry.partition for entry in job.processes.entries] == list(job)
+    with pytest.raises(UsageError, match="has no rank 0"):
+        job[0]
+    with pytest.raises(UsageError, match="has no rank 5"):
+        Job(folder, only=[5])
+    with pytest.raises(UsageError, match="Name at least one"):
+        Job(folder, only=[])
+
+
+def test_ranks_that_are_missing_are_said(tmp_path):
+    info = {"distributedInfo": {"rank": 0, "world_size": 4}}
+    for rank in (0, 2):
+        build_trace([span("aten::mm", 0, 5)], metadata=info).save(tmp_path / "job", rank=rank)
+    missing = "ranks 1, 3 of 4 are not in this folder"
+    assert opscope.load(tmp_path / "job").missing_ranks() == missing
+    assert Job(tmp_path / "job", only=[2]).missing_ranks() == missing
+
+
+def test_accounts_of_several_read_as_lines(folder):
+    lines = repr(opscope.load(folder).account()).splitlines()
+    assert lines[0] == "<ComparedAccounts of 3 processes"
+    assert [line.split(":")[0].strip() for line in lines[1:]] == ["rank 0", "rank 2", "process 77"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from opscope.errors import TraceFormatError
-from opscope.job.together import SOURCE, together
-from opscope.trace.processes import Processes
+from opscope.job.job import Job
+from opscope.job.together import SOURCE
 from opscope.trace.schema import RecordScope
 from opscope.tree.links import forward_backward_links
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
@@ -33,7 +33,7 @@ def names_in_order(trace):
 def test_events_of_all_are_in_order_of_start_with_their_parents(tmp_path):
     save(tmp_path, 1, [("a", 0, 50, {}), ("b", 20, 30, {})])
     save(tmp_path, 2, [("c", 10, 40, {}), ("d", 25, 35, {})])
-    trace = together(Processes.in_folder(tmp_path))
+    trace = Job(tmp_path).together()
     assert names_in_order(trace) == ["a", "c", "b", "d"]
     assert trace.events["parent"].tolist() == [-1, -1, 0, 1]
     process = trace.table("threads")["process_id"][trace.events["thread"]]
@@ -43,7 +43,7 @@ def test_events_of_all_are_in_order_of_start_with_their_parents(tmp_path):
 def test_a_wall_clock_that_was_set_moves_nothing(tmp_path):
     save(tmp_path, 1, [("a", 0, 50, {})])
     save(tmp_path, 2, [("b", 10, 40, {})], ahead_ns=3_600_000_000_000)
-    trace = together(Processes.in_folder(tmp_path))
+    trace = Job(tmp_path).together()
     assert np.diff(trace.events["start_ns"]).tolist() == [10_000]
     assert trace.metadata["end_ns"] - trace.metadata["start_ns"] == 100_000
 
@@ -51,7 +51,7 @@ def test_a_wall_clock_that_was_set_moves_nothing(tmp_path):
 def test_processes_of_other_machines_keep_their_times(tmp_path):
     save(tmp_path, 1, [("a", 0, 50, {})])
     save(tmp_path, 2, [("b", 10, 40, {})], ahead_ns=5_000, host="there")
-    trace = together(Processes.in_folder(tmp_path))
+    trace = Job(tmp_path).together()
     assert np.diff(trace.events["start_ns"]).tolist() == [15_000]
 
 
@@ -62,7 +62,7 @@ def test_a_backward_of_one_process_does_not_belong_to_a_forward_of_another(tmp_p
     ]
     save(tmp_path, 1, pair)
     save(tmp_path, 2, [(name, a + 2, b + 2, more) for name, a, b, more in pair])
-    trace = together(Processes.in_folder(tmp_path))
+    trace = Job(tmp_path).together()
     links = forward_backward_links(trace)
     owner = trace.table("threads")["process_id"][trace.events["thread"]]
     assert len(links) == 2
@@ -73,14 +73,14 @@ def test_tensors_of_two_processes_are_never_the_same(tmp_path):
     for process in (1, 2):
         one = tensor(2, 3, tensor_id=4)
         save(tmp_path, process, [("aten::mm", process, 10, {"inputs": [one]})])
-    ids = together(Processes.in_folder(tmp_path)).table("tensors")["tensor_id"]
+    ids = Job(tmp_path).together().table("tensors")["tensor_id"]
     assert len(set(ids.tolist())) == 2
 
 
 def test_memory_is_left_out_and_the_ledger_says_so(tmp_path):
     save(tmp_path, 1, [("a", 0, 50, {})], allocations=[allocation(12, 32, address=0x10)])
     save(tmp_path, 2, [("b", 0, 50, {})])
-    trace = together(Processes.in_folder(tmp_path))
+    trace = Job(tmp_path).together()
     assert len(trace.table("allocations")) == 0
     said = trace.ledger[SOURCE]
     assert said["shown together"] == 2
@@ -91,4 +91,4 @@ def test_nothing_recorded_is_said(tmp_path):
     save(tmp_path, 1, [])
     save(tmp_path, 2, [])
     with pytest.raises(TraceFormatError, match="no event of any process"):
-        together(Processes.in_folder(tmp_path))
+        Job(tmp_path).together()

@@ -1,0 +1,53 @@
+"""A job whose ranks were all killed: what they recorded is a job of what there is."""
+
+import subprocess
+import sys
+
+import pytest
+
+import opscope
+
+pytest.importorskip("torch", reason="records a program")
+
+PROGRAM = """
+import os, signal, sys, torch, opscope
+with opscope.profile(stream_to=sys.argv[1], keeper=False):
+    for _ in range(int(sys.argv[2])):
+        torch.ones(3).neg()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("killed") / "job.opscope"
+    for rank in range(2):
+        command = [sys.executable, "-c", PROGRAM, str(folder), str(10 * (rank + 1))]
+        subprocess.run(command, env={"RANK": str(rank), "WORLD_SIZE": "3"}, timeout=300)
+    return folder
+
+
+def test_every_rank_is_there(folder):
+    job = opscope.load(folder)
+    assert isinstance(job, opscope.Job)
+    assert job.ranks == [0, 1]
+    assert job.missing_ranks() == "rank 2 of 3 is not in this folder"
+    for rank in job.ranks:
+        called = [job[rank].event_name(event) for event in range(len(job[rank].events))]
+        assert called.count("aten::neg") == 10 * (rank + 1)
+
+
+def test_questions_about_all_see_them(folder):
+    job = opscope.load(folder)
+    query = "select rank, count(*) from named_events where name = 'aten::neg' group by 1 order by 1"
+    assert job.sql(query).fetchall() == [(0, 10), (1, 20)]
+    assert len(job.together().events) == sum(len(job[rank].events) for rank in job.ranks)
+
+
+def test_recovered_ranks_say_the_same(folder):
+    before = opscope.load(folder).sql("select rank, count(*) from events group by 1 order by 1")
+    rows = before.fetchall()
+    command = [sys.executable, "-m", "opscope", "recover", str(folder)]
+    subprocess.run(command, check=True, timeout=300)
+    after = opscope.load(folder).sql("select rank, count(*) from events group by 1 order by 1")
+    assert after.fetchall() == rows
