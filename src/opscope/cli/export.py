@@ -14,7 +14,13 @@ from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.summary_formats import as_csv
 from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
-from opscope.cli.trace_argument import ProcessOption, RankOption, TraceArgument, open_traces
+from opscope.cli.trace_argument import (
+    ProcessOption,
+    RankOption,
+    TraceArgument,
+    choose_trace,
+    open_traces,
+)
 from opscope.errors import TraceFormatError, UsageError
 from opscope.export.collapsed_stacks import FORMAT as STACKS
 from opscope.export.collapsed_stacks import METRICS, check_metric, write_own_stacks
@@ -29,6 +35,13 @@ def _write_averages(trace: Trace, path: str) -> None:
     write_file(path, [as_csv(top).encode()])
 
 
+_TRACE = Format(
+    name="trace",
+    suffixes=(".opscope",),
+    help="opscope's own folder, for example from another profiler's Chrome traces",
+    write=Trace.save,
+)
+
 ALL_FORMATS = (
     *FORMATS,
     Format(
@@ -37,12 +50,7 @@ ALL_FORMATS = (
         help="averages by operator, as `opscope summary --format csv --row-limit -1`",
         write=_write_averages,
     ),
-    Format(
-        name="trace",
-        suffixes=(".opscope",),
-        help="opscope's own folder, for example from another profiler's Chrome trace",
-        write=Trace.save,
-    ),
+    _TRACE,
 )
 """Those of the Python interface, and what has a method or a command of its own there."""
 
@@ -73,7 +81,11 @@ def export(
     range: RangeOption = None,
     steps: StepsOption = None,
 ) -> None:
-    """Write a trace in a format that other tools read."""
+    """Write a trace in a format that other tools read.
+
+    Of a folder with several processes and none chosen, all are in one file, on one clock; in
+    opscope's own format each is a part of the folder.
+    """
     chosen = _format_of(output) if format is None else find_format(format, ALL_FORMATS)
     write: Callable[[Trace, str], object] = chosen.write
     if metric is not None:
@@ -81,8 +93,14 @@ def export(
             raise UsageError(f"--metric weighs stacks and means nothing for {chosen.name}.")
         check_metric(metric)
         write = functools.partial(write_own_stacks, metric=metric)
-    messages = Messages()
-    trace, loaded = open_traces(trace, rank, process, PartOption(range, steps))
+    messages, part = Messages(), PartOption(range, steps)
+    if chosen is _TRACE and part.is_all:
+        which = choose_trace(trace, rank, process)
+        if which.is_of_several:
+            with messages.progress(f"writing {output}"):
+                which.job.save(output)
+            return messages.say(f"wrote {output}, {len(which.parts)} processes")
+    trace, loaded = open_traces(trace, rank, process, part)
     if len(loaded.events) == 0:
         raise TraceFormatError(f"{trace} holds no event, so nothing was written.")
     with messages.progress(f"writing {output}"):

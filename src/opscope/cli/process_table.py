@@ -63,21 +63,22 @@ def process_rows(job: Job) -> list[ProcessRow]:
     rows = []
     for entry in processes.entries:
         part = entry.partition
-        if part is not None and part in _unfinished(job):
-            rows.append(_row_of_unfinished(job[part], entry))
+        if part is not None and part in job and part not in processes.parts:
+            rows.append(_row_of_loaded(job[part], entry))
         else:
             rows.append(_row(processes, entry))
     return rows
 
 
-def _unfinished(job: Job) -> set[Partition]:
-    """Those of which there is the recording, and no trace of it yet."""
-    return {*job.parts} - job.processes.parts.keys()
-
-
-def _row_of_unfinished(trace: Trace, entry: ProcessEntry) -> ProcessRow:
-    """Of a process whose recording did not end: what that holds so far."""
-    said = trace.metadata
+def _row_of_loaded(trace: Trace, entry: ProcessEntry) -> ProcessRow:
+    """Of a process that has no folder of ours: a file of others, or a recording without an end."""
+    events = trace.events
+    said = dict(trace.metadata)
+    if len(events) and "end_ns" not in said:
+        said |= {"start_ns": int(events["start_ns"].min()), "end_ns": int(trace.end_ns.max())}
+    named = [int(key) for key in said.get("process_names", {}) if str(key).isdecimal()]
+    if len(named) == 1:
+        said.setdefault("process_id", named[0])
     found = memory_over_time(trace, categories=False) if len(trace.table("allocations")) else []
     return _row_of(
         entry, said, len(trace.events), max((one.peak.in_use for one in found), default=None)
@@ -197,7 +198,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
         console = console_for(sys.stdout)
         console.print(as_processes_table(rows, console.width))
         messages = Messages()
-        for line in describe_processes(job.processes, _unfinished(job)):
+        for line in describe_processes(job.processes, job.parts, job.unfinished):
             messages.say(line)
         if missing := job.missing_ranks():
             messages.say(f"{missing}: this is not the whole job")
@@ -210,16 +211,26 @@ def _example(job: Job) -> str:
     return f"`opscope summary {job.path} {most.option}`"
 
 
-def describe_processes(processes: Processes, unfinished: Collection[Partition] = ()) -> list[str]:
-    """How many there were, and why there is nothing of some, or no trace yet."""
-    recorded = len(processes.recorded) + len(unfinished)
+def describe_processes(
+    processes: Processes,
+    parts: Collection[Partition] = (),
+    unfinished: Collection[Partition] = (),
+) -> list[str]:
+    """How many there were, and why there is nothing of some, or no trace yet.
+
+    Args:
+        processes: of a folder.
+        parts: those that can be looked at, also without a folder of their own.
+        unfinished: those among them whose recordings did not end.
+    """
+    recorded = len({*parts, *processes.parts})
     lines = [f"{len(processes)} processes, {recorded} of them recorded in {processes.folder}"]
     if unfinished:
         lines.append(
             f"{len(unfinished)} of these did not end their recordings; `opscope recover "
             f"{processes.folder}` makes traces of those whose process is gone"
         )
-    rest = [entry for entry in processes.unrecorded if entry.partition not in unfinished]
+    rest = [entry for entry in processes.unrecorded if entry.partition not in parts]
     return [*lines, *_about_the_rest(rest)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -15,9 +15,10 @@ from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.job.job import Job
+from opscope.job.load import load
+from opscope.job.recordings import find_recordings
 from opscope.job.together import SOURCE
 from opscope.trace.job import missing_ranks
-from opscope.trace.load import load_trace, parts_of
 from opscope.trace.manifest import MANIFEST
 from opscope.trace.partition import (
     RANK,
@@ -117,13 +118,15 @@ def choose_trace(
     ranks = [] if rank is None else _numbers(rank)
     part = asked_partition(ranks[0] if ranks else None, process)
     if len(ranks) < 2:
-        return Chosen(path, part, parts_of(path))
+        source = find_recordings(path)
+        return Chosen(path, part, () if source is None else source.parts)
     return Chosen(path, None, Job(path, ranks).parts)
 
 
 def long_trace(chosen: Chosen) -> LongTrace | None:
     """A trace on disk that is long; None for one that is not."""
-    if not chosen.parts or chosen.is_of_several or unfinished_recordings(chosen.path):
+    is_ours = chosen.parts and not chosen.is_of_several and partition_folders(chosen.path)
+    if not is_ours or unfinished_recordings(chosen.path):
         return None
     from opscope.trace.long_trace import LongTrace  # with what reads Parquet
 
@@ -205,11 +208,11 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
     Raises:
         TraceFormatError, UsageError: as :func:`opscope.load`; or none of them has an event.
     """
-    messages, empty, missing = Messages(), [], ""
+    messages, empty = Messages(), []
     with messages.progress(f"{doing} {len(chosen.parts)} processes"):
-        for number in chosen.parts:
-            trace = _whole(replace(chosen, part=number))
-            missing = missing or missing_ranks(trace.ledger)
+        job = chosen.job
+        missing = job.missing_ranks()
+        for number, trace in job.traces():
             if len(trace.events):
                 yield number, trace
             else:
@@ -228,7 +231,9 @@ def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]
 def _whole(chosen: Chosen) -> Trace:
     by_kind = {} if chosen.part is None else {chosen.part.kind: chosen.part.number}
     try:
-        return load_trace(chosen.path, **by_kind)
+        loaded = load(chosen.path, **by_kind)
+        assert isinstance(loaded, Trace)  # of several one was chosen
+        return loaded
     except InsufficientMemoryError as error:
         if not chosen.parts:
             raise
@@ -240,7 +245,7 @@ def _whole(chosen: Chosen) -> Trace:
 def _on_disk(chosen: Chosen) -> LongTrace:
     from opscope.trace.long_trace import LongTrace  # with what reads Parquet
 
-    if not chosen.parts:
+    if not partition_folders(chosen.path):
         raise UsageError(
             f"Parts are read of opscope's own traces, and {chosen.path} is none. Make it one with "
             f"`opscope export {chosen.path} -o NAME.opscope`."

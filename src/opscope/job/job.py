@@ -13,17 +13,18 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Which
 from opscope.errors import TraceFormatError, UsageError
 from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
+from opscope.job.recordings import find_recordings
 from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.trace.job import missing_beside
-from opscope.trace.load import load_trace, parts_of, unfinished_part
-from opscope.trace.partition import RANK, Partition, listed, partition_folders, parts_text
+from opscope.trace.partition import RANK, Partition, listed, parts_text
 from opscope.trace.process_journal import ProcessEntry
-from opscope.trace.processes import Processes, metadata_of
+from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
 
 
 class Job:
-    """A folder that holds the recordings of several processes.
+    """A folder that holds the recordings of several processes: ours, or a Chrome trace of each rank
+    as torch.profiler writes them.
 
     ``job[3]`` is the trace of rank 3; ``for part, trace in job.traces()`` reads one after the
     other, so that what is looked at need not fit in memory together. Iterating a job gives its
@@ -48,13 +49,16 @@ class Job:
             UsageError: it has no such process.
         """
         self.path = Path(os.fsdecode(path))
-        self.parts: tuple[Partition, ...] = parts_of(self.path)
-        self._is_whole = True
-        if not self.parts:
+        source = find_recordings(self.path)
+        if source is None:
             raise TraceFormatError(
                 f"{self.path} holds no recordings of processes. A job is a folder with one of "
-                "rank=N or process=N for each, as opscope run --children and Trace.save write it."
+                "rank=N or process=N for each, as opscope run --children and Trace.save write it, "
+                "or with a Chrome trace of each rank."
             )
+        self._source = source
+        self.parts: tuple[Partition, ...] = source.parts
+        self._is_whole = True
         if only is not None:
             chosen = {self._there(part) for part in only}
             if not chosen:
@@ -71,8 +75,13 @@ class Job:
     def processes(self) -> Processes:
         """Every process that is known of, also those without a recording, and how they ended; of
         a job of chosen ones, those."""
-        found = Processes.in_folder(self.path).with_parts(self.parts)
+        found = self._source.processes()
         return found if self._is_whole else found.only(self.parts)
+
+    @property
+    def unfinished(self) -> list[Partition]:
+        """The processes whose recordings did not end, or have not yet."""
+        return [part for part in self.parts if part in self._source.unfinished]
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -91,7 +100,7 @@ class Job:
             UsageError: there is none.
         """
         chosen = self._there(part)
-        return load_trace(self.path, **{chosen.kind: chosen.number})
+        return self._source.load(chosen)
 
     def traces(self) -> Iterator[tuple[Partition, Trace]]:
         """Every process with its trace, one after the other; only what is kept stays in memory.
@@ -99,14 +108,17 @@ class Job:
         Raises:
             TraceFormatError: one is damaged.
         """
+        self._source.prepare(self.parts)
         for part in self.parts:
-            yield part, self[part]
+            yield part, self._source.load(part)
 
     def missing_ranks(self) -> str:
         """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
-        there = [part.number for part in parts_of(self.path) if part.kind == RANK]
+        there = [part.number for part in self._source.parts if part.kind == RANK]
         ranks = self.ranks
-        return missing_beside(self._metadata(ranks[0]), there) if ranks else ""
+        if not ranks:
+            return ""
+        return missing_beside(self._source.metadata(Partition(RANK, ranks[0])), there)
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
         """Why the program is slow, in all its processes; what several have alike is one finding.
@@ -130,6 +142,24 @@ class Job:
             {part: find_account(trace, which) for part, trace in self._with_events()}
         )
 
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all processes into one folder of ours, which is read much faster than what other
+        tools write.
+
+        Returns:
+            ``path``.
+
+        Raises:
+            TraceFormatError: a process cannot be read.
+            UsageError: ``path`` is this job's own, a file, or holds something else.
+        """
+        target = Path(os.fsdecode(path))
+        if target.resolve() == self.path.resolve():
+            raise UsageError(f"{target} is the job itself. Choose another folder.")
+        for part, trace in self.traces():
+            trace.save(target, **{part.kind: part.number})
+        return target
+
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
 
@@ -146,11 +176,9 @@ class Job:
         """
         from opscope.job.sql import query_several  # with DuckDB
 
-        folders, sources = partition_folders(self.path), {}
-        for part in self.parts:
-            unfinished = unfinished_part(self.path, part)
-            sources[part] = folders[part] if unfinished is None else unfinished
-        return query_several(sources, statement, read_only)
+        self._source.prepare(self.parts)
+        tables = {part: self._source.tables(part) for part in self.parts}
+        return query_several(tables, statement, read_only)
 
     def together(self) -> Trace:
         """All processes as one trace on one clock, for timelines; memory is left out.
@@ -178,10 +206,6 @@ class Job:
                 f"{self.path} holds no event of any process. Record a program that runs torch "
                 "operators."
             )
-
-    def _metadata(self, rank: int) -> dict[str, Any]:
-        folder = partition_folders(self.path).get(Partition(RANK, rank))
-        return self[rank].metadata if folder is None else metadata_of(folder)
 
     def _there(self, part: object) -> Partition:
         chosen = self._part(part)

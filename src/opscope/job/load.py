@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from typing import overload
 
+from opscope.job.chrome_folder import ChromeFolder
 from opscope.job.job import Job
-from opscope.trace.load import load_trace, parts_of
+from opscope.job.recordings import find_recordings
+from opscope.trace.load import load_trace
+from opscope.trace.partition import asked_partition
 from opscope.trace.trace import Trace
 
 
@@ -33,8 +36,9 @@ def load(
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
             it, or a Chrome JSON or execution trace (``.json``, ``.json.gz``) from opscope,
-            torch.profiler or another tool. In a folder where a recording was begun later than the
-            last one ended, it is that one, as far as it came; its metadata has ``ended``.
+            torch.profiler or another tool; or a folder of Chrome traces, one for each rank. In a
+            folder where a recording was begun later than the last one ended, it is that one, as
+            far as it came; its metadata has ``ended``.
         rank: which rank of a folder that holds several.
         process: likewise, the id of a process that has no rank (``opscope run --children``).
 
@@ -47,6 +51,10 @@ def load(
         InsufficientMemoryError: it does not fit in the memory there is.
         UsageError: what was asked for is not there.
     """
-    if rank is None and process is None and len(parts_of(Path(os.fsdecode(path)))) > 1:
+    asked = asked_partition(rank, process)
+    source = find_recordings(Path(os.fsdecode(path)))
+    if source is not None and asked is None and len(source.parts) > 1:
         return Job(path)
+    if isinstance(source, ChromeFolder):
+        return Job(path)[source.parts[0] if asked is None else asked]
     return load_trace(path, rank, process)

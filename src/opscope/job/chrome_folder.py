@@ -1,0 +1,216 @@
+"""A folder of Chrome traces, one for each rank, as torch.profiler leaves it.
+
+Such files take long to read, so that where all of them are wanted they are read beside each other,
+each in a process of its own, and kept as traces for as long as the job is looked at.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from opscope.errors import TraceFormatError, UsageError
+from opscope.memory_limit import memory_left
+from opscope.progress import tell
+from opscope.trace.chrome import load_chrome_trace
+from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
+from opscope.trace.load import load_trace
+from opscope.trace.partition import PROCESS, RANK, Partition, in_order
+from opscope.trace.processes import Processes
+from opscope.trace.trace import Trace
+
+_SUFFIXES = (".json", ".json.gz")
+_HEAD_BYTES = 1 << 20
+"""Kineto writes which rank it is before the events."""
+_IS_CHROME = re.compile(r'"traceEvents"\s*:|"ph"\s*:')
+_INFO = re.compile(r'"distributedInfo"\s*:\s*')
+_RANK_IN_NAME = re.compile(r"rank[-_ =]?(\d{1,5})(?!\d)", re.IGNORECASE)
+_PROCESS_IN_NAME = re.compile(r"_(\d{1,9})\.\d+\.pt\.trace\.json")
+
+_MEMORY_PER_BYTE = {".json": 4, ".gz": 80}
+"""What reading takes, by what a file takes on disk: packing makes a twentieth of it."""
+_POLL_S = 0.02
+
+
+def chrome_files(folder: Path) -> dict[Partition, Path]:
+    """The Chrome traces in a folder by the process that each is of; empty where there are none.
+
+    Raises:
+        TraceFormatError: it cannot be looked into.
+        UsageError: two are of one process, or nothing says which one a file is of.
+    """
+    if not is_folder(folder):
+        return {}
+    try:
+        files = sorted(file for file in folder.iterdir() if file.name.endswith(_SUFFIXES))
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    heads = {file: head for file in files if _IS_CHROME.search(head := _head(file))}
+    found: dict[Partition, Path] = {}
+    for file, head in heads.items():
+        part = _part_of(file, head)
+        if part is None and len(heads) == 1:
+            part = Partition(RANK, 0)
+        if part is None:
+            raise UsageError(
+                f"Nothing says which rank {file} is of. Call it NAME-rank-3.json, or move it "
+                "elsewhere."
+            )
+        if part in found:
+            raise UsageError(
+                f"{found[part].name} and {file.name} in {folder} are both of {part}. Keep one for "
+                "each: those of several cycles of a schedule belong into folders of their own."
+            )
+        found[part] = file
+    return {part: found[part] for part in in_order(found)}
+
+
+def _part_of(file: Path, head: str) -> Partition | None:
+    """By what the file says of itself, or else its name."""
+    if match := _INFO.search(head):
+        with suppress(ValueError, RecursionError):
+            info, _ = json.JSONDecoder().raw_decode(head, match.end())
+            rank = info.get("rank") if isinstance(info, dict) else None
+            if type(rank) is int and 0 <= rank < 100_000:
+                return Partition(RANK, rank)
+    if match := _RANK_IN_NAME.search(file.name):
+        return Partition(RANK, int(match[1]))
+    match = _PROCESS_IN_NAME.search(file.name)
+    return Partition(PROCESS, int(match[1])) if match else None
+
+
+def _head(file: Path) -> str:
+    """Its first part, unpacked; empty where it cannot be read: it is asked for by its name then."""
+    with suppress(TraceFormatError, OSError, EOFError, ValueError), open_plain(file) as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        source = gzip.GzipFile(fileobj=raw) if packed else raw
+        return source.read(_HEAD_BYTES).decode(errors="replace")
+    return ""
+
+
+class ChromeFolder:
+    """The files of a folder, each the recording of a process."""
+
+    def __init__(self, path: Path, files: Mapping[Partition, Path]) -> None:
+        self.path, self.files = path, dict(files)
+        self._read: Path | None = None
+        self._ready: set[Partition] = set()
+
+    @property
+    def parts(self) -> tuple[Partition, ...]:
+        """The processes that there are files of."""
+        return tuple(self.files)
+
+    def load(self, part: Partition) -> Trace:
+        """Read one file, if that was not done."""
+        if part in self._ready and self._read is not None:
+            return load_trace(self._read, **{part.kind: part.number})
+        return load_chrome_trace(self.files[part])
+
+    def prepare(self, parts: tuple[Partition, ...]) -> None:
+        """Read several beside each other, as many as there are processors and memory for."""
+        wanted = [part for part in parts if part not in self._ready]
+        if len(wanted) < 2:
+            return
+        if self._read is None:
+            self._read = Path(tempfile.mkdtemp(prefix="opscope-job-"))
+            weakref.finalize(self, _remove, self._read, os.getpid())
+        read_files({part: self.files[part] for part in wanted}, self._read)
+        self._ready.update(wanted)
+
+    def metadata(self, part: Partition) -> dict[str, Any]:
+        """What stands in the file before its events."""
+        if part in self._ready:
+            return dict(self.load(part).metadata)
+        head = _head(self.files[part])
+        found = {}
+        if match := _INFO.search(head):
+            with suppress(ValueError, RecursionError):
+                found["distributedInfo"], _ = json.JSONDecoder().raw_decode(head, match.end())
+        return found
+
+    @property
+    def unfinished(self) -> Collection[Partition]:
+        """None: a file is written when its recording has ended."""
+        return ()
+
+    def tables(self, part: Partition) -> Path | Trace:
+        """What was read of a file."""
+        return self.load(part)
+
+    def processes(self) -> Processes:
+        """Those that there are files of."""
+        return Processes(self.path).with_parts(self.parts)
+
+
+def read_files(files: Mapping[Partition, Path], folder: Path) -> None:
+    """Make traces of Chrome files, in ``folder``.
+
+    Raises:
+        TraceFormatError: one is damaged; the others that had begun are stopped.
+    """
+    waiting, running = list(files.items()), dict[Partition, subprocess.Popen[str]]()
+    most = _at_once(list(files.values()))
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                part, file = waiting.pop(0)
+                running[part] = _begin(part, file, folder)
+            for part in [part for part, one in running.items() if one.poll() is not None]:
+                _check(running.pop(part), files[part])
+                tell(len(files) - len(waiting) - len(running), len(files))
+            time.sleep(_POLL_S)
+    finally:
+        for one in running.values():
+            one.kill()
+            one.communicate()
+
+
+def _at_once(files: list[Path]) -> int:
+    """How many may be read beside each other: one for a processor, as far as memory goes."""
+    sizes = [
+        found.st_size * _MEMORY_PER_BYTE[file.suffix]
+        for file in files
+        if (found := status_of(file)) is not None
+    ]
+    largest = max(sizes, default=0)
+    left = memory_left()
+    fit = len(files) if left is None else left // max(largest, 1)
+    return max(min(len(files), fit, len(os.sched_getaffinity(0))), 1)
+
+
+def _begin(part: Partition, file: Path, folder: Path) -> subprocess.Popen[str]:
+    arguments = [str(file), str(folder), part.kind, str(part.number)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "opscope.job.read_chrome_file", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _check(ended: subprocess.Popen[str], file: Path) -> None:
+    said, complaint = ended.communicate()
+    if ended.returncode == 0:
+        return
+    reason = said.strip() or (complaint.strip().splitlines() or ["it was killed"])[-1]
+    raise TraceFormatError(reason if said.strip() else f"{file} could not be read: {reason}")
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # a forked child has the object, too
+        shutil.rmtree(folder, ignore_errors=True)

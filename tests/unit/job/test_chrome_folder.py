@@ -1,0 +1,128 @@
+"""A folder of Chrome traces is a job: which file is which rank's, and what they say together."""
+
+import gzip
+import json
+import os
+
+import pytest
+
+import opscope
+from opscope.errors import TraceFormatError, UsageError
+from opscope.job.chrome_folder import chrome_files, read_files
+from opscope.job.job import Job
+from opscope.trace.partition import Partition
+from support.random_trace import assert_same_trace
+
+
+def write(file, name="aten::mm", rank=None, world=2, packed=False):
+    top = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": world}}
+    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 7, "tid": 7, "ts": 10, "dur": 5}
+    text = json.dumps({"schemaVersion": 1, **top, "traceEvents": [event]})
+    file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    return file
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "a_11.1.pt.trace.json", "aten::one", rank=1)
+    write(tmp_path / "b_12.2.pt.trace.json.gz", "aten::zero", rank=0, packed=True)
+    (tmp_path / "config.json").write_text('{"lr": 0.1}')
+    return tmp_path
+
+
+def rank(number):
+    return Partition("rank", number)
+
+
+def test_files_say_which_rank_they_are_of(folder):
+    found = chrome_files(folder)
+    assert {part: file.name[0] for part, file in found.items()} == {rank(0): "b", rank(1): "a"}
+    assert list(found) == [rank(0), rank(1)]
+
+
+def test_the_job_has_every_file(folder):
+    job = opscope.load(folder)
+    assert isinstance(job, Job) and job.ranks == [0, 1]
+    assert [trace.event_name(0) for _, trace in job.traces()] == ["aten::zero", "aten::one"]
+    rows = job.sql("select rank, name from named_events order by rank").fetchall()
+    assert rows == [(0, "aten::zero"), (1, "aten::one")]
+    assert opscope.load(folder, rank=1).event_name(0) == "aten::one"
+    assert job.missing_ranks() == "" and job.unfinished == []
+
+
+def test_what_is_read_of_all_is_what_is_read_of_each(folder):
+    job = opscope.load(folder)
+    alone = [job[number] for number in job.ranks]
+    for one, (_, again) in zip(alone, job.traces(), strict=True):
+        assert_same_trace(again, one)
+
+
+def test_names_of_files_say_it_where_they_do_not(tmp_path):
+    write(tmp_path / "train-rank-3.json")
+    write(tmp_path / "train_rank12.json")
+    write(tmp_path / "host_4242.17.pt.trace.json")
+    assert list(chrome_files(tmp_path)) == [rank(3), rank(12), Partition("process", 4242)]
+
+
+def test_a_file_of_nobody_knows_which_rank_is_refused(tmp_path):
+    write(tmp_path / "a.json", rank=0)
+    write(tmp_path / "b.json")
+    with pytest.raises(UsageError, match=r"Nothing says which rank .*b.json is of"):
+        opscope.load(tmp_path)
+
+
+def test_two_files_of_one_rank_are_refused(tmp_path):
+    write(tmp_path / "first.json", rank=0)
+    write(tmp_path / "second.json", rank=0)
+    with pytest.raises(UsageError, match=r"first.json and second.json in .* are both of rank 0"):
+        opscope.load(tmp_path)
+
+
+def test_the_only_file_of_a_folder_is_its_trace(tmp_path):
+    write(tmp_path / "trace.json", "aten::alone")
+    assert opscope.load(tmp_path).event_name(0) == "aten::alone"
+
+
+@pytest.mark.parametrize("info", ['"x"', '{"rank": -1}', '{"rank": true}', "{", "[" * 5000])
+def test_a_rank_that_makes_no_sense_is_none(tmp_path, info):
+    (tmp_path / "train-rank-2.json").write_text(f'{{"distributedInfo": {info}, "traceEvents": []}}')
+    assert list(chrome_files(tmp_path)) == [rank(2)]
+
+
+def test_a_damaged_file_is_named(folder):
+    (folder / "a_11.1.pt.trace.json").write_text(
+        '{"distributedInfo": {"rank": 1}, "traceEvents": 5'
+    )
+    job = opscope.load(folder)
+    with pytest.raises(TraceFormatError, match=r"a_11\.1\.pt\.trace\.json"):
+        list(job.traces())
+    assert job[0].event_name(0) == "aten::zero"
+
+
+def test_what_was_read_goes_with_the_job(folder):
+    job = opscope.load(folder)
+    list(job.traces())
+    kept = job._source._read
+    assert kept.is_dir()
+    child = os.fork()
+    if child == 0:
+        job = None
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert kept.is_dir()
+    job = None
+    assert not kept.exists()
+
+
+def test_a_job_is_saved_as_ours(folder, tmp_path):
+    job = opscope.load(folder)
+    again = opscope.load(job.save(tmp_path / "job.opscope"))
+    assert again.ranks == [0, 1]
+    assert [again[n].event_name(0) for n in again.ranks] == ["aten::zero", "aten::one"]
+    with pytest.raises(UsageError, match="is the job itself"):
+        again.save(tmp_path / "job.opscope")
+
+
+def test_files_that_are_gone_are_said(tmp_path):
+    with pytest.raises(TraceFormatError, match="There is no file"):
+        read_files({rank(0): tmp_path / "no.json"}, tmp_path / "out")
