@@ -8,6 +8,7 @@ import { findingsPanel } from "./panels/findings";
 import { flamePanel } from "./panels/flame";
 import { memoryPanel } from "./panels/memory";
 import { overviewPanel } from "./panels/overview";
+import { ranksPanel } from "./panels/ranks";
 import { runPanel } from "./panels/run";
 import { selectionPanel } from "./panels/selection";
 import { stepsPanel } from "./panels/steps";
@@ -133,6 +134,15 @@ export class App {
       },
       { id: "run", title: "Run", badge: "", make: () => runPanel(state), follows: [] },
     ];
+    const { ranks } = report;
+    if (ranks)
+      tabs.splice(1, 0, {
+        id: "ranks",
+        title: "Ranks",
+        badge: formatCount(ranks.names.length),
+        make: () => ranksPanel(state, ranks, tooltip),
+        follows: [],
+      });
     return tabs;
   }
 

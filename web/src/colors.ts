@@ -97,10 +97,34 @@ export function partColor(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(property).trim();
 }
 
-// Causes of time have a hue each, and quiet tones where nothing was done or known.
+// Causes of time, by the names of analysis/account/causes.py: work in cool hues, waiting in warm ones,
+// and those that often stand beside each other far apart.
+const CAUSE_HUES: Record<string, number> = {
+  operators: 250,
+  "torch around operators": 205,
+  Python: 145,
+  "garbage collection": 0,
+  imports: 170,
+  compilation: 120,
+  "waiting for a loader": 85,
+  "waiting for a lock": 30,
+  "waiting for the GIL": 345,
+  "waiting for a device": 60,
+  collectives: 300,
+  "input and output": 105,
+  asleep: 325,
+  memory: 225,
+  "waiting for a processor": 15,
+  opscope: 275,
+  copies: 185,
+};
+const PALE = new Set(["waiting for a processor", "torch around operators", "opscope", "asleep", "copies"]);
+
+// Each has a colour of its own, and a quiet tone where nothing was done or known.
 export function causeColor(name: string, dark: boolean): string {
   if (name === "unknown" || name === "nothing to do") return oklch(dark ? 0.4 : 0.85, 0.01, 255);
-  return oklch(dark ? 0.58 : 0.74, 0.11, HUES[hash(name) % HUES.length]);
+  const hue = CAUSE_HUES[name] ?? HUES[hash(name) % HUES.length];
+  return PALE.has(name) ? oklch(dark ? 0.72 : 0.86, 0.08, hue) : oklch(dark ? 0.55 : 0.7, 0.13, hue);
 }
 
 export function hash(text: string): number {

@@ -16,6 +16,7 @@ export interface Report {
   steps: StepSection | null;
   memory: MemoryDevice[];
   findings: FindingSection;
+  ranks: RankSection | null; // of a job of several processes
   columns: PackedColumn[];
 }
 
@@ -27,7 +28,9 @@ export interface PackedColumn {
 
 // start: since the span before on the same line, or since the start of the recording.
 // inputs: row in SpanSection.inputs plus 1, 0 for none. Arrows are in order of their sources.
-export type ColumnName = "start" | "duration" | "label" | "inputs" | "arrowSource" | "arrowTarget";
+// rankTime, rankOwn: by rank and step, plus 1, 0 where there is none; only where there are ranks.
+export type ColumnName =
+  "start" | "duration" | "label" | "inputs" | "arrowSource" | "arrowTarget" | "rankTime" | "rankOwn";
 
 export interface Run {
   program: string;
@@ -151,6 +154,17 @@ export interface StepSection {
   labels: string[];
   labelTimes: number[][]; // step, label
   allSteps: number;
+}
+
+export interface RankSection {
+  names: string[];
+  onTimeline: boolean[]; // of each
+  steps: number[];
+  allSteps: number; // of which these are on the page
+  what: string; // what a step is, where the programs do not mark them; else empty
+  causes: string[];
+  causeMeanings: string[];
+  causeTimes: number[][]; // rank, cause
 }
 
 export interface MemoryDevice {

@@ -23,7 +23,7 @@ async function start(): Promise<void> {
   try {
     const report = JSON.parse(textOf("opscope-report")) as Report;
     const columns = await unpackColumns(textOf("opscope-columns"), report.columns);
-    const state = new State(report, new Spans(report.spans, columns));
+    const state = new State(report, new Spans(report.spans, columns), columns);
     window.opscope = { state, app: new App(state, root) };
     goToAddress(state, location.hash.slice(1));
     keepAddress(state);

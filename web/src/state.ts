@@ -4,6 +4,7 @@ import type { Report } from "./contract";
 import { Search } from "./data/search";
 import type { TimeRange } from "./data/selection";
 import type { Spans } from "./data/spans";
+import type { Columns, OfRanks } from "./data/unpack";
 
 const MOST_ROWS_AT_FIRST = 14; // deeper than that, calls of Python are only shown when asked for
 
@@ -27,6 +28,7 @@ export class State {
   constructor(
     readonly report: Report,
     readonly spans: Spans,
+    readonly rankTimes: Pick<Columns, OfRanks> = {},
   ) {
     this.duration = Math.max(spans.maxTime, report.run.duration, 1);
     this.view = this.wholeView();

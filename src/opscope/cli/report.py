@@ -6,18 +6,26 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
+from opscope._native import keep_freed_memory
 from opscope.analysis.period import Which, find_which
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.trace_argument import (
+    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
-    open_traces,
+    choose_trace,
+    load_chosen,
 )
+from opscope.job.job import Job
 from opscope.report.page import write_report
+from opscope.trace.partition import parts_text
+
+MOST_ON_TIMELINE = 8
+"""Processes, where none was chosen: more are too many to compare by eye."""
 
 
 def report(
@@ -46,15 +54,48 @@ def report(
     The timeline and memory are of the whole recording, everything else of the period.
 
     The page is one file that needs no network and no server: send it to anybody, open it from disk.
+
+    Of a folder with several processes it also has the steps of all side by side. The timeline shows
+    those chosen with --rank; by default all, or of many the slowest, the middle one and the
+    quickest.
     """
-    messages, which = Messages(), find_which(period)
-    trace, loaded = open_traces(trace, rank, process, PartOption(range, steps))
-    page = output or Path(f"{page_stem(trace)}.html")
-    with messages.progress(f"writing {page}"):
-        write_report(loaded, page, title=title, period=which)
+    messages, which, part = Messages(), find_which(period), PartOption(range, steps)
+    chosen = choose_trace(trace, rank, process)
+    page = output or Path(f"{page_stem(chosen.path)}.html")
+    if chosen.is_of_several and part.is_all:
+        _write_of_several(chosen, page, title, which, messages)
+    else:
+        loaded = load_chosen(chosen, part)
+        with messages.progress(f"writing {page}"):
+            write_report(loaded, page, title=title, period=which)
     messages.say(f"wrote {page} ({page.stat().st_size / 1e6:.1f} MB); open it in a browser")
     if open_it:
         webbrowser.open(page.resolve().as_uri())
+
+
+def _write_of_several(
+    chosen: Chosen, page: Path, title: str, which: Which, messages: Messages
+) -> None:
+    keep_freed_memory()
+    whole = Job(chosen.path)
+    with messages.progress(f"looking at {len(whole)} processes"):
+        steps = whole.steps()
+    is_chosen = len(chosen.parts) < len(whole)
+    known = chosen.parts if is_chosen else steps.worth_showing(MOST_ON_TIMELINE)
+    with messages.progress(f"writing {page}"):
+        on_timeline = Job(chosen.path, known)
+        write_report(
+            on_timeline.together(),
+            page,
+            title=title,
+            period=which,
+            ranks=steps,
+            on_timeline=on_timeline.parts,
+        )
+    shown = parts_text(on_timeline.parts, len(whole))
+    if missing := whole.missing_ranks():
+        messages.say(f"{missing}: this is not the whole job")
+    messages.say(f"the timeline shows {shown}; choose with {chosen.parts[-1].option}")
 
 
 def page_stem(trace: Path) -> str:

@@ -13,6 +13,7 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Which
 from opscope.errors import TraceFormatError, UsageError
 from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
+from opscope.job.rank_steps import RankSteps, rank_steps
 from opscope.job.recordings import find_recordings
 from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.trace.job import missing_beside
@@ -159,6 +160,16 @@ class Job:
         for part, trace in self.traces():
             trace.save(target, **{part.kind: part.number})
         return target
+
+    def steps(self) -> RankSteps:
+        """The steps of all ranks side by side, with and without waiting for others; of a job
+        without ranks, those of all processes.
+
+        Raises:
+            TraceFormatError: a process cannot be read, or none has an event.
+        """
+        ranks = [part for part in self.parts if part.kind == RANK]
+        return rank_steps(Job(self.path, ranks or self.parts)._with_events())
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.

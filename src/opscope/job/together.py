@@ -16,7 +16,7 @@ import numpy.typing as npt
 from opscope.trace.concat import concat_traces, in_order_of_start
 from opscope.trace.names import Names
 from opscope.trace.partition import RANK
-from opscope.trace.process_journal import ProcessEntry
+from opscope.trace.process_journal import AGAIN, ProcessEntry
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -35,13 +35,13 @@ def traces_together(found: Sequence[tuple[ProcessEntry, Trace]]) -> Trace:
     """These as one; the clock is the first one's."""
     first = found[0][1].metadata
     moved = []
+    numbers = _process_numbers(found)
     for place, (entry, trace) in enumerate(found):
-        about = trace.metadata
-        number = int(about.get("process_id", entry.process_id))
-        moved.append(_of_one(trace, place, number, _shift_ns(first, about)))
+        of = _short_name(entry, numbers[place])
+        moved.append(_of_one(trace, place, numbers[place], of, _shift_ns(first, trace.metadata)))
     joined = concat_traces(moved)
     tables = {**in_order_of_start(joined), "ledger": _ledger([trace for _, trace in found])}
-    return Trace(tables, joined.names, _metadata(found))
+    return Trace(tables, joined.names, _metadata(found, numbers))
 
 
 def _shift_ns(first: dict[str, Any], other: dict[str, Any]) -> int:
@@ -62,7 +62,24 @@ def _ahead_of_monotonic_ns(about: dict[str, Any]) -> int | None:
     return end_ns - monotonic_ns
 
 
-def _of_one(trace: Trace, place: int, process: int, shift_ns: int) -> Trace:
+def _process_numbers(found: Sequence[tuple[ProcessEntry, Trace]]) -> list[int]:
+    """The id of each process, or a number that none has where it is unknown or of two: processes
+    of two hosts may have the same."""
+    numbers: list[int] = []
+    for entry, trace in found:
+        number = int(trace.metadata.get("process_id", entry.process_id))
+        while number <= 0 or number in numbers:
+            number = max(number, 0) + AGAIN
+        numbers.append(number)
+    return numbers
+
+
+def _short_name(entry: ProcessEntry, number: int) -> str:
+    part = entry.partition
+    return str(part) if part is not None and part.kind == RANK else f"process {number}"
+
+
+def _of_one(trace: Trace, place: int, process: int, of: str, shift_ns: int) -> Trace:
     """One process's tables, with times, threads and tensors that fit beside those of others."""
     tables: dict[str, Any] = {}
     for name, schema in TABLES.items():
@@ -77,7 +94,7 @@ def _of_one(trace: Trace, place: int, process: int, shift_ns: int) -> Trace:
             for column in ("forward_thread", "launch_thread")
         }
     )
-    names, labels = _thread_names(trace, process)
+    names, labels = _thread_names(trace, of)
     tables["threads"] = threads.replaced(
         {
             "torch_thread_id": _apart(threads["torch_thread_id"], place * _THREAD_STEP),
@@ -102,11 +119,11 @@ def _apart(numbers: npt.NDArray[Any], by: int) -> npt.NDArray[Any]:
     return np.where(numbers == 0, numbers, numbers + by).astype(numbers.dtype)
 
 
-def _thread_names(trace: Trace, process: int) -> tuple[Names, npt.NDArray[np.int32]]:
+def _thread_names(trace: Trace, of: str) -> tuple[Names, npt.NDArray[np.int32]]:
     """The trace's names and new ones for its threads, and which thread has which."""
     threads = trace.table("threads")
     old = [trace.names[row] if row >= 0 else "" for row in threads["name"].tolist()]
-    new = [f"{name or 'thread'} (process {process})" for name in old]
+    new = [f"{of}: {name or 'thread'}" for name in old]
     names = trace.names.followed_by(Names.from_strings(new))
     rows = np.arange(len(trace.names), len(trace.names) + len(new), dtype=np.int32)
     return names, rows
@@ -129,18 +146,20 @@ def _ledger(traces: Sequence[Trace]) -> Table:
     return Table(TABLES["ledger"], columns)
 
 
-def _metadata(found: Sequence[tuple[ProcessEntry, Trace]]) -> dict[str, Any]:
+def _metadata(
+    found: Sequence[tuple[ProcessEntry, Trace]], numbers: Sequence[int]
+) -> dict[str, Any]:
     first, own = found[0][1].metadata, ("distributedInfo", "ended", "trace_id", "user")
     shared = {key: value for key, value in first.items() if key not in own}
     bounds: list[tuple[int, int]] = []
     names: dict[str, str] = {}
-    for entry, trace in found:
+    for number, (entry, trace) in zip(numbers, found, strict=True):
         about = trace.metadata
         shift_ns = _shift_ns(first, about)
         start_ns = about.get("start_ns", int(trace.events["start_ns"].min()))
         end_ns = about.get("end_ns", int(trace.end_ns.max()))
         bounds.append((start_ns + shift_ns, end_ns + shift_ns))
-        names[str(about.get("process_id", entry.process_id))] = process_name(entry, about)
+        names[str(number)] = process_name(entry, about)
     return {
         **shared,
         "start_ns": min(start for start, _ in bounds),

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import os
+from collections.abc import Collection
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -18,7 +19,9 @@ from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
+from opscope.job.rank_steps import RankSteps
 from opscope.report.payload import gather
+from opscope.trace.partition import Partition
 from opscope.trace.trace import Trace
 
 _BUNDLE = Path(__file__).parent / "bundle"
@@ -52,6 +55,8 @@ def write_report(
     title: str = "",
     findings: Findings | None = None,
     period: Which | str = Which.STEADY,
+    ranks: RankSteps | None = None,
+    on_timeline: Collection[Partition] = (),
 ) -> None:
     """Write the report of ``trace`` to ``path``.
 
@@ -61,11 +66,20 @@ def write_report(
         title: shown at the top; the program's name by default.
         findings: what makes the program slow, where it is known already or was measured.
         period: what tables and findings speak of: the steady state, the start-up or all.
+        ranks: of a job, the steps of its processes.
+        on_timeline: which of them ``trace`` is of.
 
     Raises:
         UsageError: ``path`` cannot be written, or there is no such period.
     """
-    page = report_html(trace, title=title, findings=findings, period=period)
+    page = report_html(
+        trace,
+        title=title,
+        findings=findings,
+        period=period,
+        ranks=ranks,
+        on_timeline=on_timeline,
+    )
     write_file(path, [page.encode("utf-8")])
 
 
@@ -75,9 +89,11 @@ def report_html(
     title: str = "",
     findings: Findings | None = None,
     period: Which | str = Which.STEADY,
+    ranks: RankSteps | None = None,
+    on_timeline: Collection[Partition] = (),
 ) -> str:
     """The page as text; see :func:`write_report`."""
-    report, columns = gather(trace, title, findings, period)
+    report, columns = gather(trace, title, findings, period, ranks, on_timeline)
     script, style = bundled("report.js"), bundled("report.css")
     return _PAGE.format(
         title=escape(str(report["title"])),

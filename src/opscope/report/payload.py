@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from opscope.analysis.findings.find import find_findings
@@ -11,15 +11,18 @@ from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.export.window import window_of
+from opscope.job.rank_steps import RankSteps
 from opscope.progress import tell
 from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer
+from opscope.report.rank_section import rank_section
 from opscope.report.run_section import period_section, run_section
 from opscope.report.shown_text import shown
 from opscope.report.span_section import add_spans
 from opscope.report.step_section import step_section
 from opscope.report.table_sections import module_section, operator_sections, source_section
+from opscope.trace.partition import Partition
 from opscope.trace.trace import Trace
 
 CONTRACT_VERSION = 1
@@ -29,12 +32,18 @@ _PARTS = 10
 
 
 def gather(
-    trace: Trace, title: str, findings: Findings | None = None, which: Which | str = Which.STEADY
+    trace: Trace,
+    title: str,
+    findings: Findings | None = None,
+    which: Which | str = Which.STEADY,
+    ranks: RankSteps | None = None,
+    on_timeline: Collection[Partition] = (),
 ) -> tuple[dict[str, Any], str]:
     """The report as JSON can hold it, and its packed columns.
 
     The timeline and memory are those of the whole recording; tables, findings and what pictures
-    show first are those of a period of it.
+    show first are those of a period of it. Of a job, ``trace`` is of the processes ``on_timeline``,
+    and ``ranks`` of all.
     """
     metadata, period, packer = trace.metadata, period_of(trace, which), Packer()
     window, part = window_of(trace, metadata), period.trace
@@ -69,6 +78,7 @@ def gather(
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
         tell(done, _PARTS)
+    report["ranks"] = None if ranks is None else rank_section(ranks, on_timeline, packer)
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns

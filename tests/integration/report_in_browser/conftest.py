@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from opscope.analysis.findings.finding import Findings
+from opscope.job.rank_steps import RankSteps
 from opscope.report.page import write_report
+from opscope.trace.partition import Partition
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
 from support.build_trace import allocation, build_trace, kernel, span, tensor
@@ -101,8 +103,20 @@ class Opened:
 def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
     pages: list[Opened] = []
 
-    def open_(trace: Trace, findings: Findings | None = None, **options: Any) -> Opened:
-        write_report(trace, tmp_path / "report.html", findings=findings)
+    def open_(
+        trace: Trace,
+        findings: Findings | None = None,
+        ranks: RankSteps | None = None,
+        on_timeline: Collection[Partition] = (),
+        **options: Any,
+    ) -> Opened:
+        write_report(
+            trace,
+            tmp_path / "report.html",
+            findings=findings,
+            ranks=ranks,
+            on_timeline=on_timeline,
+        )
         pages.append(Opened(browser, tmp_path / "report.html", **options))
         return pages[-1]
 

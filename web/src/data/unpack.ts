@@ -1,7 +1,9 @@
 // Columns out of the page: base64, zlib, then byte planes (see report/packing.py).
 import type { ColumnName, PackedColumn } from "../contract";
 
-export type Columns = Record<ColumnName, Float64Array>;
+export type OfRanks = "rankTime" | "rankOwn"; // only where there are ranks
+export type Columns = Record<Exclude<ColumnName, OfRanks>, Float64Array> &
+  Partial<Record<OfRanks, Float64Array>>;
 
 export async function unpackColumns(text: string, directory: PackedColumn[]): Promise<Columns> {
   const bytes = await inflate(fromBase64(text));

@@ -1,0 +1,113 @@
+"""The steps of several processes side by side: how long each took, and how long without waiting for
+others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.account import Account
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import find_account
+from opscope.analysis.period import Which
+from opscope.analysis.quantity_text import time_text
+from opscope.trace.partition import Partition
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+
+_SHOWN = 20
+
+NONE = -1
+"""Where a process has no such step."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankSteps:
+    """Steps of processes; times are nanoseconds of the thread that the program runs on.
+
+    Attributes:
+        processes: in their order.
+        number: of the steps, as each process counts its own. Shape (steps,).
+        wall_ns: how long a step took, -1 where there is none. Shape (processes, steps).
+        own_ns: the same without collectives and waiting for them.
+        cause_ns: what the time of a process went to, in its steps, or in all where it has none.
+            Shape (processes, causes).
+        steps_are: what a step is, where the programs do not mark them; else empty.
+    """
+
+    processes: tuple[Partition, ...]
+    number: Values
+    wall_ns: Values
+    own_ns: Values
+    cause_ns: Values
+    steps_are: str
+
+    def __repr__(self) -> str:
+        typical = zip(self.processes, self.typical_own_ns.tolist(), strict=True)
+        lines = [
+            f"\n  {process}: {'no steps' if math.isnan(own) else time_text(int(own))}"
+            for process, own in list(typical)[:_SHOWN]
+        ]
+        more = len(self.processes) - _SHOWN
+        lines += [f"\n  and {more} more"] if more > 0 else []
+        return (
+            f"<RankSteps of {len(self.processes)} processes, {len(self.number)} steps; without "
+            f"others a step takes{''.join(lines)}>"
+        )
+
+    @property
+    def typical_own_ns(self) -> npt.NDArray[np.float64]:
+        """What a step of each process takes without others, in the middle; NaN without steps.
+        Shape (processes,)."""
+        found = np.full(len(self.processes), np.nan)
+        for row, own_ns in enumerate(self.own_ns):
+            if (known := own_ns[own_ns != NONE]).size:
+                found[row] = np.median(known)
+        return found
+
+    def worth_showing(self, most: int) -> list[Partition]:
+        """Up to so many processes that a picture of a few should have: those that take longest for
+        a step without others, the middle one and the quickest. Those without steps come last."""
+        count = len(self.processes)
+        if count <= most:
+            return list(self.processes)
+        slowest_first = np.argsort(-np.nan_to_num(self.typical_own_ns), kind="stable").tolist()
+        with_steps = int(np.isfinite(self.typical_own_ns).sum()) or count
+        few = [slowest_first[with_steps // 2], slowest_first[with_steps - 1]][: most - 1]
+        others = [row for row in slowest_first if row not in few]
+        return [self.processes[row] for row in sorted([*others[: most - len(few)], *few])]
+
+
+def rank_steps(traces: Iterable[tuple[Partition, Trace]]) -> RankSteps:
+    """Put the steps of processes side by side, by their numbers."""
+    processes, accounts = [], []
+    for part, trace in traces:
+        processes.append(part)
+        accounts.append(find_account(trace, Which.ALL))
+    numbers = [account.steps.number for account in accounts]
+    number = np.unique(np.concatenate([*numbers, np.zeros(0, dtype=np.int64)]))
+    shape = (len(processes), len(number))
+    wall_ns, own_ns = np.full(shape, NONE, dtype=np.int64), np.full(shape, NONE, dtype=np.int64)
+    cause_ns = np.zeros((len(processes), len(Cause)), dtype=np.int64)
+    for row, account in enumerate(accounts):
+        table, steps = account.table(), account.steps
+        column = np.searchsorted(number, steps.number)
+        wall_ns[row, column] = steps.end_ns - steps.start_ns
+        own_ns[row, column] = wall_ns[row, column] - table[:, Cause.COLLECTIVE]
+        cause_ns[row] = table.sum(axis=0) if len(steps) else _whole(account)
+    are = {account.steps_are for account in accounts if account.steps_are}
+    return RankSteps(
+        tuple(processes), number.astype(np.int64), wall_ns, own_ns, cause_ns, "; ".join(sorted(are))
+    )
+
+
+def _whole(account: Account) -> Values:
+    found = np.zeros(len(Cause), dtype=np.int64)
+    for entry in account.entries():
+        found[entry.cause] = entry.time_ns
+    return found

@@ -1,0 +1,36 @@
+"""The processes of a job side by side: their steps as a picture, and what their time went to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from opscope.analysis.account.causes import Cause
+from opscope.job.rank_steps import NONE, RankSteps
+from opscope.report.packing import Packer
+from opscope.trace.partition import Partition
+
+MOST_STEPS = 1000
+"""Of more, the first ones are in the picture."""
+
+
+def rank_section(
+    steps: RankSteps, on_timeline: Collection[Partition], packer: Packer
+) -> dict[str, Any]:
+    """For the page; times of steps go to ``packer``, plus 1, and 0 where there is no such step."""
+    for name, times in (("rankTime", steps.wall_ns), ("rankOwn", steps.own_ns)):
+        shown = times[:, :MOST_STEPS]
+        packer.add(name, np.where(shown == NONE, 0, shown + 1).ravel())
+    used = np.flatnonzero(steps.cause_ns.any(axis=0)).tolist()
+    return {
+        "names": [str(process) for process in steps.processes],
+        "onTimeline": [process in on_timeline for process in steps.processes],
+        "steps": steps.number[:MOST_STEPS].tolist(),
+        "allSteps": len(steps.number),
+        "what": steps.steps_are,
+        "causes": [Cause(cause).title for cause in used],
+        "causeMeanings": [Cause(cause).meaning for cause in used],
+        "causeTimes": steps.cause_ns[:, used].tolist(),
+    }

@@ -1,0 +1,93 @@
+"""The ranks of a job in a real page: who takes longest, and a thousand of them in one picture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscope.analysis.account.causes import Cause
+from opscope.job.rank_steps import NONE, RankSteps
+from opscope.trace.partition import Partition
+
+
+def steps_of(own_ns, waited_ns=0):
+    causes = np.zeros((len(own_ns), len(Cause)), dtype=np.int64)
+    causes[:, Cause.OPERATOR] = 3
+    causes[:, Cause.COLLECTIVE] = 1
+    return RankSteps(
+        tuple(Partition("rank", number) for number in range(len(own_ns))),
+        np.arange(own_ns.shape[1]),
+        np.where(own_ns == NONE, NONE, own_ns + waited_ns),
+        own_ns,
+        causes,
+        "",
+    )
+
+
+def pixel(report, picture, x, y):
+    """The colour at a place of a canvas, in CSS pixels from its corner."""
+    return report.page.evaluate(
+        f"""(() => {{
+        const canvas = document.querySelector({picture!r});
+        const ratio = canvas.width / canvas.clientWidth;
+        const copy = new OffscreenCanvas(canvas.width, canvas.height);
+        const context = copy.getContext('2d', {{ willReadFrequently: true }});
+        context.drawImage(canvas, 0, 0);
+        return Array.from(context.getImageData({x} * ratio, {y} * ratio, 1, 1).data);
+        }})()"""
+    )
+
+
+@pytest.fixture
+def slow_rank():
+    own_ns = np.full((3, 4), 100_000, dtype=np.int64)
+    own_ns[1] = 210_000
+    own_ns[2, 3] = NONE
+    return steps_of(own_ns, waited_ns=50_000)
+
+
+def test_who_takes_longest_is_said_and_seen(opened, training, slow_rank):
+    report = opened(training, ranks=slow_rank, on_timeline=[Partition("rank", 1)])
+    report.open_tab("ranks")
+    text = report.page.inner_text(".panel")
+    assert "rank 1 takes longest for a step: 210 µs, 110.0% more than the middle one" in text
+    assert "The timeline shows 1 of 3 processes" in text
+    quiet, strong = (pixel(report, ".rank-picture", 130, y) for y in (10, 32))
+    assert strong[0] - strong[2] > 40 > abs(quiet[0] - quiet[2])  # reds and oranges are slow
+    assert pixel(report, ".rank-picture", 130 + 3 * 60, 54)[3] == 0  # has no such step
+
+
+def test_a_place_in_the_picture_says_what_it_is(opened, training, slow_rank):
+    report = opened(training, ranks=slow_rank)
+    report.open_tab("ranks")
+    report.page.hover(".rank-picture", position={"x": 130, "y": 32})
+    shown = report.page.inner_text(".tooltip")
+    assert "rank 1, step 0" in shown
+    assert "Whole: 260 µs" in shown and "Without waiting for others: 210 µs" in shown
+    report.page.hover(".rank-causes", position={"x": 200, "y": 32})
+    assert "operators: 3.00 ns (75.0%)" in report.page.inner_text(".tooltip")
+
+
+def test_whole_steps_can_be_seen_instead(opened, training, slow_rank):
+    report = opened(training, ranks=slow_rank)
+    report.open_tab("ranks")
+    before = pixel(report, ".rank-picture", 130, 32)
+    report.page.click("text=Whole step")
+    report.settle()
+    assert pixel(report, ".rank-picture", 130, 32) != before
+
+
+def test_one_of_a_thousand_ranks_is_seen(opened, training):
+    own_ns = np.full((1000, 300), 100_000, dtype=np.int64)
+    own_ns[617] = 300_000
+    report = opened(training, ranks=steps_of(own_ns))
+    report.open_tab("ranks")
+    assert "rank 617 takes longest" in report.page.inner_text(".panel")
+    row = 617 // 3
+    slow, beside = (pixel(report, ".rank-picture", 400, y) for y in (row, row - 4))
+    assert slow != beside
+
+
+def test_a_trace_of_one_process_has_no_ranks(opened, training):
+    report = opened(training)
+    assert report.page.locator("[data-tab=ranks]").count() == 0
