@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause, is_any
+from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.device_rows import device_rows
 from opscope.analysis.account.event_causes import waits
-from opscope.analysis.account.pieces import Pieces, pieces_of
+from opscope.analysis.account.pieces import ALL_THREADS, Pieces, pieces_of
 from opscope.analysis.account.processor import (
     Intervals,
     OffProcessor,
@@ -28,6 +29,7 @@ from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
 
 Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.float64]
 Columns = dict[str, Values]
 
@@ -45,6 +47,8 @@ _BLOCKED_IN = {
     WaitsFor.DISK: Cause.IO,
 }
 _OF_CALL = np.array([_BLOCKED_IN[WaitsFor(code)] for code in range(len(WaitsFor))], dtype=np.int64)
+
+_FOR_ANOTHER = (Cause.LOCK, Cause.UNKNOWN)
 
 _LASTING = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.DEVICE)
 
@@ -72,10 +76,13 @@ def _account(whole: Trace, period: Period) -> Account:
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
     bounds = (period.start_ns, period.start_ns + wall_ns)
     samples = dict(intervals_by_thread(whole.table("thread_samples")))
-    pieces = pieces_of(trace, steps, bounds, {key: _ends(one) for key, one in samples.items()})
+    cuts = {key: _ends(one) for key, one in samples.items()}
+    stretches = transfers(trace)
+    pieces = pieces_of(trace, steps, bounds, {**cuts, ALL_THREADS: stretches.ravel()})
+    in_transfer = is_within(pieces.segments.start_ns, stretches)
     names = [line.name or f"thread {line.number}" for line in pieces.segments.threads]
     off = _off_processor(pieces, samples)
-    sums = list(_sums_of_threads(trace, pieces, off, len(steps)))
+    sums = list(_sums_of_threads(trace, pieces, off, in_transfer, len(steps)))
     for rows in device_rows(trace, steps, bounds):
         time = np.zeros((len(steps) + 1) * len(Cause), dtype=np.float64)
         np.add.at(time, (rows.step + 1) * len(Cause) + rows.cause, rows.time_ns)
@@ -116,10 +123,10 @@ def _off_processor(pieces: Pieces, samples: dict[int, Intervals]) -> OffProcesso
 
 
 def _sums_of_threads(
-    trace: Trace, pieces: Pieces, off: OffProcessor, steps: int
+    trace: Trace, pieces: Pieces, off: OffProcessor, in_transfer: Flags, steps: int
 ) -> Iterator[tuple[Amounts, Amounts]]:
     """Of each thread the time by step and cause, and its error; outside all steps comes first."""
-    parts = _parts(trace, pieces, off)
+    parts = _parts(trace, pieces, off, in_transfer)
     threads = len(pieces.segments.threads)
     begin = np.searchsorted(pieces.segments.thread, np.arange(threads + 1))
     for first, last in pairwise(begin.tolist()):
@@ -132,7 +139,9 @@ def _sums_of_threads(
         yield time, error
 
 
-def _parts(trace: Trace, pieces: Pieces, off: OffProcessor) -> list[tuple[Values, Values, Values]]:
+def _parts(
+    trace: Trace, pieces: Pieces, off: OffProcessor, in_transfer: Flags
+) -> list[tuple[Values, Values, Values]]:
     """Each piece in up to six parts: a cause, how long, and how unsure that is."""
     cost = trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0)
     rest = pieces.length_ns - off.blocked_ns - off.delayed_ns - off.faults_ns
@@ -146,7 +155,7 @@ def _parts(trace: Trace, pieces: Pieces, off: OffProcessor) -> list[tuple[Values
 
     return [
         (_known_gaps(pieces, off), rest, unsure),
-        (_blocked_in(pieces, off), off.blocked_ns, off.error_ns),
+        (_blocked_in(pieces, off, in_transfer), off.blocked_ns, off.error_ns),
         (only(Cause.DESCHEDULED), off.delayed_ns, off.delayed_error_ns),
         (only(Cause.MEMORY), off.faults_ns, off.faults_ns // 2),
         (only(Cause.PROFILER), own, own // 2),
@@ -154,13 +163,16 @@ def _parts(trace: Trace, pieces: Pieces, off: OffProcessor) -> list[tuple[Values
     ]
 
 
-def _blocked_in(pieces: Pieces, off: OffProcessor) -> Values:
+def _blocked_in(pieces: Pieces, off: OffProcessor, in_transfer: Flags) -> Values:
     """The cause of what each piece waited in a call, where its span does not say it waits.
 
     An operator may wait for threads of its own, which is its work; a thread that nothing is asked
-    of rests; what imports, compiles or collects goes on doing that.
+    of rests; what imports, compiles or collects goes on doing that. Whoever waits for another
+    thread, nobody knows which, while a collective is under way on one waits for that, as the end
+    of a backward pass does.
     """
     call = _OF_CALL[off.waits_for]
+    call = np.where(in_transfer & is_any(call, _FOR_ANOTHER), Cause.COLLECTIVE, call)
     operator = (pieces.cause == Cause.OPERATOR) & (call != Cause.IO)
     goes_on = is_any(pieces.cause, _LASTING) | operator
     rests = ~pieces.is_main & pieces.is_gap

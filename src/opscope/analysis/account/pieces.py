@@ -20,6 +20,8 @@ Flags = npt.NDArray[np.bool_]
 
 OUTSIDE_STEPS = -1
 
+ALL_THREADS = -1
+
 _SHORT_GAP_NS = 1_000_000
 """Between calls of torch without a pause like this there is no time for much but Python."""
 
@@ -63,10 +65,12 @@ def pieces_of(
         trace: any.
         steps: pieces end where these begin and end.
         bounds: the first moment and the last, Unix nanoseconds.
-        cuts: further moments at which pieces end, by number of the thread in the system.
+        cuts: further moments at which pieces end, by number of the thread in the system;
+            ``ALL_THREADS`` for those of every thread.
     """
-    edges = np.unique(np.concatenate([steps.start_ns, steps.end_ns])).astype(np.int64)
-    segments = innermost_segments(trace, *bounds, {**cuts, -1: edges})
+    of_all = cuts.get(ALL_THREADS, np.zeros(0, dtype=np.int64))
+    edges = np.unique(np.concatenate([steps.start_ns, steps.end_ns, of_all])).astype(np.int64)
+    segments = innermost_segments(trace, *bounds, {**cuts, ALL_THREADS: edges})
     causes = causes_of_events(trace, segments.around)
     event = segments.event
     cause = np.where(event >= 0, causes[np.maximum(event, 0)] if len(causes) else 0, AS_AROUND)

@@ -1,0 +1,82 @@
+"""Waiting while a collective is under way on a thread of its own is waiting for other ranks."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.collectives import is_within, transfers
+from opscope.analysis.account.find import find_account
+from opscope.trace.codes import WaitsFor
+from opscope.trace.schema import THREAD_SAMPLES
+from opscope.trace.table import Table
+from support.build_trace import ORIGIN_NS, build_trace, span
+
+MS = 1_000
+MAIN = 1001
+
+
+def backward(waits_for=WaitsFor.LOCK, gloo=(20, 80)):
+    """A thread that computes for 10 ms, waits for 90, and gloo's thread meanwhile."""
+    spans = [
+        span("aten::mm", 0, 10 * MS),
+        *([span("gloo:all_reduce", gloo[0] * MS, gloo[1] * MS, "gloo")] if gloo else []),
+        span("aten::add", 100 * MS, 101 * MS),
+    ]
+    rows = [(0, 0, WaitsFor.NOTHING), (10, 10, WaitsFor.NOTHING), (50, 10, waits_for)]
+    rows += [(100, 10, waits_for), (101, 11, WaitsFor.NOTHING)]
+    columns = {
+        "system_thread_id": [MAIN] * len(rows),
+        "time_ns": [ORIGIN_NS + at * 1_000_000 for at, _, _ in rows],
+        "computed_ns": [computed * 1_000_000 for _, computed, _ in rows],
+        "delayed_ns": [0] * len(rows),
+        "system_ns": [0] * len(rows),
+        "faults": [0] * len(rows),
+        "waits_for": [int(waits) for _, _, waits in rows],
+    }
+    return build_trace(spans).with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+
+
+def milliseconds(trace):
+    account = find_account(trace, "all")
+    return {e.cause: round(e.time_ns / 1e6, 1) for e in account.entries(thread=0)}
+
+
+@pytest.mark.parametrize("waits_for", [WaitsFor.LOCK, WaitsFor.OTHER])
+def test_waiting_for_another_thread_meanwhile_is_waiting_for_ranks(waits_for):
+    found = milliseconds(backward(waits_for))
+    assert found[Cause.COLLECTIVE] == 60
+    assert found[Cause.OPERATOR] == 11
+    assert found[{WaitsFor.LOCK: Cause.LOCK, WaitsFor.OTHER: Cause.UNKNOWN}[waits_for]] == 30
+
+
+def test_who_sleeps_meanwhile_does_not_wait_for_ranks():
+    found = milliseconds(backward(WaitsFor.TIMER))
+    assert found[Cause.TIMER] == 90 and Cause.COLLECTIVE not in found
+
+
+def test_without_a_transfer_it_is_a_lock():
+    found = milliseconds(backward(gloo=None))
+    assert found[Cause.LOCK] == 90 and Cause.COLLECTIVE not in found
+
+
+def test_the_thread_of_the_transfer_itself_communicates():
+    account = find_account(backward(), "all")
+    gloo = {e.cause: e.time_ns for e in account.entries(thread=account.threads.index("gloo"))}
+    assert gloo[Cause.COLLECTIVE] == 60_000_000
+
+
+spans_of_gloo = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12)
+
+
+@given(spans_of_gloo, st.lists(st.integers(-5, 90), max_size=20))
+def test_stretches_are_when_any_was(spans, moments):
+    trace = build_trace(
+        [span("gloo:broadcast", a, a + b, f"runs {n}") for n, (a, b) in enumerate(sorted(spans))]
+    )
+    stretches = transfers(trace)
+    assert (np.diff(stretches.ravel()) >= 0).all()
+    asked = np.array(moments, dtype=np.int64) * 1000 + ORIGIN_NS
+    expected = [any(a <= moment < a + b for a, b in spans) for moment in moments]
+    assert is_within(asked, stretches).tolist() == expected
