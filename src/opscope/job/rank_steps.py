@@ -35,6 +35,7 @@ class RankSteps:
         number: of the steps, as each process counts its own. Shape (steps,).
         wall_ns: how long a step took, -1 where there is none. Shape (processes, steps).
         own_ns: the same without collectives and waiting for them.
+        table_ns: what each step went to. Shape (processes, steps, causes).
         cause_ns: what the time of a process went to, in its steps, or in all where it has none.
             Shape (processes, causes).
         steps_are: what a step is, where the programs do not mark them; else empty.
@@ -44,6 +45,7 @@ class RankSteps:
     number: Values
     wall_ns: Values
     own_ns: Values
+    table_ns: Values
     cause_ns: Values
     steps_are: str
 
@@ -93,16 +95,24 @@ def rank_steps(traces: Iterable[tuple[Partition, Trace]]) -> RankSteps:
     number = np.unique(np.concatenate([*numbers, np.zeros(0, dtype=np.int64)]))
     shape = (len(processes), len(number))
     wall_ns, own_ns = np.full(shape, NONE, dtype=np.int64), np.full(shape, NONE, dtype=np.int64)
+    table_ns = np.zeros((*shape, len(Cause)), dtype=np.int64)
     cause_ns = np.zeros((len(processes), len(Cause)), dtype=np.int64)
     for row, account in enumerate(accounts):
         table, steps = account.table(), account.steps
         column = np.searchsorted(number, steps.number)
         wall_ns[row, column] = steps.end_ns - steps.start_ns
         own_ns[row, column] = wall_ns[row, column] - table[:, Cause.COLLECTIVE]
+        table_ns[row, column] = table
         cause_ns[row] = table.sum(axis=0) if len(steps) else _whole(account)
     are = {account.steps_are for account in accounts if account.steps_are}
     return RankSteps(
-        tuple(processes), number.astype(np.int64), wall_ns, own_ns, cause_ns, "; ".join(sorted(are))
+        processes=tuple(processes),
+        number=number.astype(np.int64),
+        wall_ns=wall_ns,
+        own_ns=own_ns,
+        table_ns=table_ns,
+        cause_ns=cause_ns,
+        steps_are="; ".join(sorted(are)),
     )
 
 

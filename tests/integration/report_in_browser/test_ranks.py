@@ -19,6 +19,7 @@ def steps_of(own_ns, waited_ns=0):
         np.arange(own_ns.shape[1]),
         np.where(own_ns == NONE, NONE, own_ns + waited_ns),
         own_ns,
+        np.zeros((*own_ns.shape, len(Cause)), dtype=np.int64),
         causes,
         "",
     )

@@ -69,7 +69,13 @@ def test_a_picture_of_few_has_who_matters(most):
     own_ns = np.array([[50], [10], [30], [90], [40], [20], [70], [60], [80]])
     processes = tuple(Partition("rank", n) for n in range(9))
     steps = RankSteps(
-        processes, np.zeros(1, dtype=np.int64), own_ns, own_ns, np.zeros((9, len(Cause))), ""
+        processes,
+        np.zeros(1, dtype=np.int64),
+        own_ns,
+        own_ns,
+        np.zeros((9, 1, len(Cause))),
+        np.zeros((9, len(Cause))),
+        "",
     )
     shown = {part.number for part in steps.worth_showing(most)}
     assert len(shown) == most

@@ -17,7 +17,9 @@ def steps_of(wall_ns):
     causes = np.zeros((len(wall_ns), len(Cause)), dtype=np.int64)
     causes[:, Cause.OPERATOR] = np.arange(len(wall_ns)) + 1
     processes = tuple(Partition("rank", number) for number in range(len(wall_ns)))
-    return RankSteps(processes, np.arange(wall_ns.shape[1]), wall_ns, wall_ns // 2, causes, "")
+    table = np.zeros((*wall_ns.shape, len(Cause)), dtype=np.int64)
+    numbers = np.arange(wall_ns.shape[1])
+    return RankSteps(processes, numbers, wall_ns, wall_ns // 2, table, causes, "")
 
 
 def unpacked(packer):

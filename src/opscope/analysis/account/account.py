@@ -12,6 +12,7 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cached_property import cached_property
 from opscope.trace.html_table import html_table
+from opscope.trace.trace import Trace
 from opscope.tree.steps import Steps
 
 Values = npt.NDArray[np.int64]
@@ -42,6 +43,27 @@ class Entry:
             "share": round(self.share, 6),
             "error_ns": self.error_ns,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class MainTime:
+    """The time of the thread that a program runs on, piece by piece. Arrays have shape (pieces,).
+
+    Attributes:
+        trace: the part looked at.
+        steps: its steps.
+        step: row in ``steps``; -1 outside all steps.
+        event: the innermost span then, row in the part's ``events``; -1 for none.
+        cause: ``Cause``.
+        time_ns: nanoseconds on the clock.
+    """
+
+    trace: Trace
+    steps: Steps
+    step: Values
+    event: Values
+    cause: Values
+    time_ns: Values
 
 
 @dataclass(frozen=True, eq=False)

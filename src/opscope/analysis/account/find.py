@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.account import Account
+from opscope.analysis.account.account import Account, MainTime
 from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.account.collectives import is_within, transfers
 from opscope.analysis.account.device_rows import device_rows
@@ -27,6 +28,7 @@ from opscope.trace.codes import WaitsFor
 from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
+from opscope.tree.steps import Steps
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -70,7 +72,48 @@ def find_account(trace: Trace, which: Which | str = Which.STEADY) -> Account:
     return found
 
 
-def _account(whole: Trace, period: Period) -> Account:
+def main_time(trace: Trace, which: Which | str = Which.ALL) -> MainTime:
+    """The time of the main thread piece by piece, for questions about where it went.
+
+    Args:
+        trace: any.
+        which: the part to look at.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    divided = _divide(trace, period_of(trace, which))
+    pieces = divided.pieces
+    own = np.flatnonzero(pieces.segments.thread == _main(pieces))
+    parts = [(cause[own], time_ns[own]) for cause, time_ns, _ in _parts(divided)]
+    cause, time_ns = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    rows = np.tile(own, len(parts))
+    there = np.flatnonzero(time_ns > 0)
+    return MainTime(
+        trace=divided.trace,
+        steps=divided.steps,
+        step=pieces.step[rows[there]],
+        event=pieces.segments.event[rows[there]],
+        cause=cause[there],
+        time_ns=time_ns[there],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Divided:
+    """Pieces of time, with what is known of each. ``in_transfer`` has shape (pieces,)."""
+
+    trace: Trace
+    steps: Steps
+    steps_are: str
+    bounds: tuple[int, int]
+    pieces: Pieces
+    off: OffProcessor
+    in_transfer: Flags
+    is_sampled: bool
+
+
+def _divide(whole: Trace, period: Period) -> _Divided:
     trace = period.trace
     steps, steps_are = program_steps(trace)
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
@@ -80,9 +123,15 @@ def _account(whole: Trace, period: Period) -> Account:
     stretches = transfers(trace)
     pieces = pieces_of(trace, steps, bounds, {**cuts, ALL_THREADS: stretches.ravel()})
     in_transfer = is_within(pieces.segments.start_ns, stretches)
-    names = [line.name or f"thread {line.number}" for line in pieces.segments.threads]
     off = _off_processor(pieces, samples)
-    sums = list(_sums_of_threads(trace, pieces, off, in_transfer, len(steps)))
+    return _Divided(trace, steps, steps_are, bounds, pieces, off, in_transfer, bool(samples))
+
+
+def _account(whole: Trace, period: Period) -> Account:
+    divided = _divide(whole, period)
+    trace, steps, pieces, bounds = divided.trace, divided.steps, divided.pieces, divided.bounds
+    names = [line.name or f"thread {line.number}" for line in pieces.segments.threads]
+    sums = list(_sums_of_threads(divided))
     for rows in device_rows(trace, steps, bounds):
         time = np.zeros((len(steps) + 1) * len(Cause), dtype=np.float64)
         np.add.at(time, (rows.step + 1) * len(Cause) + rows.cause, rows.time_ns)
@@ -93,11 +142,11 @@ def _account(whole: Trace, period: Period) -> Account:
         threads=tuple(names),
         main=_main(pieces),
         steps=steps,
-        steps_are=steps_are,
+        steps_are=divided.steps_are,
         start_ns=period.start_ns,
-        wall_ns=wall_ns,
+        wall_ns=bounds[1] - bounds[0],
         about=str(period),
-        notes=_notes(trace, bool(samples)),
+        notes=_notes(trace, divided.is_sampled),
     )
 
 
@@ -122,11 +171,9 @@ def _off_processor(pieces: Pieces, samples: dict[int, Intervals]) -> OffProcesso
     return result
 
 
-def _sums_of_threads(
-    trace: Trace, pieces: Pieces, off: OffProcessor, in_transfer: Flags, steps: int
-) -> Iterator[tuple[Amounts, Amounts]]:
+def _sums_of_threads(divided: _Divided) -> Iterator[tuple[Amounts, Amounts]]:
     """Of each thread the time by step and cause, and its error; outside all steps comes first."""
-    parts = _parts(trace, pieces, off, in_transfer)
+    parts, pieces, steps = _parts(divided), divided.pieces, len(divided.steps)
     threads = len(pieces.segments.threads)
     begin = np.searchsorted(pieces.segments.thread, np.arange(threads + 1))
     for first, last in pairwise(begin.tolist()):
@@ -139,11 +186,10 @@ def _sums_of_threads(
         yield time, error
 
 
-def _parts(
-    trace: Trace, pieces: Pieces, off: OffProcessor, in_transfer: Flags
-) -> list[tuple[Values, Values, Values]]:
+def _parts(divided: _Divided) -> list[tuple[Values, Values, Values]]:
     """Each piece in up to six parts: a cause, how long, and how unsure that is."""
-    cost = trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0)
+    pieces, off = divided.pieces, divided.off
+    cost = divided.trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0)
     rest = pieces.length_ns - off.blocked_ns - off.delayed_ns - off.faults_ns
     own = np.minimum(np.where(pieces.segments.is_first, int(cost / 2), 0), rest)
     dispatch = np.minimum(pieces.dispatch_ns, rest - own)
@@ -155,7 +201,7 @@ def _parts(
 
     return [
         (_known_gaps(pieces, off), rest, unsure),
-        (_blocked_in(pieces, off, in_transfer), off.blocked_ns, off.error_ns),
+        (_blocked_in(pieces, off, divided.in_transfer), off.blocked_ns, off.error_ns),
         (only(Cause.DESCHEDULED), off.delayed_ns, off.delayed_error_ns),
         (only(Cause.MEMORY), off.faults_ns, off.faults_ns // 2),
         (only(Cause.PROFILER), own, own // 2),
