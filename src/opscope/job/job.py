@@ -16,6 +16,7 @@ from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
 from opscope.job.rank_steps import RankSteps, rank_steps
 from opscope.job.recordings import find_recordings
 from opscope.job.shared_findings import SharedFinding, shared_findings
+from opscope.job.slow_ranks import SlowRanks, find_slow_ranks
 from opscope.trace.job import missing_beside
 from opscope.trace.partition import RANK, Partition, listed, parts_text
 from opscope.trace.process_journal import ProcessEntry
@@ -170,6 +171,14 @@ class Job:
         """
         ranks = [part for part in self.parts if part.kind == RANK]
         return rank_steps(Job(self.path, ranks or self.parts)._with_events())
+
+    def slow_ranks(self) -> SlowRanks:
+        """Which ranks the others wait for, how often, and where in the program.
+
+        Raises:
+            TraceFormatError: a process cannot be read, or none has an event.
+        """
+        return find_slow_ranks(self.steps(), self._source.load)
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.

@@ -104,7 +104,9 @@ def metadata_of(folder: Path) -> dict[str, Any]:
     from pyarrow import ArrowException, parquet
 
     try:
-        table = parquet.read_table(folder / "metadata.parquet")
+        # Not read_table, which imports pandas, and that cannot be imported when a program ends.
+        with parquet.ParquetFile(folder / "metadata.parquet") as file:
+            table = file.read()
         pairs = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
         return {str(key): json.loads(value) for key, value in pairs}
     except (ArrowException, OSError, ValueError, KeyError, TypeError):

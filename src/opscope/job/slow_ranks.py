@@ -1,0 +1,342 @@
+"""Which rank the others wait for, since when, and why: ranks compared by what they do themselves.
+
+In a job whose ranks wait for each other in every step, all steps take equally long, whoever is
+slow. What differs is the time that a rank does not wait for others. A rank whose own time is longer
+than that of the others, by more than chance, is one that they wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.diff.student import normal_p, two_sided_p
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.job.excess import Excess, find_excess
+from opscope.job.rank_steps import NONE, RankSteps
+from opscope.trace.partition import Partition
+from opscope.trace.trace import Trace
+
+Amounts = npt.NDArray[np.float64]
+
+FALSE_ALARMS = 0.01
+"""Of jobs whose ranks are all alike, in how many one may be said to be slow."""
+
+_FEWEST_STEPS = 5
+_LEAST_SHARE, _LEAST_SHARE_OF_FEW = 0.05, 0.1
+"""Of the time that others need for a step: less is not worth saying. Few are up to three ranks."""
+_FEW = 3
+_ALIKE = 0.03
+"""Of a step, by which equal ranks differ for good: other cores, other memory. More is measured,
+where there are enough ranks to do so."""
+_MAD_TO_SIGMA, _MEDIAN_TO_MEAN = 1.4826, 1.2533
+_ALWAYS = 0.75
+"""In that share of its steps a rank is slower than others mostly are, if it always is."""
+
+_NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
+
+
+@dataclass(frozen=True)
+class SlowRank:
+    """A rank that the others wait for. Times are nanoseconds of a step, on average.
+
+    Attributes:
+        process: which.
+        own_ns: what it takes without waiting for others.
+        others_ns: the same of the middle one of the others.
+        cause: that it has most more of than the others.
+        cause_ns: how much more of that.
+        recurrence: share of its steps in which it takes longer than the others mostly do.
+        waited_ns: how much longer the others wait in collectives than it does.
+        gain_ns: how much shorter the step would be if it were like the others.
+        step_ns: what a step of the job takes.
+        excess: where in the program the difference is; None where its trace was not looked at.
+    """
+
+    process: Partition
+    own_ns: float
+    others_ns: float
+    cause: Cause
+    cause_ns: float
+    recurrence: float
+    waited_ns: float
+    gain_ns: float
+    step_ns: float
+    excess: Excess | None = None
+
+    @property
+    def is_always(self) -> bool:
+        """Whether it is slow in most steps, and not now and then."""
+        return self.recurrence >= _ALWAYS
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            self.process.kind: self.process.number,
+            "own_ns": round(self.own_ns),
+            "others_ns": round(self.others_ns),
+            "cause": self.cause.name.lower(),
+            "cause_ns": round(self.cause_ns),
+            "recurrence": round(self.recurrence, 4),
+            "waited_ns": round(self.waited_ns),
+            "gain_ns": round(self.gain_ns),
+            "step_ns": round(self.step_ns),
+            "where": None if self.excess is None else self.excess.as_dict(),
+        }
+
+    def __str__(self) -> str:
+        more = share_text(self.own_ns / max(self.others_ns, 1) - 1)
+        when = "" if self.is_always else f", in {share_text(self.recurrence)} of its steps"
+        text = (
+            f"{self.process} takes {time_text(int(self.own_ns))} a step without waiting for others,"
+            f" {more} more than the middle one of them{when}: {self.cause.title} "
+            f"{time_text(int(self.cause_ns))}"
+        )
+        text += f" {self.excess}." if self.excess is not None and str(self.excess) else "."
+        if self.waited_ns > 0:
+            text += f" The others wait {time_text(int(self.waited_ns))} a step longer than it does."
+        if self.gain_ns > 0:
+            saved = share_text(self.gain_ns / max(self.step_ns, 1))
+            text += f" A step would take {saved} less if it were like them."
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class SlowRanks:
+    """The ranks that others wait for.
+
+    Attributes:
+        found: them, by how much the job would gain, most first.
+        steps: what was compared.
+        compared: how many ranks have enough steps to be compared.
+        notes: what could not be told and why, one sentence each.
+    """
+
+    found: tuple[SlowRank, ...]
+    steps: RankSteps
+    compared: int
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "compared": self.compared,
+            "slow": [one.as_dict() for one in self.found],
+            "notes": list(self.notes),
+        }
+
+    def __repr__(self) -> str:
+        lines = [*map(str, self.found), *self.notes]
+        said = "".join(f"\n  {line}" for line in lines)
+        return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
+
+
+def find_slow_ranks(
+    steps: RankSteps, load: Callable[[Partition], Trace] | None = None
+) -> SlowRanks:
+    """Compare the ranks of a job.
+
+    A rank is slow if its own time differs from the others' by more than both the scatter of steps
+    and the difference among the others explain, with the number of ranks allowed for
+    (:data:`FALSE_ALARMS`), and by enough to matter. Waiting for a processor is compared on its own:
+    it scatters far more than work does.
+
+    Args:
+        steps: of its ranks.
+        load: gives the trace of one, to see where in the program the difference is.
+    """
+    enough = [row for row, own in enumerate(steps.own_ns) if (own != NONE).sum() >= _FEWEST_STEPS]
+    if len(enough) < 2:
+        return SlowRanks((), steps, len(enough), (_too_few(steps, len(enough)),))
+    means = np.stack([_mean_table(steps, row) for row in enough])
+    found = []
+    for place in _stand_out(steps, enough):
+        slow = _describe(steps, enough, place, means)
+        if load is not None:
+            beside = enough[_most_like(means, place)]
+            pair = (load(slow.process), load(steps.processes[beside]))
+            slow = replace(slow, excess=find_excess(*pair, slow.cause))
+        found.append(slow)
+    found.sort(key=lambda one: -one.gain_ns)
+    return SlowRanks(tuple(found), steps, len(enough), tuple(_notes(enough, means)))
+
+
+def _mean_table(steps: RankSteps, row: int) -> Amounts:
+    """What a step of a rank goes to, on average. Shape (causes,)."""
+    there = steps.own_ns[row] != NONE
+    mean: Amounts = steps.table_ns[row, there].mean(axis=0)
+    return mean
+
+
+def _stand_out(steps: RankSteps, rows: list[int]) -> list[int]:
+    """Positions in ``rows`` of those that differ by more than chance and enough to matter."""
+    work = [_measures(steps, row, without=_NOT_OWN) for row in rows]
+    delayed = [_measures(steps, row, only=Cause.DESCHEDULED) for row in rows]
+    typical = float(
+        np.median([one.mean() + two.mean() for one, two in zip(work, delayed, strict=True)])
+    )
+    least = typical * (_LEAST_SHARE_OF_FEW if len(rows) <= _FEW else _LEAST_SHARE)
+    tests = len(rows) * 6  # two measures, three questions about each
+    found: set[int] = set()
+    for values in (work, delayed):
+        for middle in (_by_median, _by_mean):
+            centers, errors = np.array([middle(one) for one in values]).T
+            found.update(_different(centers, errors, values, typical, least, tests))
+        found.update(_longer_in_more_steps(values, typical, least, tests))
+    return sorted(found)
+
+
+def _measures(
+    steps: RankSteps, row: int, without: tuple[Cause, ...] = (), only: Cause | None = None
+) -> Amounts:
+    """Per step of one rank, what it went to of some causes."""
+    table = steps.table_ns[row, steps.own_ns[row] != NONE]
+    kept = [only] if only is not None else [one for one in Cause if one not in without]
+    values: Amounts = table[:, kept].sum(axis=1).astype(np.float64)
+    return values
+
+
+def _by_median(values: Amounts) -> tuple[float, float]:
+    """The middle of steps, and its standard error by their scatter about it."""
+    center = float(np.median(values))
+    sigma = _MAD_TO_SIGMA * float(np.median(np.abs(values - center)))
+    return center, _MEDIAN_TO_MEAN * sigma / len(values) ** 0.5
+
+
+def _by_mean(values: Amounts) -> tuple[float, float]:
+    """The mean of steps, which what happens now and then moves too, and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
+
+
+def _different(
+    centers: Amounts,
+    errors: Amounts,
+    values: list[Amounts],
+    typical: float,
+    least: float,
+    tests: int,
+) -> list[int]:
+    """Those above all others by more than chance, and more than ``least``."""
+    found = []
+    for place, center in enumerate(centers):
+        others = np.delete(centers, place)
+        reference = float(np.median(others))
+        excess = float(center) - reference
+        if excess < least:
+            continue
+        apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
+        own = float(np.hypot(errors[place], np.median(np.delete(errors, place))))
+        error = float(np.hypot(own, max(apart, _ALIKE * typical)))
+        p = two_sided_p(excess / error, len(values[place]) - 1) / 2
+        if p * tests < FALSE_ALARMS:
+            found.append(place)
+    return found
+
+
+def _longer_in_more_steps(
+    values: list[Amounts], typical: float, least: float, tests: int
+) -> list[int]:
+    """Those whose steps are longer than those of others more often than chance has it, by the
+    rank-sum test (Mann and Whitney 1947), and whose mean is longer by enough: what begins in the
+    middle of a recording is seen best so."""
+    means = np.array([one.mean() for one in values])
+    found = []
+    for place, own in enumerate(values):
+        others = np.delete(means, place)
+        reference = float(np.median(others))
+        apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
+        if means[place] - reference < least + max(apart, _ALIKE * typical):
+            continue
+        beside = np.concatenate([one for at, one in enumerate(values) if at != place])
+        if _rank_sum_p(own, beside) * tests < FALSE_ALARMS:
+            found.append(place)
+    return found
+
+
+def _rank_sum_p(own: Amounts, others: Amounts) -> float:
+    """Probability that ``own`` is above ``others`` as often as it is, or more, by chance."""
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, own, side="left")
+    equal = np.searchsorted(ordered, own, side="right") - below
+    wins = float((below + equal / 2).sum())
+    pairs = len(own) * len(others)
+    sigma = (pairs * (len(own) + len(others) + 1) / 12) ** 0.5
+    z = (wins - pairs / 2) / sigma
+    return normal_p(z) / 2 if z > 0 else 1.0
+
+
+def _describe(steps: RankSteps, rows: list[int], place: int, means: Amounts) -> SlowRank:
+    others = np.delete(means, place, axis=0)
+    more = means[place] - np.median(others, axis=0)
+    own = [cause for cause in Cause if cause is not Cause.COLLECTIVE]
+    cause = max(own, key=lambda one: float(more[one]))
+    own_ns, others_own = means[:, own].sum(axis=1), np.delete(means[:, own].sum(axis=1), place)
+    wall_ns = np.array([_mean_wall(steps, row) for row in rows])
+    waited = float(np.median(others[:, Cause.COLLECTIVE])) - float(means[place, Cause.COLLECTIVE])
+    return SlowRank(
+        process=steps.processes[rows[place]],
+        own_ns=float(own_ns[place]),
+        others_ns=float(np.median(others_own)),
+        cause=cause,
+        cause_ns=float(more[cause]),
+        recurrence=_recurrence(steps, rows, place),
+        waited_ns=max(waited, 0.0),
+        gain_ns=_gain(steps, rows, place, waited),
+        step_ns=float(np.median(wall_ns)),
+    )
+
+
+def _mean_wall(steps: RankSteps, row: int) -> float:
+    wall = steps.wall_ns[row]
+    return float(wall[wall != NONE].mean())
+
+
+def _recurrence(steps: RankSteps, rows: list[int], place: int) -> float:
+    """Share of its steps that take longer than nine tenths of the others' do."""
+    own = steps.own_ns[rows[place]]
+    others = steps.own_ns[[row for at, row in enumerate(rows) if at != place]]
+    usual = float(np.quantile(others[others != NONE], 0.9))
+    return float((own[own != NONE] > usual).mean())
+
+
+def _gain(steps: RankSteps, rows: list[int], place: int, waited: float) -> float:
+    """By how much the others' own time ends earlier than its own, and no more than they wait."""
+    own = [float(one[one != NONE].mean()) for one in (steps.own_ns[row] for row in rows)]
+    slowest_other = max(time for at, time in enumerate(own) if at != place)
+    return float(np.clip(own[place] - slowest_other, 0.0, max(waited, 0.0)))
+
+
+def _most_like(means: Amounts, place: int) -> int:
+    """The position of the rank among the others whose own time is nearest to their middle."""
+    own = np.delete(means, Cause.COLLECTIVE, axis=1).sum(axis=1)
+    middle = float(np.median(np.delete(own, place)))
+    distance = np.abs(own - middle)
+    distance[place] = np.inf
+    return int(np.argmin(distance))
+
+
+def _notes(rows: list[int], means: Amounts) -> list[str]:
+    notes = []
+    if len(rows) == 2:
+        notes.append("Of two ranks only the slower can be told, by the other one.")
+    if not means[:, Cause.COLLECTIVE].any():
+        notes.append(
+            "No collective was recorded, so that ranks are compared, but nothing shows that they "
+            "wait for each other."
+        )
+    return notes
+
+
+def _too_few(steps: RankSteps, enough: int) -> str:
+    if len(steps.processes) < 2:
+        return "There is one process only, so there is nothing to compare it with."
+    return (
+        f"{enough} of {len(steps.processes)} processes have {_FEWEST_STEPS} steps or more, and it "
+        "takes two to compare. Record more steps; a step ends with Optimizer.step, or is marked by "
+        "prof.step()."
+    )
