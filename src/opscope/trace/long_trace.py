@@ -20,6 +20,7 @@ from opscope.trace.manifest import read_manifest
 from opscope.trace.names import Names
 from opscope.trace.part import part_of
 from opscope.trace.partition import Partition, choose_part
+from opscope.trace.read_parquet import read_whole
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -96,11 +97,11 @@ class LongTrace:
     def small(self) -> Trace:
         """What does not grow with the recording: names, threads, ledger, metadata and so on."""
         tables = {
-            name: table_from_arrow(schema, pq.read_table(self.file(name)))
+            name: table_from_arrow(schema, read_whole(self.file(name)))
             for name, schema in TABLES.items()
             if name in self.rows and name not in GROWING
         }
-        texts = pq.read_table(self.file("names"))["text"].to_pylist()
+        texts = read_whole(self.file("names"))["text"].to_pylist()
         return Trace(tables, Names.from_strings(texts))
 
     def groups(self, table: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:

@@ -101,12 +101,12 @@ def metadata_of(folder: Path) -> dict[str, Any]:
     """What the trace in a part's folder says of itself; nothing else of it is read."""
     import json
 
-    from pyarrow import ArrowException, parquet
+    from pyarrow import ArrowException
+
+    from opscope.trace.read_parquet import read_whole
 
     try:
-        # Not read_table, which imports pandas, and that cannot be imported when a program ends.
-        with parquet.ParquetFile(folder / "metadata.parquet") as file:
-            table = file.read()
+        table = read_whole(folder / "metadata.parquet")
         pairs = zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
         return {str(key): json.loads(value) for key, value in pairs}
     except (ArrowException, OSError, ValueError, KeyError, TypeError):

@@ -6,6 +6,7 @@ before it is unpacked.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -19,6 +20,19 @@ _TEXT = frozenset({"text", "source", "what", "key", "value"})
 
 _MOST_ROWS = (1 << 31) - 1
 """Rows are referred to by 32 bits."""
+
+
+def read_whole(path: Path) -> pa.Table:
+    """All of a file that opscope itself has just written, or whose size was checked.
+
+    ``pyarrow.parquet.read_table`` imports pandas, which takes long and cannot be done while a
+    program ends.
+
+    Raises:
+        pyarrow.ArrowException, OSError: it is damaged.
+    """
+    with pq.ParquetFile(path) as file:
+        return file.read()
 
 
 def read_parquet(file: BinaryIO, rows: int, source: str) -> pa.Table:

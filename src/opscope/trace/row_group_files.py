@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from opscope.trace.encoding import writer_options
 from opscope.trace.interop import has_id, table_from_arrow, to_arrow
 from opscope.trace.names import Names
+from opscope.trace.read_parquet import read_whole
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -32,7 +33,7 @@ def read_part(folder: Path, name: str, rows: int) -> Table:
     schema = TABLES[name]
     if not rows:
         return Table(schema, {})
-    return table_from_arrow(schema, pq.read_table(folder / f"{name}.parquet"))
+    return table_from_arrow(schema, read_whole(folder / f"{name}.parquet"))
 
 
 class RowGroupWriter:
