@@ -195,12 +195,13 @@ def _parts(divided: _Divided) -> list[tuple[Values, Values, Values]]:
     dispatch = np.minimum(pieces.dispatch_ns, rest - own)
     rest = rest - own - dispatch
     unsure = np.where(pieces.is_gap & ~off.is_sampled & pieces.is_main, rest, 0)
+    gaps = _known_gaps(pieces, off, divided.in_transfer)
 
     def only(cause: Cause) -> Values:
         return np.broadcast_to(np.int64(cause), len(rest))
 
     return [
-        (_known_gaps(pieces, off), rest, unsure),
+        (gaps, rest, unsure),
         (_blocked_in(pieces, off, divided.in_transfer), off.blocked_ns, off.error_ns),
         (only(Cause.DESCHEDULED), off.delayed_ns, off.delayed_error_ns),
         (only(Cause.MEMORY), off.faults_ns, off.faults_ns // 2),
@@ -226,12 +227,16 @@ def _blocked_in(pieces: Pieces, off: OffProcessor, in_transfer: Flags) -> Values
     return np.asarray(known, dtype=np.int64)
 
 
-def _known_gaps(pieces: Pieces, off: OffProcessor) -> Values:
+def _known_gaps(pieces: Pieces, off: OffProcessor, in_transfer: Flags) -> Values:
     """What ran where nothing was recorded: where the kernel says that the thread computed, Python.
 
     That is Python code, or a library that it calls: torch's own work would have been recorded.
+    Where the kernel was not asked, a long gap while a collective is under way is taken for waiting
+    for it, and all of that may be wrong.
     """
-    return np.where(pieces.is_gap & off.is_sampled, Cause.PYTHON, pieces.cause)
+    cause = np.where(pieces.is_gap & off.is_sampled, Cause.PYTHON, pieces.cause)
+    guessed = pieces.is_gap & ~off.is_sampled & in_transfer & (cause == Cause.UNKNOWN)
+    return np.where(guessed, Cause.COLLECTIVE, cause)
 
 
 def _as_rows(sums: list[tuple[Amounts, Amounts]]) -> Columns:

@@ -80,3 +80,14 @@ def test_stretches_are_when_any_was(spans, moments):
     asked = np.array(moments, dtype=np.int64) * 1000 + ORIGIN_NS
     expected = [any(a <= moment < a + b for a, b in spans) for moment in moments]
     assert is_within(asked, stretches).tolist() == expected
+
+
+def test_without_samples_a_gap_meanwhile_is_guessed_to_wait_and_said_to_be_unsure():
+    spans = [
+        span("aten::mm", 0, 10 * MS),
+        span("gloo:all_reduce", 20 * MS, 80 * MS, "gloo"),
+        span("aten::add", 100 * MS, 101 * MS),
+    ]
+    account = find_account(build_trace(spans), "all")
+    (waited,) = [e for e in account.entries(thread=0) if e.cause is Cause.COLLECTIVE]
+    assert waited.time_ns == waited.error_ns == 60_000_000
