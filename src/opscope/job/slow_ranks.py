@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,10 @@ _ALIKE = 0.03
 """Of a step, by which equal ranks differ for good: other cores, other memory. More is measured,
 where there are enough ranks to do so."""
 _MAD_TO_SIGMA, _MEDIAN_TO_MEAN = 1.4826, 1.2533
+_MOST_ALIKE = 0.9
+"""The correlation of a step with the one before that is allowed for at most."""
+_LONGEST = 0.05
+"""Of all steps of all ranks, the share that is called the longest."""
 _ALWAYS = 0.75
 """In that share of its steps a rank is slower than others mostly are, if it always is."""
 
@@ -181,14 +186,32 @@ def _stand_out(steps: RankSteps, rows: list[int]) -> list[int]:
         np.median([one.mean() + two.mean() for one, two in zip(work, delayed, strict=True)])
     )
     least = typical * (_LEAST_SHARE_OF_FEW if len(rows) <= _FEW else _LEAST_SHARE)
-    tests = len(rows) * 6  # two measures, three questions about each
+    tests = len(rows) * 8  # two measures, four questions about each
     found: set[int] = set()
     for values in (work, delayed):
+        inflation = _inflation(values)
         for middle in (_by_median, _by_mean):
             centers, errors = np.array([middle(one) for one in values]).T
-            found.update(_different(centers, errors, values, typical, least, tests))
-        found.update(_longer_in_more_steps(values, typical, least, tests))
+            found.update(_different(centers, errors * inflation, values, typical, least, tests))
+        found.update(_longer_in_more_steps(values, typical, least, tests, inflation))
     return sorted(found)
+
+
+def _inflation(values: list[Amounts]) -> float:
+    """How much more a mean scatters than that of steps that have nothing to do with each other.
+
+    A machine that is busy stays so for a while, so that a step resembles the one before. Taken for
+    an autoregressive process of first order, by the correlation that ranks mostly have: what
+    begins in the middle of one rank's recording is to be found and not to be allowed for.
+    """
+    correlations = []
+    for one in values:
+        away = one - one.mean()
+        scatter = float(away @ away)
+        known = float(away[1:] @ away[:-1]) / scatter if scatter > 0 else 0.0
+        correlations.append(known + (1 + 4 * max(known, 0.0)) / len(one))  # its bias (Kendall 1954)
+    usual = min(max(float(np.median(correlations)), 0.0), _MOST_ALIKE)
+    return float(((1 + usual) / (1 - usual)) ** 0.5)
 
 
 def _measures(
@@ -239,35 +262,53 @@ def _different(
 
 
 def _longer_in_more_steps(
-    values: list[Amounts], typical: float, least: float, tests: int
+    values: list[Amounts], typical: float, least: float, tests: int, inflation: float
 ) -> list[int]:
-    """Those whose steps are longer than those of others more often than chance has it, by the
-    rank-sum test (Mann and Whitney 1947), and whose mean is longer by enough: what begins in the
-    middle of a recording is seen best so."""
+    """Those whose steps are longer than those of others more often than chance has it, and whose
+    mean is longer by enough.
+
+    What begins in the middle of a recording is seen best by the rank-sum test (Mann and Whitney
+    1947), what strikes now and then by who has the longest steps of all.
+    """
     means = np.array([one.mean() for one in values])
     found = []
     for place, own in enumerate(values):
         others = np.delete(means, place)
         reference = float(np.median(others))
         apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
-        if means[place] - reference < least + max(apart, _ALIKE * typical):
+        usual = max(apart, _ALIKE * typical)
+        if means[place] - reference < least + usual:
             continue
         beside = np.concatenate([one for at, one in enumerate(values) if at != place])
-        if _rank_sum_p(own, beside) * tests < FALSE_ALARMS:
+        z = _rank_sum_z(own, beside) / inflation
+        often = normal_p(z) / 2 if z > 0 else 1.0
+        if min(often, _longest_p(own - usual, beside, inflation)) * tests < FALSE_ALARMS:
             found.append(place)
     return found
 
 
-def _rank_sum_p(own: Amounts, others: Amounts) -> float:
-    """Probability that ``own`` is above ``others`` as often as it is, or more, by chance."""
+def _rank_sum_z(own: Amounts, others: Amounts) -> float:
+    """How many standard deviations more often ``own`` is above ``others`` than by chance."""
     ordered = np.sort(others)
     below = np.searchsorted(ordered, own, side="left")
     equal = np.searchsorted(ordered, own, side="right") - below
     wins = float((below + equal / 2).sum())
     pairs = len(own) * len(others)
     sigma = (pairs * (len(own) + len(others) + 1) / 12) ** 0.5
-    z = (wins - pairs / 2) / sigma
-    return normal_p(z) / 2 if z > 0 else 1.0
+    return float((wins - pairs / 2) / sigma)
+
+
+def _longest_p(own: Amounts, others: Amounts, inflation: float) -> float:
+    """Probability that as many of the longest steps are ``own``, or more, by chance."""
+    both = np.concatenate([own, others])
+    most = max(int(_LONGEST * len(both)), 1)
+    hits = int((np.argpartition(-both, most - 1)[:most] < len(own)).sum())
+    # Steps that resemble each other count for fewer.
+    total, mine, drawn, there = (
+        int(count / inflation**2) for count in (len(both), len(own), most, hits)
+    )
+    ways = sum(comb(mine, k) * comb(total - mine, drawn - k) for k in range(there, drawn + 1))
+    return ways / comb(total, drawn) if total else 1.0
 
 
 def _describe(steps: RankSteps, rows: list[int], place: int, means: Amounts) -> SlowRank:
@@ -305,10 +346,15 @@ def _recurrence(steps: RankSteps, rows: list[int], place: int) -> float:
 
 
 def _gain(steps: RankSteps, rows: list[int], place: int, waited: float) -> float:
-    """By how much the others' own time ends earlier than its own, and no more than they wait."""
-    own = [float(one[one != NONE].mean()) for one in (steps.own_ns[row] for row in rows)]
-    slowest_other = max(time for at, time in enumerate(own) if at != place)
-    return float(np.clip(own[place] - slowest_other, 0.0, max(waited, 0.0)))
+    """By how much every step would end earlier if the next slowest rank were the slowest, on
+    average, and no more than the others wait."""
+    own = steps.own_ns[rows].astype(np.float64)
+    others = np.delete(own, place, axis=0).max(axis=0)
+    both = (own[place] != NONE) & (others != NONE)
+    if not both.any():
+        return 0.0
+    ahead = np.maximum(own[place, both] - others[both], 0.0)
+    return float(np.clip(ahead.mean(), 0.0, max(waited, 0.0)))
 
 
 def _most_like(means: Amounts, place: int) -> int:
