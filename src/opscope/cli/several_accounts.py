@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -23,8 +23,8 @@ _MOST_CAUSES, _LEAST_SHARE = 6, 0.005
 _MOST_DIFFERENCES = 5
 
 
-def as_text(whys: Whys, width: int) -> RenderableType:
-    """A row for each process, with as many causes as fit, and what some have more of."""
+def as_text(whys: Whys, slow: Sequence[str], width: int) -> RenderableType:
+    """A row for each process, with as many causes as fit; who is slow; who has more of what."""
     compared = compare_accounts({part: why.account for part, why in whys.items()})
     names = [str(process) for process in compared.processes]
     shown = _shown(compared)
@@ -32,17 +32,17 @@ def as_text(whys: Whys, width: int) -> RenderableType:
         shown = shown[:-1]
     table = numbers_table("Process", names, _numbers(compared, shown), width)
     about = Text("Of the main thread of each process:", "dim")
-    return Group(about, table, Text(""), *(Text(line) for line in _sentences(compared)))
+    return Group(about, table, Text(""), *(Text(line) for line in (*slow, *_sentences(compared))))
 
 
-def as_markdown(whys: Whys) -> str:
+def as_markdown(whys: Whys, slow: Sequence[str]) -> str:
     """The same as Markdown."""
     compared = compare_accounts({part: why.account for part, why in whys.items()})
     names = [str(process) for process in compared.processes]
     numbers = _numbers(compared, _shown(compared))
     cells = zip(names, *(column for _, column in numbers), strict=True)
     table = rows.as_markdown(["Process", *(heading for heading, _ in numbers)], cells)
-    return table + "".join(f"\n{in_markdown(line)}\n" for line in _sentences(compared))
+    return table + "".join(f"\n{in_markdown(line)}\n" for line in (*slow, *_sentences(compared)))
 
 
 def _shown(compared: ComparedAccounts) -> list[Cause]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 from opscope._native import keep_freed_memory
@@ -16,6 +17,7 @@ from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.rows import RowsFormat
 from opscope.cli.trace_argument import (
+    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
@@ -35,7 +37,10 @@ from opscope.cli.why_formats import (
     json_content,
 )
 from opscope.errors import TraceFormatError
-from opscope.trace.partition import Partition
+from opscope.job.rank_steps import rank_steps
+from opscope.job.slow_ranks import find_slow_ranks
+from opscope.trace.partition import RANK, Partition
+from opscope.trace.trace import Trace
 
 
 def why(
@@ -60,11 +65,7 @@ def why(
     keep_freed_memory()
     chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
     if chosen.is_of_several and part.is_all:
-        whys = {
-            number: Why(find_account(one, which), find_findings(one, which=which))
-            for number, one in each_process(chosen, "adding up")
-        }
-        return _print_several(whys, format)
+        return _print_several(*_of_several(chosen, which), format)
     path, loaded = chosen.path, load_chosen(chosen, part)
     if len(loaded.events) == 0:
         raise TraceFormatError(
@@ -84,15 +85,31 @@ def why(
         console_for(sys.stdout).print(as_text(found, texts))
 
 
-def _print_several(whys: dict[Partition, Why], format: RowsFormat) -> None:
+def _of_several(chosen: Chosen, which: Which) -> tuple[dict[Partition, Why], list[str]]:
+    """What each process spent its time on, and who is slow; every trace is read once."""
+    whys: dict[Partition, Why] = {}
+    compared = [part for part in chosen.parts if part.kind == RANK]
+
+    def ranks() -> Iterator[tuple[Partition, Trace]]:
+        for number, one in each_process(chosen, "adding up"):
+            whys[number] = Why(find_account(one, which), find_findings(one, which=which))
+            if number in compared:
+                yield number, one
+
+    steps = rank_steps(ranks())
+    slow = find_slow_ranks(steps, chosen.job.__getitem__) if len(compared) > 1 else None
+    return whys, [] if slow is None else [str(one) for one in slow.found]
+
+
+def _print_several(whys: dict[Partition, Why], slow: list[str], format: RowsFormat) -> None:
     if format is RowsFormat.JSON:
         contents = {part: json_content(why) for part, why in whys.items()}
         Output().write(several_processes.as_json(contents))
     elif format is RowsFormat.MARKDOWN:
-        Output().show(several_accounts.as_markdown(whys))
+        Output().show(several_accounts.as_markdown(whys, slow))
     elif format is RowsFormat.CSV:
         rows_of = {part: csv_rows(why) for part, why in whys.items()}
         Output().write(several_processes.as_csv(CSV_COLUMNS, rows_of))
     else:
         console = console_for(sys.stdout)
-        console.print(several_accounts.as_text(whys, console.width))
+        console.print(several_accounts.as_text(whys, slow, console.width))

@@ -1,0 +1,92 @@
+"""``opscope stragglers``: which rank of a job the others wait for, and why."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+from rich.text import Text
+
+from opscope._native import keep_freed_memory
+from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.parameters import Option
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace
+from opscope.errors import UsageError
+from opscope.job.slow_ranks import SlowRank, SlowRanks
+
+_HEADING = (
+    "process", "own_ns", "others_ns", "cause", "cause_ns", "recurrence", "waited_ns", "gain_ns",
+    "step_ns", "phase", "place", "function", "module", "operator",
+)  # fmt: skip
+
+
+def stragglers(
+    trace: TraceArgument = None,
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    rank: RankOption = None,
+) -> None:
+    """Show which rank of a job the others wait for, how often, why, and where.
+
+    Ranks that wait for each other in every step take equally long for it, whoever is slow; so they
+    are compared by the time in which they do not wait for others. A rank is named if its own time
+    is longer than that of the others by more than chance: of jobs whose ranks are alike, one in a
+    hundred may have one named.
+
+    Record with `opscope run --children --why`: causes of waiting, lines and modules are in it. In
+    JSON and CSV, times are nanoseconds of a step, on average.
+    """
+    keep_freed_memory()
+    chosen = choose_trace(trace, rank)
+    if not chosen.is_of_several:
+        raise UsageError(
+            f"{chosen.path} holds one process, so there is nothing to compare it with. Record the "
+            "job with `opscope run --children`."
+        )
+    messages = Messages()
+    with messages.progress(f"comparing {len(chosen.parts)} processes"):
+        job = chosen.job
+        found = job.slow_ranks()
+        missing = job.missing_ranks()
+    if format is RowsFormat.JSON:
+        Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
+    elif format is RowsFormat.CSV:
+        Output().write(as_csv(_HEADING, [_row(one) for one in found.found]))
+    elif format is RowsFormat.MARKDOWN:
+        Output().show(as_markdown(("process", "what"), _lines(found), 2))
+    else:
+        console = console_for(sys.stdout)
+        for line in described(found):
+            console.print(Text(line))
+    if missing:
+        messages.say(f"{missing}: this is not the whole job")
+
+
+def described(found: SlowRanks) -> list[str]:
+    """What is known, in sentences."""
+    lines = [str(one) for one in found.found]
+    if not lines and found.compared > 1:
+        own = found.steps.typical_own_ns
+        known = own[own == own]  # without those that have no steps
+        apart = float(known.max() / max(float(known.min()), 1.0) - 1)
+        middle = time_text(int(sorted(known.tolist())[len(known) // 2]))
+        lines = [
+            f"No rank is slower than the others by more than chance: without waiting for others, "
+            f"{found.compared} of them take about {middle} a step, and the longest "
+            f"{share_text(apart)} more than the shortest."
+        ]
+    return [*lines, *found.notes]
+
+
+def _lines(found: SlowRanks) -> list[list[object]]:
+    slow: list[list[object]] = [[str(one.process), str(one)] for one in found.found]
+    return slow or [["all", line] for line in described(found)]
+
+
+def _row(one: SlowRank) -> list[object]:
+    said = one.as_dict()
+    where = one.excess.as_dict() if one.excess is not None else {}
+    values = [said[key] for key in _HEADING[1:9]]
+    return [str(one.process), *values, *(where.get(key, "") for key in _HEADING[9:])]
