@@ -41,7 +41,7 @@ images: demo browser ## Make the pictures of the README from what the demo wrote
 	$(BIN)/python docs/images/make_images.py demo-out
 
 test: install ## Run the tests
-	$(BIN)/python -m pytest $(PYTEST_ARGUMENTS)
+	$(BIN)/python tests/run.py $(PYTEST_ARGUMENTS)
 
 lint: install ## Look for mistakes in the Python code
 	$(BIN)/ruff check $(PYTHON_CODE)

@@ -17,3 +17,6 @@ with contextlib.suppress(ImportError):
 
 # Tables are as wide as the terminal around the tests says; here they are what a pipe gets.
 os.environ.pop("COLUMNS", None)
+
+if "OPSCOPE_TESTS_TAKEN" in os.environ:  # one of several processes, see run.py
+    pytest_plugins = ["support.taken_files"]

@@ -218,15 +218,16 @@ void ChromeWriter::write_flows(TextBuffer& out, size_t row) const {
 
 void ChromeWriter::write_flow(TextBuffer& out, FlowEnd end, int64_t id, int32_t track,
                               int64_t time_ns) const {
-  const bool source = end == FlowEnd::kForward || end == FlowEnd::kLaunch;
+  const bool source = end == FlowEnd::kForward || end == FlowEnd::kLaunch || end == FlowEnd::kWaiting;
   const bool device = end == FlowEnd::kLaunch || end == FlowEnd::kDevice;
+  const bool ranks = end == FlowEnd::kAwaited || end == FlowEnd::kWaiting;
   out.put(source ? "{\"ph\":\"s\",\"id\":" : "{\"ph\":\"f\",\"id\":");
   out.number(id);
   out.put(',');
   write_track(out, track);
   out.put(",\"ts\":");
   out.microseconds(difference_of(time_ns, trace_.base_ns));
-  const std::string_view category = device ? "ac2g" : "fwdbwd";
+  const std::string_view category = device ? "ac2g" : ranks ? "collective" : "fwdbwd";
   out.put(",\"cat\":\"");
   out.put(category);
   out.put("\",\"name\":\"");

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from opscope import _native
+from opscope.analysis.collectives.calls import Collective, find_collectives
 from opscope.export import chakra_dependencies as dependencies
-from opscope.export.collectives import Collective, find_collectives
 from opscope.export.execution_trace import SCHEMA, check_has_arguments, local_time
 from opscope.export.execution_trace_nodes import BLOCK_BYTES, base_ns_of, node_columns
 from opscope.export.format import Format

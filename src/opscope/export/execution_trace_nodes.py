@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from opscope import _native
-from opscope.export.collectives import find_collectives
+from opscope.analysis.collectives.calls import find_collectives
 from opscope.export.json_text import to_json
 from opscope.export.native_blocks import blocks_of
 from opscope.export.native_columns import Columns, name_columns, row_ranges
 from opscope.export.output_file import Block
 from opscope.export.schema_text import schema_size, schemas_of_events
-from opscope.export.value_rows import keyword_values, nested_values, value_columns
+from opscope.export.value_rows import nested_values, value_columns
 from opscope.export.window import window_of
 from opscope.trace.dtypes import CPP_NAMES, ITEM_SIZES
 from opscope.trace.labels import DEVICES
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.keyword_values import keyword_values
 from opscope.tree.self_time import minus_children
 
 BLOCK_BYTES = 4 << 20

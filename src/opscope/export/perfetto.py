@@ -33,7 +33,7 @@ from opscope.trace.names import Names
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import own_texts
-from opscope.tree.links import forward_backward_links
+from opscope.tree.links import arrows
 from opscope.tree.timeline import Placement, place_events, place_gpu
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -216,8 +216,8 @@ def _gpu_columns(trace: Trace, placement: Placement) -> Columns:
 
 
 def _flow_columns(trace: Trace) -> Columns:
-    """Arrows: numbers 1 to n for forward to backward, then one per launch."""
-    links = forward_backward_links(trace)
+    """Arrows: numbers 1 to n between spans, then one per launch."""
+    links = arrows(trace)
     launch = trace.table("gpu")["launch"]
     launched = np.flatnonzero(launch >= 0)
     numbers = np.arange(1, len(links) + 1, dtype=np.uint64)

@@ -12,6 +12,7 @@ from opscope.analysis.account.find import find_account
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Which
 from opscope.errors import TraceFormatError, UsageError
+from opscope.job.collectives import JobCollectives, job_collectives
 from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
 from opscope.job.rank_steps import RankSteps, rank_steps
 from opscope.job.recordings import find_recordings
@@ -180,6 +181,16 @@ class Job:
         """
         return find_slow_ranks(self.steps(), self._source.load)
 
+    def collectives(self) -> JobCollectives:
+        """What went on between ranks: every collective that several of them recorded, who waited
+        for whom and how long, how much was moved how fast; and how well their clocks agree.
+
+        Raises:
+            TraceFormatError: a process cannot be read, or none has an event.
+        """
+        ranks = [part for part in self.parts if part.kind == RANK]
+        return job_collectives(Job(self.path, ranks or self.parts)._with_events())
+
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
 
@@ -201,7 +212,8 @@ class Job:
         return query_several(tables, statement, read_only)
 
     def together(self) -> Trace:
-        """All processes as one trace on one clock, for timelines; memory is left out.
+        """All processes as one trace on one clock, for timelines, with an arrow to every rank that
+        waited for another in a collective; memory is left out.
 
         Raises:
             TraceFormatError: one is damaged, or none has an event.

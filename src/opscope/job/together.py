@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.job.clocks import Clocks
+from opscope.job.collectives import JobCollectives, job_collectives
+from opscope.trace.codes import LinkKind
 from opscope.trace.concat import concat_traces, in_order_of_start
 from opscope.trace.names import Names
-from opscope.trace.partition import RANK
+from opscope.trace.partition import PROCESS, RANK, Partition
 from opscope.trace.process_journal import AGAIN, ProcessEntry
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
@@ -32,34 +35,33 @@ _COUNTED = ("requested", "recorded", "dropped")
 
 
 def traces_together(found: Sequence[tuple[ProcessEntry, Trace]]) -> Trace:
-    """These as one; the clock is the first one's."""
-    first = found[0][1].metadata
-    moved = []
+    """These as one; the clock is the first one's machine's."""
     numbers = _process_numbers(found)
+    parts = [entry.partition or Partition(PROCESS, number) for (entry, _), number in
+             zip(found, numbers, strict=True)]  # fmt: skip
+    traces = [trace for _, trace in found]
+    collectives = job_collectives(zip(parts, traces, strict=True), with_exposed=False)
+    moved = []
     for place, (entry, trace) in enumerate(found):
         of = _short_name(entry, numbers[place])
-        moved.append(_of_one(trace, place, numbers[place], of, _shift_ns(first, trace.metadata)))
+        moved.append(_of_one(trace, place, numbers[place], of, collectives.clocks))
     joined = concat_traces(moved)
-    tables = {**in_order_of_start(joined), "ledger": _ledger([trace for _, trace in found])}
-    return Trace(tables, joined.names, _metadata(found, numbers))
+    joined = joined.with_tables({"links": _with_arrows(joined.table("links"), traces, collectives)})
+    tables = {**in_order_of_start(joined), "ledger": _ledger(traces, collectives)}
+    return Trace(tables, joined.names, _metadata(found, numbers, collectives.clocks))
 
 
-def _shift_ns(first: dict[str, Any], other: dict[str, Any]) -> int:
-    """What to add to times of ``other``: by the monotonic clock, which all of a machine share.
-
-    Each trace has Unix times as they were at its own end, and that clock may be set in between.
-    """
-    ahead = [_ahead_of_monotonic_ns(about) for about in (first, other)]
-    if None in ahead or first.get("host_name") != other.get("host_name"):
-        return 0
-    return int(ahead[0] or 0) - int(ahead[1] or 0)
-
-
-def _ahead_of_monotonic_ns(about: dict[str, Any]) -> int | None:
-    end_ns, monotonic_ns = about.get("end_ns"), about.get("end_monotonic_ns")
-    if not isinstance(end_ns, int) or not isinstance(monotonic_ns, int):
-        return None
-    return end_ns - monotonic_ns
+def _with_arrows(links: Table, traces: Sequence[Trace], collectives: JobCollectives) -> Table:
+    """With those between ranks; rows of events are as in the traces, one after the other."""
+    first = np.cumsum([0, *(len(trace.events) for trace in traces)])
+    row = collectives.event + first[collectives.process]
+    source, target = row[collectives.arrows()]
+    kind = np.full(len(source), LinkKind.COLLECTIVE)
+    new = {"kind": kind, "source": source, "target": target}
+    return Table(
+        TABLES["links"],
+        {name: np.concatenate([links[name], values]) for name, values in new.items()},
+    )
 
 
 def _process_numbers(found: Sequence[tuple[ProcessEntry, Trace]]) -> list[int]:
@@ -79,14 +81,16 @@ def _short_name(entry: ProcessEntry, number: int) -> str:
     return str(part) if part is not None and part.kind == RANK else f"process {number}"
 
 
-def _of_one(trace: Trace, place: int, process: int, of: str, shift_ns: int) -> Trace:
+def _of_one(trace: Trace, place: int, process: int, of: str, clocks: Clocks) -> Trace:
     """One process's tables, with times, threads and tensors that fit beside those of others."""
     tables: dict[str, Any] = {}
     for name, schema in TABLES.items():
         table = trace.table(name)
         if name not in _LEFT_OUT and len(table):
             times = [column.name for column in schema.columns if column.name in _TIMES]
-            tables[name] = table.replaced({time: table[time] + shift_ns for time in times})
+            tables[name] = table.replaced(
+                {time: _moved(table[time], clocks, place) for time in times}
+            )
     events, threads = tables["events"], trace.table("threads")
     tables["events"] = events.replaced(
         {
@@ -114,6 +118,11 @@ def _of_one(trace: Trace, place: int, process: int, of: str, shift_ns: int) -> T
     return Trace(tables, names, {})
 
 
+def _moved(time_ns: npt.NDArray[np.int64], clocks: Clocks, place: int) -> npt.NDArray[np.int64]:
+    """On the job's clock; 0 stays what it means: not measured."""
+    return np.where(time_ns == 0, 0, clocks.on_one(place, time_ns))
+
+
 def _apart(numbers: npt.NDArray[Any], by: int) -> npt.NDArray[Any]:
     """Ids that no other process has; 0 stays what it means: none."""
     return np.where(numbers == 0, numbers, numbers + by).astype(numbers.dtype)
@@ -129,7 +138,7 @@ def _thread_names(trace: Trace, of: str) -> tuple[Names, npt.NDArray[np.int32]]:
     return names, rows
 
 
-def _ledger(traces: Sequence[Trace]) -> Table:
+def _ledger(traces: Sequence[Trace], collectives: JobCollectives) -> Table:
     """What was asked for, recorded and dropped, in all; and what is not shown."""
     rows: dict[tuple[str, str], float] = {}
     for trace in traces:
@@ -141,24 +150,29 @@ def _ledger(traces: Sequence[Trace]) -> Table:
     left_out = sum(len(trace.table("allocations")) for trace in traces)
     if left_out:
         rows[SOURCE, "left out: memory of single processes (allocations)"] = float(left_out)
+    for why, count in collectives.unmatched.items():
+        if count:
+            rows[SOURCE, f"collectives without an arrow: {why}"] = float(count)
+    if unknown := len(collectives.clocks.unknown):
+        rows[SOURCE, "machines whose clocks could not be brought together"] = float(unknown)
     sources, whats = [source for source, _ in rows], [what for _, what in rows]
     columns = {"source": sources, "what": whats, "value": list(rows.values())}
     return Table(TABLES["ledger"], columns)
 
 
 def _metadata(
-    found: Sequence[tuple[ProcessEntry, Trace]], numbers: Sequence[int]
+    found: Sequence[tuple[ProcessEntry, Trace]], numbers: Sequence[int], clocks: Clocks
 ) -> dict[str, Any]:
     first, own = found[0][1].metadata, ("distributedInfo", "ended", "trace_id", "user")
     shared = {key: value for key, value in first.items() if key not in own}
     bounds: list[tuple[int, int]] = []
     names: dict[str, str] = {}
-    for number, (entry, trace) in zip(numbers, found, strict=True):
+    for place, (number, (entry, trace)) in enumerate(zip(numbers, found, strict=True)):
         about = trace.metadata
-        shift_ns = _shift_ns(first, about)
         start_ns = about.get("start_ns", int(trace.events["start_ns"].min()))
         end_ns = about.get("end_ns", int(trace.end_ns.max()))
-        bounds.append((start_ns + shift_ns, end_ns + shift_ns))
+        start_ns, end_ns = clocks.on_one(place, np.array([start_ns, end_ns])).tolist()
+        bounds.append((start_ns, end_ns))
         names[str(number)] = process_name(entry, about)
     return {
         **shared,

@@ -143,4 +143,5 @@ def _metadata(
         **({"fault": account["fault"]} if account["fault"] else {}),
         **gpu_metadata(decoded),
         **_overloads(decoded, options),
+        **({"process_groups": dict(decoded.process_groups)} if decoded.process_groups else {}),
     }

@@ -49,6 +49,7 @@ class Decoded:
         ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
         no_room: where what was dropped found no room, by the ledger's words.
         processor: what the thread that opened the window had of a processor, by the ledger's words.
+        process_groups: torch.distributed's, by the addresses that arguments show.
     """
 
     tables: Mapping[str, Table]
@@ -61,6 +62,7 @@ class Decoded:
     ranges: Mapping[str, str] = field(default_factory=dict)
     no_room: str = "memory budget"
     processor: Mapping[str, int] = field(default_factory=dict)
+    process_groups: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def events(self) -> Table:

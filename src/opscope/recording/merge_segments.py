@@ -16,6 +16,7 @@ from opscope.recording.assemble import assemble_trace, engine_names, step_number
 from opscope.recording.decoded import Decoded
 from opscope.recording.ledger import Cost, Row
 from opscope.recording.module_paths import with_paths
+from opscope.recording.process_groups import Groups, with_groups
 from opscope.recording.segments import Late, RecordingSegment
 from opscope.recording.sources import RecordingOptions
 from opscope.recording.stream import NO_ROOM
@@ -58,6 +59,7 @@ class Merge:
         first_id: of its events, for other tools.
         rows: more rows of the ledger.
         paths: of modules, as the program calls them.
+        groups: torch.distributed's.
         own: None where another process makes the trace.
         counts: rows found, by name of the table.
     """
@@ -68,6 +70,7 @@ class Merge:
     first_id: int
     rows: Sequence[Row] = ()
     paths: Mapping[int, tuple[int, str]] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)
     own: OwnFacts | None = None
     counts: dict[str, int] = field(default_factory=dict)
     _unfinished: int = 0
@@ -171,6 +174,7 @@ class Merge:
         account["start_ns"] = self.segments[0].account()["start_ns"]
         names = Names.joined(segment.names() for segment in self.segments)
         decoded = with_paths(Decoded(tables, names, account, no_room=NO_ROOM), self.paths)
+        decoded = with_groups(decoded, self.groups)
         return decoded if self.own is None else self.own.added_to(decoded)
 
 

@@ -33,7 +33,6 @@ from opscope.recording.neighbours import (
     take_place,
 )
 from opscope.recording.noted import note_known
-from opscope.recording.process_groups import read_process_groups
 from opscope.recording.python_source import path_prefixes
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 from opscope.recording.stream import NO_ROOM, Stream, about_recording
@@ -79,7 +78,6 @@ class Recording:
         self.stream = stream
         self._recorded = options if more is None else options.union(more)
         self._first_id = first_id
-        self._groups: dict[str, Any] = {}
         self._when_stopped: list[Callable[[], object]] = []
         self._window = _Window(self._recorded, options, first_id, stream, max_memory_bytes)
         # Nothing of Python's: an exception in a destructor would be shown, and go no further.
@@ -108,8 +106,6 @@ class Recording:
             LifecycleError: torch refused the callbacks, or this recording was stopped already.
         """
         self.prepare()
-        if self._recorded.outputs:
-            self._groups |= read_process_groups()
         if self.running:
             return
         if self._held.was_opened:
@@ -125,8 +121,6 @@ class Recording:
         self._held.close()
         if was_running:
             note_job()
-            if self._recorded.outputs:
-                self._groups |= read_process_groups()
             _report_fault()
         for callback in list(self._when_stopped) if self.has_ended else ():
             callback()  # by the next stop() once more, if it is interrupted
@@ -224,8 +218,7 @@ class Recording:
             from opscope.recording.merge_segments import OwnFacts
             from opscope.recording.recovered import save_long
 
-            groups = {"process_groups": self._groups} if self._groups else {}
-            own = OwnFacts(self._with_known_here, self._cost(), {**groups, **metadata})
+            own = OwnFacts(self._with_known_here, self._cost(), metadata)
             self._saved_in = save_long(self.stream.path, folder, own=own)
         return folder
 
@@ -254,8 +247,7 @@ class Recording:
         if self.stream is not None and self.stream.path is not None:
             decoded = replace(decoded, no_room=NO_ROOM)
         decoded = with_ids_from(self._with_known_here(decoded), self._first_id)
-        trace = assemble_trace(decoded, self._recorded, self._cost())
-        return trace.with_metadata({"process_groups": self._groups}) if self._groups else trace
+        return assemble_trace(decoded, self._recorded, self._cost())
 
 
 class _Window:

@@ -20,6 +20,7 @@ from opscope.recording.merge_segments import Merge, OwnFacts
 from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
 from opscope.recording.noted import noted_known, with_known
+from opscope.recording.process_groups import noted_groups, with_groups
 from opscope.recording.segments import (
     NEVER_DRAINED,
     Drain,
@@ -220,7 +221,9 @@ def _merge(
     known, told = noted_known(log.notes), own
     if told is None and known:
         told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), Cost({}, {}), {})
-    merge = Merge(segments, recorded, about["process"], about["first_id"], rows, paths, told)
+    groups = noted_groups(log.notes)
+    process, first_id = about["process"], about["first_id"]
+    merge = Merge(segments, recorded, process, first_id, rows, paths, groups, told)
     metadata = dict(about["metadata"])
     if own is not None:
         metadata |= own.metadata
@@ -268,6 +271,7 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     asked = RecordingOptions.of_known(about["asked"])
     decoded = replace(read_decoded(log.decode(about["prefixes"])), no_room=NO_ROOM)
     decoded = with_paths(decoded, noted_paths(log.notes))
+    decoded = with_groups(decoded, noted_groups(log.notes))
     decoded = with_known(decoded, recorded, noted_known(log.notes))
     decoded = with_ids_from(decoded, about["first_id"])
     rows = [*_ledger(described, recorded), *_gaps(described)]

@@ -19,6 +19,7 @@ from opscope.recording.gpu_account import gpu_ledger
 from opscope.recording.listeners import DeviceActivity, Listener, OtherTools
 from opscope.recording.module_paths import ModulePaths
 from opscope.recording.neighbours import set_up_neighbours
+from opscope.recording.process_groups import ProcessGroups
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
 from opscope.recording.ranges import IttTasks, NvtxRanges
@@ -174,6 +175,7 @@ SOURCES = (
         ),
         kinds=(EventKind.OPERATOR,),
         prepare=bridge.load,
+        listener=lambda _: ProcessGroups(),
     ),
     Source(
         name="annotations",

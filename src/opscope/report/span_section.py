@@ -17,7 +17,7 @@ from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
 from opscope.tree.frame_text import own_texts
-from opscope.tree.links import forward_backward_links
+from opscope.tree.links import arrows
 from opscope.tree.timeline import Line, Placement, place_events, place_gpu
 
 Values = npt.NDArray[np.int64]
@@ -114,7 +114,7 @@ def _labels(trace: Trace) -> tuple[Values, dict[str, list[Any]]]:
 
 
 def _add_arrows(trace: Trace, position: Values, gpu_position: Values, packer: Packer) -> None:
-    links = forward_backward_links(trace)
+    links = arrows(trace)
     launch = trace.table("gpu")["launch"]
     launched = np.flatnonzero(launch >= 0)
     source = np.concatenate([position[links.source], position[launch[launched]]])

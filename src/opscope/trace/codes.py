@@ -151,6 +151,7 @@ class LinkKind(IntEnum):
     """What an arrow of ``links`` joins."""
 
     FORWARD_BACKWARD = 0
+    COLLECTIVE = 1  # of several ranks: from one's call to that of the rank that it waited for
 
 
 class CompilationKind(IntEnum):
@@ -321,3 +322,5 @@ class FlowEnd(IntEnum):
     BACKWARD = 1
     LAUNCH = 2
     DEVICE = 3
+    WAITING = 4  # of two ranks in a collective, the one that waited for the other
+    AWAITED = 5

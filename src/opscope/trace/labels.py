@@ -58,6 +58,9 @@ LABELS: dict[tuple[str, str], dict[int, str]] = {
     ("thread_samples", "waits_for"): _of(WaitsFor),
     ("compiled_sites", "known_from"): _of(OriginsKnownFrom),
     ("compilations", "kind"): _of(CompilationKind),
-    ("links", "kind"): {LinkKind.FORWARD_BACKWARD.value: "forward to backward"},
+    ("links", "kind"): {
+        LinkKind.FORWARD_BACKWARD.value: "forward to backward",
+        LinkKind.COLLECTIVE.value: "between ranks",
+    },
 }
 """(table, column) to the text of each code. A code without a text is shown as its number."""

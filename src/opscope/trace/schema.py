@@ -381,7 +381,7 @@ LINKS = TableSchema(
     "links",
     "an arrow between two events",
     (
-        Column("kind", "uint8", "0 forward to backward", codes=LinkKind),
+        Column("kind", "uint8", "0 forward to backward, 1 between ranks", codes=LinkKind),
         Column("source", "int32", "row in events", **EVENT),
         Column("target", "int32", "row in events", **EVENT),
     ),

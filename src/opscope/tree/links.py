@@ -1,4 +1,4 @@
-"""Which backward operator belongs to which forward operator."""
+"""Which backward operator belongs to which forward operator, and other arrows between events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from opscope.trace.trace import Trace
 
 @dataclass(frozen=True)
 class Links:
-    """Arrows between events, in order of their targets.
+    """Arrows between events, those of a kind in order of their targets.
 
     Attributes:
-        source: forward operators, shape (links,).
-        target: the backward operator each caused, shape (links,).
+        source: where they begin, as forward operators, shape (links,).
+        target: where they end, as the backward operator that each caused, shape (links,).
     """
 
     source: npt.NDArray[np.int64]
@@ -45,6 +45,22 @@ def forward_backward_links(trace: Trace) -> Links:
         order = given[np.argsort(table["target"][given], kind="stable")]
         return Links(_rows(table["source"][order]), _rows(table["target"][order]))
     return _by_sequence_number(trace)
+
+
+def rank_links(trace: Trace) -> Links:
+    """In a trace of several ranks, from each that waited in a collective to the awaited one."""
+    table = trace.table("links")
+    given = np.flatnonzero(table["kind"] == LinkKind.COLLECTIVE)
+    order = given[np.argsort(table["target"][given], kind="stable")]
+    return Links(_rows(table["source"][order]), _rows(table["target"][order]))
+
+
+def arrows(trace: Trace) -> Links:
+    """All of them, those from forward to backward first."""
+    both = forward_backward_links(trace), rank_links(trace)
+    return Links(
+        np.concatenate([one.source for one in both]), np.concatenate([one.target for one in both])
+    )
 
 
 def thread_numbers(trace: Trace) -> npt.NDArray[np.int64]:

@@ -55,7 +55,10 @@ class MainTime:
         step: row in ``steps``; -1 outside all steps.
         event: the innermost span then, row in the part's ``events``; -1 for none.
         cause: ``Cause``.
-        time_ns: nanoseconds on the clock.
+        time_ns: nanoseconds on the clock, somewhere between the two that follow; a stretch of
+            several causes is there once for each.
+        start_ns: when the stretch begins, Unix nanoseconds.
+        end_ns: when it ends.
     """
 
     trace: Trace
@@ -64,6 +67,8 @@ class MainTime:
     event: Values
     cause: Values
     time_ns: Values
+    start_ns: Values
+    end_ns: Values
 
 
 @dataclass(frozen=True, eq=False)

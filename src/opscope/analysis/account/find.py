@@ -96,6 +96,8 @@ def main_time(trace: Trace, which: Which | str = Which.ALL) -> MainTime:
         event=pieces.segments.event[rows[there]],
         cause=cause[there],
         time_ns=time_ns[there],
+        start_ns=pieces.segments.start_ns[rows[there]],
+        end_ns=(pieces.segments.start_ns + pieces.segments.length_ns)[rows[there]],
     )
 
 

@@ -19,7 +19,7 @@ from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import Role
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import is_python
-from opscope.tree.links import forward_backward_links
+from opscope.tree.links import Links, forward_backward_links, rank_links
 
 
 @dataclass
@@ -146,18 +146,18 @@ def _instance_numbers(trace: Trace) -> Iterator[int]:
 
 def flow_columns(trace: Trace) -> Columns:
     """``flows.*``: where arrows start and end, numbered from 1 in order of their ends."""
-    links, gpu, count = forward_backward_links(trace), trace.table("gpu"), len(trace.events)
-    sound = within(links.source, count) & within(links.target, count)
-    source, target = links.source[sound], links.target[sound]
-    numbers = np.arange(1, len(source) + 1)
+    gpu, count = trace.table("gpu"), len(trace.events)
+    links = [_sound(each(trace), count) for each in (forward_backward_links, rank_links)]
+    numbers = np.arange(1, sum(map(len, links)) + 1)
     launched = np.flatnonzero(within(gpu["launch"], count))
     launches, first = np.unique(gpu["launch"][launched], return_index=True)
     launched = launched[first]  # one arrow per call, also if it launched several kernels
-    event = np.concatenate([source, target, launches])
+    sides = [[one.source for one in links], [one.target for one in links]]
+    event = np.concatenate([*sides[0], *sides[1], launches])
     if not len(event):
         return {}
-    counts = [len(source), len(target), len(launched)]
-    kinds = (FlowEnd.FORWARD, FlowEnd.BACKWARD, FlowEnd.LAUNCH)
+    counts = [*(len(one) for one in links + links), len(launched)]
+    kinds = (FlowEnd.FORWARD, FlowEnd.WAITING, FlowEnd.BACKWARD, FlowEnd.AWAITED, FlowEnd.LAUNCH)
     ends = np.repeat(np.array(kinds, dtype=np.uint8), counts)
     ids = np.concatenate([numbers, numbers, gpu["correlation_id"][launched]])
     order = np.argsort(event, kind="stable")
@@ -166,6 +166,11 @@ def flow_columns(trace: Trace) -> Columns:
         "flows.id": ids[order],
         "flows.end": ends[order],
     }
+
+
+def _sound(links: Links, count: int) -> Links:
+    sound = within(links.source, count) & within(links.target, count)
+    return Links(links.source[sound], links.target[sound])
 
 
 def allocation_columns(trace: Trace) -> Columns:

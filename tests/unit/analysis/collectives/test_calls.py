@@ -1,6 +1,6 @@
 """What a collective moved, said by torch or worked out."""
 
-from opscope.export.collectives import find_collectives
+from opscope.analysis.collectives.calls import find_collectives
 from support.build_trace import build_trace, span, tensor
 
 GROUPS = {"process_groups": {"0xab": {"pg_name": "7", "pg_desc": "tp", "ranks": [1, 3, 5]}}}

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from opscope.export.value_rows import keyword_values
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.schema import Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import RowsOfEvent
+from opscope.tree.keyword_values import keyword_values
 
 _NAMES = {
     "Collective name": "collective_name",
@@ -37,6 +37,8 @@ _NAMES = {
 }
 """torch.profiler's names of a collective's properties, and an execution trace's, in its order."""
 
+_SEQUENCE = "Seq"
+
 _SCALAR_TYPES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
@@ -53,6 +55,7 @@ class _Signature:
     sent: int
     received: int
     group: int
+    root: int = -1
     received_split: int = -1
     sent_split: int = -1
 
@@ -62,8 +65,8 @@ _SIGNATURES = {
     for operator, signature in {
         "allreduce_": _Signature("allreduce", 0, 0, 1),
         "allreduce_coalesced_": _Signature("allreduce_coalesced", 0, 0, 1),
-        "broadcast_": _Signature("broadcast", 0, 0, 1),
-        "reduce_": _Signature("reduce", 0, 0, 1),
+        "broadcast_": _Signature("broadcast", 0, 0, 1, root=2),
+        "reduce_": _Signature("reduce", 0, 0, 1, root=3),
         "allgather_": _Signature("all_gather", 1, 0, 2),
         "_allgather_base_": _Signature("_allgather_base", 1, 0, 2),
         "allgather_coalesced_": _Signature("allgather_coalesced", 1, 0, 2),
@@ -71,8 +74,8 @@ _SIGNATURES = {
         "reduce_scatter_": _Signature("reduce_scatter", 1, 0, 2),
         "_reduce_scatter_base_": _Signature("_reduce_scatter_base", 1, 0, 2),
         "reduce_scatter_tensor_coalesced_": _Signature("reduce_scatter_tensor_coalesced", 1, 0, 2),
-        "gather_": _Signature("gather", 1, 0, 2),
-        "scatter_": _Signature("scatter", 1, 0, 2),
+        "gather_": _Signature("gather", 1, 0, 2, root=3),
+        "scatter_": _Signature("scatter", 1, 0, 2, root=3),
         "alltoall_": _Signature("all_to_all", 1, 0, 2),
         "alltoall_base_": _Signature("all_to_all", 1, 0, 2, received_split=3, sent_split=4),
         "barrier": _Signature("barrier", -1, -1, 1),
@@ -94,6 +97,10 @@ class Collective:
         ranks: global ranks of the process group; empty if unknown.
         peer: global rank sent to or received from; -1 if there is none, or it is unknown.
         tag: of a message from one rank to another.
+        sequence: number of the call in its group, as its backend says it; -1 where it does not.
+        root: global rank that gives to all others or gets from them; -1 if there is none, or it is
+            unknown.
+        address: of the process group, as arguments show it; empty where they do not.
     """
 
     event: int
@@ -101,23 +108,45 @@ class Collective:
     ranks: list[int] = field(default_factory=list)
     peer: int = -1
     tag: int = 0
+    sequence: int = -1
+    root: int = -1
+    address: str = ""
 
 
 def find_collectives(trace: Trace) -> list[Collective]:
     """Every collective call of a trace, in order."""
     said = {
-        event: _described(values)
-        for event, values in keyword_values(trace, tuple(_NAMES)).items()
+        event: values
+        for event, values in keyword_values(trace, (*_NAMES, _SEQUENCE)).items()
         if "Collective name" in values
     }
     inside = {int(trace.events["parent"][event]) for event in said}
     worked_out = {c.event: c for c in _from_arguments(trace) if c.event not in inside}
     described = [
-        replace(worked_out.get(event, Collective(event, {})), attributes=attributes)
-        for event, attributes in said.items()
+        replace(
+            worked_out.get(event, Collective(event, {}, _ranks_said(values))),
+            attributes=_described(values),
+            sequence=_whole_number(values.get(_SEQUENCE)),
+        )
+        for event, values in said.items()
     ]
     others = [c for event, c in worked_out.items() if event not in said]
     return sorted(described + others, key=lambda collective: collective.event)
+
+
+def _ranks_said(values: dict[str, Any]) -> list[int]:
+    """Global ranks of the group, which torch says by the first and the distance between them."""
+    first, stride, size = (
+        _whole_number(values.get(f"Global rank {name}" if name else "Group size"))
+        for name in ("start", "stride", "")
+    )
+    if min(first, size) < 0 or (stride < 1 and size > 1):
+        return []
+    return list(range(first, first + max(stride, 1) * size, max(stride, 1)))
+
+
+def _whole_number(value: Any) -> int:
+    return value if isinstance(value, int) else -1
 
 
 def _described(values: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +176,10 @@ def _from_arguments(trace: Trace) -> Iterator[Collective]:
             **_sizes(signature, tensors, event, texts),
             **_group_attributes(group, ranks),
         }
-        yield Collective(event, attributes, ranks, *_peer_and_tag(signature.name, texts, ranks))
+        peer, tag = _peer_and_tag(signature.name, texts, ranks)
+        root = _global_rank(texts.get(signature.root, ""), ranks)
+        address = texts.get(signature.group, "").partition(" ")[2]
+        yield Collective(event, attributes, ranks, peer, tag, root=root, address=address)
 
 
 def _sizes(
@@ -168,8 +200,14 @@ def _sizes(
 def _peer_and_tag(name: str, texts: dict[int, str], ranks: list[int]) -> tuple[int, int]:
     if name not in ("send", "recv"):
         return -1, 0
-    in_group, tag = (int(texts[i]) if texts.get(i, "").isdigit() else -1 for i in (2, 3))
-    return (ranks[in_group] if 0 <= in_group < len(ranks) else in_group), max(tag, 0)
+    tag = texts.get(3, "")
+    return _global_rank(texts.get(2, ""), ranks), int(tag) if tag.isdigit() else 0
+
+
+def _global_rank(text: str, ranks: list[int]) -> int:
+    """Of a rank within a group; -1 where there is none."""
+    in_group = int(text) if text.isdigit() else -1
+    return ranks[in_group] if 0 <= in_group < len(ranks) else in_group
 
 
 def _scalar_texts(trace: Trace, scalars: RowsOfEvent, event: int) -> dict[int, str]:

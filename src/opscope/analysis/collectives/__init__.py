@@ -1,0 +1,1 @@
+"""What went on between processes: collective calls, and the transfers that they began."""

@@ -1,0 +1,383 @@
+"""The collectives that one process began: each call with the transfer that came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import main_time
+from opscope.analysis.collectives.calls import Collective, find_collectives
+from opscope.trace.codes import GpuKind
+from opscope.trace.trace import Trace
+from opscope.tree.ancestry import nearest_ancestor
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+NONE = -1
+"""In place of a time or number that is not known."""
+
+POINT_TO_POINT = ("send", "recv")
+
+_SPANS = re.compile(r"(?:gloo|mpi|ucc):(\w+)")
+"""What backends that run on the processor call the spans in which data goes from rank to rank."""
+
+_SPAN_OF = {
+    "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "broadcast": "broadcast",
+    "reduce": "reduce", "all_gather": "all_gather", "_allgather_base": "all_gather",
+    "allgather_coalesced": "all_gather", "allgather_into_tensor_coalesced": "all_gather",
+    "reduce_scatter": "reduce_scatter", "_reduce_scatter_base": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter", "gather": "gather", "scatter": "scatter",
+    "all_to_all": "all_to_all", "barrier": "barrier", "send": "send", "recv": "recv",
+}  # fmt: skip
+"""The span's name by the call's."""
+
+_BYTES = {
+    "Double": 8, "Long": 8, "ComplexFloat": 8, "ComplexDouble": 16, "Float": 4, "Int": 4,
+    "Half": 2, "BFloat16": 2, "Short": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, order=True)
+class ProcessGroup:
+    """Ranks that communicate with each other.
+
+    Attributes:
+        name: torch's, as in "0"; empty where it is not known.
+        ranks: global ones, in the order of the group; empty where they are not known.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if not self.ranks:
+            return "a group that is not known"
+        few = ", ".join(map(str, self.ranks[:4])) + (", …" if len(self.ranks) > 4 else "")
+        return f"group {self.name or '?'} of {len(self.ranks)} ranks ({few})"
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessCollectives:
+    """The collectives that a process began, in their order. Arrays have shape (collectives,); times
+    are Unix nanoseconds.
+
+    Attributes:
+        event: row of the call in ``events``.
+        group: row in ``groups``.
+        name: what it is, as in ``allreduce``.
+        number: which of its group, as its backend counts; ``NONE`` where that is not known.
+        peer: the rank sent to or received from; ``NONE`` for all.
+        root: the rank that gives to all others or gets from them; ``NONE`` for none.
+        tag: of a message.
+        begin_ns: when it was called.
+        returned_ns: when the call returned.
+        start_ns: when its transfer began; ``NONE`` where none was recorded.
+        end_ns: when that ended.
+        sent_bytes: what this process gives.
+        received_bytes: what it gets.
+        exposed_ns: how long the program, or the device, had nothing else to do meanwhile.
+        step: as in ``events``.
+        groups: that there are.
+        lost: transfers without a call, and calls without a transfer, with how many of each.
+    """
+
+    event: Values
+    group: Values
+    name: tuple[str, ...]
+    number: Values
+    peer: Values
+    root: Values
+    tag: Values
+    begin_ns: Values
+    returned_ns: Values
+    start_ns: Values
+    end_ns: Values
+    sent_bytes: Values
+    received_bytes: Values
+    exposed_ns: Values
+    step: Values
+    groups: tuple[ProcessGroup, ...]
+    lost: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessCollectives:
+    """Find them, with the transfers that backends recorded.
+
+    Calls are recorded by torch, what they move and in which group with their arguments alone.
+
+    Args:
+        trace: of one process.
+        with_exposed: whether to ask for ``exposed_ns``, which takes longest; else it is 0.
+    """
+    calls = find_collectives(trace)
+    events = trace.events
+    event = np.array([call.event for call in calls], dtype=np.int64)
+    begin = events["start_ns"][event].astype(np.int64)
+    returned = begin + events["duration_ns"][event]
+    of_call = [_group_of(call, trace) for call in calls]
+    groups = tuple(sorted(set(of_call)))
+    group = np.array([groups.index(one) for one in of_call], dtype=np.int64)
+    names = tuple(str(call.attributes.get("collective_name", "")) for call in calls)
+    number = _numbers(calls, begin, trace)
+    start, end, lost = _transfers(trace, event, begin, group, names)
+    exposed = np.zeros(len(event), dtype=np.int64)
+    if with_exposed:
+        exposed = _exposed(trace, event, start, end)
+    return ProcessCollectives(
+        event=event,
+        group=group,
+        name=names,
+        number=number,
+        peer=np.array([call.peer for call in calls], dtype=np.int64),
+        root=np.array([call.root for call in calls], dtype=np.int64),
+        tag=np.array([call.tag for call in calls], dtype=np.int64),
+        begin_ns=begin,
+        returned_ns=returned,
+        start_ns=start,
+        end_ns=end,
+        sent_bytes=np.array([_bytes(call, "in") for call in calls], dtype=np.int64),
+        received_bytes=np.array([_bytes(call, "out") for call in calls], dtype=np.int64),
+        exposed_ns=exposed,
+        step=events["step"][event].astype(np.int64),
+        groups=groups,
+        lost=lost,
+    )
+
+
+def _group_of(call: Collective, trace: Trace) -> ProcessGroup:
+    """What torch says of it; without arguments, the only group of the job if it has one."""
+    name = str(call.attributes.get("pg_name", ""))
+    if call.ranks:
+        return ProcessGroup(name, tuple(call.ranks))
+    known = trace.metadata.get("process_groups")
+    only = list(known.values()) if isinstance(known, dict) else []
+    if len(only) == 1 and isinstance(only[0], dict) and not call.address:
+        ranks = [rank for rank in only[0].get("ranks", []) if isinstance(rank, int)]
+        return ProcessGroup(str(only[0].get("pg_name", "")), tuple(ranks))
+    return ProcessGroup(name or call.address, ())
+
+
+def _bytes(call: Collective, way: str) -> int:
+    count = call.attributes.get(f"{way}_msg_nelems")
+    size = _BYTES.get(str(call.attributes.get("dtype", "")), 1)
+    return size * count if isinstance(count, int) else 0
+
+
+def _numbers(calls: Sequence[Collective], begin: Values, trace: Trace) -> Values:
+    """By the number that the backend gave, else by how many its group had begun at some moment."""
+    number = np.array([call.sequence for call in calls], dtype=np.int64)
+    known = trace.metadata.get("process_groups")
+    for address, about in known.items() if isinstance(known, dict) else ():
+        moments = about.get("begun") if isinstance(about, dict) else None
+        own = [row for row, call in enumerate(calls) if call.address == address]
+        if own and isinstance(moments, list) and moments:
+            is_shared = np.array([_is_shared(calls[row]) for row in own])
+            number[own] = _counted(begin[own], is_shared, moments)
+    return number
+
+
+def _is_shared(call: Collective) -> bool:
+    return call.attributes.get("collective_name") not in POINT_TO_POINT
+
+
+def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) -> Values:
+    """Numbers of calls in order, by how many there had been at some moments.
+
+    What is sent from one rank to another counts for these two alone, and is left out; what was not
+    recorded between two moments is counted.
+    """
+    times = np.array([moment[0] for moment in moments], dtype=np.int64)
+    counts = np.array([moment[1] for moment in moments], dtype=np.int64)
+    before = np.searchsorted(begin, times, side="left")
+    missing = np.maximum((counts - counts[0]) - (before - before[0]), 0)
+    latest = np.maximum(np.searchsorted(times, begin, side="right") - 1, 0)
+    shared = np.cumsum(is_shared)
+    found: Values = counts[0] + shared - np.append(0, shared)[before[0]] + missing[latest]
+    return np.where(is_shared, found, NONE)
+
+
+def _transfers(
+    trace: Trace, event: Values, begin: Values, group: Values, names: tuple[str, ...]
+) -> tuple[Values, Values, dict[str, int]]:
+    """When the transfer of each call was under way, and how many of either have no other."""
+    start, end = (np.full(len(event), NONE, dtype=np.int64) for _ in range(2))
+    without_call = _from_kernels(trace, event, start, end)
+    without_call += _from_spans(trace, event, begin, group, names, start, end)
+    without_transfer = int((start == NONE).sum())
+    return start, end, {"transfers": without_call, "calls": without_transfer}
+
+
+def _from_kernels(trace: Trace, event: Values, start: Values, end: Values) -> int:
+    """Fill in what ran on devices; returns how many kernels of a backend have no call."""
+    kernels, row = _calls_of_kernels(trace, event)
+    if not len(kernels):
+        return 0
+    gpu = trace.table("gpu")
+    begins = gpu["start_ns"][kernels].astype(np.int64)
+    own = row != NONE
+    first = np.full(len(event), np.iinfo(np.int64).max)
+    np.minimum.at(first, row[own], begins[own])
+    np.maximum.at(end, row[own], (begins + gpu["duration_ns"][kernels])[own])
+    found = first < np.iinfo(np.int64).max
+    start[found] = first[found]
+    return int((_is_named(trace, kernels) & ~own).sum())
+
+
+def _calls_of_kernels(trace: Trace, event: Values) -> tuple[Values, Values]:
+    """Rows in ``gpu`` of kernels, and which call launched each; whatever kernels are called."""
+    gpu = trace.table("gpu")
+    if not len(gpu):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    kernels = np.flatnonzero(gpu["kind"] == GpuKind.KERNEL)
+    is_call = np.zeros(len(trace.events), dtype=np.bool_)
+    is_call[event] = True
+    above = nearest_ancestor(trace.events["parent"], is_call).astype(np.int64)
+    launcher = np.append(np.where(is_call, np.arange(len(is_call)), above), NONE)
+    row_of = np.full(len(trace.events) + 1, NONE, dtype=np.int64)
+    row_of[event] = np.arange(len(event))
+    return kernels, row_of[launcher[gpu["launch"][kernels].astype(np.int64)]]
+
+
+def _is_named(trace: Trace, kernels: Values) -> Flags:
+    """Which of them have the name that their backend gave."""
+    named = np.array([name.startswith(("nccl", "rccl")) for name in trace.names] + [False])
+    found: Flags = named[trace.table("gpu")["name"][kernels]]
+    return found
+
+
+def _from_spans(
+    trace: Trace,
+    event: Values,
+    begin: Values,
+    group: Values,
+    names: tuple[str, ...],
+    start: Values,
+    end: Values,
+) -> int:
+    """Fill in what backends recorded on their threads; returns the spans that no call began."""
+    titles = {
+        row: match[1] for row, name in enumerate(trace.names) if (match := _SPANS.match(name))
+    }
+    events = trace.events
+    rows = np.flatnonzero(np.isin(events["name"], list(titles)))
+    if not len(rows):
+        return 0
+    title = np.array([titles[name] for name in events["name"][rows].tolist()])
+    wanted = np.array([_SPAN_OF.get(name, name) for name in names])
+    begins, thread = events["start_ns"][rows].astype(np.int64), events["thread"][rows]
+    ends = begins + events["duration_ns"][rows]
+    is_own = np.isin(title, POINT_TO_POINT)  # on the thread that called, else on one of the group
+    of_thread = _groups_of_threads(thread, title, begins, wanted, begin, group)
+    unmatched = 0
+    for what in sorted(set(title.tolist())):
+        for number in sorted(set(group.tolist())):
+            calls = np.flatnonzero((wanted == what) & (group == number) & (start == NONE))
+            spans = (title == what) & (is_own | (of_thread == number))
+            if what in POINT_TO_POINT:
+                calls = np.flatnonzero((wanted == what) & (start == NONE))
+                spans &= number == group.min()
+            found = np.flatnonzero(spans)
+            pairs = _in_turn(begin[calls], begins[found])
+            start[calls[pairs[0]]] = begins[found[pairs[1]]]
+            end[calls[pairs[0]]] = ends[found[pairs[1]]]
+            unmatched += len(found) - len(pairs[1])
+    return unmatched + int((~is_own & (of_thread == NONE)).sum())
+
+
+def _groups_of_threads(
+    thread: npt.NDArray[Any],
+    title: npt.NDArray[Any],
+    begins: Values,
+    wanted: npt.NDArray[Any],
+    begin: Values,
+    group: Values,
+) -> Values:
+    """Whose thread each span ran on: the group that mostly called what the thread then did."""
+    found = np.full(len(thread), NONE, dtype=np.int64)
+    latest = np.full(len(thread), NONE, dtype=np.int64)
+    for what in set(title.tolist()):
+        calls, spans = np.flatnonzero(wanted == what), np.flatnonzero(title == what)
+        if len(calls):
+            place = np.searchsorted(begin[calls], begins[spans], side="right") - 1
+            latest[spans] = np.where(place >= 0, group[calls[np.maximum(place, 0)]], NONE)
+    for number in set(thread.tolist()):
+        own = thread == number
+        known = latest[own & (latest >= 0)]
+        if len(known):
+            found[own] = np.bincount(known).argmax()
+    return found
+
+
+def _in_turn(calls: Values, spans: Values) -> tuple[Values, Values]:
+    """Positions of calls and of the spans that came of them, both in order of beginning: each span
+    is of the first call before it that has none."""
+    taken: list[tuple[int, int]] = []
+    next_call = 0
+    for place, moment in enumerate(spans.tolist()):
+        if next_call < len(calls) and calls[next_call] <= moment:
+            taken.append((next_call, place))
+            next_call += 1
+    pairs = np.array(taken, dtype=np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _exposed(trace: Trace, event: Values, start: Values, end: Values) -> Values:
+    """Of each transfer, how long nothing else was done; shape as ``start``."""
+    exposed = np.zeros(len(start), dtype=np.int64)
+    there = np.flatnonzero(start != NONE)
+    if not len(there):
+        return exposed
+    start, end = start[there], end[there]
+    if len(trace.table("gpu")):
+        exposed[there] = end - start - _between(*_computing(trace, event), start, end)
+    else:
+        exposed[there] = _between(*_waiting(trace), start, end)
+    return exposed
+
+
+def _waiting(trace: Trace) -> tuple[Values, Values, Values]:
+    """When the program's thread waited for others: stretches in order, and how long in each."""
+    time = main_time(trace)
+    own = np.flatnonzero(time.cause == Cause.COLLECTIVE)
+    begins, first, stretch = np.unique(time.start_ns[own], return_index=True, return_inverse=True)
+    waited = np.bincount(stretch, weights=time.time_ns[own], minlength=len(begins))
+    return begins, time.end_ns[own][first], waited.astype(np.int64)
+
+
+def _computing(trace: Trace, event: Values) -> tuple[Values, Values, Values]:
+    """When devices ran kernels that are of no collective: disjoint stretches in order."""
+    gpu = trace.table("gpu")
+    kernels, row = _calls_of_kernels(trace, event)
+    kernels = kernels[(row == NONE) & ~_is_named(trace, kernels)]
+    kernels = kernels[np.argsort(gpu["start_ns"][kernels], kind="stable")]
+    begins = gpu["start_ns"][kernels].astype(np.int64)
+    ends = np.maximum.accumulate(begins + gpu["duration_ns"][kernels])
+    begins = np.maximum(begins, np.append(begins[:1], ends[:-1]))
+    ends = np.maximum(begins, ends)
+    return begins, ends, ends - begins
+
+
+def _between(begins: Values, ends: Values, amount: Values, start: Values, end: Values) -> Values:
+    """What of amounts, each spread evenly over a stretch of its own, is between two moments."""
+    if not len(begins):
+        return np.zeros(len(start), dtype=np.int64)
+    sums = np.append(0, np.cumsum(amount))
+    length = np.maximum(ends - begins, 1)
+
+    def until(moment: Values) -> npt.NDArray[np.float64]:
+        place = np.maximum(np.searchsorted(begins, moment, side="right") - 1, 0)
+        share = np.clip((moment - begins[place]) / length[place], 0.0, 1.0)
+        whole: npt.NDArray[np.float64] = sums[place] + share * amount[place]
+        return whole
+
+    return np.round(until(end) - until(start)).astype(np.int64)

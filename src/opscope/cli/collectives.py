@@ -1,0 +1,177 @@
+"""``opscope collectives``: what went on between the ranks of a job, and who waited for whom."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import numpy as np
+from rich.text import Text
+
+from opscope._native import keep_freed_memory
+from opscope.analysis.collectives.process_collectives import POINT_TO_POINT
+from opscope.analysis.quantity_text import bytes_text, share_text, time_text
+from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.narrow import numbers_table
+from opscope.cli.parameters import Option
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace
+from opscope.errors import UsageError
+from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
+from opscope.job.collectives import JobCollectives
+
+_MOST_KINDS = 20
+
+
+def collectives(
+    trace: TraceArgument = None,
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    rank: RankOption = None,
+) -> None:
+    """Show the collectives of a job: how many, how fast, how long ranks waited, and for whom.
+
+    A collective is matched across ranks by its group and its number there. Transfer is the time
+    from when the last rank took part until the last one had all; wait is what a rank was there
+    before that; exposed is what it had nothing else to do meanwhile. Bandwidths are those of
+    nccl-tests. Clocks of several machines are brought together by the collectives themselves, and
+    how well that went is said.
+
+    Record arguments (`opscope run --children --why`, or `--shapes`): groups and sizes are in them.
+    """
+    keep_freed_memory()
+    chosen = choose_trace(trace, rank)
+    if not chosen.is_of_several:
+        raise UsageError(
+            f"{chosen.path} holds one process, so there is nobody that it could wait for. Record "
+            "the job with `opscope run --children`."
+        )
+    messages = Messages()
+    with messages.progress(f"matching what {len(chosen.parts)} processes did together"):
+        job = chosen.job
+        found = job.collectives()
+        missing = job.missing_ranks()
+    kinds, waits = collective_kinds(found), rank_waits(found)
+    if format is RowsFormat.JSON:
+        Output().write(json.dumps(_as_dict(found, kinds, waits), indent=2) + "\n")
+    elif format is RowsFormat.CSV:
+        heading = [key for key in _EMPTY if key != "ranks"]
+        rows = [[kind.as_dict()[key] for key in heading] for kind in kinds]
+        Output().write(as_csv(heading, rows))
+    elif format is RowsFormat.MARKDOWN:
+        Output().show(_as_markdown(found, kinds, waits))
+    else:
+        _print(found, kinds, waits)
+    if missing:
+        messages.say(f"{missing}: this is not the whole job")
+
+
+_EMPTY = (
+    "name", "group", "ranks", "size_bytes", "count", "transfer_ns", "wait_ns", "skew_ns",
+    "exposed_ns", "algorithm_bytes_per_s", "bus_bytes_per_s", "last", "last_share",
+)  # fmt: skip
+
+
+def _as_dict(
+    found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]
+) -> dict[str, object]:
+    return {
+        "collectives": [kind.as_dict() for kind in kinds],
+        "processes": [one.as_dict() for one in waits],
+        "clocks": str(found.clocks),
+        "unmatched": found.unmatched,
+    }
+
+
+def _print(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]) -> None:
+    console = console_for(sys.stdout)
+    if kinds:
+        shown = kinds[:_MOST_KINDS]
+        names, numbers = _table(shown)
+        console.print(numbers_table("Collective", names, numbers, console.width))
+        if len(kinds) > len(shown):
+            console.print(Text(f"and {len(kinds) - len(shown)} more; --format csv has all", "dim"))
+        console.print()
+        names, numbers = _table_of_ranks(waits)
+        console.print(numbers_table("Process", names, numbers, console.width))
+        console.print()
+    for line in _sentences(found):
+        console.print(Text(line))
+
+
+def _as_markdown(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]) -> str:
+    text = ""
+    tables = (("Collective", _table(kinds)), ("Process", _table_of_ranks(waits)))
+    for heading, (names, numbers) in tables:
+        if kinds:
+            cells = zip(names, *(column for _, column in numbers), strict=True)
+            text += as_markdown([heading, *(title for title, _ in numbers)], cells) + "\n"
+    return text + "".join(f"{line}\n\n" for line in _sentences(found))
+
+
+Columns = list[tuple[str, list[str]]]
+
+
+def _table(kinds: list[CollectiveKind]) -> tuple[list[str], Columns]:
+    return [_title(kind) for kind in kinds], [
+        ("Count", [f"{kind.count:,}" for kind in kinds]),
+        ("Transfer", [_time(kind.transfer_ns) for kind in kinds]),
+        ("Wait", [_time(kind.wait_ns) for kind in kinds]),
+        ("Exposed", [_time(kind.exposed_ns) for kind in kinds]),
+        ("Bus/s", [_rate(kind.bus_bandwidth) for kind in kinds]),
+        ("Mostly last", [_last(kind) for kind in kinds]),
+    ]
+
+
+def _title(kind: CollectiveKind) -> str:
+    size = f" {bytes_text(kind.size_bytes)}" if kind.size_bytes else ""
+    between = "of two" if kind.name in POINT_TO_POINT else f"{len(kind.group.ranks)} ranks"
+    return f"{kind.name}{size}, {between}"
+
+
+def _table_of_ranks(waits: list[RankWaits]) -> tuple[list[str], Columns]:
+    return [str(one.process) for one in waits], [
+        ("Collectives", [f"{one.count:,}" for one in waits]),
+        ("Waited", [time_text(one.wait_ns) for one in waits]),
+        ("Exposed", [time_text(one.exposed_ns) for one in waits]),
+        ("Came last", [f"{one.awaited:,}" for one in waits]),
+        ("Others waited", [time_text(one.awaited_ns) for one in waits]),
+    ]
+
+
+def _sentences(found: JobCollectives) -> list[str]:
+    lines = []
+    if not len(found):
+        lines.append(
+            "No collective was found that several of these processes recorded. Nothing is said "
+            "about waiting."
+        )
+    lines.append(str(found.clocks))
+    if (blurred := _blurred(found)) > 0:
+        lines.append(
+            f"In {share_text(blurred)} of collectives ranks waited less than clocks may be off: "
+            "who came last there is not known."
+        )
+    lines += [f"Not matched: {count:,} {why}." for why, count in found.unmatched.items() if count]
+    return lines
+
+
+def _blurred(found: JobCollectives) -> float:
+    """Share of collectives in which no wait is longer than times may be off."""
+    if not len(found) or not np.isfinite(found.bound_ns).any():
+        return 0.0
+    longest = np.zeros(len(found))
+    np.maximum.at(longest, found.collective, found.wait_ns.astype(np.float64))
+    return float(((found.bound_ns > 0) & (longest < found.bound_ns)).mean())
+
+
+def _time(value: float) -> str:
+    return "-" if np.isnan(value) else time_text(round(value))
+
+
+def _rate(value: float) -> str:
+    return "-" if np.isnan(value) else bytes_text(round(value))
+
+
+def _last(kind: CollectiveKind) -> str:
+    return "-" if kind.last is None else f"{kind.last} ({share_text(kind.last_share)})"

@@ -1,0 +1,126 @@
+"""Which collective of one rank is which of another: numbers that all ranks of a group share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.collectives.process_collectives import NONE
+
+Values = npt.NDArray[np.int64]
+
+_FARTHEST = 2_000
+"""By how many collectives two recordings may begin apart where nothing numbers them."""
+_FEWEST = 3
+"""In common; fewer would fit anywhere."""
+_CAUSAL = 0.99
+"""Of the collectives in common, how many may not end in one rank before they begin in another."""
+_CLEARLY = 3.0
+"""How many times nearer in time the best of several alignments is than the next, to be taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneRank:
+    """What one rank began in one group, in order. Arrays have shape (collectives,).
+
+    Attributes:
+        signature: equal where two are the same kind, as numbers.
+        number: as its backend counts; ``NONE`` where that is not known.
+        begin_ns: on a clock that ranks of one machine share.
+        end_ns: likewise, ``NONE`` where it is not known.
+        machine: which; ranks of one have one clock.
+    """
+
+    signature: Values
+    number: Values
+    begin_ns: Values
+    end_ns: Values
+    machine: int
+
+    def __len__(self) -> int:
+        return len(self.signature)
+
+
+def align(ranks: Sequence[OneRank]) -> list[Values]:
+    """Numbers for the collectives of each rank, equal where it is the same one.
+
+    What backends count is taken where it fits: the same kinds of collectives follow each other, and
+    none ends in one rank before it begins in another. Else recordings are put beside each other so
+    that it does; where several ways do, and time does not tell them apart, a rank gets none.
+
+    Returns:
+        For each rank, shape (collectives,); ``NONE`` for all of one that could not be aligned.
+    """
+    first = max(range(len(ranks)), key=lambda row: len(ranks[row]))
+    reference = ranks[first]
+    own = _counted(reference)
+    return [
+        own if row == first else _against(reference, own, rank) for row, rank in enumerate(ranks)
+    ]
+
+
+def _counted(rank: OneRank) -> Values:
+    """Its own numbers where they are known and rise, else 0, 1, 2 and so on."""
+    is_known = len(rank) and rank.number.min() != NONE and bool((np.diff(rank.number) > 0).all())
+    return rank.number if is_known else np.arange(len(rank), dtype=np.int64)
+
+
+def _against(reference: OneRank, numbers: Values, rank: OneRank) -> Values:
+    none = np.full(len(rank), NONE, dtype=np.int64)
+    if not len(rank):
+        return none
+    if numbers is reference.number and rank.number.min() != NONE:
+        given = _counted(rank)
+        if given is rank.number and _fits(reference, numbers, rank, given):
+            return given
+    return _searched(reference, numbers, rank)
+
+
+def _common(reference: Values, other: Values) -> tuple[Values, Values]:
+    _, rows, others = np.intersect1d(reference, other, assume_unique=True, return_indices=True)
+    return rows, others
+
+
+def _fits(reference: OneRank, numbers: Values, rank: OneRank, given: Values) -> bool:
+    """Whether what has the same number can be the same collective; also where none is common."""
+    rows, others = _common(numbers, given)
+    same = reference.signature[rows] == rank.signature[others]
+    return bool(same.all()) and _is_causal(reference, rows, rank, others)
+
+
+def _is_causal(one: OneRank, rows: Values, other: OneRank, others: Values) -> bool:
+    if one.machine != other.machine or not len(rows):
+        return True
+    known = (one.end_ns[rows] != NONE) & (other.end_ns[others] != NONE)
+    rows, others = rows[known], others[known]
+    fits = one.begin_ns[rows] <= other.end_ns[others]
+    fits &= other.begin_ns[others] <= one.end_ns[rows]
+    return not len(rows) or float(fits.mean()) >= _CAUSAL
+
+
+def _searched(reference: OneRank, numbers: Values, rank: OneRank) -> Values:
+    """By the shift at which kinds agree; of several the one at which times do, if clearly so."""
+    none = np.full(len(rank), NONE, dtype=np.int64)
+    found: list[tuple[float, int]] = []
+    size, own = len(reference), len(rank)
+    for shift in range(max(_FEWEST - own, -_FARTHEST), min(size - _FEWEST, _FARTHEST) + 1):
+        # The first of this rank is the one at ``shift`` of the reference.
+        begin, end = max(shift, 0), min(shift + own, size)
+        rows = np.arange(begin, end)
+        others = rows - shift
+        if not (reference.signature[rows] == rank.signature[others]).all():
+            continue
+        if _is_causal(reference, rows, rank, others):
+            apart = np.abs(reference.begin_ns[rows] - rank.begin_ns[others])
+            found.append((float(np.median(apart)), shift))
+    found.sort()
+    if not found or (len(found) > 1 and found[1][0] < _CLEARLY * found[0][0]):
+        return none
+    shift = found[0][1]
+    rows = np.arange(own) + shift
+    inside = (rows >= 0) & (rows < size)
+    none[inside] = numbers[rows[inside]]
+    return none

@@ -1,0 +1,48 @@
+"""A pytest plugin: processes that run the same tests share them out, file by file.
+
+Each takes the next file that no other has taken. Several processes, and not workers of one that
+talk to it on threads of their own: what tests record is everything that goes on in their process.
+"""
+
+import os
+from itertools import chain, groupby, pairwise
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(os.environ.pop("OPSCOPE_TESTS_TAKEN"))
+"""With a file for each file of tests that is taken. No program under test sees the variable."""
+
+
+def is_taken(path):
+    """Whether another process has it; else it is this one's from now on."""
+    try:
+        (FOLDER / str(path).replace(os.sep, "-")).touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    return False
+
+
+def own_items(items):
+    for path, of_file in groupby(items, key=lambda item: item.path):
+        if not is_taken(path):
+            yield from of_file
+
+
+def pytest_runtestloop(session):
+    if session.config.option.collectonly or session.testsfailed:
+        return None
+    # Each with the next one, so that what both need is not taken down in between.
+    for item, following in pairwise(chain(own_items(session.items), [None])):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+    return True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """What takes longest first, so that no process is left with it at the end."""
+    items.sort(key=lambda item: ("integration" not in item.path.parts, item.path.parts))
