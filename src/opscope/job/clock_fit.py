@@ -3,7 +3,8 @@
 Of a line ``offset + drift * time`` it is known at some moments that it is not below a value, at
 others that it is not above one. All lines that keep to all of these are a convex polygon in the
 plane of offset and drift: what is true lies in it, whatever the network did, as long as the clocks
-run evenly. Its middle is the estimate, and how far it reaches at a moment is the bound there.
+run evenly. Its middle is the estimate, and how far it reaches at a moment is the bound there. As
+no clock runs evenly for long, a line is of two minutes at most, and wandering is allowed for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ Points = npt.NDArray[np.float64]
 
 _MOST_DRIFT = 500e-6
 """Of clocks that are kept by NTP: the kernel corrects by no more, and crystals are better."""
+_LONGEST_NS = 120 * 10**9
+"""That a line is of, where there are enough conditions."""
+_WANDER = 1e-8 / 1e9
+"""By how much drift changes in a nanosecond: 0.6 in a million in a minute, as of a crystal that
+becomes warm."""
 _FEWEST = 4
 """Conditions on either side, to have a line of their own."""
 _STRETCHES = 256
@@ -49,10 +55,13 @@ class ClockLine:
     def bound_ns(self, time_ns: Values) -> npt.NDArray[np.float64]:
         """How far off that may be at most; same shape."""
         since = np.asarray(time_ns - self.origin_ns, dtype=np.float64)
-        bound = np.zeros(since.shape)
+        if not len(self.corners):  # it is the other clock
+            return np.zeros(since.shape)
+        bound = _WANDER / 2 * since**2
+        reach = np.zeros(since.shape)
         for offset, drift in self.corners.tolist():
-            bound = np.maximum(bound, np.abs(offset + (drift - self.drift) * since))
-        return bound
+            reach = np.maximum(reach, np.abs(offset + (drift - self.drift) * since))
+        return bound + reach
 
 
 @dataclass(frozen=True)
@@ -130,9 +139,11 @@ def fit_course(above: tuple[Values, Values], below: tuple[Values, Values]) -> Cl
 def _fitted(
     above: tuple[Values, Values], below: tuple[Values, Values]
 ) -> tuple[list[ClockLine | None], list[int]]:
-    line = fit_line(above, below)
-    if line is not None or min(len(above[0]), len(below[0])) < 2 * _FEWEST:
-        return [line], []
+    are_few = min(len(above[0]), len(below[0])) < 2 * _FEWEST
+    if are_few or max(np.ptp(above[0]), np.ptp(below[0])) < _LONGEST_NS:
+        line = fit_line(above, below)
+        if are_few or line is not None:
+            return [line], []
     middle = int(np.median(above[0]))
     halves = [
         tuple((times[early], values[early]) for times, values, early in each)
@@ -142,7 +153,7 @@ def _fitted(
         )
     ]
     if any(not len(times) for half in halves for times, _ in half):
-        return [None], []
+        return [fit_line(above, below)], []
     (first, until), (last, later) = (_fitted(*half) for half in halves)
     return [*first, *last], [*until, middle, *later]
 

@@ -1,0 +1,62 @@
+"""Numbers for collectives: by what backends count where it fits, else by what follows what."""
+
+import numpy as np
+
+from opscope.analysis.collectives.process_collectives import NONE
+from opscope.job.aligned_numbers import OneRank, align
+
+KINDS = np.array([0, 1, 0, 0, 2, 1, 0, 0, 0, 1, 2, 0, 1, 1, 0, 2, 0, 1])
+
+
+def rank(kinds, first_ns=0, number=None, machine=0, step_ns=1000):
+    begin = first_ns + step_ns * np.arange(len(kinds))
+    given = np.full(len(kinds), NONE) if number is None else number + np.arange(len(kinds))
+    return OneRank(np.array(kinds, dtype=np.int64), given, begin, begin + step_ns // 2, machine)
+
+
+def test_numbers_that_backends_gave_are_taken():
+    first, second = rank(KINDS, number=7), rank(KINDS[3:], 3000, number=10)
+    numbers = align([first, second])
+    assert numbers[0].tolist() == list(range(7, 7 + len(KINDS)))
+    assert numbers[1].tolist() == numbers[0][3:].tolist()
+
+
+def test_without_numbers_what_follows_what_decides():
+    numbers = align([rank(KINDS), rank(KINDS[5:], 5000, machine=1)])
+    assert numbers[1].tolist() == numbers[0][5:].tolist()
+
+
+def test_numbers_that_do_not_fit_are_not_believed():
+    """As where one rank sent messages that the other does not count."""
+    first, second = rank(KINDS, number=7), rank(KINDS[3:], 3000, number=14)
+    numbers = align([first, second])
+    assert numbers[1].tolist() == numbers[0][3:].tolist()
+
+
+def test_what_ended_before_it_began_elsewhere_is_another_one():
+    alike = np.zeros(12, dtype=np.int64)
+    numbers = align([rank(alike), rank(alike[4:], 4000)])
+    assert numbers[1].tolist() == list(range(4, 12))
+
+
+def test_where_nothing_tells_them_apart_there_are_none():
+    """All of one kind, and clocks of two machines that have nothing to do with each other."""
+    alike = np.zeros(12, dtype=np.int64)
+    numbers = align([rank(alike), rank(alike, 5500, machine=1)])
+    assert (numbers[1] == NONE).all() and (numbers[0] != NONE).all()
+
+
+def test_kinds_that_never_agree_have_none():
+    numbers = align([rank(KINDS), rank([7, 8, 9, 7])])
+    assert (numbers[1] == NONE).all()
+
+
+def test_a_rank_without_any_has_none_and_hinders_nobody():
+    numbers = align([rank(KINDS, number=1), rank([]), rank(KINDS, number=1)])
+    assert len(numbers[1]) == 0
+    assert numbers[0].tolist() == numbers[2].tolist()
+
+
+def test_recordings_that_have_no_collective_in_common_keep_their_numbers():
+    numbers = align([rank(KINDS, number=1), rank(KINDS[:4], 10**6, number=100, machine=1)])
+    assert not set(numbers[0].tolist()) & set(numbers[1].tolist())
