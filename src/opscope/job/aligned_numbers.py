@@ -15,7 +15,7 @@ Values = npt.NDArray[np.int64]
 _FARTHEST = 2_000
 """By how many collectives two recordings may begin apart where nothing numbers them."""
 _FEWEST = 3
-"""In common; fewer would fit anywhere."""
+"""In common, where two clocks do not tell more; fewer would fit anywhere."""
 _CAUSAL = 0.99
 """Of the collectives in common, how many may not end in one rank before they begin in another."""
 _CLEARLY = 3.0
@@ -106,7 +106,8 @@ def _searched(reference: OneRank, numbers: Values, rank: OneRank) -> Values:
     none = np.full(len(rank), NONE, dtype=np.int64)
     found: list[tuple[float, int]] = []
     size, own = len(reference), len(rank)
-    for shift in range(max(_FEWEST - own, -_FARTHEST), min(size - _FEWEST, _FARTHEST) + 1):
+    fewest = min(_FEWEST, own, size) if reference.machine == rank.machine else _FEWEST
+    for shift in range(max(fewest - own, -_FARTHEST), min(size - fewest, _FARTHEST) + 1):
         # The first of this rank is the one at ``shift`` of the reference.
         begin, end = max(shift, 0), min(shift + own, size)
         rows = np.arange(begin, end)

@@ -140,8 +140,12 @@ class ProcessGroups(Listener):
     def before_end(self) -> None:
         """Note them once more."""
         if self in _open:
-            _open.remove(self)
             self.note()
+
+    def end(self) -> None:
+        """Groups that come and go are none of this window's any more."""
+        if self in _open:
+            _open.remove(self)
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As ``process_groups``."""
@@ -149,8 +153,6 @@ class ProcessGroups(Listener):
 
     def known(self) -> Groups:
         """All that were seen."""
-        if self in _open:
-            self.note()
         return self._seen
 
     def learn(self, known: Any) -> None:

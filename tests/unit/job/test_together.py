@@ -1,14 +1,19 @@
 """Several processes as one trace: one clock, one order, and nothing mixed up."""
 
+import json
+
 import numpy as np
 import pytest
 
 from opscope.errors import TraceFormatError
+from opscope.export.formats import export_trace
 from opscope.job.job import Job
 from opscope.job.together import SOURCE
 from opscope.trace.schema import RecordScope
-from opscope.tree.links import forward_backward_links
+from opscope.tree.links import arrows, forward_backward_links, rank_links
 from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
+from support.job_of_collectives import rank_trace
+from support.read_perfetto import read_perfetto
 
 BACKWARD = {"scope": RecordScope.BACKWARD_FUNCTION, "forward_thread": 1}
 
@@ -92,3 +97,36 @@ def test_nothing_recorded_is_said(tmp_path):
     save(tmp_path, 2, [])
     with pytest.raises(TraceFormatError, match="no event of any process"):
         Job(tmp_path).together()
+
+
+def together_with_collectives(tmp_path):
+    for rank, late in enumerate([0, 40, 20]):
+        calls = [("allreduce_", (), at + late, at + late + 10, at + 100) for at in (0, 200, 400)]
+        rank_trace(range(3), calls).save(tmp_path, rank=rank)
+    return Job(tmp_path).together()
+
+
+def test_arrows_go_from_calls_that_waited_to_those_that_came_last(tmp_path):
+    trace = together_with_collectives(tmp_path)
+    links = rank_links(trace)
+    assert len(links) == 6
+    process = trace.table("threads")["process_id"][trace.events["thread"]]
+    name_of = trace.metadata["process_names"]
+    assert {name_of[str(number)] for number in process[links.target].tolist()} == {"rank 1: python"}
+    assert {trace.event_name(row) for row in links.source.tolist()} == {"c10d::allreduce_"}
+    assert (trace.events["start_ns"][links.source] <= trace.events["start_ns"][links.target]).all()
+    assert len(arrows(trace)) == len(links) + len(forward_backward_links(trace))
+
+
+def test_arrows_are_in_chrome_and_perfetto_files(tmp_path):
+    trace = together_with_collectives(tmp_path / "job")
+    export_trace(trace, "chrome", tmp_path / "trace.json")
+    flows = [e for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+             if e.get("cat") == "collective"]  # fmt: skip
+    ends = {kind: {flow["id"] for flow in flows if flow["ph"] == kind} for kind in "sf"}
+    assert ends["s"] == ends["f"] and len(ends["s"]) == 6
+    begin = {flow["id"]: flow["ts"] for flow in flows if flow["ph"] == "s"}
+    assert all(begin[flow["id"]] <= flow["ts"] for flow in flows if flow["ph"] == "f")
+    export_trace(trace, "perfetto", tmp_path / "trace.pftrace")
+    slices = read_perfetto(tmp_path / "trace.pftrace").slices
+    assert sum(len(one.ends_flows) for one in slices) == 6

@@ -1,0 +1,136 @@
+"""Calls of one process with the transfers that came of them, on the processor and on devices."""
+
+import numpy as np
+
+from opscope.analysis.collectives.process_collectives import NONE, ProcessGroup, process_collectives
+from support.build_trace import ORIGIN_NS, build_trace, kernel, span, tensor
+from support.job_of_collectives import rank_trace, with_objects
+
+US = 1_000
+
+
+def test_each_call_has_the_transfer_that_came_of_it():
+    found = process_collectives(
+        rank_trace(
+            range(2),
+            [
+                ("allreduce_", (), 0, 10, 90),
+                ("allreduce_", (), 20, 25, 95),
+                ("barrier", (), 30, 40, 60),
+            ],
+            before=4,
+        )
+    )
+    assert found.name == ("allreduce", "allreduce", "barrier")
+    assert (found.start_ns - ORIGIN_NS).tolist() == [10 * US, 25 * US, 40 * US]
+    assert (found.end_ns - ORIGIN_NS).tolist() == [90 * US, 95 * US, 60 * US]
+    assert found.number.tolist() == [5, 6, 7]
+    assert found.groups == (ProcessGroup("0", (0, 1)),)
+    assert found.lost == {"transfers": 0, "calls": 0}
+
+
+def test_a_transfer_from_before_the_recording_is_of_no_call():
+    trace = rank_trace(range(2), [("barrier", (), 30, 40, 60)])
+    early = build_trace([span("gloo:barrier", 0, 20, "pool", is_async=True)])
+    found = process_collectives(early)
+    assert len(found) == 0 and found.lost == {"transfers": 1, "calls": 0}
+    assert process_collectives(trace).lost == {"transfers": 0, "calls": 0}
+
+
+def test_groups_have_threads_of_their_own():
+    """Two groups all-reduce at once; which transfer is whose is known by the thread it ran on."""
+    groups = {
+        address: {"pg_name": name, "pg_desc": "", "ranks": ranks, "begun": [[1, 0]]}
+        for address, name, ranks in (("0x1", "0", [0, 1, 2]), ("0x2", "1", [0, 1]))
+    }
+    spans = []
+    for at in range(0, 1000, 100):
+        for address, thread, call in (("0x1", "one", at), ("0x2", "two", at + 50)):
+            inputs = [[tensor(3)], f"ProcessGroup {address}"]
+            spans.append(span("c10d::allreduce_", call, call + 1, inputs=inputs))
+            spans.append(span("gloo:all_reduce", call + 2, call + 40, thread, is_async=True))
+    # Both begin before either transfer does.
+    for address, call in (("0x1", 1000), ("0x2", 1002)):
+        inputs = [[tensor(3)], f"ProcessGroup {address}"]
+        spans.append(span("c10d::allreduce_", call, call + 1, inputs=inputs))
+    spans.append(span("gloo:all_reduce", 1010, 1090, "two", is_async=True))
+    spans.append(span("gloo:all_reduce", 1011, 1050, "one", is_async=True))
+    found = process_collectives(
+        with_objects(build_trace(spans, metadata={"process_groups": groups}))
+    )
+    last = [(found.groups[found.group[row]].name, found.end_ns[row]) for row in (-2, -1)]
+    assert last == [("0", ORIGIN_NS + 1050 * US), ("1", ORIGIN_NS + 1090 * US)]
+
+
+def test_messages_do_not_count_among_what_all_share():
+    found = process_collectives(
+        rank_trace(
+            range(3),
+            [("barrier", (), 0, 1, 2), ("send", (1, 0), 10, 11, 12), ("barrier", (), 20, 21, 22)],
+        )
+    )
+    assert found.number.tolist() == [1, NONE, 2]
+    assert found.peer.tolist() == [-1, 1, -1]
+
+
+def test_what_was_not_recorded_between_two_moments_is_counted():
+    begun = [[ORIGIN_NS, 10], [ORIGIN_NS + 50 * US, 15]]
+    groups = {"0xab": {"pg_name": "0", "ranks": [0, 1], "begun": begun}}
+    calls = [("barrier", (), at, at + 1, at + 2) for at in (10, 20, 60)]
+    found = process_collectives(rank_trace(range(2), calls, groups=groups))
+    # Five began between the moments, and two of them were recorded.
+    assert found.number.tolist() == [11, 12, 16]
+
+
+def test_without_arguments_the_only_group_is_meant():
+    groups = {"0xab": {"pg_name": "0", "ranks": [0, 1]}}
+    spans = [span("c10d::barrier", 0, 1), span("gloo:barrier", 2, 3, "pool", is_async=True)]
+    found = process_collectives(build_trace(spans, metadata={"process_groups": groups}))
+    assert found.groups == (ProcessGroup("0", (0, 1)),)
+    two = {**groups, "0xcd": {"pg_name": "1", "ranks": [0, 1]}}
+    found = process_collectives(build_trace(spans, metadata={"process_groups": two}))
+    assert found.groups == (ProcessGroup("", ()),)
+
+
+def nccl(rename=False):
+    keywords = {
+        "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 100,
+        "Out msg nelems": 100, "Process Group Name": "0", "Group size": 2,
+        "Global rank start": 0, "Global rank stride": 1, "Seq": 41,
+    }  # fmt: skip
+    spans = [
+        span("record_param_comms", 0, 10, keywords=keywords),
+        span("cudaLaunchKernel", 2, 4),
+        span("aten::mm", 20, 30),
+        span("cudaLaunchKernel", 22, 24),
+    ]
+    name = "my_own_all_reduce" if rename else "ncclDevKernel_AllReduce"
+    gpu = [
+        kernel(name, 10, 110, launch=1, stream=9),
+        kernel("gemm", 40, 70, launch=3),
+        kernel("ncclKernel_Broadcast", 300, 310, launch=-1),
+    ]
+    return process_collectives(build_trace(spans, gpu=gpu))
+
+
+def test_kernels_are_of_the_call_that_launched_them_whatever_they_are_called():
+    for rename in (False, True):
+        found = nccl(rename)
+        assert (found.start_ns - ORIGIN_NS).tolist() == [10 * US]
+        assert (found.end_ns - ORIGIN_NS).tolist() == [110 * US]
+        assert found.number.tolist() == [41] and found.groups == (ProcessGroup("0", (0, 1)),)
+        assert found.sent_bytes.tolist() == [400]
+
+
+def test_what_a_device_computed_meanwhile_is_not_exposed():
+    assert nccl().exposed_ns.tolist() == [70 * US]
+    assert nccl(rename=True).exposed_ns.tolist() == [70 * US]
+
+
+def test_a_kernel_of_a_backend_that_no_call_launched_is_counted():
+    assert nccl().lost == {"transfers": 1, "calls": 0}
+
+
+def test_a_trace_without_collectives_has_none():
+    found = process_collectives(build_trace("aten::mm 0..1"))
+    assert len(found) == 0 and found.groups == () and found.exposed_ns.dtype == np.int64
