@@ -157,6 +157,7 @@ export interface StepSection {
 }
 
 export interface RankSection {
+  said: string[]; // who is slow, or that nobody is, and what could not be told
   names: string[];
   onTimeline: boolean[]; // of each
   steps: number[];

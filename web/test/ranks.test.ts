@@ -1,19 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RankSection } from "../src/contract";
-import { NONE, RankTimes, explainRanks, ranksPerRow } from "../src/panels/rank_facts";
-
-function section(ranks: number, steps: number): RankSection {
-  return {
-    names: Array.from({ length: ranks }, (_, rank) => `rank ${rank}`),
-    onTimeline: Array.from({ length: ranks }, () => true),
-    steps: Array.from({ length: steps }, (_, step) => step + 3),
-    allSteps: steps,
-    what: "",
-    causes: ["operators"],
-    causeMeanings: ["Operators doing what they are for."],
-    causeTimes: Array.from({ length: ranks }, () => [1]),
-  };
-}
+import { NONE, RankTimes, ranksPerRow } from "../src/panels/rank_facts";
 
 // Times by rank and step, as the page has them.
 function times(values: number[][]): RankTimes {
@@ -37,29 +23,6 @@ describe("RankTimes", () => {
 
   it("may be of nobody", () => {
     expect(new RankTimes(new Float64Array(), 0).middles()).toEqual([]);
-  });
-});
-
-describe("explainRanks", () => {
-  it("names who takes longest without others", () => {
-    const own = times([
-      [100, 100],
-      [100, 110],
-      [200, 220],
-    ]);
-    expect(explainRanks(section(3, 2), own)).toBe(
-      "Without waiting for others, rank 2 takes longest for a step: 210 ns, 100.0% more than the middle one.",
-    );
-  });
-
-  it("says that all are alike", () => {
-    const own = times([[100], [101], [102]]);
-    expect(explainRanks(section(3, 1), own)).toContain("All are alike");
-  });
-
-  it("compares nothing where there is nothing to compare", () => {
-    expect(explainRanks(section(2, 1), times([[100], [NONE]]))).toContain("nothing to compare");
-    expect(explainRanks(section(1, 1), times([[100]]))).toContain("nothing to compare");
   });
 });
 

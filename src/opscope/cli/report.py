@@ -79,9 +79,9 @@ def _write_of_several(
     keep_freed_memory()
     whole = Job(chosen.path)
     with messages.progress(f"looking at {len(whole)} processes"):
-        steps = whole.steps()
+        compared = whole.slow_ranks()
     is_chosen = len(chosen.parts) < len(whole)
-    known = chosen.parts if is_chosen else steps.worth_showing(MOST_ON_TIMELINE)
+    known = chosen.parts if is_chosen else compared.steps.worth_showing(MOST_ON_TIMELINE)
     with messages.progress(f"writing {page}"):
         on_timeline = Job(chosen.path, known)
         write_report(
@@ -89,13 +89,13 @@ def _write_of_several(
             page,
             title=title,
             period=which,
-            ranks=steps,
+            ranks=compared,
             on_timeline=on_timeline.parts,
         )
     shown = parts_text(on_timeline.parts, len(whole))
     if missing := whole.missing_ranks():
         messages.say(f"{missing}: this is not the whole job")
-    messages.say(f"the timeline shows {shown}; choose with {chosen.parts[-1].option}")
+    messages.say(f"the timeline shows {shown}; choose with {chosen.parts[0].option}")
 
 
 def page_stem(trace: Path) -> str:

@@ -10,10 +10,10 @@ from opscope.cli import rows
 from opscope.trace.partition import Partition
 
 
-def as_json(contents: Mapping[Partition, Mapping[str, Any]]) -> str:
-    """One object: for every process what its own command prints."""
+def as_json(contents: Mapping[Partition, Mapping[str, Any]], **of_all: Any) -> str:
+    """One object: for every process what its own command prints, and what is ``of_all``."""
     found = [{part.kind: part.number, **content} for part, content in contents.items()]
-    return json.dumps({"processes": found}, indent=2) + "\n"
+    return json.dumps({"processes": found, **of_all}, indent=2) + "\n"
 
 
 def as_csv(heading: Sequence[str], rows_of: Mapping[Partition, Iterable[Sequence[object]]]) -> str:

@@ -9,11 +9,16 @@ from typing import Annotated
 from rich.text import Text
 
 from opscope._native import keep_freed_memory
-from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace
+from opscope.cli.trace_argument import (
+    Chosen,
+    RankOption,
+    TraceArgument,
+    choose_trace,
+    load_chosen,
+)
 from opscope.errors import UsageError
 from opscope.job.slow_ranks import SlowRank, SlowRanks
 
@@ -41,10 +46,7 @@ def stragglers(
     keep_freed_memory()
     chosen = choose_trace(trace, rank)
     if not chosen.is_of_several:
-        raise UsageError(
-            f"{chosen.path} holds one process, so there is nothing to compare it with. Record the "
-            "job with `opscope run --children`."
-        )
+        raise _nothing_to_compare(chosen)
     messages = Messages()
     with messages.progress(f"comparing {len(chosen.parts)} processes"):
         job = chosen.job
@@ -54,35 +56,38 @@ def stragglers(
         Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
     elif format is RowsFormat.CSV:
         Output().write(as_csv(_HEADING, [_row(one) for one in found.found]))
+        for line in found.sentences()[len(found.found) :]:  # a table has no room for them
+            messages.say(line)
     elif format is RowsFormat.MARKDOWN:
         Output().show(as_markdown(("process", "what"), _lines(found), 2))
     else:
         console = console_for(sys.stdout)
-        for line in described(found):
+        for line in found.sentences():
             console.print(Text(line))
     if missing:
         messages.say(f"{missing}: this is not the whole job")
 
 
-def described(found: SlowRanks) -> list[str]:
-    """What is known, in sentences."""
-    lines = [str(one) for one in found.found]
-    if not lines and found.compared > 1:
-        own = found.steps.typical_own_ns
-        known = own[own == own]  # without those that have no steps
-        apart = float(known.max() / max(float(known.min()), 1.0) - 1)
-        middle = time_text(int(sorted(known.tolist())[len(known) // 2]))
-        lines = [
-            f"No rank is slower than the others by more than chance: without waiting for others, "
-            f"{found.compared} of them take about {middle} a step, and the longest "
-            f"{share_text(apart)} more than the shortest."
-        ]
-    return [*lines, *found.notes]
+def _nothing_to_compare(chosen: Chosen) -> UsageError:
+    """Why not; what is wrong with what was to be looked at is raised."""
+    if not chosen.parts or chosen.part not in (None, *chosen.parts):
+        load_chosen(chosen)
+    if len(chosen.parts) > 1:
+        return UsageError(
+            f"{chosen.part} alone has nothing to be compared with. Name several ranks, as in "
+            "--rank 0,4-7, or leave --rank out."
+        )
+    return UsageError(
+        f"{chosen.path} holds one process, so there is nothing to compare it with. Record the "
+        "job with `opscope run --children`."
+    )
 
 
 def _lines(found: SlowRanks) -> list[list[object]]:
-    slow: list[list[object]] = [[str(one.process), str(one)] for one in found.found]
-    return slow or [["all", line] for line in described(found)]
+    """Who is slow, and what is said of all."""
+    named = [str(one.process) for one in found.found]
+    said = found.sentences()
+    return [[name, line] for name, line in zip([*named, *["all"] * len(said)], said, strict=False)]
 
 
 def _row(one: SlowRank) -> list[object]:

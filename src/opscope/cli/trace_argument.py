@@ -72,7 +72,7 @@ PeriodOption: TypeAlias = Annotated[
 ]
 
 
-_NUMBERS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_NUMBERS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 LONG_EVENTS = 10_000_000
 """A recording of more is summarised and asked without having all of it in memory."""
@@ -179,7 +179,7 @@ def open_traces(
     with messages.progress(f"reading {chosen.path}"):
         trace = chosen.job.together()
     shown = int(trace.ledger[SOURCE]["shown together"])
-    messages.say(f"{shown} processes together, on one clock; choose with {chosen.parts[-1].option}")
+    messages.say(f"{shown} processes together, on one clock; choose with {chosen.parts[0].option}")
     return chosen.path, trace
 
 

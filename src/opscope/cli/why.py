@@ -38,8 +38,8 @@ from opscope.cli.why_formats import (
 )
 from opscope.errors import TraceFormatError
 from opscope.job.rank_steps import rank_steps
-from opscope.job.slow_ranks import find_slow_ranks
-from opscope.trace.partition import RANK, Partition
+from opscope.job.slow_ranks import SlowRanks
+from opscope.trace.partition import Partition
 from opscope.trace.trace import Trace
 
 
@@ -85,31 +85,30 @@ def why(
         console_for(sys.stdout).print(as_text(found, texts))
 
 
-def _of_several(chosen: Chosen, which: Which) -> tuple[dict[Partition, Why], list[str]]:
+def _of_several(chosen: Chosen, which: Which) -> tuple[dict[Partition, Why], SlowRanks]:
     """What each process spent its time on, and who is slow; every trace is read once."""
     whys: dict[Partition, Why] = {}
-    compared = [part for part in chosen.parts if part.kind == RANK]
+    job = chosen.job
 
     def ranks() -> Iterator[tuple[Partition, Trace]]:
         for number, one in each_process(chosen, "adding up"):
             whys[number] = Why(find_account(one, which), find_findings(one, which=which))
-            if number in compared:
+            if number in job.compared:
                 yield number, one
 
-    steps = rank_steps(ranks())
-    slow = find_slow_ranks(steps, chosen.job.__getitem__) if len(compared) > 1 else None
-    return whys, [] if slow is None else [str(one) for one in slow.found]
+    return whys, job.slow_ranks(rank_steps(ranks()))
 
 
-def _print_several(whys: dict[Partition, Why], slow: list[str], format: RowsFormat) -> None:
+def _print_several(whys: dict[Partition, Why], slow: SlowRanks, format: RowsFormat) -> None:
+    said = slow.sentences() if slow.compared > 1 else []
     if format is RowsFormat.JSON:
         contents = {part: json_content(why) for part, why in whys.items()}
-        Output().write(several_processes.as_json(contents))
+        Output().write(several_processes.as_json(contents, stragglers=slow.as_dict()))
     elif format is RowsFormat.MARKDOWN:
-        Output().show(several_accounts.as_markdown(whys, slow))
+        Output().show(several_accounts.as_markdown(whys, said))
     elif format is RowsFormat.CSV:
         rows_of = {part: csv_rows(why) for part, why in whys.items()}
         Output().write(several_processes.as_csv(CSV_COLUMNS, rows_of))
     else:
         console = console_for(sys.stdout)
-        console.print(several_accounts.as_text(whys, slow, console.width))
+        console.print(several_accounts.as_text(whys, said, console.width))

@@ -66,7 +66,8 @@ class ComparedAccounts:
     def differences(self) -> list[Difference]:
         """What processes have more of than the middle one, largest first.
 
-        Ranks are compared with ranks, where there are any: who started them does something else.
+        Ranks are compared with ranks, where there are any: who started them does something else;
+        and what makes steps with what makes steps, where anything does.
         Of two neither is in the middle, so there is nothing to say.
         """
         if not self.compared:
@@ -96,7 +97,9 @@ class ComparedAccounts:
     @property
     def _alike(self) -> npt.NDArray[np.bool_]:
         is_rank = np.array([process.kind == RANK for process in self.processes])
-        return is_rank if is_rank.any() else ~is_rank
+        alike = is_rank if is_rank.any() else ~is_rank
+        with_steps = alike & (np.array(self.step_ns) >= 0)
+        return with_steps if with_steps.any() else alike
 
 
 def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:

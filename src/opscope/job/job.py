@@ -75,6 +75,11 @@ class Job:
         return [part.number for part in self.parts if part.kind == RANK]
 
     @property
+    def compared(self) -> tuple[Partition, ...]:
+        """What is compared with each other: ranks, or all processes where there are none."""
+        return tuple(part for part in self.parts if part.kind == RANK) or self.parts
+
+    @property
     def processes(self) -> Processes:
         """Every process that is known of, also those without a recording, and how they ended; of
         a job of chosen ones, those."""
@@ -111,9 +116,7 @@ class Job:
         Raises:
             TraceFormatError: one is damaged.
         """
-        self._source.prepare(self.parts)
-        for part in self.parts:
-            yield part, self._source.load(part)
+        return self._each(self.parts)
 
     def missing_ranks(self) -> str:
         """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
@@ -170,16 +173,20 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read, or none has an event.
         """
-        ranks = [part for part in self.parts if part.kind == RANK]
-        return rank_steps(Job(self.path, ranks or self.parts)._with_events())
+        return rank_steps(self._with_events(self.compared))
 
-    def slow_ranks(self) -> SlowRanks:
+    def slow_ranks(self, steps: RankSteps | None = None) -> SlowRanks:
         """Which ranks the others wait for, how often, and where in the program.
+
+        Args:
+            steps: of the ranks, where they were put side by side already; None: :meth:`steps`.
 
         Raises:
             TraceFormatError: a process cannot be read, or none has an event.
         """
-        return find_slow_ranks(self.steps(), self._source.load)
+        steps = self.steps() if steps is None else steps
+        silent = [part for part in self.compared if part not in steps.processes]
+        return find_slow_ranks(steps, self._source.load, silent)
 
     def collectives(self) -> JobCollectives:
         """What went on between ranks: every collective that several of them recorded, who waited
@@ -227,9 +234,11 @@ class Job:
         ]
         return traces_together(found)
 
-    def _with_events(self) -> Iterator[tuple[Partition, Trace]]:
+    def _with_events(
+        self, parts: tuple[Partition, ...] | None = None
+    ) -> Iterator[tuple[Partition, Trace]]:
         found = False
-        for part, trace in self.traces():
+        for part, trace in self._each(self.parts if parts is None else parts):
             if len(trace.events):
                 found = True
                 yield part, trace
@@ -238,6 +247,11 @@ class Job:
                 f"{self.path} holds no event of any process. Record a program that runs torch "
                 "operators."
             )
+
+    def _each(self, parts: tuple[Partition, ...]) -> Iterator[tuple[Partition, Trace]]:
+        self._source.prepare(parts)
+        for part in parts:
+            yield part, self._source.load(part)
 
     def _there(self, part: object) -> Partition:
         chosen = self._part(part)

@@ -50,10 +50,10 @@ class RankSteps:
     steps_are: str
 
     def __repr__(self) -> str:
-        typical = zip(self.processes, self.typical_own_ns.tolist(), strict=True)
+        own_ns = zip(self.processes, self.mean_own_ns.tolist(), strict=True)
         lines = [
             f"\n  {process}: {'no steps' if math.isnan(own) else time_text(int(own))}"
-            for process, own in list(typical)[:_SHOWN]
+            for process, own in list(own_ns)[:_SHOWN]
         ]
         more = len(self.processes) - _SHOWN
         lines += [f"\n  and {more} more"] if more > 0 else []
@@ -63,13 +63,13 @@ class RankSteps:
         )
 
     @property
-    def typical_own_ns(self) -> npt.NDArray[np.float64]:
-        """What a step of each process takes without others, in the middle; NaN without steps.
+    def mean_own_ns(self) -> npt.NDArray[np.float64]:
+        """What a step of each process takes without others, on average; NaN without steps.
         Shape (processes,)."""
         found = np.full(len(self.processes), np.nan)
         for row, own_ns in enumerate(self.own_ns):
             if (known := own_ns[own_ns != NONE]).size:
-                found[row] = np.median(known)
+                found[row] = known.mean()
         return found
 
     def worth_showing(self, most: int) -> list[Partition]:
@@ -78,8 +78,8 @@ class RankSteps:
         count = len(self.processes)
         if count <= most:
             return list(self.processes)
-        slowest_first = np.argsort(-np.nan_to_num(self.typical_own_ns), kind="stable").tolist()
-        with_steps = int(np.isfinite(self.typical_own_ns).sum()) or count
+        slowest_first = np.argsort(-np.nan_to_num(self.mean_own_ns), kind="stable").tolist()
+        with_steps = int(np.isfinite(self.mean_own_ns).sum()) or count
         few = [slowest_first[with_steps // 2], slowest_first[with_steps - 1]][: most - 1]
         others = [row for row in slowest_first if row not in few]
         return [self.processes[row] for row in sorted([*others[: most - len(few)], *few])]

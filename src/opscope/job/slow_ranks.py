@@ -7,7 +7,7 @@ than that of the others, by more than chance, is one that they wait for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -20,7 +20,7 @@ from opscope.analysis.diff.student import normal_p, two_sided_p
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.job.excess import Excess, find_excess
 from opscope.job.rank_steps import NONE, RankSteps
-from opscope.trace.partition import Partition
+from opscope.trace.partition import Partition, parts_text
 from opscope.trace.trace import Trace
 
 Amounts = npt.NDArray[np.float64]
@@ -42,6 +42,9 @@ _LONGEST = 0.05
 """Of all steps of all ranks, the share that is called the longest."""
 _ALWAYS = 0.75
 """In that share of its steps a rank is slower than others mostly are, if it always is."""
+
+_CLOCK_NS = 1.0
+"""How exactly times are known at best, also of steps that do nothing but wait for others."""
 
 _NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
 
@@ -136,13 +139,29 @@ class SlowRanks:
         }
 
     def __repr__(self) -> str:
-        lines = [*map(str, self.found), *self.notes]
-        said = "".join(f"\n  {line}" for line in lines)
+        said = "".join(f"\n  {line}" for line in self.sentences())
         return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
+
+    def sentences(self) -> list[str]:
+        """Who is slow, or that nobody is, and then what could not be told."""
+        return [*(map(str, self.found) if self.found else self._that_nobody_is()), *self.notes]
+
+    def _that_nobody_is(self) -> list[str]:
+        if self.compared < 2:
+            return []
+        own_ns = self.steps.mean_own_ns[_comparable(self.steps)]
+        apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
+        return [
+            f"No rank is slower than the others by more than chance: without waiting for others, "
+            f"{self.compared} of them take {time_text(int(np.median(own_ns)))} a step in the "
+            f"middle, and the longest {apart} more than the shortest."
+        ]
 
 
 def find_slow_ranks(
-    steps: RankSteps, load: Callable[[Partition], Trace] | None = None
+    steps: RankSteps,
+    load: Callable[[Partition], Trace] | None = None,
+    silent: Sequence[Partition] = (),
 ) -> SlowRanks:
     """Compare the ranks of a job.
 
@@ -154,21 +173,43 @@ def find_slow_ranks(
     Args:
         steps: of its ranks.
         load: gives the trace of one, to see where in the program the difference is.
+        silent: ranks that there are recordings of, without any event.
     """
-    enough = [row for row, own in enumerate(steps.own_ns) if (own != NONE).sum() >= _FEWEST_STEPS]
+    enough = _comparable(steps)
+    left_out = _left_out(steps, enough, silent)
     if len(enough) < 2:
-        return SlowRanks((), steps, len(enough), (_too_few(steps, len(enough)),))
+        few = _too_few(steps, len(enough), len(silent))
+        return SlowRanks((), steps, len(enough), (few, *left_out))
     means = np.stack([_mean_table(steps, row) for row in enough])
     found = []
     for place in _stand_out(steps, enough):
         slow = _describe(steps, enough, place, means)
+        if slow.own_ns <= slow.others_ns:  # what it has more of, it has less of something else
+            continue
         if load is not None:
             beside = enough[_most_like(means, place)]
             pair = (load(slow.process), load(steps.processes[beside]))
             slow = replace(slow, excess=find_excess(*pair, slow.cause))
         found.append(slow)
     found.sort(key=lambda one: -one.gain_ns)
-    return SlowRanks(tuple(found), steps, len(enough), tuple(_notes(enough, means)))
+    notes = [*_notes(enough, means), *left_out]
+    return SlowRanks(tuple(found), steps, len(enough), tuple(notes))
+
+
+def _comparable(steps: RankSteps) -> list[int]:
+    """The rows of those with enough steps."""
+    return [row for row, own in enumerate(steps.own_ns) if (own != NONE).sum() >= _FEWEST_STEPS]
+
+
+def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) -> list[str]:
+    """Who was not compared, though others were: a sentence for each reason."""
+    few = [part for row, part in enumerate(steps.processes) if enough and row not in enough]
+    return [
+        f"{parts_text(parts, 0)} {'has' if len(parts) == 1 else 'have'} {what}, so "
+        f"{'it was' if len(parts) == 1 else 'they were'} not compared."
+        for parts, what in ((few, f"fewer than {_FEWEST_STEPS} steps"), (silent, "no event"))
+        if parts
+    ]
 
 
 def _mean_table(steps: RankSteps, row: int) -> Amounts:
@@ -254,7 +295,7 @@ def _different(
             continue
         apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
         own = float(np.hypot(errors[place], np.median(np.delete(errors, place))))
-        error = float(np.hypot(own, max(apart, _ALIKE * typical)))
+        error = float(np.hypot(own, max(apart, _ALIKE * typical, _CLOCK_NS)))
         p = two_sided_p(excess / error, len(values[place]) - 1) / 2
         if p * tests < FALSE_ALARMS:
             found.append(place)
@@ -378,11 +419,12 @@ def _notes(rows: list[int], means: Amounts) -> list[str]:
     return notes
 
 
-def _too_few(steps: RankSteps, enough: int) -> str:
-    if len(steps.processes) < 2:
+def _too_few(steps: RankSteps, enough: int, silent: int) -> str:
+    count = len(steps.processes) + silent
+    if count < 2:
         return "There is one process only, so there is nothing to compare it with."
     return (
-        f"{enough} of {len(steps.processes)} processes have {_FEWEST_STEPS} steps or more, and it "
+        f"{enough} of {count} processes have {_FEWEST_STEPS} steps or more, and it "
         "takes two to compare. Record more steps; a step ends with Optimizer.step, or is marked by "
         "prof.step()."
     )

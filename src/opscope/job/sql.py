@@ -16,6 +16,7 @@ from opscope.trace.long_trace import LongTrace
 from opscope.trace.partition import Partition
 from opscope.trace.schema import TABLES
 from opscope.trace.sql import KEYS, connection_over, run_statement
+from opscope.trace.store import damaged_file
 from opscope.trace.trace import Trace
 
 _NUMBER = pa.int64()
@@ -80,11 +81,15 @@ def _dataset(files: list[tuple[Partition, Path]]) -> Any:
     from pyarrow import dataset, fs  # take as long to import as all other of Arrow
 
     format, disk = dataset.ParquetFileFormat(), fs.LocalFileSystem()
-    pieces = [
-        format.make_fragment(str(file), disk, dataset.field(part.kind) == part.number)
-        for part, file in files
-    ]
-    schema = pa.unify_schemas([piece.physical_schema for piece in pieces])
+    pieces, schemas = [], []
+    for part, file in files:
+        only = dataset.field(part.kind) == part.number
+        try:
+            pieces.append(format.make_fragment(str(file), disk, only))
+            schemas.append(pieces[-1].physical_schema)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged_file(file, str(error).split("\n")[0]) from error
+    schema = pa.unify_schemas(schemas)
     for key in KEYS:
         schema = schema.append(pa.field(key, _NUMBER))
     return dataset.FileSystemDataset(pieces, schema, format)

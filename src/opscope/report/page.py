@@ -19,7 +19,7 @@ from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
-from opscope.job.rank_steps import RankSteps
+from opscope.job.slow_ranks import SlowRanks
 from opscope.report.payload import gather
 from opscope.trace.partition import Partition
 from opscope.trace.trace import Trace
@@ -55,7 +55,7 @@ def write_report(
     title: str = "",
     findings: Findings | None = None,
     period: Which | str = Which.STEADY,
-    ranks: RankSteps | None = None,
+    ranks: SlowRanks | None = None,
     on_timeline: Collection[Partition] = (),
 ) -> None:
     """Write the report of ``trace`` to ``path``.
@@ -66,7 +66,7 @@ def write_report(
         title: shown at the top; the program's name by default.
         findings: what makes the program slow, where it is known already or was measured.
         period: what tables and findings speak of: the steady state, the start-up or all.
-        ranks: of a job, the steps of its processes.
+        ranks: of a job, its processes compared.
         on_timeline: which of them ``trace`` is of.
 
     Raises:
@@ -89,7 +89,7 @@ def report_html(
     title: str = "",
     findings: Findings | None = None,
     period: Which | str = Which.STEADY,
-    ranks: RankSteps | None = None,
+    ranks: SlowRanks | None = None,
     on_timeline: Collection[Partition] = (),
 ) -> str:
     """The page as text; see :func:`write_report`."""

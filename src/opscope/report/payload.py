@@ -11,7 +11,7 @@ from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.export.window import window_of
-from opscope.job.rank_steps import RankSteps
+from opscope.job.slow_ranks import SlowRanks
 from opscope.progress import tell
 from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
@@ -36,7 +36,7 @@ def gather(
     title: str,
     findings: Findings | None = None,
     which: Which | str = Which.STEADY,
-    ranks: RankSteps | None = None,
+    ranks: SlowRanks | None = None,
     on_timeline: Collection[Partition] = (),
 ) -> tuple[dict[str, Any], str]:
     """The report as JSON can hold it, and its packed columns.

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.causes import Cause
-from opscope.job.rank_steps import NONE, RankSteps
+from opscope.job.rank_steps import NONE
+from opscope.job.slow_ranks import SlowRanks
 from opscope.report.packing import Packer
 from opscope.trace.partition import Partition
 
@@ -17,14 +18,16 @@ MOST_STEPS = 1000
 
 
 def rank_section(
-    steps: RankSteps, on_timeline: Collection[Partition], packer: Packer
+    compared: SlowRanks, on_timeline: Collection[Partition], packer: Packer
 ) -> dict[str, Any]:
     """For the page; times of steps go to ``packer``, plus 1, and 0 where there is no such step."""
+    steps = compared.steps
     for name, times in (("rankTime", steps.wall_ns), ("rankOwn", steps.own_ns)):
         shown = times[:, :MOST_STEPS]
         packer.add(name, np.where(shown == NONE, 0, shown + 1).ravel())
     used = np.flatnonzero(steps.cause_ns.any(axis=0)).tolist()
     return {
+        "said": compared.sentences(),
         "names": [str(process) for process in steps.processes],
         "onTimeline": [process in on_timeline for process in steps.processes],
         "steps": steps.number[:MOST_STEPS].tolist(),

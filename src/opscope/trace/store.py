@@ -258,7 +258,7 @@ def _read_tables(folder: Path, manifest: Manifest) -> tuple[dict[str, Table], Co
         except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
             if isinstance(error, MemoryError):
                 raise
-            raise _damaged(folder / f"{name}.parquet", _first_line(error)) from error
+            raise damaged_file(folder / f"{name}.parquet", _first_line(error)) from error
     return tables, notes
 
 
@@ -276,19 +276,21 @@ def _read_table(folder: Path, name: str, manifest: Manifest) -> pa.Table:
     file = folder / f"{name}.parquet"
     expected = manifest.tables.get(name)
     if expected is None:
-        raise _damaged(folder / MANIFEST, f"it does not list {name}")
+        raise damaged_file(folder / MANIFEST, f"it does not list {name}")
     try:
         with open_plain(file) as opened:
             size = os.fstat(opened.fileno()).st_size
             if size != expected["bytes"]:
-                raise _damaged(file, f"it has {size} bytes, the manifest says {expected['bytes']}")
+                raise damaged_file(
+                    file, f"it has {size} bytes, the manifest says {expected['bytes']}"
+                )
             return read_parquet(opened, expected["rows"], str(file))
     except FileNotFoundError as error:
-        raise _damaged(file, "it is missing") from error
+        raise damaged_file(file, "it is missing") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OpscopeError | MemoryError):
             raise
-        raise _damaged(file, _first_line(error)) from error
+        raise damaged_file(file, _first_line(error)) from error
 
 
 def _names(data: pa.Table, folder: Path) -> Names:
@@ -297,12 +299,12 @@ def _names(data: pa.Table, folder: Path) -> Names:
         if isinstance(text, pa.ChunkedArray):
             text = pa.concat_arrays(text.chunks) if text.num_chunks else pa.array([], pa.string())
         if text.null_count:
-            raise _damaged(folder / "names.parquet", "it has rows without a text")
+            raise damaged_file(folder / "names.parquet", "it has rows without a text")
         text = text.cast(pa.large_string())
     except (KeyError, pa.ArrowException) as error:
         if isinstance(error, MemoryError):
             raise
-        raise _damaged(folder / "names.parquet", "it has no column of text") from error
+        raise damaged_file(folder / "names.parquet", "it has no column of text") from error
     _, offsets, blob = text.buffers()
     count = len(text) + 1
     positions = np.frombuffer(offsets, np.int64, count) if offsets else np.zeros(count, np.int64)
@@ -313,7 +315,8 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else "unreadable"
 
 
-def _damaged(file: Path, what: str) -> TraceFormatError:
+def damaged_file(file: Path, what: str) -> TraceFormatError:
+    """What to say of a file of a trace that cannot be read."""
     return TraceFormatError(
         f"{file} is damaged: {what}. Copy the whole trace folder again, or record again."
     )

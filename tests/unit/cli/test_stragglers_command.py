@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+import opscope
 from support.build_trace import build_trace, span
+from support.read_report import read_report
 
 
 def rank_trace(slow=False, steps=20):
@@ -19,7 +21,7 @@ def rank_trace(slow=False, steps=20):
             span("c10d::allreduce_", at + 100, at + 190 - took),
         ]
         at += 200
-    return build_trace(spans)
+    return build_trace(spans or [span("aten::mm", 0, 40)])
 
 
 @pytest.fixture
@@ -44,6 +46,70 @@ def test_every_format_says_the_same(command_line, job):
     assert row["operator"] == slow["where"]["operator"] == "aten::mm"
     markdown = command_line("stragglers", job, "--format", "md").out
     assert "| rank 2 | rank 2 takes" in markdown
+
+
+def test_what_could_not_be_told_is_said_in_every_format(command_line, job):
+    said = "Of two ranks only the slower can be told"
+    for format in ("table", "md", "csv", "json"):
+        outcome = command_line("stragglers", job, "--rank", "1,2", "--format", format)
+        assert said in (outcome.err if format == "csv" else outcome.out), format
+
+
+def test_every_view_has_the_same_figures(command_line, job):
+    """The command, the account of all processes, the report and Python."""
+    found = opscope.load(job).slow_ranks()
+    said = found.sentences()
+    assert len(said) == 1 and said[0].startswith("rank 2 takes")
+    assert command_line("stragglers", job).out.split() == said[0].split()
+    assert " ".join(said[0].split()) in " ".join(command_line("why", job).out.split())
+    assert said[0] in command_line("why", job, "--format", "md").out
+    stragglers = json.loads(command_line("stragglers", job, "--format", "json").out)
+    assert json.loads(command_line("why", job, "--format", "json").out)["stragglers"] == stragglers
+    assert stragglers == found.as_dict()
+    page = job.parent / "page.html"
+    command_line("report", job, "-o", page)
+    assert read_report(page.read_text()).data["ranks"]["said"] == said
+    (own_ns,) = opscope.load(job).steps().mean_own_ns[2:3].tolist()
+    assert own_ns == found.found[0].own_ns
+
+
+def test_processes_without_ranks_are_compared_by_every_view(command_line, tmp_path):
+    for process in (11, 12, 13):
+        rank_trace(slow=process == 12).save(tmp_path / "job", process=process)
+    for command in ("stragglers", "why"):
+        assert "process 12 takes" in command_line(command, tmp_path / "job").out, command
+
+
+def test_a_rank_without_steps_is_not_the_measure_of_others(command_line, job):
+    rank_trace(steps=0).save(job, rank=4)
+    said = command_line("why", job).out
+    assert "in rank 4, " not in said and "middle one of 4" in said
+    assert "rank 4 has fewer than 5 steps, so it was not compared." in said
+
+
+@pytest.mark.parametrize(
+    ("what", "complaint"),
+    [
+        ("nowhere", "There is no trace at"),
+        ("folder", "is not a trace"),
+        ("file", "is not JSON"),
+    ],
+)
+def test_what_is_no_trace_is_said_to_be_none(command_line, tmp_path, what, complaint):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("hello")
+    outcome = command_line("stragglers", tmp_path / what)
+    assert complaint in outcome.complaint and "one process" not in outcome.complaint
+
+
+def test_one_rank_has_nothing_to_be_compared_with(command_line, job):
+    assert "rank 2 alone has nothing" in command_line("stragglers", job, "--rank", "2").complaint
+    assert "has no rank 9" in command_line("stragglers", job, "--rank", "9").complaint
+
+
+def test_so_many_ranks_that_they_do_not_fit_in_memory_are_refused(command_line, job):
+    outcome = command_line("stragglers", job, "--rank", "0-999999999")
+    assert outcome.code == 2 and "Give the number of a rank" in outcome.complaint
 
 
 def test_ranks_that_are_alike_are_said_to_be(command_line, tmp_path):

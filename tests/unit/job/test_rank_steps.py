@@ -10,15 +10,16 @@ from opscope.trace.partition import Partition
 from support.build_trace import build_trace, span
 
 
-def rank_trace(steps, first=0, work_us=100, wait_us=50):
-    """Steps of one operator and one collective each."""
+def rank_trace(steps, first=0, work_us=100, wait_us=50, last_us=0):
+    """Steps of one operator and one collective each; the last operator takes ``last_us`` more."""
     spans, each = [], work_us + wait_us
     for number in range(steps):
         start = number * each
+        worked = start + work_us + (last_us if number == steps - 1 else 0)
         spans += [
-            span(f"ProfilerStep#{first + number}", start, start + each),
-            span("aten::mm", start, start + work_us),
-            span("c10d::allreduce_", start + work_us, start + each),
+            span(f"ProfilerStep#{first + number}", start, worked + wait_us),
+            span("aten::mm", start, worked),
+            span("c10d::allreduce_", worked, worked + wait_us),
         ]
     return build_trace(spans)
 
@@ -33,7 +34,7 @@ def test_own_time_is_without_collectives():
     assert found.wall_ns.tolist() == [[150_000] * 3, [150_000] * 3]
     assert found.own_ns.tolist() == [[100_000] * 3, [140_000] * 3]
     assert found.cause_ns[:, Cause.COLLECTIVE].tolist() == [150_000, 30_000]
-    assert found.typical_own_ns.tolist() == [100_000, 140_000]
+    assert found.mean_own_ns.tolist() == [100_000, 140_000]
 
 
 def test_steps_are_beside_those_of_the_same_number():
@@ -46,8 +47,14 @@ def test_steps_are_beside_those_of_the_same_number():
 def test_a_rank_without_steps_has_causes_only():
     found = ranks(rank_trace(2), build_trace([span("aten::mm", 0, 7)]))
     assert found.wall_ns[1].tolist() == [NONE, NONE]
-    assert np.isnan(found.typical_own_ns[1])
+    assert np.isnan(found.mean_own_ns[1])
     assert found.cause_ns[1, Cause.OPERATOR] == 7_000
+
+
+def test_what_a_rank_takes_is_the_mean_as_where_it_is_said_to_be_slow():
+    steps = ranks(rank_trace(4), rank_trace(4, last_us=40))
+    assert steps.mean_own_ns.tolist() == [100_000, 110_000]
+    assert "rank 1: 110 µs" in repr(steps)
 
 
 def test_a_job_of_nobody_has_no_steps():

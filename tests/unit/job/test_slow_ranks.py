@@ -111,6 +111,42 @@ def test_too_little_to_compare_is_said():
     assert note.startswith("0 of 3 processes have 5 steps or more") and "Record more" in note
 
 
+def test_who_has_more_of_one_cause_and_less_in_all_is_not_slow():
+    """Next to a rank that is far slower, one that waits for a processor is quick."""
+    table = alike(np.random.default_rng(10), 3, 40, scatter=0.05)
+    table[:, :, Cause.DESCHEDULED] = 0.01 * STEP_NS
+    table[1, :, Cause.DESCHEDULED] = 0.5 * STEP_NS
+    table[2, :, Cause.TIMER] += 8 * STEP_NS
+    found = find_slow_ranks(steps_of(table)).found
+    assert [one.process.number for one in found] == [2]
+    table[2] = table[0]
+    found = find_slow_ranks(steps_of(table)).found
+    assert [one.process.number for one in found] == [1]
+
+
+def test_steps_that_do_nothing_but_wait_can_be_compared():
+    table = np.zeros((3, 20, len(Cause)))
+    assert find_slow_ranks(steps_of(table)).found == ()
+    table[1, :, Cause.PYTHON] = 500
+    (slow,) = find_slow_ranks(steps_of(table)).found
+    assert slow.process.number == 1 and "rank 1 takes 500 ns" in str(slow)
+
+
+def test_who_was_not_compared_is_said():
+    steps = steps_of(alike(np.random.default_rng(11), 5, 30))
+    for values in (steps.wall_ns, steps.own_ns):
+        values[3:, 4:] = NONE
+    silent = [Partition("rank", 5)]
+    found = find_slow_ranks(steps, silent=silent)
+    assert found.compared == 3 and found.found == ()
+    assert found.sentences()[1:] == [
+        "ranks 3-4 have fewer than 5 steps, so they were not compared.",
+        "rank 5 has no event, so it was not compared.",
+    ]
+    few = steps_of(np.full((1, 20, len(Cause)), 100.0))
+    assert find_slow_ranks(few, silent=silent).notes[0].startswith("1 of 2 processes have")
+
+
 def test_of_two_ranks_the_other_one_is_the_measure():
     table = alike(np.random.default_rng(7), 2, 40)
     table[0, :, Cause.IO] += STEP_NS
@@ -154,6 +190,15 @@ def rank_trace(slow):
         ]
         at += 200
     return build_trace(spans)
+
+
+def test_a_rank_without_any_event_is_not_forgotten(tmp_path):
+    for rank in range(3):
+        rank_trace(slow=rank == 1).save(tmp_path, rank=rank)
+    build_trace([]).save(tmp_path, rank=3)
+    found = Job(tmp_path).slow_ranks()
+    assert found.compared == 3
+    assert "rank 3 has no event, so it was not compared." in found.sentences()
 
 
 def test_where_in_the_program_it_is_comes_from_the_traces(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 import opscope
-from opscope.errors import UsageError
+from opscope.errors import TraceFormatError, UsageError
 from opscope.job.sql import query_several
 from opscope.trace.partition import partition_folders
 from support.build_trace import allocation, build_trace, span, tensor
@@ -86,6 +86,15 @@ def test_one_process_is_read_and_no_other(job):
     assert ask(job, "select count(*), max(start_ns) > 0 from events where rank = 0") == [(2, True)]
     with pytest.raises(UsageError, match=r"failed on a row|does not run"):
         ask(job, "select max(start_ns) from events")
+
+
+def test_a_damaged_file_is_named(job):
+    damaged = job / "rank=00001" / "events.parquet"
+    whole = damaged.read_bytes()
+    for left in (whole[:100], None):
+        damaged.unlink() if left is None else damaged.write_bytes(left)
+        with pytest.raises(TraceFormatError, match=r"rank=00001/events\.parquet is damaged"):
+            ask(job, "select count(*) from events")
 
 
 def test_nothing_else_can_be_reached_where_that_is_asked(job):

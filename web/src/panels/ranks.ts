@@ -7,7 +7,7 @@ import { oklch } from "../oklch";
 import type { State } from "../state";
 import { segments } from "../view/segments";
 import type { Tooltip } from "../view/tooltip";
-import { NONE, RankTimes, explainRanks, ranksPerRow } from "./rank_facts";
+import { NONE, RankTimes, ranksPerRow } from "./rank_facts";
 import { median } from "./step_facts";
 
 const NAME_WIDTH = 110;
@@ -41,7 +41,7 @@ export function ranksPanel(state: State, section: RankSection, tooltip: Tooltip)
     element(
       "p",
       { class: "sentence" },
-      explainRanks(section, times.own),
+      section.said.join(" "),
       section.what && ` Nothing marks the steps: here one is ${section.what}.`,
       cut > 0 && ` The first ${section.steps.length} of ${section.allSteps} steps are shown.`,
       hidden > 0 && ` The timeline shows ${count - hidden} of ${count} processes.`,

@@ -32,6 +32,8 @@ _BY_NAME: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
     (re.compile(pattern), cause)
     for pattern, cause in (
         (r"^(c10d::|gloo:|nccl:|mpi:|ucc:|record_param_comms$)", Cause.COLLECTIVE),
+        # Collectives that torch.compile and tensor parallelism call, and waiting for them.
+        (r"^(_?c10d_functional(_autograd)?|_dtensor)::", Cause.COLLECTIVE),
         (r"(^|/)torch/distributed/\w*distributed_c10d\.py", Cause.COLLECTIVE),
         (r"(^|/)torch/distributed/_functional_collectives\.py", Cause.COLLECTIVE),
         (r"^enumerate\(DataLoader\)#", Cause.LOADER),

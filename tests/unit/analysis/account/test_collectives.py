@@ -56,6 +56,21 @@ def test_who_sleeps_meanwhile_does_not_wait_for_ranks():
     assert found[Cause.TIMER] == 90 and Cause.COLLECTIVE not in found
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_c10d_functional::wait_tensor",
+        "_c10d_functional_autograd::all_to_all_single",
+        "c10d_functional::all_reduce",
+        "_dtensor::shard_dim_alltoall",
+        "c10d::allreduce_",
+    ],
+)
+def test_collectives_of_every_interface_are_collectives(name):
+    found = milliseconds(build_trace([span("aten::mm", 0, 10 * MS), span(name, 10 * MS, 30 * MS)]))
+    assert found == {Cause.OPERATOR: 10, Cause.COLLECTIVE: 20}
+
+
 def test_without_a_transfer_it_is_a_lock():
     found = milliseconds(backward(gloo=None))
     assert found[Cause.LOCK] == 90 and Cause.COLLECTIVE not in found
