@@ -57,6 +57,11 @@ class JobResults:
             self._answer(self._shown(whole), self._made.findings)
         elif shown := next((p for p in (whole, *found) if p.recorded), None):
             self._messages.say(f"look at them with `opscope summary {shown.folder}`")
+            ranks = [e for e in shown.recorded if e.partition and e.partition.kind == RANK]
+            if len(ranks) > 1 and self._root is None:
+                self._messages.say(
+                    f"which rank slows the others: `opscope stragglers {shown.folder}`"
+                )
 
     def _shown(self, processes: Processes) -> Processes:
         return processes if self._root is None else processes.begun_by(self._root)
@@ -94,19 +99,38 @@ class JobResults:
         ranked = _by_what_they_did(processes)
         if not ranked:
             return self._messages.fail("None of the processes ran a torch operator.")
-        chosen = ranked[0]
+        slow = self._slow_rank(processes, [done.part for done in ranked])
+        chosen = next((done for done in ranked if done.part == slow), ranked[0])
         about = f"this is about {_named(chosen.part, chosen.entry)}"
         if len(ranked) > 1:
             warm = sum(done.is_warm for done in ranked)
             state = f"{warm} came to be warm" if warm else "none came to be warm before its end"
-            about += f"; of {len(ranked)} processes {state}, and it did most"
+            why = "the others wait for it" if chosen.part == slow else "it did most"
+            about += f"; of {len(ranked)} processes {state}, and {why}"
         self._messages.say(about)
         self._messages.show(findings(processes.load(chosen.part)))
         if len(ranked) > 1:
+            other = next(done for done in ranked if done is not chosen)
             self._messages.say(
-                f"`opscope why {processes.folder} {ranked[1].part.option}` answers for another; "
+                f"`opscope why {processes.folder} {other.part.option}` answers for another; "
                 f"`opscope summary {processes.folder}` lists them"
             )
+
+    def _slow_rank(self, processes: Processes, parts: list[Partition]) -> Partition | None:
+        """Say which ranks are slow, or that none is; the one whose change would save most."""
+        ranks = [part for part in parts if part.kind == RANK]
+        if len(ranks) < 2:
+            return None
+        try:
+            with self._messages.progress("comparing the ranks"):
+                found = Job(processes.folder, ranks).slow_ranks()
+        except OpscopeError as error:
+            self._messages.fail(f"The ranks could not be compared: {error}")
+            return None
+        for line in found.sentences():
+            self._messages.say(line)
+        waited_for = [slow.process for slow in found.found if slow.gain_ns > 0]
+        return waited_for[0] if waited_for else None
 
 
 @dataclass(frozen=True)
