@@ -12,7 +12,9 @@ import numpy.typing as npt
 from opscope.analysis.account.account import MainTime
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
+from opscope.analysis.findings.gaps import widest_gaps
 from opscope.analysis.findings.sites import Sites
+from opscope.analysis.findings.subject import Subject
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.phases import NO_PHASE, PHASE_NAMES, Phase, find_phases
 from opscope.analysis.torch_listing.listing import TorchListing
@@ -79,8 +81,10 @@ def find_excess(slow: Trace, other: Trace, cause: Cause) -> Excess | None:
     Returns:
         None where neither spends more.
     """
-    more = _sums(main_time(slow), cause)
-    for key, time in _sums(main_time(other), cause).items():
+    spent = main_time(slow)
+    found = _found(spent, cause)
+    more = found.sums()
+    for key, time in _found(main_time(other), cause).sums().items():
         more[key] = more.get(key, 0.0) - time
     by_phase: dict[str, float] = {}
     for key, time in more.items():
@@ -92,23 +96,63 @@ def find_excess(slow: Trace, other: Trace, cause: Cause) -> Excess | None:
         return Excess(phase, by_phase[phase], "", "", "", "", 0.0)
     places = {key: time for key, time in more.items() if key[0] == phase}
     best = max(places, key=lambda key: places[key])
-    return Excess(phase, by_phase[phase], *best[1:], place_ns=places[best])
+    _, place, function, module, operator = best
+    place = _line_within(spent.trace, found.events(best)) or place
+    return Excess(phase, by_phase[phase], place, function, module, operator, places[best])
 
 
-def _sums(time: MainTime, cause: Cause) -> dict[Key, float]:
-    """Of one rank the time of a cause per step, by phase and place."""
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Of one rank the time of a cause, piece by piece.
+
+    Attributes:
+        keys: the phases and places that there are.
+        key: which one each piece has, position in ``keys``. Shape (pieces,).
+        event: that it is the own time of, -1 for none. Shape (pieces,).
+        per_step_ns: how long it is, shared out among the steps. Shape (pieces,).
+    """
+
+    keys: list[Key]
+    key: Values
+    event: Values
+    per_step_ns: npt.NDArray[np.float64]
+
+    def sums(self) -> dict[Key, float]:
+        """The time of a step, by phase and place."""
+        total = np.bincount(self.key, weights=self.per_step_ns, minlength=len(self.keys))
+        return dict(zip(self.keys, total.tolist(), strict=True))
+
+    def events(self, key: Key) -> Values:
+        """Those whose own time it is, each once; none where the rank spends nothing there."""
+        if key not in self.keys:
+            return np.zeros(0, dtype=np.int64)
+        return np.unique(self.event[self.key == self.keys.index(key)])
+
+
+def _found(time: MainTime, cause: Cause) -> _Found:
     rows = np.flatnonzero((time.step >= 0) & (time.cause == cause))
-    if not len(time.steps) or not len(rows):
-        return {}
-    event = time.event[rows]
+    event = time.event[rows].astype(np.int64)
     columns = _where(time.trace, event)
-    found = group_rows(*columns.values())
-    total = np.bincount(found.group, weights=time.time_ns[rows], minlength=len(found))
-    sums: dict[Key, float] = {}
-    for values, time_ns in zip(found.rows(), total.tolist(), strict=True):
-        key = _texts(time.trace, dict(zip(columns, values, strict=True)))
-        sums[key] = sums.get(key, 0.0) + time_ns / len(time.steps)
-    return sums
+    groups = group_rows(*columns.values())
+    # Two files, or two functions of one name and line, are one place in words.
+    of_text: dict[Key, int] = {}
+    texts = (dict(zip(columns, values, strict=True)) for values in groups.rows())
+    place = [of_text.setdefault(_texts(time.trace, one), len(of_text)) for one in texts]
+    key = np.array([*place, 0], dtype=np.int64)[groups.group]
+    return _Found(list(of_text), key, event, time.time_ns[rows] / max(len(time.steps), 1))
+
+
+def _line_within(trace: Trace, events: Values) -> str:
+    """The line at which a function of the program spends most of its own time, as a place; empty
+    where ``events`` are not calls of one."""
+    subject = Subject(trace)
+    events = events[events >= 0]
+    calls = events[subject.sites.defined_here[events]]
+    if not len(calls):
+        return ""
+    frame = int(np.bincount(subject.sites.frame[calls]).argmax())
+    line = widest_gaps(subject, frame, calls[subject.sites.frame[calls] == frame]).line
+    return f"{trace.names[trace.table('frames')['file'][frame]]}:{line}"
 
 
 def _where(trace: Trace, event: Values) -> Mapping[str, Values]:
