@@ -16,17 +16,22 @@ from opscope import _native
 from opscope.analysis.memory.over_time import memory_over_time
 from opscope.analysis.quantity_text import bytes_text, time_text
 from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.narrow import GAP, width_of
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.job.job import Job
 from opscope.printable import printable
-from opscope.trace.partition import RANK, Partition
-from opscope.trace.process_journal import ProcessEntry
+from opscope.trace.manifest import damage_of
+from opscope.trace.partition import PROCESS, RANK, Partition
+from opscope.trace.process_journal import AGAIN, ProcessEntry
 from opscope.trace.processes import Processes, metadata_of
 from opscope.trace.trace import Trace
 
 _HEADINGS = ("Process", "Parent", "Events", "Time", "Peak memory", "Ended", "Command line")
 _NUMBERS = {"Process", "Parent", "Events", "Time", "Peak memory"}
 _LONGEST_COMMAND = 80
+_NARROWEST_COMMAND, _WIDEST_END = 12, 30
+_MOST_COMPLAINTS = 3
+_TIMES = {"start_ns", "end_ns"}
 _PYTHON = "python"
 
 
@@ -87,11 +92,12 @@ def _row_of_loaded(trace: Trace, entry: ProcessEntry) -> ProcessRow:
 
 def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
     part = entry.partition
-    if part is None or part not in processes.parts:
-        ended = entry.refused or entry.ended or _state(entry)
+    folder = None if part is None else processes.parts.get(part)
+    if part is None or folder is None or damage_of(folder):
+        ended = "cannot be read" if folder else entry.refused or entry.ended or _state(entry)
         return ProcessRow(
-            entry.process_id,
-            None,
+            entry.process_id or _number_of(part),
+            part.number if part is not None and part.kind == RANK else None,
             entry.parent_id,
             entry.how_begun,
             None,
@@ -100,7 +106,7 @@ def _row(processes: Processes, entry: ProcessEntry) -> ProcessRow:
             ended,
             entry.command,
         )
-    said = metadata_of(processes.parts[part])
+    said = metadata_of(folder)
     return _row_of(entry, said, processes.rows_of(part, "events"), _peak_bytes(processes, entry))
 
 
@@ -110,16 +116,21 @@ def _row_of(
     part = entry.partition
     rank = part.number if part is not None and part.kind == RANK else _rank_of(said)
     return ProcessRow(
-        entry.process_id or int(said.get("process_id", 0)),
+        entry.process_id or int(said.get("process_id", 0)) or _number_of(part),
         rank,
         entry.parent_id or int(said.get("parent_process_id", 0)),
         entry.how_begun,
         events,
-        max(int(said.get("end_ns", 0)) - int(said.get("start_ns", 0)), 0),
+        max(int(said["end_ns"]) - int(said["start_ns"]), 0) if said.keys() >= _TIMES else None,
         peak_bytes,
         entry.ended or _ended(said) or _state(entry),
         entry.command or tuple(map(str, said.get("command_line", ()))),
     )
+
+
+def _number_of(part: Partition | None) -> int:
+    """The process that a part is named after."""
+    return part.number % AGAIN if part is not None and part.kind == PROCESS else 0
 
 
 def _rank_of(said: dict[str, Any]) -> int | None:
@@ -149,6 +160,11 @@ def _peak_bytes(processes: Processes, entry: ProcessEntry) -> int | None:
 
 def as_processes_table(rows: list[ProcessRow], width: int) -> RenderableType:
     """For a terminal."""
+    cells = [_cells(row) for row in rows]
+    columns = list(zip(_HEADINGS, zip(*cells, strict=True), strict=True)) if cells else []
+    *others, _ = columns or [("", ())]
+    end = min(width_of(others[-1:]), _WIDEST_END)
+    room = max(width - width_of(others[:-1]) - end - GAP, _NARROWEST_COMMAND)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in _HEADINGS:
         is_last = heading == _HEADINGS[-1]
@@ -157,9 +173,10 @@ def as_processes_table(rows: list[ProcessRow], width: int) -> RenderableType:
             justify="right" if heading in _NUMBERS else "left",
             no_wrap=heading in _NUMBERS or is_last,
             overflow="ellipsis" if is_last else "fold",
+            max_width=room if is_last else _WIDEST_END if heading == "Ended" else None,
         )
-    for row in rows:
-        table.add_row(*map(Text, _cells(row)))
+    for row in cells:
+        table.add_row(*map(Text, row))
     return table
 
 
@@ -225,6 +242,10 @@ def describe_processes(
     """
     recorded = len({*parts, *processes.parts})
     lines = [f"{len(processes)} processes, {recorded} of them recorded in {processes.folder}"]
+    damaged = [text for folder in processes.parts.values() if (text := damage_of(folder))]
+    lines += damaged[:_MOST_COMPLAINTS]
+    if len(damaged) > _MOST_COMPLAINTS:
+        lines.append(f"{len(damaged) - _MOST_COMPLAINTS} more cannot be read")
     if unfinished:
         lines.append(
             f"{len(unfinished)} of these did not end their recordings; `opscope recover "
@@ -257,6 +278,6 @@ def _about_the_rest(rest: list[ProcessEntry]) -> list[str]:
             f"{len(meant) - over} still run or are not written yet; their traces are made when "
             "they end"
         )
-    for entry in refused[:3]:
+    for entry in refused[:_MOST_COMPLAINTS]:
         lines.append(f"process {entry.process_id} was not recorded: {entry.refused}")
     return lines

@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from opscope.errors import TraceFormatError
 from opscope.trace.interop import to_arrow
 from opscope.trace.long_trace import LongTrace
+from opscope.trace.manifest import damage_of, damaged_file
 from opscope.trace.partition import Partition
 from opscope.trace.schema import TABLES
 from opscope.trace.sql import KEYS, connection_over, run_statement
-from opscope.trace.store import damaged_file
 from opscope.trace.trace import Trace
 
 _NUMBER = pa.int64()
@@ -47,6 +48,8 @@ def _tables(parts: Mapping[Partition, Path | Trace]) -> dict[str, Any]:
         if isinstance(source, Trace):
             in_memory, on_disk = source, {}
         else:
+            if reason := damage_of(source):
+                raise TraceFormatError(reason)
             long = LongTrace(source)
             in_memory, on_disk = long.small, {name: long.file(name) for name in long.on_disk}
         for name, tables in small.items():
@@ -88,7 +91,7 @@ def _dataset(files: list[tuple[Partition, Path]]) -> Any:
             pieces.append(format.make_fragment(str(file), disk, only))
             schemas.append(pieces[-1].physical_schema)
         except (pa.ArrowException, OSError) as error:
-            raise damaged_file(file, str(error).split("\n")[0]) from error
+            raise damaged_file(file, str(error).split("\n")[0].rstrip(".")) from error
     schema = pa.unify_schemas(schemas)
     for key in KEYS:
         schema = schema.append(pa.field(key, _NUMBER))

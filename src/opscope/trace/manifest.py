@@ -17,13 +17,14 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError
-from opscope.trace.input_file import open_plain
+from opscope.trace.input_file import open_plain, status_of
 from opscope.trace.partition import RANK, Partition, cycle_folders, partition_folders
 from opscope.trace.schema import SCHEMA_VERSION
 
@@ -31,6 +32,7 @@ FORMAT = "opscope-trace"
 MANIFEST = "manifest.json"
 _MOST_BYTES = 1 << 22
 """Of a manifest: it says a few numbers of each table."""
+_MOST_NAMED = 5
 _TABLE = re.compile(r"[a-z0-9_]+")
 
 
@@ -123,9 +125,44 @@ def _no_manifest(folder: Path) -> str:
             f"{folder} holds the cycles of a schedule, each of which is a trace. Say which: "
             f"{cycles[0]}" + (f" to {cycles[-1].name}." if len(cycles) > 1 else ".")
         )
+    if inside := _traces_in(folder):
+        return (
+            f"{folder} is not a trace, but holds some. Say which: {', '.join(inside[:_MOST_NAMED])}"
+            + ("." if len(inside) <= _MOST_NAMED else f" and {len(inside) - _MOST_NAMED} more.")
+        )
     return (
         f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
         "one by one, copy the whole folder again."
+    )
+
+
+def _traces_in(folder: Path) -> list[str]:
+    with suppress(OSError, TraceFormatError):
+        return [str(one) for one in sorted(folder.iterdir()) if partition_folders(one)]
+    return []
+
+
+def damage_of(folder: Path) -> str:
+    """Why the trace of a part cannot be read, as far as its files tell without being read; mostly
+    empty."""
+    try:
+        tables = read_manifest(folder).tables
+    except TraceFormatError as error:
+        return str(error)
+    for name, table in tables.items():
+        found = status_of(folder / f"{name}.parquet")
+        if found is None:
+            return str(damaged_file(folder / f"{name}.parquet", "it is missing"))
+        if found.st_size != table["bytes"]:
+            said = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
+            return str(damaged_file(folder / f"{name}.parquet", said))
+    return ""
+
+
+def damaged_file(file: Path, what: str) -> TraceFormatError:
+    """What to say of a file of a trace that cannot be read."""
+    return TraceFormatError(
+        f"{file} is damaged: {what}. Copy the whole trace folder again, or record again."
     )
 
 

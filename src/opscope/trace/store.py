@@ -26,6 +26,7 @@ from opscope.trace.job import ledger_with_ranks, place_in_job
 from opscope.trace.manifest import (
     MANIFEST,
     Manifest,
+    damaged_file,
     is_opscope_rank,
     rank_folders,
     read_manifest,
@@ -313,10 +314,3 @@ def _names(data: pa.Table, folder: Path) -> Names:
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else "unreadable"
-
-
-def damaged_file(file: Path, what: str) -> TraceFormatError:
-    """What to say of a file of a trace that cannot be read."""
-    return TraceFormatError(
-        f"{file} is damaged: {what}. Copy the whole trace folder again, or record again."
-    )

@@ -146,3 +146,62 @@ def test_ranks_of_a_folder_in_few_words():
     assert parts_text(ranks, 4) == "all 4 processes"
     assert parts_text(ranks[:1], 8) == "rank 0"
     assert parts_text([*ranks, Partition("process", 7)], 8) == "0, 1, 2, 5, process 7"
+
+
+@pytest.mark.parametrize("how", ["empty", "cut", "gone", "newer"])
+def test_a_process_that_cannot_be_read_is_not_said_to_have_done_nothing(command_line, job, how):
+    part = job / "rank=00001"
+    if how == "empty":
+        for file in part.iterdir():
+            file.unlink()
+    elif how == "cut":
+        (part / "events.parquet").write_bytes(b"PAR1")
+    elif how == "gone":
+        (part / "events.parquet").unlink()
+    else:
+        manifest = json.loads((part / "manifest.json").read_text())
+        (part / "manifest.json").write_text(json.dumps({**manifest, "schema_version": 999}))
+    outcome = command_line("summary", job)
+    row = next(line for line in outcome.out.splitlines() if "(rank 1)" in line)
+    assert "cannot be read" in row and " 0 " not in row
+    assert str(part) in outcome.err
+    other = next(line for line in outcome.out.splitlines() if "(rank 2)" in line)
+    assert "cannot be read" not in other
+
+
+def test_the_table_of_processes_fits_and_keeps_its_numbers(command_line, tmp_path, monkeypatch):
+    about = {
+        "start_ns": 0,
+        "end_ns": 77_000_000,
+        "process_id": 13298,
+        "command_line": ["/usr/bin/python", "-u", "/home/me/a/long/way/down/to/train.py", "x" * 60],
+    }
+    for rank in range(2):
+        trace = build_trace([span("aten::mm", 0, 10)], metadata=about)
+        trace.save(tmp_path / "job", rank=rank)
+    for columns in (80, 100, 110, 160):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = command_line("summary", tmp_path / "job").out
+        assert all(len(line.rstrip()) <= columns for line in out.splitlines())
+        heading, first = out.splitlines()[:2]
+        assert "Peak memory" in heading and "Command line" in heading
+        assert "13298 (rank 0)" in first and "77.0 ms" in first and "/usr/bin/python" in first
+
+
+def test_a_process_is_named_by_its_folder_where_nothing_else_says_which_it_is(
+    command_line, tmp_path
+):
+    for process in (11, 12):
+        rank_trace().save(tmp_path / "job", process=process)
+    rows = json.loads(command_line("summary", tmp_path / "job", "--format", "json").out)
+    assert [row["process"] for row in rows["processes"]] == [11, 12]
+    assert [row["time_ns"] for row in rows["processes"]] == [None, None]  # nothing says it
+
+
+def test_a_folder_of_several_jobs_says_which_there_are(command_line, tmp_path):
+    for name in ("first", "second"):
+        for rank in range(2):
+            rank_trace().save(tmp_path / "both" / name, rank=rank)
+    for command in ("stragglers", "why", "summary"):
+        complaint = command_line(command, tmp_path / "both").complaint
+        assert "Say which" in complaint and str(tmp_path / "both" / "second") in complaint
