@@ -1,7 +1,8 @@
-"""One rank of a small job on gloo: ``parallel_job.py ddp|fsdp|tensor SLOW_RANK [FOLDER]``.
+"""One rank of a small job on gloo: ``parallel_job.py ddp,fsdp,tensor SLOW_RANK [FOLDER]``.
 
-It sleeps in the forward pass of SLOW_RANK. What every rank computed is printed, to be compared with
-that of a run that nobody records. With FOLDER each rank records itself, and saves there.
+It trains a network in each of these ways, and sleeps in the forward pass of SLOW_RANK. What every
+rank computed is printed, to be compared with that of a run that nobody records. With FOLDER each
+rank records itself, and saves to FOLDER/WAY.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -21,7 +23,7 @@ SLEEP_S = 0.03
 
 
 class Block(nn.Module):
-    """A layer that takes longer in one rank."""
+    """Two layers, that take longer in one rank."""
 
     def __init__(self, is_slow: bool) -> None:
         super().__init__()
@@ -34,14 +36,14 @@ class Block(nn.Module):
         return self.down(self.up(x).relu())
 
 
-def parallel(kind: str, network: nn.Sequential) -> nn.Module:
-    """The network, spread over all ranks."""
-    if kind == "ddp":
+def spread(way: str, network: nn.Sequential) -> nn.Module:
+    """The network, over all ranks."""
+    if way == "ddp":
         return nn.parallel.DistributedDataParallel(network)
     from torch.distributed.device_mesh import init_device_mesh
 
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    if kind == "fsdp":
+    if way == "fsdp":
         from torch.distributed.fsdp import fully_shard
 
         for block in network:
@@ -58,15 +60,13 @@ def parallel(kind: str, network: nn.Sequential) -> nn.Module:
     return network
 
 
-def main(kind: str, slow: int, folder: str) -> None:
+def train(way: str, rank: int, slow: int, folder: str) -> None:
     torch.manual_seed(0)
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=timedelta(minutes=3))
-    rank = dist.get_rank()
-    network = nn.Sequential(Block(rank == slow), Block(False))
-    model = parallel(kind, network)
+    model = spread(way, nn.Sequential(Block(rank == slow), Block(False)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    torch.manual_seed(0 if kind == "tensor" else rank)  # ranks of tensor parallelism see the same
+    torch.manual_seed(
+        0 if way == "tensor" else rank
+    )  # tensor: all see the same
     recording = contextlib.nullcontext()
     if folder:
         import opscope
@@ -79,12 +79,20 @@ def main(kind: str, slow: int, folder: str) -> None:
             loss.backward()
             optimizer.step()
     if profile is not None:
-        profile.trace.save(folder, rank=rank)
+        profile.trace.save(Path(folder) / way, rank=rank)
     whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
-    said = f"rank {rank}: {loss.item():.9f} {sum(p.sum().item() for p in whole):.9f}\n"
-    os.write(1, said.encode())  # at once, so that lines of several ranks do not mix
+    found = sum(one.sum().item() for one in whole)
+    # At once, so that lines of several ranks do not mix.
+    os.write(1, f"{way}, rank {rank}: {loss.item():.9f} {found:.9f}\n".encode())
+
+
+def main(ways: str, slow: str, folder: str = "") -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=timedelta(minutes=3))
+    for way in ways.split(","):
+        train(way, dist.get_rank(), int(slow), folder)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "")
+    main(*sys.argv[1:])

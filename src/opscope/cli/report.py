@@ -81,7 +81,8 @@ def _write_of_several(
     with messages.progress(f"looking at {len(whole)} processes"):
         compared = whole.slow_ranks()
     is_chosen = len(chosen.parts) < len(whole)
-    known = chosen.parts if is_chosen else compared.steps.worth_showing(MOST_ON_TIMELINE)
+    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or whole.parts
+    known = chosen.parts if is_chosen else few
     with messages.progress(f"writing {page}"):
         on_timeline = Job(chosen.path, known)
         write_report(

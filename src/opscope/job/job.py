@@ -182,9 +182,10 @@ class Job:
             steps: of the ranks, where they were put side by side already; None: :meth:`steps`.
 
         Raises:
-            TraceFormatError: a process cannot be read, or none has an event.
+            TraceFormatError: a process cannot be read.
         """
-        steps = self.steps() if steps is None else steps
+        if steps is None:
+            steps = rank_steps(one for one in self._each(self.compared) if len(one[1].events))
         silent = [part for part in self.compared if part not in steps.processes]
         return find_slow_ranks(steps, self._source.load, silent)
 

@@ -40,6 +40,13 @@ def test_python_of_a_function_is_at_the_line_between_what_it_calls(tmp_path):
     assert found.place_ns == 80_000
 
 
+def test_of_lines_in_between_it_is_the_one_that_calls_something(tmp_path):
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM.replace("for word in batch:", "if self.is_slow:"))
+    found = find_excess(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
+    assert found.place == f"{file}:4"
+
+
 def test_without_the_source_it_is_at_the_line_of_the_call_before(tmp_path):
     file = tmp_path / "gone.py"
     found = find_excess(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)

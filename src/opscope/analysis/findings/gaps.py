@@ -86,14 +86,26 @@ def _line_between(file: str, first: int, before: int, after: int) -> int:
     if inside:
         return inside[0]
     around = [line for line in sorted(loops) if line <= begin]
-    statements = sorted(
-        node.lineno
+    statements = [
+        node
         for node in ast.walk(function)
         if isinstance(node, ast.stmt) and begin < node.lineno < end
-    )
+    ]
     if statements:
-        return statements[0]
+        return min(node.lineno for node in [*filter(_calls, statements)] or statements)
     return around[-1] if around and after <= begin else max(begin, first)
+
+
+def _calls(statement: ast.stmt) -> bool:
+    """Whether a statement calls something, which may take long; what is inside of it aside."""
+    parts: list[ast.AST] = [statement]
+    if isinstance(statement, ast.If):
+        parts = [statement.test]
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        parts = [item.context_expr for item in statement.items]
+    elif isinstance(statement, ast.Try | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        parts = []
+    return any(isinstance(node, ast.Call) for part in parts for node in ast.walk(part))
 
 
 def _end_of_round(function: ast.AST, begin: int, after: int) -> int:

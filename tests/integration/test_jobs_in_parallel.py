@@ -1,0 +1,125 @@
+"""Real jobs of every kind of parallelism: who is slow, that nothing is lost, nothing is changed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opscope
+from opscope.analysis.account.causes import Cause
+from opscope.trace.partition import RANK, Partition
+
+torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
+
+pytestmark = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this torch has no gloo",
+)
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "parallel_job.py"
+STEPS, RANKS, SLOW = 16, 3, 1
+WAYS = ("ddp", "fsdp", "tensor")
+
+
+def torchrun(*arguments, recorder=()):
+    """Runs the program in all ranks; gives the finished process of what was started."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
+    command = [sys.executable, *(recorder or ()), *launcher, PROGRAM, *arguments]
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+def results(done, way):
+    return sorted(line for line in done.stdout.splitlines() if line.startswith(f"{way}, "))
+
+
+@pytest.fixture(scope="module")
+def unrecorded():
+    return torchrun(",".join(WAYS), str(SLOW))
+
+
+@pytest.fixture(scope="module")
+def recorded_by_itself(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("by_itself")
+    return folder, torchrun(",".join(WAYS), str(SLOW), str(folder))
+
+
+@pytest.fixture(scope="module")
+def recorded_from_outside(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("from_outside") / "job"
+    recorder = ("-m", "opscope", "run", "--children", "--why", "-o", str(folder))
+    return folder, torchrun("ddp", str(SLOW), recorder=recorder)
+
+
+def steps_in(trace):
+    rows = np.flatnonzero([name == "Optimizer.step#SGD.step" for name in trace.names])
+    return int(np.isin(trace.events["name"], rows).sum())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_rank_has_recorded_all_it_did(recorded_by_itself, way):
+    folder, _ = recorded_by_itself
+    job = opscope.load(folder / way)
+    assert job.ranks == list(range(RANKS)) and job.missing_ranks() == ""
+    for _, trace in job.traces():
+        assert steps_in(trace) == STEPS
+        assert trace.metadata["distributedInfo"]["world_size"] == RANKS
+        assert not any(
+            count
+            for source in trace.ledger.values()
+            for what, count in source.items()
+            if what.startswith("dropped")
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_slow_rank_is_named_and_no_other(recorded_by_itself, way):
+    """All ways of parallelism wait for each other by other operators, which are no work."""
+    folder, _ = recorded_by_itself
+    found = opscope.load(folder / way).slow_ranks()
+    assert [slow.process for slow in found.found] == [Partition(RANK, SLOW)], found
+    (slow,) = found.found
+    assert slow.is_always and slow.waited_ns > 0 and slow.gain_ns > 0
+    assert slow.excess.phase == "forward"
+    if slow.cause is Cause.TIMER:  # on a busy machine it waits longer for a processor
+        assert slow.excess.place == f"{PROGRAM}:{line_of_sleep()}"
+
+
+def line_of_sleep():
+    lines = PROGRAM.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if "time.sleep" in line)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_program_computes_is_the_same(unrecorded, recorded_by_itself, way):
+    _, done = recorded_by_itself
+    assert len(results(done, way)) == RANKS
+    assert results(done, way) == results(unrecorded, way)
+
+
+def test_a_job_that_is_recorded_from_outside_computes_the_same(unrecorded, recorded_from_outside):
+    _, done = recorded_from_outside
+    assert results(done, "ddp") == results(unrecorded, "ddp")
+    assert len(done.stdout.splitlines()) == RANKS  # opscope says nothing there
+
+
+def test_from_outside_every_rank_is_recorded_once_it_is_warm(recorded_from_outside):
+    folder, _ = recorded_from_outside
+    job = opscope.load(folder)
+    assert job.ranks == list(range(RANKS)) and job.missing_ranks() == ""
+    assert len(job) == RANKS + 1  # and who started them
+    assert [steps_in(job[rank]) >= 5 for rank in job.ranks] == [True] * RANKS
+
+
+def test_at_the_end_it_is_said_who_is_slow_and_what_to_change_there(recorded_from_outside):
+    folder, done = recorded_from_outside
+    (slow,) = opscope.load(folder).slow_ranks().found
+    assert slow.process == Partition(RANK, SLOW)
+    assert f"opscope: {slow}" in done.stderr
+    assert f"(rank {SLOW}); of {RANKS + 1} processes" in done.stderr
+    assert "and the others wait for it" in done.stderr

@@ -1,0 +1,94 @@
+"""Jobs under torchrun in which one rank is killed, raises an error, or never joins the others."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opscope
+from opscope.cli import main
+
+torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
+
+pytestmark = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this torch has no gloo",
+)
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "failing_job.py"
+LAST = 20  # steps that rank 1 has done when it fails
+
+
+@pytest.fixture(scope="module", params=["kill", "raise", "absent"])
+def failed(request, tmp_path_factory):
+    """How it fails, the folder of its recording, and the finished process."""
+    folder = tmp_path_factory.mktemp(request.param) / "job"
+    recorder = ["-m", "opscope", "run", "--children", "-o", str(folder)]
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [sys.executable, *recorder, *launcher, PROGRAM, request.param],
+        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return request.param, folder, done
+
+
+def steps_in(trace):
+    rows = np.flatnonzero([name == "Optimizer.step#SGD.step" for name in trace.names])
+    return int(np.isin(trace.events["name"], rows).sum())
+
+
+def test_torchruns_exit_code_and_what_it_says_of_ranks_are_handed_on(failed):
+    how, _, done = failed
+    assert done.returncode == 1
+    said = done.stderr.partition("Root Cause")[2]
+    codes = re.findall(r"exitcode\s*: (-?\d+)", said)
+    assert codes and codes[0] == {"kill": str(-signal.SIGKILL)}.get(how, "1"), done.stderr[-3000:]
+    assert ("this rank has had enough" in done.stderr) == (how == "raise")
+    assert "Traceback" not in done.stderr.partition("opscope: ")[2]
+
+
+def test_what_every_rank_did_until_then_is_there(failed):
+    how, folder, _ = failed
+    job = opscope.load(folder)
+    if how == "absent":  # rank 1 waited before it imported torch
+        assert job.ranks == [0]
+        assert job.missing_ranks() == "rank 1 of 2 is not in this folder"
+        return
+    assert job.ranks == [0, 1] and job.missing_ranks() == "" and job.unfinished == []
+    assert steps_in(job[1]) == LAST
+    assert LAST <= steps_in(job[0]) + 1 <= LAST + 1  # it waited for the other in the next one
+
+
+def test_it_is_known_how_each_ended(failed):
+    how, folder, _ = failed
+    ended = {e.partition.number: e.ended for e in opscope.load(folder).processes.entries
+             if e.partition is not None and e.partition.kind == "rank"}  # fmt: skip
+    if how == "absent":
+        assert ended[0] == "exited with code 1"
+    else:
+        expected = {"kill": "killed by SIGKILL", "raise": "exited with code 1"}
+        assert ended[1] == expected[how]
+        assert ended[0] == "killed by SIGTERM"
+
+
+def test_every_command_answers_for_what_there_is(failed, tmp_path, capsys):
+    how, folder, _ = failed
+    for command in ("summary", "why", "findings", "stragglers", "report", "export", "sql"):
+        more = {
+            "report": ["-o", str(tmp_path / "page.html")],
+            "export": ["-o", str(tmp_path / "all.json.gz")],
+            "sql": ["select rank, count(*) from events group by rank"],
+        }.get(command, [])
+        main([command, str(folder), *more])
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err, command
+        if how == "absent" and command in ("summary", "why", "stragglers", "report"):
+            assert "rank 1 of 2 is not in this folder" in printed.err, command
