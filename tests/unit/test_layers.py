@@ -41,6 +41,7 @@ ANALYSES = [
     "analysis",
     "analysis.findings",
     "analysis.diff",
+    "rollup",
     "export",
     "job",
     "report",
@@ -134,9 +135,9 @@ METHODS_OF_TRACE = {
         "analysis.roofline.roofline",
         "export.formats",
     )
-} | {("trace.load", "recording.recovered")}
-"""The only imports that point backward: what a method of Trace hands over to, and its results; and
-reading what a recorder left unfinished."""
+} | {("trace.load", "recording.recovered"), ("trace.save_apart", "rollup.write")}
+"""The only imports that point backward: what a method of Trace hands over to, and its results;
+reading what a recorder left unfinished; and adding up what was saved as one process of several."""
 
 MODULES = modules_in(SOURCE)
 IMPORTS = imports_in(SOURCE, compiled=["_native"])

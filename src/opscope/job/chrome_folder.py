@@ -10,7 +10,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError, UsageError
+from opscope.job.scratch import remove_of
 from opscope.memory_limit import memory_left
 from opscope.progress import tell
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
 from opscope.trace.load import load_trace
-from opscope.trace.partition import PROCESS, RANK, Partition, in_order
+from opscope.trace.partition import PROCESS, RANK, Partition, in_order, partition_folders
 from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
 
@@ -127,7 +127,7 @@ class ChromeFolder:
             return
         if self._read is None:
             self._read = Path(tempfile.mkdtemp(prefix="opscope-job-"))
-            weakref.finalize(self, _remove, self._read, os.getpid())
+            weakref.finalize(self, remove_of, self._read, os.getpid())
         read_files({part: self.files[part] for part in wanted}, self._read)
         self._ready.update(wanted)
 
@@ -150,6 +150,11 @@ class ChromeFolder:
     def tables(self, part: Partition) -> Path | Trace:
         """What was read of a file."""
         return self.load(part)
+
+    def folders(self) -> dict[Partition, Path]:
+        """Of those that were read."""
+        read = {} if self._read is None else partition_folders(self._read)
+        return {part: folder for part, folder in read.items() if part in self._ready}
 
     def processes(self) -> Processes:
         """Those that there are files of."""
@@ -209,8 +214,3 @@ def _check(ended: subprocess.Popen[str], file: Path) -> None:
         return
     reason = said.strip() or (complaint.strip().splitlines() or ["it was killed"])[-1]
     raise TraceFormatError(reason if said.strip() else f"{file} could not be read: {reason}")
-
-
-def _remove(folder: Path, process: int) -> None:
-    if os.getpid() == process:  # a forked child has the object, too
-        shutil.rmtree(folder, ignore_errors=True)

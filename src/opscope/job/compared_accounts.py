@@ -11,6 +11,8 @@ import numpy.typing as npt
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.quantity_text import share_text
+from opscope.rollup.read import Rollup
+from opscope.rollup.schema import STEADY
 from opscope.trace.partition import RANK, Partition
 
 _FEWEST = 3
@@ -104,11 +106,43 @@ class ComparedAccounts:
 
 def compare_accounts(accounts: Mapping[Partition, Account]) -> ComparedAccounts:
     """Put them side by side."""
-    shares = np.zeros((len(accounts), len(Cause)))
-    steps = []
-    for row, account in enumerate(accounts.values()):
-        for entry in account.entries():
-            shares[row, entry.cause] = entry.share
-        took = account.steps.end_ns - account.steps.start_ns
-        steps.append(int(np.median(took)) if len(took) else -1)
-    return ComparedAccounts(tuple(accounts), shares, tuple(steps))
+    return compare_shares({part: shares_of(account) for part, account in accounts.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class CauseShares:
+    """What of one account is put beside others.
+
+    Attributes:
+        of_time: by cause. Shape (causes,).
+        step_ns: what a step took in the middle; -1 without steps.
+    """
+
+    of_time: npt.NDArray[np.float64]
+    step_ns: int
+
+
+def shares_of(account: Account) -> CauseShares:
+    """Those of an account."""
+    of_time = np.zeros(len(Cause))
+    for entry in account.entries():
+        of_time[entry.cause] = entry.share
+    took = account.steps.end_ns - account.steps.start_ns
+    return CauseShares(of_time, int(np.median(took)) if len(took) else -1)
+
+
+def rollup_shares(rollup: Rollup, period: str) -> CauseShares | None:
+    """The same of what was added up; None where that cannot be read."""
+    time_ns = rollup.causes_ns(period)
+    if time_ns is None:
+        return None
+    step_ns = rollup.mark.steady_step_ns if period == STEADY else rollup.mark.step_ns
+    return CauseShares(time_ns / max(float(time_ns.sum()), 1.0), step_ns)
+
+
+def compare_shares(found: Mapping[Partition, CauseShares]) -> ComparedAccounts:
+    """The same of what is known of each."""
+    shares = np.zeros((len(found), len(Cause)))
+    for row, one in enumerate(found.values()):
+        shares[row] = one.of_time
+    return ComparedAccounts(tuple(found), shares, tuple(one.step_ns for one in found.values()))

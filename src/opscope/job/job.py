@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 from opscope.analysis.account.find import find_account
 from opscope.analysis.findings.find import find_findings
-from opscope.analysis.period import Which
+from opscope.analysis.period import Which, find_which
 from opscope.errors import TraceFormatError, UsageError
 from opscope.job.collectives import JobCollectives, job_collectives
-from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
-from opscope.job.rank_steps import RankSteps, rank_steps
+from opscope.job.compared_accounts import (
+    ComparedAccounts,
+    compare_shares,
+    rollup_shares,
+    shares_of,
+)
+from opscope.job.rank_steps import RankSteps, steps_together
 from opscope.job.recordings import find_recordings
+from opscope.job.rolled_up import RolledUp
 from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.job.slow_ranks import SlowRanks, find_slow_ranks
+from opscope.rollup.process_steps import ProcessSteps, steps_of_account
+from opscope.rollup.read import Rollup
+from opscope.rollup.schema import ALL, STEADY
 from opscope.trace.job import missing_beside
 from opscope.trace.partition import RANK, Partition, listed, parts_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
+
+_Known = TypeVar("_Known")
+_PERIODS = {Which.ALL: ALL, Which.STEADY: STEADY}
+"""What rollups know of."""
 
 
 class Job:
@@ -60,6 +74,7 @@ class Job:
                 "or with a Chrome trace of each rank."
             )
         self._source = source
+        self._rolled_up = RolledUp()
         self.parts: tuple[Partition, ...] = source.parts
         self._is_whole = True
         if only is not None:
@@ -141,12 +156,18 @@ class Job:
         """What the time of every process went to, side by side.
 
         Raises:
-            TraceFormatError: a process cannot be read.
+            TraceFormatError: a process cannot be read, or none has an event.
             UsageError: there is no such period.
         """
-        return compare_accounts(
-            {part: find_account(trace, which) for part, trace in self._with_events()}
+        period = find_which(which)
+        of_rollup = _PERIODS.get(period)
+        found = self._of_each(
+            lambda rollup: None if of_rollup is None else rollup_shares(rollup, of_rollup),
+            lambda trace: shares_of(find_account(trace, period)),
         )
+        if not found:
+            raise self._without_events()
+        return compare_shares(found)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all processes into one folder of ours, which is read much faster than what other
@@ -173,7 +194,10 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read, or none has an event.
         """
-        return rank_steps(self._with_events(self.compared))
+        found = self._known_steps()
+        if not found:
+            raise self._without_events()
+        return steps_together(found)
 
     def slow_ranks(self, steps: RankSteps | None = None) -> SlowRanks:
         """Which ranks the others wait for, how often, and where in the program.
@@ -185,7 +209,7 @@ class Job:
             TraceFormatError: a process cannot be read.
         """
         if steps is None:
-            steps = rank_steps(one for one in self._each(self.compared) if len(one[1].events))
+            steps = steps_together(self._known_steps())
         silent = [part for part in self.compared if part not in steps.processes]
         return find_slow_ranks(steps, self._source.load, silent)
 
@@ -196,8 +220,7 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read, or none has an event.
         """
-        ranks = [part for part in self.parts if part.kind == RANK]
-        return job_collectives(Job(self.path, ranks or self.parts)._with_events())
+        return job_collectives(self._with_events(self.compared))
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
@@ -235,6 +258,41 @@ class Job:
         ]
         return traces_together(found)
 
+    def _only(self, parts: Iterable[Partition]) -> Job:
+        """The same job of some of its processes."""
+        found = copy(self)
+        found._is_whole, found.parts = False, tuple(parts)
+        return found
+
+    def _of_each(
+        self, of_rollup: Callable[[Rollup], _Known | None], of_trace: Callable[[Trace], _Known]
+    ) -> dict[Partition, _Known]:
+        """What is known of each process that has any event: by its rollup where there is a right
+        one, else by its trace."""
+        self._source.prepare(self.parts)
+        folders = self._source.folders()
+        there = self._rolled_up.there(
+            {part: folders[part] for part in self.parts if part in folders}
+        )
+        found = {}
+        for part in self.parts:
+            rollup = there.get(part)
+            if rollup is not None and not rollup.mark.events:
+                continue
+            known = None if rollup is None else of_rollup(rollup)
+            if known is None:
+                trace = self._source.load(part)
+                if not len(trace.events):
+                    continue
+                known = of_trace(trace)
+            found[part] = known
+        return found
+
+    def _known_steps(self) -> dict[Partition, ProcessSteps]:
+        return self._only(self.compared)._of_each(
+            Rollup.steps, lambda trace: steps_of_account(find_account(trace, Which.ALL))
+        )
+
     def _with_events(
         self, parts: tuple[Partition, ...] | None = None
     ) -> Iterator[tuple[Partition, Trace]]:
@@ -244,10 +302,13 @@ class Job:
                 found = True
                 yield part, trace
         if not found:
-            raise TraceFormatError(
-                f"{self.path} holds no event of any process. Record a program that runs torch "
-                "operators."
-            )
+            raise self._without_events()
+
+    def _without_events(self) -> TraceFormatError:
+        return TraceFormatError(
+            f"{self.path} holds no event of any process. Record a program that runs torch "
+            "operators."
+        )
 
     def _each(self, parts: tuple[Partition, ...]) -> Iterator[tuple[Partition, Trace]]:
         self._source.prepare(parts)

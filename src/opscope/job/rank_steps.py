@@ -4,17 +4,17 @@ others."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.analysis.period import Which
 from opscope.analysis.quantity_text import time_text
+from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.trace.partition import Partition
 from opscope.trace.trace import Trace
 
@@ -87,26 +87,27 @@ class RankSteps:
 
 def rank_steps(traces: Iterable[tuple[Partition, Trace]]) -> RankSteps:
     """Put the steps of processes side by side, by their numbers."""
-    processes, accounts = [], []
-    for part, trace in traces:
-        processes.append(part)
-        accounts.append(find_account(trace, Which.ALL))
-    numbers = [account.steps.number for account in accounts]
+    accounts = ((part, find_account(trace, Which.ALL)) for part, trace in traces)
+    return steps_together({part: steps_of_account(account) for part, account in accounts})
+
+
+def steps_together(found: Mapping[Partition, ProcessSteps]) -> RankSteps:
+    """The same of what is known of each."""
+    numbers = [steps.number for steps in found.values()]
     number = np.unique(np.concatenate([*numbers, np.zeros(0, dtype=np.int64)]))
-    shape = (len(processes), len(number))
+    shape = (len(found), len(number))
     wall_ns, own_ns = np.full(shape, NONE, dtype=np.int64), np.full(shape, NONE, dtype=np.int64)
     table_ns = np.zeros((*shape, len(Cause)), dtype=np.int64)
-    cause_ns = np.zeros((len(processes), len(Cause)), dtype=np.int64)
-    for row, account in enumerate(accounts):
-        table, steps = account.table(), account.steps
+    cause_ns = np.zeros((len(found), len(Cause)), dtype=np.int64)
+    for row, steps in enumerate(found.values()):
         column = np.searchsorted(number, steps.number)
-        wall_ns[row, column] = steps.end_ns - steps.start_ns
-        own_ns[row, column] = wall_ns[row, column] - table[:, Cause.COLLECTIVE]
-        table_ns[row, column] = table
-        cause_ns[row] = table.sum(axis=0) if len(steps) else _whole(account)
-    are = {account.steps_are for account in accounts if account.steps_are}
+        wall_ns[row, column] = steps.wall_ns
+        own_ns[row, column] = steps.own_ns
+        table_ns[row, column] = steps.table_ns
+        cause_ns[row] = steps.cause_ns
+    are = {steps.steps_are for steps in found.values() if steps.steps_are}
     return RankSteps(
-        processes=tuple(processes),
+        processes=tuple(found),
         number=number.astype(np.int64),
         wall_ns=wall_ns,
         own_ns=own_ns,
@@ -114,10 +115,3 @@ def rank_steps(traces: Iterable[tuple[Partition, Trace]]) -> RankSteps:
         cause_ns=cause_ns,
         steps_are="; ".join(sorted(are)),
     )
-
-
-def _whole(account: Account) -> Values:
-    found = np.zeros(len(Cause), dtype=np.int64)
-    for entry in account.entries():
-        found[entry.cause] = entry.time_ns
-    return found

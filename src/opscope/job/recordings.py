@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from opscope.job.chrome_folder import ChromeFolder, chrome_files
-from opscope.trace.load import load_trace, parts_of, unfinished_part
+from opscope.trace.load import begun_again, load_trace, parts_of, unfinished_part
 from opscope.trace.partition import Partition, partition_folders
 from opscope.trace.processes import Processes, metadata_of
 from opscope.trace.trace import Trace
@@ -44,6 +44,9 @@ class Recordings(Protocol):
     def tables(self, part: Partition) -> Path | Trace:
         """A folder with the tables of one, or what holds them."""
 
+    def folders(self) -> dict[Partition, Path]:
+        """Of those whose tables are on disk, the folder with them."""
+
     def processes(self) -> Processes:
         """Every process that is known of."""
 
@@ -75,6 +78,12 @@ class TraceFolder:
         """The folder of one that was written."""
         unfinished = unfinished_part(self.path, part)
         return partition_folders(self.path)[part] if unfinished is None else unfinished
+
+    def folders(self) -> dict[Partition, Path]:
+        """Of what was written, and not begun again since."""
+        again = begun_again(self.path)
+        found = partition_folders(self.path)
+        return {part: folder for part, folder in found.items() if part not in again}
 
     def processes(self) -> Processes:
         """Those in the list of the folder too, of which nothing was recorded."""

@@ -50,6 +50,11 @@ def to_arrow(trace: Trace, table: str, text: bool = True) -> pa.Table:
     return pa.table(columns)
 
 
+def table_to_arrow(table: Table) -> pa.Table:
+    """All columns of a table of any schema as Arrow, as they are."""
+    return pa.table({c.name: _arrow_column(table, c) for c in table.schema.columns})
+
+
 def to_pandas(trace: Trace, table: str, text: bool = True) -> Any:
     """One table as a pandas DataFrame; see :meth:`Trace.to_pandas`."""
     try:

@@ -10,7 +10,7 @@ from opscope.memory_limit import memory_for
 from opscope.trace.input_file import is_folder, shown_path, status_of
 from opscope.trace.partition import Partition, asked_partition, in_order, partition_folders
 from opscope.trace.trace import Trace
-from opscope.trace.unfinished_recordings import unfinished_recordings
+from opscope.trace.unfinished_recordings import is_later, unfinished_recordings
 
 
 def parts_of(path: Path) -> tuple[Partition, ...]:
@@ -28,6 +28,20 @@ def parts_of(path: Path) -> tuple[Partition, ...]:
 
         found |= {part_of_recording(one) for one in begun}
     return tuple(in_order(found))
+
+
+def begun_again(path: Path) -> set[Partition]:
+    """The processes of a folder of which a recording without an end is later than the trace.
+
+    Raises:
+        TraceFormatError: another version made what is in it.
+    """
+    begun = unfinished_recordings(path)
+    if not begun:
+        return set()
+    from opscope.recording.recovered import part_of_recording
+
+    return {part for one in begun if is_later(one, part := part_of_recording(one))}
 
 
 def unfinished_part(path: Path, part: Partition | None) -> Trace | None:

@@ -5,6 +5,8 @@
         manifest.json      schema and opscope version, tables with their rows and bytes
         names.parquet      all text
         events.parquet     ... one file per table that has rows
+        rollup.json        of a process of several: what its rollup was made of, see ``rollup/``
+        rollup_steps.parquet   ... and its tables
       process=01234/       likewise of a process without a rank, see ``processes.py``
 
 A rank is written under a hidden name beside its final one and renamed when it is whole, so a
@@ -34,6 +36,10 @@ _MOST_BYTES = 1 << 22
 """Of a manifest: it says a few numbers of each table."""
 _MOST_NAMED = 5
 _TABLE = re.compile(r"[a-z0-9_]+")
+ROLLUP = "rollup.json"
+"""Beside the manifest, with ``rollup_*.parquet``: what was added up of the tables, made again
+wherever it does not fit them."""
+_ROLLUP = re.compile(r"\.?rollup(_[a-z]+\.parquet|\.json)(\..*)?")
 
 
 def opscope_version() -> str:
@@ -98,7 +104,8 @@ def is_opscope_rank(folder: Path) -> bool:
 
 
 def own_files(folder: Path) -> list[str]:
-    """Names of the files that opscope, of any version, wrote into a rank's folder: by its manifest.
+    """Names of the files that opscope, of any version, wrote into a rank's folder: by its manifest,
+    and its rollup.
 
     A manifest may come from an untrusted source, so it must not name files outside the folder.
     """
@@ -106,7 +113,9 @@ def own_files(folder: Path) -> list[str]:
         tables = list(_parse(folder)["tables"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         tables = []
-    return [MANIFEST, *(f"{name}.parquet" for name in tables if _TABLE.fullmatch(str(name)))]
+    named = [f"{name}.parquet" for name in tables if _TABLE.fullmatch(str(name))]
+    rollup = [entry.name for entry in folder.iterdir() if _ROLLUP.fullmatch(entry.name)]
+    return [MANIFEST, *named, *rollup]
 
 
 def _parse(folder: Path) -> dict[str, Any]:

@@ -84,6 +84,12 @@ def partition_folders(path: Path) -> dict[Partition, Path]:
     return {part: found[part] for part in in_order(found)}
 
 
+def part_of_folder(folder: Path) -> Partition | None:
+    """The part that a folder is by its name; None for one called otherwise."""
+    match = _FOLDER.fullmatch(folder.name)
+    return Partition(match[1], int(match[2])) if match else None
+
+
 def cycle_folders(folder: Path) -> list[Path]:
     """Those of a schedule's cycles in a folder, each a trace, in their order; often there are none.
 

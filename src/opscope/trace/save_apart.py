@@ -15,6 +15,7 @@ from opscope.child_process import ChildProcess
 from opscope.errors import InsufficientMemoryError, OpscopeError
 from opscope.memory_limit import memory_for, process_memory_left
 from opscope.trace.input_file import shown_path
+from opscope.trace.job import place_in_job
 from opscope.trace.schema import TABLES
 from opscope.unfinished import remove_unfinished
 
@@ -29,6 +30,9 @@ _LIBRARIES_BYTES, _ROW_BYTES = 1 << 30, 400
 def save_trace(trace: Trace, path: str | os.PathLike[str], asked: Partition | None = None) -> Path:
     """As ``store.save_part``, whatever memory there is; with too little, ``path`` stays as it is.
 
+    What is one process of several gets its rollup, too, once it is there. With little memory it has
+    none, which is made when it is needed.
+
     Raises:
         UsageError: as ``store.save``.
         InsufficientMemoryError: it takes more than there is, or than the process may have.
@@ -39,7 +43,13 @@ def save_trace(trace: Trace, path: str | os.PathLike[str], asked: Partition | No
             return _save_apart(trace, folder, asked)
         from opscope.trace.store import save_part
 
-        return save_part(trace, folder, asked)
+        saved = save_part(trace, folder, asked)
+    if asked is not None or place_in_job(trace.metadata)[1] > 1:
+        # Of one process of several. Imported here, as a method of a trace imports its stage.
+        from opscope.rollup.write import roll_up_saved
+
+        roll_up_saved(saved, trace)
+    return saved
 
 
 def _is_short_of_memory(trace: Trace) -> bool:

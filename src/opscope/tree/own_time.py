@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from opscope import _native
 from opscope.trace.part import Part
+from opscope.trace.row_groups import order_rows
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 from opscope.tree.self_time import minus_children
@@ -78,7 +79,7 @@ def outermost_of(trace: Trace, events: Values, group: npt.NDArray[np.signedinteg
         return np.zeros(0, dtype=np.bool_)
     key = group.astype(np.int64) * len(trace.table("threads")) + trace.events["thread"][events]
     order = _by_start(start)
-    order = order[np.argsort(key[order], kind="stable")]
+    order = order[order_rows(key[order])]
     begins = np.ones(len(order), dtype=np.bool_)
     begins[1:] = np.diff(key[order]) != 0
     # Every group gets a stretch of its own, so that one running maximum serves them all.

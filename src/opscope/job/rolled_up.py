@@ -1,0 +1,75 @@
+"""The rollups of a job's processes: those that are there and right, and those made for a question.
+
+What is missing is made in a folder of its own, which goes with the job: asking changes no
+recording. `opscope rollup` makes them to stay.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from opscope.errors import TraceFormatError
+from opscope.job.scratch import remove_of
+from opscope.rollup.read import Rollup
+from opscope.rollup.several import roll_up_several
+from opscope.trace.partition import Partition
+
+
+class RolledUp:
+    """Of one job."""
+
+    def __init__(self) -> None:
+        self._made: dict[Partition, Path] = {}
+        self._folder: Path | None = None
+
+    def there(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
+        """Those that need not be made.
+
+        Args:
+            folders: of the traces.
+        """
+        found = {}
+        for part, folder in folders.items():
+            rollup = Rollup.of(folder)
+            if rollup is None and part in self._made:
+                rollup = Rollup.of(folder, self._made[part])
+            if rollup is not None:
+                found[part] = rollup
+        return found
+
+    def all(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
+        """Those of all, of which the missing ones are made now, beside each other.
+
+        Raises:
+            TraceFormatError: one cannot be made.
+        """
+        found = self.there(folders)
+        missing = {part: folder for part, folder in folders.items() if part not in found}
+        if missing:
+            self._make(missing)
+            found |= self.there(missing)
+        _check(folders, found)
+        return {part: found[part] for part in folders}
+
+    def _make(self, missing: Mapping[Partition, Path]) -> None:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="opscope-rollups-"))
+            weakref.finalize(self, remove_of, self._folder, os.getpid())
+        into = {part: self._folder / folder.name for part, folder in missing.items()}
+        failed = roll_up_several({folder: into[part] for part, folder in missing.items()})
+        if failed:
+            raise TraceFormatError(next(iter(failed.values())))
+        self._made |= into
+
+
+def _check(parts: Iterable[Partition], found: Mapping[Partition, Rollup]) -> None:
+    for part in parts:
+        if part not in found:
+            raise TraceFormatError(
+                f"What was added up of {part} is gone or was replaced while it was needed. Ask "
+                "again when nothing writes to the folder."
+            )

@@ -1,0 +1,1 @@
+"""What questions about many processes need of each: small tables beside those of a trace."""

@@ -1,0 +1,162 @@
+"""The tables of a rollup, made of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.account import Account
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.find import find_account
+from opscope.analysis.memory.groups import group_blocks
+from opscope.analysis.memory.life_categories import categories_of_lives, category_text
+from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
+from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.analysis.period import Which
+from opscope.rollup.operators import line_columns, operator_columns
+from opscope.rollup.process_steps import ProcessSteps, steps_of_account
+from opscope.rollup.schema import (
+    ALL,
+    ALL_CATEGORIES,
+    CAUSES,
+    LEDGER,
+    LINES,
+    MEMORY,
+    OPERATORS,
+    ROLLUP_TABLES,
+    STEADY,
+    STEPS,
+    cause_column,
+)
+from opscope.trace.partition import RANK, Partition
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class RollupContents:
+    """What is written.
+
+    Attributes:
+        tables: by name, as ``ROLLUP_TABLES`` has them.
+        events: how many the trace has.
+        steps_are: what a step is, where the program does not mark them; else empty.
+        step_ns: what a step takes, in the middle; -1 without steps.
+        steady_step_ns: the same of the steady state.
+    """
+
+    tables: dict[str, Table]
+    events: int
+    steps_are: str
+    step_ns: int
+    steady_step_ns: int
+
+
+def contents_of(trace: Trace, part: Partition) -> RollupContents:
+    """Make the rollup of a trace.
+
+    Args:
+        trace: any.
+        part: whose it is.
+
+    Raises:
+        MemoryError: there is not enough.
+    """
+    whole = find_account(trace, Which.ALL)
+    steady = find_account(trace, Which.STEADY)
+    steps = steps_of_account(whole)
+    columns = {
+        STEPS.name: _step_columns(whole, steps),
+        CAUSES.name: _joined([_cause_columns(whole, ALL), _cause_columns(steady, STEADY)]),
+        OPERATORS.name: operator_columns(trace),
+        LINES.name: line_columns(trace),
+        MEMORY.name: _memory_columns(trace),
+        LEDGER.name: {name: trace.table("ledger")[name] for name in ("source", "what", "value")},
+    }
+    return RollupContents(
+        tables={name: _table(name, found, part) for name, found in columns.items()},
+        events=len(trace.events),
+        steps_are=steps.steps_are,
+        step_ns=_middle_step_ns(whole),
+        steady_step_ns=_middle_step_ns(steady),
+    )
+
+
+def _middle_step_ns(account: Account) -> int:
+    took = account.steps.end_ns - account.steps.start_ns
+    return int(np.median(took)) if len(took) else -1
+
+
+def _table(name: str, columns: Columns, part: Partition) -> Table:
+    rows = len(next(iter(columns.values())))
+    is_rank = part.kind == RANK
+    own = {"rank": part.number if is_rank else -1, "process": -1 if is_rank else part.number}
+    of = {key: np.full(rows, number, dtype=np.int64) for key, number in own.items()}
+    return Table(ROLLUP_TABLES[name], {**of, **columns})
+
+
+def _step_columns(account: Account, steps: ProcessSteps) -> Columns:
+    return {
+        "step": steps.number,
+        "start_ns": account.steps.start_ns,
+        "wall_ns": steps.wall_ns,
+        "own_ns": steps.own_ns,
+        **{cause_column(cause): steps.table_ns[:, cause] for cause in Cause},
+    }
+
+
+def _cause_columns(account: Account, period: str) -> Columns:
+    entries = account.entries()
+    return {
+        "period": [period] * len(entries),
+        "cause": [entry.cause.name.lower() for entry in entries],
+        "time_ns": np.array([entry.time_ns for entry in entries], dtype=np.int64),
+        "error_ns": np.array([entry.error_ns for entry in entries], dtype=np.int64),
+    }
+
+
+def _memory_columns(trace: Trace) -> Columns:
+    found: list[tuple[str, str, int, int]] = []
+    if memory_was_recorded(trace):
+        for device in devices_with_memory(trace):
+            peak = find_peak(trace, device)
+            found.append((device, ALL_CATEGORIES, peak.in_use, peak.time_ns))
+            found += [
+                (device, name, size, peak.time_ns) for name, size in _by_category(trace, peak)
+            ]
+    return {
+        "device": [row[0] for row in found],
+        "category": [row[1] for row in found],
+        "bytes": np.array([row[2] for row in found], dtype=np.int64),
+        "time_ns": np.array([row[3] for row in found], dtype=np.int64),
+    }
+
+
+def _by_category(trace: Trace, peak: PeakMoment) -> list[tuple[str, int]]:
+    """What was in use by what it was for; nothing where that is not known of any."""
+    if not len(trace.table("tensors")):  # nothing would be known, and torch imported for it
+        return []
+    categories = categories_of_lives(trace, peak.lives)
+    if categories.unknown_because:
+        return []
+    alive = alive_at(peak)
+    size = peak.lives.size_bytes[alive]
+    names = [category_text(code) for code in categories.at(peak.time_ns)[alive].tolist()]
+    is_before = peak.lives.start_ns[alive] < 0
+    unseen = max(peak.in_use - int(size.sum()), 0)
+    return [(one.name, one.size_bytes) for one in group_blocks(names, size, is_before, unseen)]
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return {
+        name: [value for part in parts for value in part[name]]
+        if isinstance(values, list)
+        else np.concatenate([part[name] for part in parts])
+        for name, values in parts[0].items()
+    }

@@ -1,0 +1,148 @@
+"""Time by operator, part of a step and module; and by line of the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.pieces import step_of
+from opscope.analysis.devices import device_name
+from opscope.analysis.findings.sites import Sites
+from opscope.analysis.grouped_medians import medians
+from opscope.analysis.memory.recorded import memory_was_recorded
+from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.phases import NO_PHASE, PHASE_NAMES, find_phases
+from opscope.analysis.program_steps import program_steps
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.trace.row_groups import RowGroups, group_rows
+from opscope.trace.schema import AllocationAction, EventKind
+from opscope.trace.trace import Trace
+from opscope.tree.own_time import outermost_of, own_times
+
+Values = npt.NDArray[np.int64]
+Columns = dict[str, Any]
+
+HOST = "cpu"
+_FEWEST = -1
+
+
+def operator_columns(trace: Trace) -> Columns:
+    """The columns of ``rollup_operators``, without whose they are."""
+    host = _of_host(trace)
+    if not len(trace.table("gpu")):
+        return host
+    devices = _of_devices(trace)
+    return {
+        name: [*values, *devices[name]]
+        if isinstance(values, list)
+        else np.concatenate([values, devices[name]])
+        for name, values in host.items()
+    }
+
+
+def line_columns(trace: Trace) -> Columns:
+    """The columns of ``rollup_lines``, without whose they are."""
+    sites = Sites(TorchListing(trace))
+    frame, line = sites.at if sites.known else (np.zeros(0, dtype=np.int64),) * 2
+    rows = np.flatnonzero(frame >= 0)
+    frames, names = trace.table("frames"), trace.names
+    # Frames of one function may be several: of code that was made again.
+    file, function = (frames[name][frame[rows]] for name in ("file", "function"))
+    found = group_rows(file, line[rows], function)
+    return {
+        "file": [names[row] for row in found.columns[0].tolist()],
+        "line": found.columns[1],
+        "function": [names[row] for row in found.columns[2].tolist()],
+        "count": found.count,
+        "self_ns": _sums(found.group, own_times(trace)[rows], len(found)),
+    }
+
+
+def _of_host(trace: Trace) -> Columns:
+    events = trace.events
+    rows = np.flatnonzero(events["kind"] == EventKind.OPERATOR)
+    found = _groups(trace, rows, events["name"][rows])
+    own, took = own_times(trace)[rows], events["duration_ns"][rows]
+    outermost = outermost_of(trace, rows, found.group)
+    allocated = np.full(len(found), -1, dtype=np.int64)
+    if memory_was_recorded(trace):
+        allocated = _sums(found.group, _allocated(trace)[rows], len(found))
+    start_ns = events["start_ns"][rows]
+    return {
+        **_texts(trace, found),
+        "device": [HOST] * len(found),
+        **_amounts(trace, found, start_ns, own),
+        "total_ns": _sums(found.group, np.where(outermost, took, 0), len(found)),
+        "allocated_bytes": allocated,
+    }
+
+
+def _of_devices(trace: Trace) -> Columns:
+    """What devices did is of the module and the part of a step that its launch is of."""
+    gpu = trace.table("gpu")
+    launch = gpu["launch"].astype(np.int64)
+    device = gpu["device_type"].astype(np.int64) * 256 + gpu["device_index"]
+    found = _groups(trace, launch, gpu["name"], device)
+    pairs = [divmod(code + 128, 256) for code in found.columns[3].tolist()]
+    return {
+        **_texts(trace, found),
+        "device": [device_name(kind, index - 128) for kind, index in pairs],
+        **_amounts(trace, found, gpu["start_ns"], gpu["duration_ns"]),
+        "total_ns": _sums(found.group, gpu["duration_ns"], len(found)),
+        "allocated_bytes": np.full(len(found), -1, dtype=np.int64),
+    }
+
+
+def _groups(trace: Trace, events: Values, name: Values, *more: Values) -> RowGroups:
+    """Of rows, those alike in name, part of a step and module; -1 for no event."""
+    phase = np.append(find_phases(trace).phase, NO_PHASE)[events]
+    path = np.append(attribute_to_modules(trace).path, -1)[events]
+    return group_rows(name, phase, path, *more)
+
+
+def _texts(trace: Trace, found: RowGroups) -> Columns:
+    name, phase, path = (column.tolist() for column in found.columns[:3])
+    modules = attribute_to_modules(trace)
+    return {
+        "name": [trace.names[row] for row in name],
+        "phase": [PHASE_NAMES[one] if one >= 0 else "" for one in phase],
+        "module": [modules.text(one) if one >= 0 else "" for one in path],
+    }
+
+
+def _amounts(trace: Trace, found: RowGroups, start_ns: Values, own_ns: Values) -> Columns:
+    """Calls and own time, of all and of the steps in which there is any."""
+    groups = len(found)
+    step = step_of(start_ns, program_steps(trace)[0])
+    inside = np.flatnonzero(step >= 0)
+    cells = group_rows(found.group[inside], step[inside])
+    of = cells.columns[0]
+    times = _sums(cells.group, own_ns[inside], len(cells))
+    least, most = np.full((2, groups), _FEWEST, dtype=np.int64)
+    least[of] = np.iinfo(np.int64).max
+    np.minimum.at(least, of, times)
+    np.maximum.at(most, of, times)
+    steps = np.bincount(of, minlength=groups)
+    middle = medians(times, of, groups) if len(times) else most.copy()
+    return {
+        "count": found.count,
+        "self_ns": _sums(found.group, own_ns, groups),
+        "steps": steps,
+        "step_min_ns": least,
+        "step_median_ns": np.where(steps > 0, middle, _FEWEST),
+        "step_max_ns": most,
+    }
+
+
+def _allocated(trace: Trace) -> Values:
+    """Bytes allocated directly in every event, whatever was freed. Shape (events,)."""
+    table = trace.table("allocations")
+    there = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
+    return _sums(table["event"][there], table["size_bytes"][there], len(trace.events))
+
+
+def _sums(group: Values, values: Values, groups: int) -> Values:
+    # Exact: in the 53 bits of a float, nanoseconds of a hundred days fit.
+    return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

@@ -1,0 +1,88 @@
+"""What rollups hold, read without the traces that they were made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from opscope.analysis.account.causes import Cause
+from opscope.rollup.mark import RollupMark, right_mark
+from opscope.rollup.process_steps import ProcessSteps
+from opscope.rollup.schema import ALL, CAUSES, ROLLUP_TABLES, STEPS, cause_column
+from opscope.trace.input_file import open_plain
+from opscope.trace.interop import table_from_arrow
+from opscope.trace.read_parquet import read_parquet
+from opscope.trace.table import Table
+
+Values = npt.NDArray[np.int64]
+
+_CAUSES = {cause.name.lower(): cause for cause in Cause}
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """The rollup of a process.
+
+    Attributes:
+        folder: where it lies.
+        mark: what it says of itself.
+    """
+
+    folder: Path
+    mark: RollupMark
+
+    @classmethod
+    def of(cls, part: Path, folder: Path | None = None) -> Rollup | None:
+        """That of a trace, if it is there and right.
+
+        Args:
+            part: folder of the trace.
+            folder: where its rollup would be; None for the same.
+        """
+        mark = right_mark(folder or part, part)
+        return None if mark is None else cls(folder or part, mark)
+
+    def file(self, table: str) -> Path:
+        """That a table lies in."""
+        return self.folder / f"{table}.parquet"
+
+    def table(self, name: str) -> Table | None:
+        """One of ``ROLLUP_TABLES``; None where its file is damaged."""
+        schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
+        try:
+            with open_plain(self.file(name)) as file:
+                return table_from_arrow(schema, read_parquet(file, rows, str(self.file(name))))
+        except (pa.ArrowException, OSError, ValueError):
+            return None
+
+    def steps(self) -> ProcessSteps | None:
+        """The steps of the process; None where they cannot be read."""
+        table = self.table(STEPS.name)
+        causes = None if table is None or len(table) else self.causes_ns(ALL)
+        if table is None or (not len(table) and causes is None):
+            return None
+        table_ns = np.stack([table[cause_column(cause)] for cause in Cause], axis=1)
+        return ProcessSteps(
+            number=table["step"],
+            wall_ns=table["wall_ns"],
+            table_ns=table_ns,
+            cause_ns=table_ns.sum(axis=0) if causes is None else causes,
+            steps_are=self.mark.steps_are,
+        )
+
+    def causes_ns(self, period: str) -> Values | None:
+        """What the time of a period went to, shape (causes,); None where it cannot be read."""
+        table = self.table(CAUSES.name)
+        if table is None:
+            return None
+        found = np.zeros(len(Cause), dtype=np.int64)
+        columns: list[Any] = [table[name].tolist() for name in ("period", "cause", "time_ns")]
+        for of, cause, time_ns in zip(*columns, strict=True):
+            if of == period and cause in _CAUSES:
+                found[_CAUSES[cause]] = time_ns
+        return found

@@ -1,0 +1,110 @@
+"""Rollups of many processes, made beside each other, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from queue import SimpleQueue
+
+from opscope.errors import TraceFormatError
+from opscope.memory_limit import memory_left
+from opscope.progress import tell
+from opscope.thread_pool import ThreadPool
+from opscope.trace.manifest import read_manifest
+
+_BYTES_PER_EVENT = 800
+"""About what reading and adding up one takes."""
+_BYTES_OF_PROCESS = 200 << 20
+
+
+def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
+    """Make rollups, as many at a time as there are processors and memory for.
+
+    Args:
+        wanted: by the folder of a part, where to write its rollup; mostly the same.
+
+    Returns:
+        Why that failed, by the folder of the part; empty where all were made.
+    """
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    with ExitStack() as stack:
+        workers = at_once(list(wanted)) if wanted else 0
+        for _ in range(workers):
+            idle.put(stack.enter_context(_Worker()))
+        pool = stack.enter_context(ThreadPool(max_workers=workers))
+
+        def roll_up(part: Path) -> str:
+            worker = idle.get()
+            try:
+                return worker.roll_up(part, wanted[part])
+            finally:
+                idle.put(worker)
+
+        outcome = {}
+        for count, (part, why) in enumerate(zip(wanted, pool.map(roll_up, wanted), strict=True)):
+            outcome[part] = why
+            tell(count + 1, len(wanted))
+    return {part: why for part, why in outcome.items() if why}
+
+
+def at_once(parts: list[Path]) -> int:
+    """How many may be made beside each other: one for a processor, as far as memory goes."""
+    largest = max((_events(part) for part in parts), default=0)
+    left = memory_left()
+    needed = largest * _BYTES_PER_EVENT + _BYTES_OF_PROCESS
+    fit = len(parts) if left is None else left // needed
+    return max(min(len(parts), fit, len(os.sched_getaffinity(0))), 1)
+
+
+def _events(part: Path) -> int:
+    try:
+        return read_manifest(part).tables.get("events", {}).get("rows", 0)
+    except TraceFormatError:
+        return 0
+
+
+class _Worker:
+    """A process that makes one rollup after the other, as it is told."""
+
+    def __init__(self) -> None:
+        self._process = _begin()
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def roll_up(self, part: Path, into: Path) -> str:
+        """Why it failed; empty where it was made."""
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None and answers is not None
+        try:
+            asked.write(json.dumps([os.fspath(part), os.fspath(into)]) + "\n")
+            asked.flush()
+            if answer := answers.readline():
+                return str(json.loads(answer))
+        except (BrokenPipeError, ValueError):
+            pass
+        self._end()
+        self._process = _begin()
+        return f"{part} could not be added up: the process that was to do it was killed."
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _begin() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "opscope.rollup.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )

@@ -1,0 +1,40 @@
+"""Makes rollups of what it is told to on standard input, one after the other:
+``python -m opscope.rollup.worker``.
+
+Each line is the folder of a part and the one to write to; each answer why that failed, or empty.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from opscope.errors import OpscopeError
+from opscope.memory_limit import memory_for
+from opscope.rollup.write import write_rollup
+
+
+def main() -> None:
+    """Until there are no more lines."""
+    for line in sys.stdin:
+        part, into = map(Path, json.loads(line))
+        sys.stdout.write(json.dumps(roll_up(part, into)) + "\n")
+        sys.stdout.flush()
+
+
+def roll_up(part: Path, into: Path) -> str:
+    """Why it failed; empty where it was made."""
+    try:
+        with memory_for(f"adding up {part}"):
+            into.mkdir(parents=True, exist_ok=True)
+            write_rollup(part, into)
+    except OpscopeError as error:
+        return str(error)
+    except OSError as error:
+        return f"The rollup of {part} cannot be written: {error.strerror or error}."
+    return ""
+
+
+if __name__ == "__main__":
+    main()

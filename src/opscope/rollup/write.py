@@ -1,0 +1,87 @@
+"""Writing the rollup of a process into its folder, or elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from opscope.errors import TraceFormatError
+from opscope.memory_limit import require_memory
+from opscope.rollup.contents import contents_of
+from opscope.rollup.mark import RollupMark, content_of
+from opscope.trace.encoding import writer_options
+from opscope.trace.input_file import shown_path
+from opscope.trace.interop import table_to_arrow
+from opscope.trace.manifest import ROLLUP
+from opscope.trace.partition import part_of_folder
+from opscope.trace.store import load_folder
+from opscope.trace.table import Table
+from opscope.trace.trace import Trace
+
+_BYTES_PER_EVENT = 400
+"""About what making one takes, beside the trace."""
+
+
+def roll_up_saved(folder: Path, trace: Trace) -> None:
+    """Write the rollup of a trace that was saved just now; without one where that fails.
+
+    The trace is there and whole, and whoever needs the rollup makes it again, so nothing that goes
+    wrong here is worth an error in a program that saves.
+
+    Args:
+        folder: of the part.
+        trace: what is in it.
+    """
+    try:
+        write_rollup(folder, folder, trace)
+    except Exception:
+        (folder / ROLLUP).unlink(missing_ok=True)
+
+
+def write_rollup(folder: Path, into: Path, trace: Trace | None = None) -> RollupMark:
+    """Make the rollup of a part.
+
+    Args:
+        folder: of the part.
+        into: where to write; mostly the same.
+        trace: what is in it, where that is in memory.
+
+    Raises:
+        TraceFormatError: it cannot be read.
+        InsufficientMemoryError: it does not fit in memory.
+        OSError: it cannot be written.
+    """
+    part = part_of_folder(folder)
+    if part is None:
+        raise TraceFormatError(f"{folder} is not the folder of a process, such as rank=00003.")
+    of = content_of(folder)
+    trace = load_folder(folder) if trace is None else trace
+    require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
+    contents = contents_of(trace, part)
+    # Whoever reads meanwhile finds none, and not parts of two.
+    (into / ROLLUP).unlink(missing_ok=True)
+    mark = RollupMark(
+        of=of,
+        part=folder.name,
+        events=contents.events,
+        steps_are=contents.steps_are,
+        step_ns=contents.step_ns,
+        steady_step_ns=contents.steady_step_ns,
+        tables={name: _write(into, name, table) for name, table in contents.tables.items()},
+    )
+    mark.write(into)
+    return mark
+
+
+def _write(folder: Path, name: str, table: Table) -> dict[str, int]:
+    data = table_to_arrow(table)
+    file, unfinished = folder / f"{name}.parquet", folder / f".{name}.parquet.{os.getpid()}"
+    try:
+        pq.write_table(data, unfinished, **writer_options(name, data))
+        size = unfinished.stat().st_size
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return {"rows": data.num_rows, "bytes": size}
