@@ -42,9 +42,7 @@ def make_rollups(folder: str | os.PathLike[str], again: bool = False) -> MadeRol
     parts = partition_folders(path)
     running = begun_again(path) if parts else set()
     parts = {part: folder for part, folder in parts.items() if part not in running}
-    wanted = {
-        part: folder for part, folder in parts.items() if again or Rollup.of(folder) is None
-    }
+    wanted = {part: folder for part, folder in parts.items() if again or Rollup.of(folder) is None}
     failed = roll_up_several({folder: folder for folder in wanted.values()})
     return MadeRollups(
         count=len(parts),

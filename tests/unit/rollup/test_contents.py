@@ -20,7 +20,9 @@ def rows(trace, table, part=RANK):
     """The rows of one table as dictionaries."""
     found = contents_of(trace, part).tables[table]
     columns = {column.name: found[column.name].tolist() for column in ROLLUP_TABLES[table].columns}
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def two_steps():
@@ -52,7 +54,9 @@ def test_operators_are_by_part_of_a_step_and_module():
     times = [outside[f"step_{which}_ns"] for which in ("min", "median", "max")]
     assert times == [5_000, 5_000, 10_000]
     assert found["aten::linear", "Linear_0"]["self_ns"] == 7_000
-    assert {r["rank"] for r in found.values()} == {3} and {r["process"] for r in found.values()} == {-1}
+    assert {r["rank"] for r in found.values()} == {3} and {
+        r["process"] for r in found.values()
+    } == {-1}
 
 
 def test_bytes_are_what_was_allocated_whatever_was_freed():
@@ -104,7 +108,9 @@ def test_steps_and_causes_are_those_of_the_account():
     assert [r["own_ns"] for r in steps] == [80_000, 100_000]
     table = [[r[cause_column(cause)] for cause in Cause] for r in steps]
     assert np.array_equal(table, account.table())
-    causes = {r["cause"]: r["time_ns"] for r in rows(trace, "rollup_causes") if r["period"] == "all"}
+    causes = {
+        r["cause"]: r["time_ns"] for r in rows(trace, "rollup_causes") if r["period"] == "all"
+    }
     assert causes == {e.cause.name.lower(): e.time_ns for e in account.entries()}
 
 

@@ -1,0 +1,169 @@
+"""Answers about jobs from rollups: the same as from the traces, and these where rollups are wrong."""
+
+import numpy as np
+import pytest
+
+from opscope.analysis.account.causes import Cause
+from opscope.errors import TraceFormatError
+from opscope.job import job as job_module
+from opscope.job.job import Job
+from opscope.job.make_rollups import make_rollups
+from opscope.rollup.read import Rollup
+from opscope.trace.manifest import ROLLUP
+from opscope.trace.partition import Partition
+from support.build_trace import build_trace, span
+from support.random_trace import random_trace
+
+
+def rank_trace(work_us=100, steps=12):
+    spans = []
+    for number in range(steps):
+        start = number * 200
+        spans += [
+            span(f"ProfilerStep#{number}", start, start + 200),
+            span("aten::mm", start, start + work_us + number % 3),
+            span("c10d::allreduce_", start + work_us + 5, start + 190),
+        ]
+    return build_trace(spans)
+
+
+def save_job(folder, works=(100, 101, 160, 102)):
+    for rank, work_us in enumerate(works):
+        rank_trace(work_us).save(folder, rank=rank)
+    return folder
+
+
+def without_rollups(folder):
+    for file in folder.glob("*/*rollup*"):
+        file.unlink()
+    return folder
+
+
+def loaded(monkeypatch):
+    """Which processes' traces are read from now on."""
+    read = []
+    original = job_module.find_recordings
+
+    def find(path):
+        source = original(path)
+        load = source.load
+        source.load = lambda part: (read.append(str(part)), load(part))[1]
+        return source
+
+    monkeypatch.setattr(job_module, "find_recordings", find)
+    return read
+
+
+def assert_same_steps(one, other):
+    assert one.processes == other.processes and one.steps_are == other.steps_are
+    for name in ("number", "wall_ns", "own_ns", "table_ns", "cause_ns"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+def assert_same_accounts(one, other):
+    assert one.processes == other.processes and one.step_ns == other.step_ns
+    assert np.array_equal(one.shares, other.shares)
+
+
+def test_steps_and_accounts_are_the_same_both_ways(tmp_path, monkeypatch):
+    folder = save_job(tmp_path)
+    read = loaded(monkeypatch)
+    steps, slow = Job(folder).steps(), Job(folder).slow_ranks().as_dict()
+    accounts = {which: Job(folder).account(which) for which in ("all", "steady")}
+    assert "rank 2" in read and "rank 0" not in read  # where the slow rank is slow is in its trace
+    without_rollups(folder)
+    assert_same_steps(Job(folder).steps(), steps)
+    assert "rank 0" in read
+    assert Job(folder).slow_ranks().as_dict() == slow and slow["slow"][0]["rank"] == 2
+    for which, account in accounts.items():
+        assert_same_accounts(Job(folder).account(which), account)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_was_recorded(tmp_path, seed):
+    for rank in range(3):
+        random_trace(seed * 3 + rank).save(tmp_path, rank=rank)
+        assert Rollup.of(tmp_path / f"rank={rank:05d}") is not None
+    steps, account = Job(tmp_path).steps(), Job(tmp_path).account()
+    without_rollups(tmp_path)
+    assert_same_steps(Job(tmp_path).steps(), steps)
+    assert_same_accounts(Job(tmp_path).account(), account)
+
+
+def test_a_rank_without_steps_has_its_causes_both_ways(tmp_path):
+    build_trace([span("aten::mm", 0, 7)]).save(tmp_path, rank=0)
+    rank_trace().save(tmp_path, rank=1)
+    steps = Job(tmp_path).steps()
+    assert steps.cause_ns[0, Cause.OPERATOR] == 7_000
+    assert_same_steps(Job(without_rollups(tmp_path)).steps(), steps)
+
+
+def test_a_process_without_events_is_passed_over_both_ways(tmp_path):
+    rank_trace().save(tmp_path, rank=0)
+    build_trace("").save(tmp_path, rank=1)
+    assert Job(tmp_path).steps().processes == (Partition("rank", 0),)
+    without_rollups(tmp_path)
+    assert Job(tmp_path).steps().processes == (Partition("rank", 0),)
+
+
+def test_nothing_in_any_is_an_error_both_ways(tmp_path):
+    for rank in range(2):
+        build_trace("").save(tmp_path, rank=rank)
+    for _ in range(2):
+        with pytest.raises(TraceFormatError, match="holds no event of any process"):
+            Job(tmp_path).steps()
+        without_rollups(tmp_path)
+
+
+def test_of_a_wrong_rollup_the_trace_is_read(tmp_path, monkeypatch):
+    folder = save_job(tmp_path)
+    steps = Job(folder).steps()
+    (folder / "rank=00001" / ROLLUP).write_text("{}")
+    file = folder / "rank=00003" / "rollup_steps.parquet"
+    file.write_bytes(b"PAR1" + b"\xff" * (file.stat().st_size - 4))
+    read = loaded(monkeypatch)
+    assert_same_steps(Job(folder).steps(), steps)
+    assert read == ["rank 1", "rank 3"]
+
+
+def test_a_trace_that_was_replaced_counts(tmp_path):
+    folder = save_job(tmp_path)
+    kept = {file.name: file.read_bytes() for file in (folder / "rank=00000").glob("rollup*")}
+    rank_trace(150).save(folder, rank=0)
+    for name, content in kept.items():  # as if only the tables had been copied
+        (folder / "rank=00000" / name).write_bytes(content)
+    assert Job(folder).steps().typical_own_ns[0] > 150_000
+
+
+def test_only_missing_rollups_are_made(tmp_path):
+    folder = save_job(tmp_path)
+    assert make_rollups(folder).made == ()
+    (folder / "rank=00002" / ROLLUP).unlink()
+    made = make_rollups(folder)
+    assert (made.count, made.made, made.failed) == (4, (Partition("rank", 2),), {})
+    assert len(make_rollups(folder, again=True).made) == 4
+    assert all(Rollup.of(part) for part in folder.iterdir())
+    assert make_rollups(tmp_path / "nothing").count == 0
+
+
+def test_those_made_for_a_question_go_with_the_job(tmp_path):
+    folder = without_rollups(save_job(tmp_path / "job"))
+    job = Job(folder)
+    folders = job._source.folders()
+    made = job._rolled_up.all(folders)
+    assert list(made) == list(job) and not list(folder.glob("*/rollup*"))
+    places = {rollup.folder for rollup in made.values()}
+    assert all(place.is_dir() for place in places)
+    assert {one.folder for one in job._rolled_up.all(folders).values()} == places  # once
+    rank_trace(180).save(folder, rank=1)
+    assert job._rolled_up.all(folders)[Partition("rank", 1)].folder == folder / "rank=00001"
+    del job, made
+    assert not any(place.exists() for place in places)
+
+
+def test_what_cannot_be_added_up_for_a_question_is_said(tmp_path):
+    folder = without_rollups(save_job(tmp_path))
+    (folder / "rank=00001" / "events.parquet").unlink()
+    job = Job(folder)
+    with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged"):
+        job._rolled_up.all(job._source.folders())
