@@ -33,6 +33,7 @@ COMMANDS = {
     "findings": "Show why a program is slow: what was found, where, and what a fix would save.",
     "stragglers": "Show which rank of a job the others wait for, how often, why, and where.",
     "collectives": "Show what ranks of a job did together: how fast, who waited, and for whom.",
+    "job": "Ask something of all processes of a job together.",
     "rollup": "Add up every process of a job, so that questions about it are quick.",
     "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
     "roofline": "Show how much of what this machine can do operators reach, and what holds them.",

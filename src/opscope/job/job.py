@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from pathlib import Path
-from typing import Any, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from opscope.analysis.account.find import find_account
 from opscope.analysis.findings.find import find_findings
@@ -20,6 +20,8 @@ from opscope.job.compared_accounts import (
     rollup_shares,
     shares_of,
 )
+from opscope.job.queries.engines import EngineName
+from opscope.job.queries.questions import JobQuestion
 from opscope.job.rank_steps import RankSteps, steps_together
 from opscope.job.recordings import find_recordings
 from opscope.job.rolled_up import RolledUp
@@ -34,7 +36,11 @@ from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
 
+if TYPE_CHECKING:
+    from opscope.job.queries.answer import JobAnswer
+
 _Known = TypeVar("_Known")
+_Choice = TypeVar("_Choice", JobQuestion, EngineName)
 _PERIODS = {Which.ALL: ALL, Which.STEADY: STEADY}
 """What rollups know of."""
 
@@ -222,6 +228,40 @@ class Job:
         """
         return job_collectives(self._with_events(self.compared))
 
+    def query(
+        self,
+        question: JobQuestion | str,
+        engine: EngineName | str = EngineName.DUCKDB,
+        limit: int | None = None,
+        master: str | None = None,
+    ) -> JobAnswer:
+        """Ask something of all processes together, from what was added up of each.
+
+        Of a job with ranks it is about these. What has not been added up is now, beside each other,
+        and kept for as long as this job is; ``opscope rollup`` does so to stay.
+
+        Args:
+            question: ``ranks``, ``steps``, ``operators``, ``modules``, ``lines``, ``spread``,
+                ``causes``, ``memory`` or ``losses``.
+            engine: ``duckdb``, in this process; or ``spark``, which gives the same answer.
+            limit: rows at most; None for all.
+            master: of Spark; None for ``OPSCOPE_SPARK_MASTER``, or else this machine. A session
+                that the program has is taken as it is.
+
+        Returns:
+            Rows in order; times are nanoseconds, sizes bytes.
+
+        Raises:
+            MissingDependencyError: Ibis or the engine is not installed.
+            TraceFormatError: a process cannot be read, or none has an event.
+            UsageError: there is no such question or engine, or it cannot be reached.
+        """
+        from opscope.job.queries.answer import ask_job  # with Arrow
+
+        asked = _one_of(JobQuestion, question, "question")
+        by = _one_of(EngineName, engine, "engine")
+        return ask_job(asked, self._only(self.compared)._rollups(), by, limit, master)
+
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
 
@@ -288,6 +328,18 @@ class Job:
             found[part] = known
         return found
 
+    def _rollups(self) -> dict[Partition, Rollup]:
+        """Of all processes that have any event; what is missing is made."""
+        self._source.prepare(self.parts)
+        folders = self._source.folders()
+        for part in [part for part in self.parts if part not in folders]:
+            folders[part] = self._rolled_up.saved(part, self._source.load(part))
+        found = self._rolled_up.all({part: folders[part] for part in self.parts})
+        found = {part: rollup for part, rollup in found.items() if rollup.mark.events}
+        if not found:
+            raise self._without_events()
+        return found
+
     def _known_steps(self) -> dict[Partition, ProcessSteps]:
         return self._only(self.compared)._of_each(
             Rollup.steps, lambda trace: steps_of_account(find_account(trace, Which.ALL))
@@ -333,3 +385,11 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.path}: {parts_text(self.parts, len(self.parts))}>"
+
+
+def _one_of(kind: type[_Choice], value: str, what: str) -> _Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(one.value for one in kind)
+        raise UsageError(f"There is no {what} {value!r}. Choose one of: {known}.") from None

@@ -17,6 +17,8 @@ from opscope.job.scratch import remove_of
 from opscope.rollup.read import Rollup
 from opscope.rollup.several import roll_up_several
 from opscope.trace.partition import Partition
+from opscope.trace.save_apart import save_trace
+from opscope.trace.trace import Trace
 
 
 class RolledUp:
@@ -55,11 +57,23 @@ class RolledUp:
         _check(folders, found)
         return {part: found[part] for part in folders}
 
-    def _make(self, missing: Mapping[Partition, Path]) -> None:
+    def saved(self, part: Partition, trace: Trace) -> Path:
+        """The folder of a trace that is not on disk as such, with its rollup, for as long as the
+        job is looked at.
+
+        Raises:
+            UsageError: nothing can be written to the folder for temporary files.
+        """
+        return save_trace(trace, self._scratch() / "traces", part)
+
+    def _scratch(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="opscope-rollups-"))
             weakref.finalize(self, remove_of, self._folder, os.getpid())
-        into = {part: self._folder / folder.name for part, folder in missing.items()}
+        return self._folder
+
+    def _make(self, missing: Mapping[Partition, Path]) -> None:
+        into = {part: self._scratch() / folder.name for part, folder in missing.items()}
         failed = roll_up_several({folder: into[part] for part, folder in missing.items()})
         if failed:
             raise TraceFormatError(next(iter(failed.values())))

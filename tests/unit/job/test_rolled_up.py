@@ -1,4 +1,4 @@
-"""Answers about jobs from rollups: the same as from the traces, and these where rollups are wrong."""
+"""Answers about jobs from rollups: as from the traces, and these where rollups are wrong."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,142 @@
+"""``opscope job``: ask something of all processes of a job together."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from rich.table import Table
+from rich.text import Text
+
+from opscope.cli.console import Messages, Output, console_for
+from opscope.cli.parameters import Argument, Option
+from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.trace_argument import RankOption, choose_trace
+from opscope.errors import UsageError
+from opscope.job.queries.answer import JobAnswer
+from opscope.job.queries.engines import EngineName
+from opscope.job.queries.questions import JobQuestion
+from opscope.printable import printable
+
+SHOWN = 40
+"""Rows on a terminal, unless told otherwise."""
+
+_AMOUNTS = ("_ns", "bytes", "calls", "dropped")
+"""How columns end whose large numbers are read in groups of three digits."""
+
+
+def job(
+    question: Annotated[
+        JobQuestion,
+        Argument(
+            metavar="QUESTION",
+            help="ranks, steps, operators, modules, lines, spread, causes, memory or losses.",
+        ),
+    ] = JobQuestion.RANKS,
+    *,
+    folder: Annotated[
+        Path, Argument(metavar="FOLDER", help="With the recordings of several processes.")
+    ],
+    engine: Annotated[
+        EngineName, Option(help="What answers; the answers are the same.")
+    ] = EngineName.DUCKDB,
+    master: Annotated[
+        str | None,
+        Option(
+            metavar="URL",
+            help="Of Spark, as in spark://host:7077.",
+            default="$OPSCOPE_SPARK_MASTER, else this machine",
+        ),
+    ] = None,
+    format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
+    limit: Annotated[
+        int | None,
+        Option(metavar="N", help="Rows at most.", default="40 in a table, else all", minimum=1),
+    ] = None,
+    rank: RankOption = None,
+) -> None:
+    """Ask something of all processes of a job together.
+
+    ranks: what a step of each takes without waiting for others, and in how many it is the slowest.
+    steps: which rank takes longest for each step. operators, modules, lines: own time over all
+    ranks, and who has most and least of it. spread: who has more of what than the middle one.
+    causes: what the time of each went to. memory: how much each had in use at its peak. losses:
+    what was dropped of recordings.
+
+    The answers are made of what was added up of each process when it was saved, so that a thousand
+    of them take seconds; what lacks that is added up first, which `opscope rollup` does to stay.
+    Times are nanoseconds, sizes bytes.
+    """
+    chosen = choose_trace(folder, rank)
+    if not chosen.is_of_several:
+        raise UsageError(
+            f"{chosen.path} holds one process, so there is nothing to compare it with. "
+            "`opscope summary` tells about one."
+        )
+    most = SHOWN + 1 if limit is None and format is RowsFormat.TABLE else limit
+    messages = Messages()
+    with messages.progress(f"asking {len(chosen.parts)} processes"):
+        whole = chosen.job
+        answer = whole.query(question, engine, most, master)
+        missing = whole.missing_ranks()
+    _show(answer, format, SHOWN if limit is None else limit, messages)
+    if missing:
+        messages.say(f"{missing}: this is not the whole job")
+
+
+def _show(answer: JobAnswer, format: RowsFormat, shown: int, messages: Messages) -> None:
+    if format is RowsFormat.JSON:
+        Output().write(json.dumps(answer.as_dicts(), indent=1) + "\n")
+    elif format is RowsFormat.CSV:
+        Output().write(as_csv(answer.columns, answer.rows))
+    elif format is RowsFormat.MARKDOWN:
+        Output().show(as_markdown(answer.columns, answer.rows, _texts(answer)))
+    else:
+        _print_table(answer, shown)
+        if len(answer) > shown:
+            messages.say(f"only the first {shown} rows; --limit N or --format csv prints more")
+    if not len(answer):
+        messages.say(f"nothing to tell of {answer.question.value}: {_NOTHING[answer.question]}")
+
+
+_NOTHING = {
+    **dict.fromkeys(
+        (JobQuestion.RANKS, JobQuestion.STEPS),
+        "no process has steps. A step ends with Optimizer.step, or is marked by prof.step().",
+    ),
+    **dict.fromkeys(
+        (JobQuestion.OPERATORS, JobQuestion.MODULES, JobQuestion.SPREAD),
+        "no process ran an operator.",
+    ),
+    JobQuestion.LINES: "no line of the program was recorded. Record with --stack.",
+    JobQuestion.CAUSES: "no process ran anything.",
+    JobQuestion.MEMORY: "memory was not recorded. Record with --memory.",
+    JobQuestion.LOSSES: "nothing was dropped.",
+}
+
+
+def _texts(answer: JobAnswer) -> int:
+    """Columns of words, which come first."""
+    row = answer.rows[0] if answer.rows else ()
+    return next((n for n, value in enumerate(row) if not isinstance(value, str)), len(row))
+
+
+def _print_table(answer: JobAnswer, shown: int) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    row = answer.rows[0] if answer.rows else ()
+    for index, name in enumerate(answer.columns):
+        is_number = bool(row) and isinstance(row[index], int | float)
+        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+    for row in answer.rows[:shown]:
+        cells = zip(answer.columns, row, strict=True)
+        table.add_row(*(Text(_cell(name, value)) for name, value in cells))
+    console_for(sys.stdout).print(table)
+
+
+def _cell(column: str, value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    is_amount = column.endswith(_AMOUNTS) and isinstance(value, int)
+    return f"{value:,}" if is_amount else printable(str(value))
