@@ -172,11 +172,11 @@ $(STAMPS)/running: $(STAMPS)/venv requirements/run.txt requirements/torch.txt
 	@touch $@
 
 $(STAMPS)/dependencies: $(STAMPS)/running $(STAMPS)/cupti requirements/dev.txt requirements/readers.txt \
-  requirements/clients.txt
+  requirements/clients.txt requirements/job.txt
 	@echo "Installing what tests and checks take ..."
 	@$(PIP) install --quiet --requirement requirements/dev.txt
 	@$(PIP) install --quiet --no-deps --requirement requirements/readers.txt \
-	  --requirement requirements/clients.txt
+	  --requirement requirements/clients.txt --requirement requirements/job.txt
 	@touch $@
 
 $(STAMPS)/opscope: $(STAMPS)/running $(COMPILED_FROM)

@@ -8,14 +8,16 @@ from mkdocs.structure.files import File, Files
 
 from opscope.cli.error_reference import error_messages
 from opscope.cli.reference import command_line
+from opscope.cli.rollup_reference import rollup_tables
 from opscope.cli.source_reference import what_is_recorded
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages about the command line, what can be recorded, and every message."""
+    """Add the pages about the command line, what can be recorded, rollups, and every message."""
     pages = {
         "reference/command-line.md": command_line(),
         "reference/recorded.md": what_is_recorded(),
+        "reference/rollups.md": rollup_tables(),
         "reference/error-messages.md": error_messages(),
     }
     for path, content in pages.items():

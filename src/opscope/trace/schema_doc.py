@@ -22,6 +22,7 @@ Schema version {SCHEMA_VERSION}. A trace on disk is a folder:
         manifest.json        versions, and rows and bytes of every file
         names.parquet        all text, once
         events.parquet       ... one file per table with rows; of long recordings by time
+        rollup*              of one process of several: what was added up of it; no part of it
       process=04242/         the same of a process without a rank (`opscope run --children`)
       processes.jsonl        which processes there were: parent, command line, how each ended
 

@@ -1,0 +1,88 @@
+"""``opscope job``: every question in every format, and what it says where there is nothing."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from opscope.job.queries.questions import JobQuestion
+from support.build_trace import build_trace, span
+
+pytest.importorskip("ibis", reason="ibis is not installed")
+
+
+def rank_trace(slow=False, steps=3):
+    spans = []
+    for number in range(steps):
+        at, took = number * 200, 90 if slow else 40
+        spans += [
+            span(f"ProfilerStep#{number}", at, at + 200),
+            span("aten::mm", at, at + took),
+            span("c10d::allreduce_", at + 100, at + 190 - took),
+        ]
+    return build_trace(spans)
+
+
+@pytest.fixture
+def job(tmp_path):
+    for rank in range(3):
+        rank_trace(slow=rank == 2).save(tmp_path / "job", rank=rank)
+    return tmp_path / "job"
+
+
+def test_without_a_question_it_is_about_ranks(command_line, job):
+    outcome = command_line("job", job)
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[0].split()[:3] == ["rank", "steps", "median_own_ns"]
+    assert outcome.out.splitlines()[1].split()[0] == "2"
+
+
+@pytest.mark.parametrize("question", JobQuestion)
+def test_every_question_has_an_answer_or_says_why_not(command_line, job, question):
+    outcome = command_line("job", question.value, job, "--format", "json")
+    assert outcome.code == 0
+    assert bool(json.loads(outcome.out)) != ("nothing to tell" in outcome.err)
+
+
+def test_every_format_says_the_same(command_line, job):
+    as_json = json.loads(command_line("job", "spread", job, "--format", "json").out)
+    text = command_line("job", "spread", job, "--format", "csv").out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [{k: str(v) for k, v in row.items()} for row in as_json] == rows
+    markdown = command_line("job", "spread", job, "--format", "md").out
+    assert len(markdown.splitlines()) == 2 + len(rows)
+    assert f"| {rows[0]['where']} |" in markdown
+    assert rows[0]["where"] in command_line("job", "spread", job).out
+
+
+def test_of_many_rows_the_first_are_shown(command_line, tmp_path):
+    for rank in range(2):
+        rank_trace(steps=60).save(tmp_path, rank=rank)
+    outcome = command_line("job", "steps", tmp_path)
+    assert len(outcome.out.splitlines()) == 41
+    assert "only the first 40 rows" in outcome.err
+    whole = command_line("job", "steps", tmp_path, "--format", "csv")
+    assert len(whole.out.splitlines()) == 61 and whole.err == ""
+    few = command_line("job", "steps", tmp_path, "--limit", "2")
+    assert len(few.out.splitlines()) == 3 and "only the first" not in few.err
+
+
+def test_some_ranks_can_be_asked(command_line, job):
+    out = command_line("job", "ranks", job, "--rank", "0,2", "--format", "csv").out
+    assert [line.split(",")[0] for line in out.splitlines()[1:]] == ["2", "0"]
+
+
+def test_missing_ranks_are_said(command_line, tmp_path):
+    for rank in (0, 2):
+        own = {"distributedInfo": {"rank": rank, "world_size": 3}}
+        rank_trace().with_metadata(own).save(tmp_path, rank=rank)
+    assert "rank 1 of 3 is not in this folder" in command_line("job", "ranks", tmp_path).err
+
+
+def test_what_makes_no_sense_is_refused(command_line, job, tmp_path):
+    assert "is not one of ranks, steps" in command_line("job", "who", job).complaint
+    assert "FOLDER is missing" in command_line("job").complaint
+    assert "less than 1" in command_line("job", job, "--limit", "0").complaint
+    rank_trace().save(tmp_path / "one")
+    assert "holds one process" in command_line("job", tmp_path / "one").complaint
