@@ -9,8 +9,8 @@ from opscope.rollup.schema import ROLLUP_TABLES, VERSION
 
 _ABOUT = f"""# What is added up of a job's processes
 
-Version {VERSION}. A process that is saved as one of several gets a *rollup*: files beside its tables
-that hold what questions about all of them need. `opscope job` and `Job.query` ask them;
+Version {VERSION}. A process that is saved as one of several gets a *rollup*: files beside its
+tables that hold what questions about all of them need. `opscope job` and `Job.query` ask them;
 `Job.steps`, `Job.account` and `opscope stragglers` take from them what they hold and read no trace
 for it.
 
