@@ -64,9 +64,7 @@ def train(way: str, rank: int, slow: int, folder: str) -> None:
     torch.manual_seed(0)
     model = spread(way, nn.Sequential(Block(rank == slow), Block(False)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    torch.manual_seed(
-        0 if way == "tensor" else rank
-    )  # tensor: all see the same
+    torch.manual_seed(0 if way == "tensor" else rank)  # tensor: all see the same
     recording = contextlib.nullcontext()
     if folder:
         import opscope

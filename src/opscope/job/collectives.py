@@ -149,12 +149,17 @@ def job_collectives(
         traces: of the job's processes; each is looked at once and not kept.
         with_exposed: whether to ask for ``exposed_ns``, which takes longest; else it is 0.
     """
-    processes, found, about = [], [], []
-    for part, trace in traces:
-        processes.append(part)
-        found.append(process_collectives(trace, with_exposed))
-        about.append(trace.metadata)
-    clocks = machines_of(about, [str(part) for part in processes])
+    return collectives_together(
+        {part: (process_collectives(trace, with_exposed), trace.metadata) for part, trace in traces}
+    )
+
+
+def collectives_together(
+    known: Mapping[Partition, tuple[ProcessCollectives, Mapping[str, Any]]],
+) -> JobCollectives:
+    """The same of what is known of each process, and what its trace says of itself."""
+    processes, found = list(known), [one for one, _ in known.values()]
+    clocks = machines_of([about for _, about in known.values()], [str(part) for part in processes])
     shares = _matched(processes, found, clocks)
     clocks = brought_together(clocks, _arrivals(shares, processes, found))
     return _described(tuple(processes), found, shares, clocks)
@@ -186,8 +191,8 @@ def _matched(
         "calls of groups that are not known: record arguments (--shapes, --why)": 0,
         "calls of groups of which one rank alone was recorded": 0,
         "calls that other ranks did not record, or that nothing tells apart": 0,
-        "calls without a transfer": sum(one.lost["calls"] for one in found),
-        "transfers without a call": sum(one.lost["transfers"] for one in found),
+        "calls without a transfer": sum(one.silent for one in found),
+        "transfers without a call": sum(one.strays for one in found),
     }
     unknown, alone, others = list(unmatched)[:3]
     for process, one in enumerate(found):

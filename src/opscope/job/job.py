@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from opscope.analysis.account.find import find_account
+from opscope.analysis.collectives.process_collectives import process_collectives
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Which, find_which
 from opscope.errors import TraceFormatError, UsageError
-from opscope.job.collectives import JobCollectives, job_collectives
+from opscope.job.collectives import JobCollectives, collectives_together
 from opscope.job.compared_accounts import (
     ComparedAccounts,
     compare_shares,
@@ -226,7 +227,12 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read, or none has an event.
         """
-        return job_collectives(self._with_events(self.compared))
+        found = self._only(self.compared)._of_each(Rollup.collectives, process_collectives)
+        if not found:
+            raise self._without_events()
+        return collectives_together(
+            {part: (one, self._source.metadata(part)) for part, one in found.items()}
+        )
 
     def query(
         self,

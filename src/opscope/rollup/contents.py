@@ -11,17 +11,20 @@ import numpy.typing as npt
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
+from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
 from opscope.analysis.memory.groups import group_blocks
 from opscope.analysis.memory.life_categories import categories_of_lives, category_text
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.period import Which
+from opscope.rollup.collectives import SOURCE, STRAYS, collective_columns
 from opscope.rollup.operators import line_columns, operator_columns
 from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.rollup.schema import (
     ALL,
     ALL_CATEGORIES,
     CAUSES,
+    COLLECTIVES,
     LEDGER,
     LINES,
     MEMORY,
@@ -70,14 +73,15 @@ def contents_of(trace: Trace, part: Partition) -> RollupContents:
     """
     whole = find_account(trace, Which.ALL)
     steady = find_account(trace, Which.STEADY)
-    steps = steps_of_account(whole)
+    steps, collectives = steps_of_account(whole), process_collectives(trace)
     columns = {
         STEPS.name: _step_columns(whole, steps),
         CAUSES.name: _joined([_cause_columns(whole, ALL), _cause_columns(steady, STEADY)]),
         OPERATORS.name: operator_columns(trace),
         LINES.name: line_columns(trace),
         MEMORY.name: _memory_columns(trace),
-        LEDGER.name: {name: trace.table("ledger")[name] for name in ("source", "what", "value")},
+        LEDGER.name: _ledger_columns(trace, collectives),
+        COLLECTIVES.name: collective_columns(collectives),
     }
     return RollupContents(
         tables={name: _table(name, found, part) for name, found in columns.items()},
@@ -151,6 +155,12 @@ def _by_category(trace: Trace, peak: PeakMoment) -> list[tuple[str, int]]:
     is_before = peak.lives.start_ns[alive] < 0
     unseen = max(peak.in_use - int(size.sum()), 0)
     return [(one.name, one.size_bytes) for one in group_blocks(names, size, is_before, unseen)]
+
+
+def _ledger_columns(trace: Trace, collectives: ProcessCollectives) -> Columns:
+    ledger = trace.table("ledger")
+    more = {"source": SOURCE, "what": STRAYS, "value": float(collectives.strays)}
+    return {name: [*ledger[name].tolist(), value] for name, value in more.items()}
 
 
 def _joined(parts: list[Columns]) -> Columns:

@@ -11,9 +11,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from opscope.analysis.account.causes import Cause
+from opscope.analysis.collectives.process_collectives import ProcessCollectives
+from opscope.rollup.collectives import collectives_of_table
 from opscope.rollup.mark import RollupMark, right_mark
 from opscope.rollup.process_steps import ProcessSteps
-from opscope.rollup.schema import ALL, CAUSES, ROLLUP_TABLES, STEPS, cause_column
+from opscope.rollup.schema import (
+    ALL,
+    CAUSES,
+    COLLECTIVES,
+    LEDGER,
+    ROLLUP_TABLES,
+    STEPS,
+    cause_column,
+)
 from opscope.trace.input_file import open_plain
 from opscope.trace.interop import table_from_arrow
 from opscope.trace.read_parquet import read_parquet
@@ -74,6 +84,16 @@ class Rollup:
             cause_ns=table_ns.sum(axis=0) if causes is None else causes,
             steps_are=self.mark.steps_are,
         )
+
+    def collectives(self) -> ProcessCollectives | None:
+        """The collectives of the process; None where they cannot be read."""
+        table, ledger = self.table(COLLECTIVES.name), self.table(LEDGER.name)
+        if table is None or ledger is None:
+            return None
+        try:
+            return collectives_of_table(table, ledger)
+        except ValueError:
+            return None
 
     def causes_ns(self, period: str) -> Values | None:
         """What the time of a period went to, shape (causes,); None where it cannot be read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from opscope.analysis.account.causes import Cause
 from opscope.trace.column import Column, TableSchema
 
-VERSION = 1
+VERSION = 2
 """Raised when a column is added, removed or changes meaning: rollups are made again then."""
 
 ALL, STEADY = "all", "steady"
@@ -112,4 +112,30 @@ LEDGER = TableSchema(
     ),
 )
 
-ROLLUP_TABLES = {one.name: one for one in (STEPS, CAUSES, OPERATORS, LINES, MEMORY, LEDGER)}
+COLLECTIVES = TableSchema(
+    "rollup_collectives",
+    "one collective that the process began, with the transfer that came of it",
+    (
+        *_OF,
+        Column("event", "int64", "row of the call in events"),
+        Column("name", "string", "as in allreduce"),
+        Column("group_name", "string", "torch's name of the process group; empty if not known"),
+        Column("group_ranks", "string", "its global ranks with commas; empty if not known"),
+        Column("number", "int64", "which of its group; -1 not known", -1),
+        Column("peer", "int64", "global rank sent to or received from; -1 for all", -1),
+        Column("root", "int64", "global rank that gives to all or gets from all; -1 none", -1),
+        Column("tag", "int64", "of a message"),
+        Column("begin_ns", "int64", "when it was called, Unix time"),
+        Column("returned_ns", "int64", "when the call returned"),
+        Column("start_ns", "int64", "when its transfer began; -1 not recorded", -1),
+        Column("end_ns", "int64", "when that ended; -1 not recorded", -1),
+        Column("sent_bytes", "int64", "that the process gives"),
+        Column("received_bytes", "int64", "that it gets"),
+        Column("exposed_ns", "int64", "in which the process had nothing else to do meanwhile"),
+        Column("step", "int64", "number of the step that was marked; -1 outside", -1),
+    ),
+)
+
+ROLLUP_TABLES = {
+    one.name: one for one in (STEPS, CAUSES, OPERATORS, LINES, MEMORY, LEDGER, COLLECTIVES)
+}

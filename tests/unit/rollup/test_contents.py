@@ -121,7 +121,11 @@ def test_memory_is_the_fullest_moment():
 
 def test_the_ledger_is_taken_over():
     found = {(r["source"], r["what"]): r["value"] for r in rows(two_steps(), "rollup_ledger")}
-    assert found == {("events", "recorded"): 9.0, ("events", "dropped: no room"): 2.0}
+    assert found == {
+        ("events", "recorded"): 9.0,
+        ("events", "dropped: no room"): 2.0,
+        ("collectives", "transfers without a call"): 0.0,
+    }
 
 
 def test_a_process_without_a_rank_has_its_id():

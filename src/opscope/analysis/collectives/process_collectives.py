@@ -85,7 +85,7 @@ class ProcessCollectives:
         exposed_ns: how long the program, or the device, had nothing else to do meanwhile.
         step: as in ``events``.
         groups: that there are.
-        lost: transfers without a call, and calls without a transfer, with how many of each.
+        strays: how many transfers no recorded call began.
     """
 
     event: Values
@@ -104,7 +104,12 @@ class ProcessCollectives:
     exposed_ns: Values
     step: Values
     groups: tuple[ProcessGroup, ...]
-    lost: dict[str, int]
+    strays: int
+
+    @property
+    def silent(self) -> int:
+        """How many calls began no transfer that was recorded."""
+        return int((self.start_ns == NONE).sum())
 
     def __len__(self) -> int:
         return len(self.event)
@@ -129,7 +134,7 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
     group = np.array([groups.index(one) for one in of_call], dtype=np.int64)
     names = tuple(str(call.attributes.get("collective_name", "")) for call in calls)
     number = _numbers(calls, begin, trace)
-    start, end, lost = _transfers(trace, event, begin, group, names)
+    start, end, strays = _transfers(trace, event, begin, group, names)
     exposed = np.zeros(len(event), dtype=np.int64)
     if with_exposed:
         exposed = _exposed(trace, event, start, end)
@@ -150,7 +155,7 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
         exposed_ns=exposed,
         step=events["step"][event].astype(np.int64),
         groups=groups,
-        lost=lost,
+        strays=strays,
     )
 
 
@@ -208,13 +213,12 @@ def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) 
 
 def _transfers(
     trace: Trace, event: Values, begin: Values, group: Values, names: tuple[str, ...]
-) -> tuple[Values, Values, dict[str, int]]:
-    """When the transfer of each call was under way, and how many of either have no other."""
+) -> tuple[Values, Values, int]:
+    """When the transfer of each call was under way, and how many are of no call."""
     start, end = (np.full(len(event), NONE, dtype=np.int64) for _ in range(2))
-    without_call = _from_kernels(trace, event, start, end)
-    without_call += _from_spans(trace, event, begin, group, names, start, end)
-    without_transfer = int((start == NONE).sum())
-    return start, end, {"transfers": without_call, "calls": without_transfer}
+    strays = _from_kernels(trace, event, start, end)
+    strays += _from_spans(trace, event, begin, group, names, start, end)
+    return start, end, strays
 
 
 def _from_kernels(trace: Trace, event: Values, start: Values, end: Values) -> int:
