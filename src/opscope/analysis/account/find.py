@@ -120,12 +120,12 @@ def _divide(whole: Trace, period: Period) -> _Divided:
     steps, steps_are = program_steps(trace)
     wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
     bounds = (period.start_ns, period.start_ns + wall_ns)
-    samples = dict(intervals_by_thread(whole.table("thread_samples")))
-    cuts = {key: _ends(one) for key, one in samples.items()}
     stretches = transfers(trace)
+    samples = dict(intervals_by_thread(whole.table("thread_samples"), stretches))
+    cuts = {key: _ends(one) for key, one in samples.items()}
     pieces = pieces_of(trace, steps, bounds, {**cuts, ALL_THREADS: stretches.ravel()})
     in_transfer = is_within(pieces.segments.start_ns, stretches)
-    off = _off_processor(pieces, samples)
+    off = _off_processor(pieces, samples, in_transfer)
     return _Divided(trace, steps, steps_are, bounds, pieces, off, in_transfer, bool(samples))
 
 
@@ -156,7 +156,9 @@ def _ends(intervals: Intervals) -> Values:
     return np.append(intervals.start_ns, intervals.end_ns)
 
 
-def _off_processor(pieces: Pieces, samples: dict[int, Intervals]) -> OffProcessor:
+def _off_processor(
+    pieces: Pieces, samples: dict[int, Intervals], in_transfer: Flags
+) -> OffProcessor:
     """What the kernel says of each piece."""
     segments = pieces.segments
     result = OffProcessor.of_nothing(len(segments))
@@ -167,7 +169,8 @@ def _off_processor(pieces: Pieces, samples: dict[int, Intervals]) -> OffProcesso
         if line.number in samples:
             own = slice(int(begin[number]), int(begin[number + 1]))
             spans = (segments.start_ns[own], segments.length_ns[own])
-            part = lay_over(samples[line.number], *spans, expected[own], computes[own])
+            flags = (expected[own], computes[own], in_transfer[own])
+            part = lay_over(samples[line.number], *spans, *flags)
             for name in vars(part):
                 getattr(result, name)[own] = getattr(part, name)
     return result

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.account.collectives import is_within
 from opscope.trace.codes import WaitsFor
 from opscope.trace.table import Table
 
@@ -28,6 +29,11 @@ _NEAR_NS = 100_000_000
 
 _LOOKING_NS = 2_000_000
 """Who waits for the GIL on a busy machine waits so long for a processor, again and again."""
+
+FOR_ANOTHER = (WaitsFor.LOCK, WaitsFor.PROCESS, WaitsFor.OTHER)
+"""What waiting for a thread that talks to other ranks looks like."""
+
+_NO_STRETCHES = np.zeros((0, 2), dtype=np.int64)
 
 _FAULT_NS = 500.0
 _LEAST_FAULT_NS, _MOST_FAULT_NS = 100.0, 300_000.0
@@ -47,6 +53,9 @@ class Intervals:
         faults_ns: of its computing, what the kernel needed to hand out pages, as estimated.
         waits_for: ``WaitsFor`` of that call, as far as a sample fell into one.
         is_seen: whether a sample of its own says so.
+        waits_for_beside: the same for what is not in a transfer between ranks: by other samples
+            than those that fell into a wait for one.
+        is_seen_beside: whether one of those says so.
     """
 
     start_ns: Values
@@ -56,6 +65,8 @@ class Intervals:
     faults_ns: Values
     waits_for: Values
     is_seen: Flags
+    waits_for_beside: Values
+    is_seen_beside: Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,18 +100,25 @@ class OffProcessor:
         return cls(delayed, blocked, faults, waits_for, error, delayed_error, sampled)
 
 
-def intervals_by_thread(samples: Table) -> Iterator[tuple[int, Intervals]]:
-    """Those of every thread that has two samples, by its number in the system."""
+def intervals_by_thread(
+    samples: Table, stretches: Values = _NO_STRETCHES
+) -> Iterator[tuple[int, Intervals]]:
+    """Those of every thread that has two samples, by its number in the system.
+
+    Args:
+        samples: ``thread_samples`` of a trace.
+        stretches: when transfers between ranks were under way, as ``transfers`` has them.
+    """
     order = np.lexsort((samples["time_ns"], samples["system_thread_id"]))
     thread = samples["system_thread_id"][order]
     edges = np.append(np.flatnonzero(np.diff(thread, prepend=-1)), len(order))
     fault_ns = _cost_of_a_fault(samples, order)
     for first, last in pairwise(edges.tolist()):
         if last - first > 1:
-            yield int(thread[first]), _intervals(samples, order[first:last], fault_ns)
+            yield int(thread[first]), _intervals(samples, order[first:last], fault_ns, stretches)
 
 
-def _intervals(samples: Table, rows: Values, fault_ns: float) -> Intervals:
+def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)
     # A wait for a processor is counted when it is over; until then it looks like any other wait.
@@ -108,6 +126,8 @@ def _intervals(samples: Table, rows: Values, fault_ns: float) -> Intervals:
     took, ran = np.diff(time), np.maximum(np.diff(computed), 0)
     blocked = np.clip(np.diff(away), 0, np.maximum(took - ran, 0))
     kinds, seen = _kinds(time, waits_for, blocked)
+    for_ranks = np.isin(waits_for, FOR_ANOTHER) & is_within(time, stretches)
+    beside = _kinds(time, np.where(for_ranks, WaitsFor.NOTHING, waits_for), blocked)
     faults = np.maximum(np.diff(samples["faults"][rows]), 0) * fault_ns
     idle = np.clip(took - ran - blocked, 0, None)
     # Who waits for the GIL looks for it every few milliseconds, and on a busy machine waits for a
@@ -125,6 +145,8 @@ def _intervals(samples: Table, rows: Values, fault_ns: float) -> Intervals:
         faults_ns=np.minimum(faults, ran).astype(np.int64),
         waits_for=kinds,
         is_seen=seen,
+        waits_for_beside=np.where(for_gil, kinds, beside[0]),
+        is_seen_beside=beside[1] | for_gil,
     )
 
 
@@ -156,7 +178,12 @@ def _cost_of_a_fault(samples: Table, order: Values) -> float:
 
 
 def lay_over(
-    intervals: Intervals, start_ns: Values, length_ns: Values, waits: Flags, computes: Flags
+    intervals: Intervals,
+    start_ns: Values,
+    length_ns: Values,
+    waits: Flags,
+    computes: Flags,
+    in_transfer: Flags,
 ) -> OffProcessor:
     """What of each piece of one thread was off the processor.
 
@@ -166,14 +193,22 @@ def lay_over(
         length_ns: of its pieces.
         waits: pieces that say themselves that they wait.
         computes: pieces of operators, which wait only where nothing else can have.
+        in_transfer: pieces during which a transfer between ranks was under way.
     """
     of = np.searchsorted(intervals.start_ns, start_ns, side="right") - 1
     inside = (of >= 0) & (start_ns < intervals.end_ns)
     group = np.where(inside, of, len(intervals.start_ns))
     length = length_ns.astype(np.float64)
     covered = _covered(intervals, length, group)
-    blocked, kinds = covered * _padded(intervals.blocked_ns), _padded(intervals.waits_for)[group]
-    is_seen = _padded(intervals.is_seen)[group] > 0
+    blocked = covered * _padded(intervals.blocked_ns)
+    kinds, is_seen = (
+        np.where(in_transfer, _padded(during)[group], _padded(beside)[group])
+        for during, beside in (
+            (intervals.waits_for, intervals.waits_for_beside),
+            (intervals.is_seen, intervals.is_seen_beside),
+        )
+    )
+    is_seen = is_seen > 0
     # Who has what it waited for may then wait for the GIL, which only the kernel says.
     waits = waits & ~(is_seen & (kinds == WaitsFor.GIL))
     # What waits by its name takes of the waiting what it can; the rest waits without saying so.

@@ -71,6 +71,30 @@ def test_collectives_of_every_interface_are_collectives(name):
     assert found == {Cause.OPERATOR: 10, Cause.COLLECTIVE: 20}
 
 
+def test_who_sleeps_and_is_seen_to_wait_for_ranks_later_has_slept():
+    """A sample within a transfer says nothing of what was before it."""
+    spans, rows = [], []
+    for at in range(0, 600, 100):  # sleeps 70 ms, waits for others 20 ms, computes
+        spans += [span("gloo:all_reduce", (at + 70) * MS, (at + 90) * MS, "gloo")]
+        spans += [span("aten::mm", (at + 92) * MS, (at + 99) * MS)]
+        slept = at == 300  # once a sample falls into the sleep, else into the transfer
+        kind = WaitsFor.TIMER if slept else WaitsFor.LOCK
+        rows += [(at + (50 if slept else 80), at // 10, kind)]
+    columns = {
+        "system_thread_id": [MAIN] * len(rows),
+        "time_ns": [ORIGIN_NS + at * 1_000_000 for at, _, _ in rows],
+        "computed_ns": [computed * 1_000_000 for _, computed, _ in rows],
+        "delayed_ns": [0] * len(rows),
+        "system_ns": [0] * len(rows),
+        "faults": [0] * len(rows),
+        "waits_for": [int(waits) for _, _, waits in rows],
+    }
+    trace = build_trace(spans).with_tables({"thread_samples": Table(THREAD_SAMPLES, columns)})
+    found = milliseconds(trace)
+    assert found[Cause.TIMER] > found.get(Cause.LOCK, 0)
+    assert 60 < found[Cause.COLLECTIVE] <= 120
+
+
 def test_without_a_transfer_it_is_a_lock():
     found = milliseconds(backward(gloo=None))
     assert found[Cause.LOCK] == 90 and Cause.COLLECTIVE not in found
