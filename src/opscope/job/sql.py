@@ -11,10 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from opscope.errors import TraceFormatError
 from opscope.trace.interop import to_arrow
 from opscope.trace.long_trace import LongTrace
-from opscope.trace.manifest import damage_of, damaged_file
+from opscope.trace.manifest import check_files, damaged_file
 from opscope.trace.partition import Partition
 from opscope.trace.schema import TABLES
 from opscope.trace.sql import KEYS, connection_over, run_statement
@@ -48,8 +47,7 @@ def _tables(parts: Mapping[Partition, Path | Trace]) -> dict[str, Any]:
         if isinstance(source, Trace):
             in_memory, on_disk = source, {}
         else:
-            if reason := damage_of(source):
-                raise TraceFormatError(reason)
+            check_files(source)
             long = LongTrace(source)
             in_memory, on_disk = long.small, {name: long.file(name) for name in long.on_disk}
         for name, tables in small.items():

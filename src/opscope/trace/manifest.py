@@ -151,20 +151,28 @@ def _traces_in(folder: Path) -> list[str]:
     return []
 
 
-def damage_of(folder: Path) -> str:
-    """Why the trace of a part cannot be read, as far as its files tell without being read; mostly
-    empty."""
-    try:
-        tables = read_manifest(folder).tables
-    except TraceFormatError as error:
-        return str(error)
-    for name, table in tables.items():
-        found = status_of(folder / f"{name}.parquet")
+def check_files(folder: Path) -> None:
+    """See whether the trace of a part is all there, as far as its files tell without being read.
+
+    Raises:
+        TraceFormatError: as :func:`read_manifest`; or a file is missing, or was cut off.
+    """
+    for name, table in read_manifest(folder).tables.items():
+        file = folder / f"{name}.parquet"
+        found = status_of(file)
         if found is None:
-            return str(damaged_file(folder / f"{name}.parquet", "it is missing"))
+            raise damaged_file(file, "it is missing")
         if found.st_size != table["bytes"]:
             said = f"it has {found.st_size} bytes, the manifest says {table['bytes']}"
-            return str(damaged_file(folder / f"{name}.parquet", said))
+            raise damaged_file(file, said)
+
+
+def damage_of(folder: Path) -> str:
+    """What :func:`check_files` says of it; empty if nothing is wrong."""
+    try:
+        check_files(folder)
+    except TraceFormatError as error:
+        return str(error)
     return ""
 
 
