@@ -35,6 +35,7 @@ from opscope.trace.job import missing_beside
 from opscope.trace.partition import RANK, Partition, listed, parts_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
+from opscope.trace.store import all_parts_of
 from opscope.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Job:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all processes into one folder of ours, which is read much faster than what other
-        tools write.
+        tools write. An earlier trace there is replaced once all are written.
 
         Returns:
             ``path``.
@@ -190,8 +191,9 @@ class Job:
         target = Path(os.fsdecode(path))
         if target.resolve() == self.path.resolve():
             raise UsageError(f"{target} is the job itself. Choose another folder.")
-        for part, trace in self.traces():
-            trace.save(target, **{part.kind: part.number})
+        with all_parts_of(target) as unfinished:
+            for part, trace in self.traces():
+                trace.save(unfinished, **{part.kind: part.number})
         return target
 
     def steps(self) -> RankSteps:

@@ -115,6 +115,32 @@ def save_files(
     return final
 
 
+@contextmanager
+def all_parts_of(folder: Path) -> Iterator[Path]:
+    """A place to save several parts to, which are those of ``folder`` once all are there.
+
+    Until then ``folder`` stays as it is; afterwards it has none of an earlier trace.
+
+    Raises:
+        UsageError: ``folder`` is a file, holds something else than a trace, or cannot be written.
+    """
+    _refuse_foreign(folder)
+    try:
+        with _writing(folder), _hidden_folder(folder / "job") as unfinished:
+            yield unfinished
+            made = partition_folders(unfinished)
+            for part, new in made.items():
+                replace_rank(folder / part.folder_name, new)
+            beside = folder / min(part.folder_name for part in made)
+            for part, stale in partition_folders(folder).items():
+                if part not in made:
+                    delete_rank(stale, beside)
+            (folder / PROCESSES).unlink(missing_ok=True)
+    finally:
+        with suppress(OSError):  # something is in it
+            folder.rmdir()
+
+
 def _place_in_folder(
     metadata: Mapping[str, Any], asked: Partition | None
 ) -> tuple[Partition, int | None]:

@@ -1,0 +1,56 @@
+"""A job as a whole: saving all of it, or nothing."""
+
+import pytest
+
+import opscope
+from opscope.errors import TraceFormatError, UsageError
+from support.build_trace import build_trace, span
+
+
+@pytest.fixture
+def job(tmp_path):
+    for rank in range(4):
+        build_trace([span("aten::mm", 0, 10 + rank)]).save(tmp_path / "job", rank=rank)
+    return opscope.load(tmp_path / "job")
+
+
+def test_what_is_saved_replaces_what_was_there(job, tmp_path):
+    job.save(tmp_path / "copy")
+    assert opscope.load(tmp_path / "copy").ranks == [0, 1, 2, 3]
+    (tmp_path / "copy" / "rank=00003" / "notes.txt").write_text("mine")
+    opscope.Job(job.path, [1, 2]).save(tmp_path / "copy")
+    copy = opscope.load(tmp_path / "copy")
+    assert copy.ranks == [1, 2]
+    assert len(copy[2].events) == 1
+    assert [file.read_text() for file in (tmp_path / "copy").rglob("notes.txt")] == ["mine"]
+
+
+def test_a_job_that_cannot_be_read_as_a_whole_is_not_saved_in_part(job, tmp_path):
+    job.save(tmp_path / "copy")
+    (job.path / "rank=00002" / "events.parquet").write_bytes(b"PAR1")
+    for target in ("copy", "new"):
+        with pytest.raises(TraceFormatError, match="rank=00002"):
+            job.save(tmp_path / target)
+    assert opscope.load(tmp_path / "copy").ranks == [0, 1, 2, 3]
+    assert not (tmp_path / "new").exists()
+    assert [file.name for file in (tmp_path / "copy").iterdir() if file.name[0] == "."] == []
+
+
+def test_what_is_interrupted_leaves_what_was_there(job, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("opscope.trace.store.replace_rank", interrupted)
+        job.save(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_nothing_of_others_is_replaced(job, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"holds thesis\.txt"):
+        job.save(tmp_path / "mine")
+    with pytest.raises(UsageError, match="the job itself"):
+        job.save(job.path)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
