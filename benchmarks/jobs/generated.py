@@ -234,16 +234,17 @@ class GeneratedJob:
         """What the slowest rank takes without others. Shape (steps,)."""
         slowest = np.zeros(self.steps)
         for rank in range(self.ranks):
-            slowest = np.maximum(slowest, self._own_ns(rank))
+            slowest = np.maximum(slowest, self.own_ns(rank))
         return slowest
 
-    def _own_ns(self, rank: int) -> Amounts:
+    def own_ns(self, rank: int) -> Amounts:
+        """What each step of a rank takes without others, nanoseconds. Shape (steps,)."""
         factors, base = self.factors(rank), self._by_kind
         varying = float((factors * base).sum() - base[VIEWS])
         return varying * self.scatter(rank) + base[VIEWS]
 
     def _waits_ns(self, rank: int) -> Amounts:
-        return self._slowest_ns - self._own_ns(rank) + COMMUNICATION_NS
+        return self._slowest_ns - self.own_ns(rank) + COMMUNICATION_NS
 
     def truth(self, rank: int) -> Amounts:
         """What the steps of a rank went to. Shape (causes,), nanoseconds."""
