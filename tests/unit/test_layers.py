@@ -89,6 +89,7 @@ MAY_IMPORT = {
     "children": {
         *LEAVES,
         "trace",
+        "rollup",
         "recording",
         "profile_recording",
         "warm_steps",

@@ -32,12 +32,21 @@ def recover_ended(folder: Path) -> list[OpscopeError]:
         with _alone_with(path) as is_there:
             try:
                 if is_there:
+                    part = part_of_recording(path)
                     recover_file(path, _how_it_ended(folder, path))
+                    _roll_up(path.parent / part.folder_name)
             except LifecycleError:  # it is still being recorded
                 pass
             except OpscopeError as error:
                 failures.append(error)
     return failures
+
+
+def _roll_up(part: Path) -> None:
+    """Of a long recording, which is in memory nowhere, that is not done yet."""
+    from opscope.rollup.write import roll_up_on_disk  # with all analyses
+
+    roll_up_on_disk(part)
 
 
 def recover_quietly(folder: str) -> None:

@@ -14,11 +14,10 @@ from queue import SimpleQueue
 from opscope.errors import TraceFormatError
 from opscope.memory_limit import memory_left
 from opscope.progress import tell
+from opscope.rollup.write import BYTES_PER_EVENT_READ
 from opscope.thread_pool import ThreadPool
 from opscope.trace.manifest import read_manifest
 
-_BYTES_PER_EVENT = 800
-"""About what reading and adding up one takes."""
 _BYTES_OF_PROCESS = 200 << 20
 
 
@@ -56,7 +55,7 @@ def at_once(parts: list[Path]) -> int:
     """How many may be made beside each other: one for a processor, as far as memory goes."""
     largest = max((_events(part) for part in parts), default=0)
     left = memory_left()
-    needed = largest * _BYTES_PER_EVENT + _BYTES_OF_PROCESS
+    needed = largest * BYTES_PER_EVENT_READ + _BYTES_OF_PROCESS
     fit = len(parts) if left is None else left // needed
     return max(min(len(parts), fit, len(os.sched_getaffinity(0))), 1)
 

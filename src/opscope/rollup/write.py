@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,11 +11,11 @@ import pyarrow.parquet as pq
 from opscope.errors import TraceFormatError
 from opscope.memory_limit import require_memory
 from opscope.rollup.contents import contents_of
-from opscope.rollup.mark import RollupMark, content_of
+from opscope.rollup.mark import RollupMark, content_of, right_mark
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import shown_path
 from opscope.trace.interop import table_to_arrow
-from opscope.trace.manifest import ROLLUP
+from opscope.trace.manifest import ROLLUP, read_manifest
 from opscope.trace.partition import part_of_folder
 from opscope.trace.store import load_folder
 from opscope.trace.table import Table
@@ -22,6 +23,8 @@ from opscope.trace.trace import Trace
 
 _BYTES_PER_EVENT = 400
 """About what making one takes, beside the trace."""
+BYTES_PER_EVENT_READ = 800
+"""The same with the trace and what reading it takes."""
 
 
 def roll_up_saved(folder: Path, trace: Trace) -> None:
@@ -38,6 +41,20 @@ def roll_up_saved(folder: Path, trace: Trace) -> None:
         write_rollup(folder, folder, trace)
     except Exception:
         (folder / ROLLUP).unlink(missing_ok=True)
+
+
+def roll_up_on_disk(folder: Path) -> None:
+    """Write the rollup of a trace that was saved without having been in memory, where that is
+    possible; as :func:`roll_up_saved`, nothing that goes wrong is worth an error.
+
+    Args:
+        folder: of the part.
+    """
+    with suppress(Exception):
+        if right_mark(folder, folder) is None:
+            events = read_manifest(folder).tables["events"]["rows"]
+            require_memory(events * BYTES_PER_EVENT_READ, f"reading {shown_path(folder)}")
+            write_rollup(folder, folder)
 
 
 def write_rollup(folder: Path, into: Path, trace: Trace | None = None) -> RollupMark:

@@ -12,7 +12,7 @@ from opscope.rollup.mark import right_mark
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.several import roll_up_several
-from opscope.rollup.write import write_rollup
+from opscope.rollup.write import roll_up_on_disk, write_rollup
 from opscope.trace.load import load_trace
 from opscope.trace.manifest import MANIFEST, ROLLUP
 from support.build_trace import build_trace, span
@@ -182,6 +182,20 @@ def test_nothing_is_left_of_a_rollup_that_failed_halfway(part, monkeypatch):
     with pytest.raises(OSError, match="no room"):
         write_rollup(part, part)
     assert Rollup.of(part) is None  # the earlier one goes first
+
+
+def test_what_was_saved_without_having_been_in_memory_is_read_for_it(part, monkeypatch):
+    when = (part / ROLLUP).stat().st_mtime_ns
+    roll_up_on_disk(part)
+    assert (part / ROLLUP).stat().st_mtime_ns == when  # it is there and right
+    (part / ROLLUP).unlink()
+    roll_up_on_disk(part)
+    assert Rollup.of(part) is not None
+    (part / ROLLUP).unlink()
+    monkeypatch.setattr(write_module, "BYTES_PER_EVENT_READ", 1 << 60)  # it does not fit
+    roll_up_on_disk(part)
+    assert Rollup.of(part) is None
+    roll_up_on_disk(part.with_name("rank=00009"))  # there is none
 
 
 def test_only_the_folder_of_a_process_has_one(tmp_path):

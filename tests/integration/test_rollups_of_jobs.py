@@ -1,0 +1,70 @@
+"""Processes of a program that runs are added up as they are saved, however that happens."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from opscope.job.job import Job
+from opscope.rollup.read import Rollup
+from opscope.trace.manifest import ROLLUP
+from opscope.trace.partition import partition_folders
+
+PROGRAM = """
+import os, torch
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+forked = os.fork()
+for _ in range(6):
+    optimizer.zero_grad()
+    model(torch.ones(8, 16)).sum().backward()
+    optimizer.step()
+if not forked:
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def run(*arguments, **environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "opscope", "run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_children_have_rollups_that_say_what_their_traces_do(program, tmp_path):
+    folder = tmp_path / "job"
+    run("--children", "-o", folder, program)
+    parts = partition_folders(folder)
+    assert len(parts) == 2 and all(Rollup.of(part) for part in parts.values())
+    steps, account = Job(folder).steps(), Job(folder).account()
+    assert len(steps.number) >= 4
+    for part in parts.values():
+        (part / ROLLUP).unlink()
+    assert (Job(folder).steps().table_ns == steps.table_ns).all()
+    assert (Job(folder).account().shares == account.shares).all()
+
+
+def test_a_rank_that_runs_on_its_own_has_one_and_a_single_process_none(program, tmp_path):
+    run("-o", tmp_path / "single", program)
+    (single,) = partition_folders(tmp_path / "single").values()
+    assert not list(single.glob("rollup*"))
+    rank = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}
+    run("-o", tmp_path / "job", program, **rank)
+    (of_rank,) = partition_folders(tmp_path / "job").values()
+    metadata = json.loads((of_rank / ROLLUP).read_text())
+    assert of_rank.name == "rank=00001" and metadata["part"] == "rank=00001"
+    assert Rollup.of(of_rank).table("rollup_steps")["rank"].tolist() == [1] * 5
