@@ -97,7 +97,7 @@ def ask_job(
         except Exception as error:
             if isinstance(error, MemoryError):
                 raise
-            first = next(iter(str(error).splitlines()), type(error).__name__)
+            first = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
             raise TraceFormatError(
                 f"The engine {engine.value} could not answer: {first}. Check that nobody removes "
                 f"or writes the files called rollup_*.parquet, then make them anew with `opscope "

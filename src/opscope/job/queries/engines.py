@@ -163,7 +163,7 @@ def _session(master: str | None) -> Any:
     try:
         return builder.getOrCreate()
     except Exception as error:
-        first = next(iter(str(error).splitlines()), type(error).__name__)
+        first = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
         raise UsageError(
             f"Spark does not start with master {wanted or LOCAL}: {first}. Check the master "
             f"(--master, {MASTER}) and that Java runs here, or ask the engine duckdb."

@@ -301,6 +301,35 @@ def test_without_ibis_spark_or_java_it_is_said_what_to_install(folder, monkeypat
         engines._check_java()
 
 
+@pytest.mark.skipif(bool(NO_SPARK), reason=NO_SPARK)
+def test_a_spark_that_does_not_start_is_said(folder, monkeypatch):
+    from pyspark.sql import SparkSession
+
+    asked = []
+
+    class Refuses:
+        def master(self, url):
+            asked.append(url)
+            return self
+
+        def config(self, *_):
+            return self
+
+        def getOrCreate(self):
+            raise RuntimeError("Connection refused.\n  at org.apache")
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession, "builder", Refuses())
+    with pytest.raises(UsageError, match=r"with master spark://head:7077: Connection refused\. "):
+        Job(folder).query("ranks", engine="spark", master="spark://head:7077")
+    monkeypatch.setenv("OPSCOPE_SPARK_MASTER", "spark://other:7077")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="Spark does not start"):
+            Job(folder).query("ranks", engine="spark")
+        monkeypatch.delenv("OPSCOPE_SPARK_MASTER", raising=False)
+    assert asked == ["spark://head:7077", "spark://other:7077", "local[*]"]
+
+
 def test_damage_that_shows_while_it_is_read_is_an_error_of_ours(traces, tmp_path):
     part = traces[0].save(tmp_path, rank=0)
     traces[1].save(tmp_path, rank=1)
