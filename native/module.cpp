@@ -37,6 +37,7 @@
 #include "python/python_fast_annotation.h"
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
+#include "readers/bindings.h"
 #include "sampler/bindings.h"
 #include "streams/bindings.h"
 #include "streams/decoded_dict.h"
@@ -223,5 +224,6 @@ NB_MODULE(_native, m) {
   bind_sampler(m);
   bind_watch(m);
   bind_steps(m);
+  bind_readers(m);
   bind_writers(m);
 }

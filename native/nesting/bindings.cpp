@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interpreter/without_gil.h"
+#include "nesting/containment.h"
 #include "nesting/line_sweep.h"
 #include "nesting/nesting.h"
 #include "numpy/to_numpy.h"
@@ -78,6 +79,18 @@ nb::object around_by_time(const Column<int64_t>& start_ns, const Column<int64_t>
       [&] { return nesting::around_by_time(start_ns.data(), duration_ns.data(), start_ns.size()); });
 }
 
+nb::tuple contain(const Column<int64_t>& thread, const Column<int64_t>& start_ns,
+                  const Column<int64_t>& end_ns) {
+  check_rows(thread.size(), start_ns.size());
+  check_rows(thread.size(), end_ns.size());
+  nesting::Containment found = [&] {
+    const WithoutGil without_gil;
+    return nesting::contain(thread.data(), start_ns.data(), end_ns.data(), thread.size());
+  }();
+  return nb::make_tuple(to_array(std::move(found.parent)),
+                        to_array(std::move(found.outlasts)).attr("view")("bool"));
+}
+
 nb::tuple innermost_segments(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
                              const Column<int64_t>& cuts, int64_t from_ns, int64_t to_ns) {
   check_rows(start_ns.size(), duration_ns.size());
@@ -97,6 +110,7 @@ void bind_nesting(nb::module_& m) {
   bind_for<int32_t>(m);
   bind_for<int64_t>(m);
   m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
+  m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a);
   m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "cuts"_a, "from_ns"_a,
         "to_ns"_a);
 }

@@ -7,18 +7,17 @@ zeros fills any memory: none of them may be taken for a trace.
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import stat
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from opscope.errors import TraceFormatError
-from opscope.memory_limit import require_memory
+from opscope.progress import tell
 
 _GZIP = b"\x1f\x8b"
-_CHUNK_BYTES = 1 << 22
 _MOST_EXPANSION = 250
 """JSON of a trace is packed to a thirtieth; only what was made to be large goes to a thousandth."""
 _SMALL_BYTES = 1 << 26
@@ -87,24 +86,29 @@ def open_packed(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb")  # type: ignore[return-value]
 
 
-def read_packed(path: Path) -> bytes:
-    """All of a file, unpacked if it is a gzip file.
+def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
+    """A file's bytes, unpacked if it is a gzip file, a piece at a time; says how far it is.
 
     Raises:
-        TraceFormatError: it is no plain file, or holds more than a file of its size can.
-        InsufficientMemoryError: it does not fit in memory.
+        TraceFormatError: it is missing, damaged or no plain file, or holds more than a file of its
+            size can.
     """
-    with open_packed(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        require_memory(2 * size, f"reading {shown_path(path)}")
-        if not isinstance(file, gzip.GzipFile):
-            return file.read()
-        text = io.BytesIO()
-        while chunk := file.read(_CHUNK_BYTES):
-            text.write(chunk)
-            watch_expansion(path, text.tell(), size)
-            require_memory(text.tell(), f"unpacking {shown_path(path)}")
-        return text.getvalue()
+    try:
+        with open_packed(path) as file:
+            is_packed = isinstance(file, gzip.GzipFile)
+            raw = file.fileobj if isinstance(file, gzip.GzipFile) else file
+            size = os.fstat(raw.fileno()).st_size
+            while piece := file.read(piece_bytes):
+                tell(raw.tell(), size)
+                if is_packed:
+                    watch_expansion(path, file.tell(), size)
+                yield piece
+    except FileNotFoundError as error:
+        raise TraceFormatError(f"There is no file {path}. Check the path.") from error
+    except GZIP_ERRORS as error:
+        raise not_whole(path, error, "Export it again.") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def watch_expansion(path: Path, unpacked_bytes: int, file_bytes: int) -> None:

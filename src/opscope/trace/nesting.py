@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
+
 Int64 = npt.NDArray[np.int64]
 
 
@@ -22,36 +24,8 @@ def parents_by_nesting(
         ``parent``, shape (spans,), -1 for none; and ``outlasts``, shape (spans,): True where a
         span began inside one that began after its parent, and ended after it: the two overlap.
     """
-    parent = np.full(len(thread), -1, dtype=np.int32)
-    outlasts = np.zeros(len(thread), dtype=np.bool_)
-    for rows in _rows_by_thread(thread):
-        found, sticks_out = _nest(start[rows].tolist(), end[rows].tolist())
-        inner = np.array(found, dtype=np.int64)
-        parent[rows] = np.where(inner >= 0, rows[inner], -1)
-        outlasts[rows] = sticks_out
-    return parent, outlasts
-
-
-def _nest(starts: list[int], ends: list[int]) -> tuple[list[int], list[bool]]:
-    """One linear pass over one thread with a stack of the spans that are still open."""
-    parents: list[int] = []
-    outlasts: list[bool] = []
-    stack: list[int] = []
-    for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        sticks_out = False
-        while stack:
-            top = stack[-1]
-            top_end = ends[top]
-            # A zero-length span at the end of another one comes after it. Where both are empty
-            # and at the same time, the second is inside the first.
-            if top_end >= end and (top_end > start or starts[top] == start):
-                break
-            sticks_out = sticks_out or top_end > start
-            stack.pop()
-        parents.append(stack[-1] if stack else -1)
-        outlasts.append(sticks_out)
-        stack.append(row)
-    return parents, outlasts
+    columns = (np.ascontiguousarray(column, dtype=np.int64) for column in (thread, start, end))
+    return _native.contain(*columns)
 
 
 def enclosing(

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.chrome.collect import LOOKUP_IDS, EventCollector
+from opscope.trace.chrome.collected import LOOKUP_IDS, CollectedEvents
 from opscope.trace.chrome.connections import (
     allocations,
-    arrays,
     device_activities,
     links,
     overheads,
@@ -24,7 +23,7 @@ from opscope.trace.chrome.meaning import add_meaning
 from opscope.trace.chrome.numbers import TIME_LIMIT, integer
 from opscope.trace.chrome.own_columns import KEY, trace_in
 from opscope.trace.chrome.python_calls import python_tables
-from opscope.trace.chrome.read_json import read_bytes, read_json
+from opscope.trace.chrome.read_json import read_json
 from opscope.trace.column import DURATION
 from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
@@ -55,22 +54,15 @@ def load_chrome_trace(path: str | Path) -> Trace:
         TraceFormatError: the file is missing, damaged, truncated or not a Chrome trace.
     """
     path = Path(path)
-    raw = read_bytes(path)
-    own = trace_in(raw, str(path))
+    own = trace_in(path)
     if own is not None:
         return own
-    collector = EventCollector()
-
-    def fresh() -> EventCollector:
-        nonlocal collector
-        collector = EventCollector()
-        return collector
-
-    others, mended = read_json(raw, path, fresh)
+    reader, others = read_json(path)
+    collector = CollectedEvents(reader)
+    del reader
     if others.pop(KEY, None) is not None:
         collector.skipped["opscope's own columns, because the rows changed since"] += 1
     metadata, left_out = sound_metadata(others)
-    collector.mended = mended
     collector.skipped.update(f"metadata {key[:40]!r} of another kind" for key in left_out)
     base = integer(metadata.get("baseTimeNanoseconds"), 0, 0, TIME_LIMIT)
     metadata["imported_from"] = path.name
@@ -80,7 +72,7 @@ def load_chrome_trace(path: str | Path) -> Trace:
     return checked_trace(_assemble(collector, base, metadata), str(path))
 
 
-def _assemble(collector: EventCollector, base: int, metadata: Mapping[str, Any]) -> Trace:
+def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]) -> Trace:
     events, order = _events(collector, base)
     new_row = np.empty(len(order), dtype=np.int64)
     new_row[order] = np.arange(len(order))
@@ -90,7 +82,7 @@ def _assemble(collector: EventCollector, base: int, metadata: Mapping[str, Any])
     tables = {
         **python,
         "tensors": _tensors(collector, new_row),
-        "scalars": _by_event(arrays(collector.arguments.scalars), new_row)[0],
+        "scalars": _by_event(collector.scalars, new_row)[0],
         "allocations": allocations(collector, base, nested),
         "gpu": device_activities(collector, base, events),
         "gpu_overheads": overheads(collector, base),
@@ -104,9 +96,9 @@ def _assemble(collector: EventCollector, base: int, metadata: Mapping[str, Any])
     return Trace(tables, Names.from_strings(collector.texts), metadata)
 
 
-def _events(collector: EventCollector, base: int) -> tuple[Columns, Int64]:
+def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     """The columns of ``events`` in start order (and ids needed further on), and that order."""
-    spans = arrays(collector.spans)
+    spans = collector.spans
     last = int(np.max(spans["start_ns"] + spans["duration_ns"], initial=0))
     open_ended = spans["unfinished"] == 1
     until_last = last - spans["start_ns"][open_ended]
@@ -131,21 +123,20 @@ def _by_event(columns: Columns, new_row: Int64) -> tuple[Columns, Int64]:
     return {name: column[order] for name, column in columns.items()}, order
 
 
-def _tensors(collector: EventCollector, new_row: Int64) -> Columns:
-    columns, order = _by_event(arrays(collector.arguments.tensors), new_row)
-    lists = (collector.arguments.list_column(name) for name in ("sizes", "strides"))
+def _tensors(collector: CollectedEvents, new_row: Int64) -> Columns:
+    lists = (collector.tensors.pop(name) for name in ("sizes", "strides"))
     sizes, strides = sound_shapes(*lists)
+    columns, order = _by_event(collector.tensors, new_row)
     return {**columns, "sizes": sizes.take(order), "strides": strides.take(order)}
 
 
-def _threads(collector: EventCollector, events: Columns) -> Columns:
+def _threads(collector: CollectedEvents, events: Columns) -> Columns:
     several = len({process for process, _ in collector.threads}) > 1
     names = []
-    for key in collector.threads:
-        name = collector.thread_names.get(key, "")
+    for key, name in zip(collector.threads, collector.thread_names, strict=True):
         match = _KINETO_THREAD.match(name)
-        name = match[1] if match else name
-        names.append(f"{name} (process {key[0]})" if several else name)
+        said = match[1] if match else name
+        names.append(f"{said} (process {key[0]})" if several else said)
     return {
         "system_thread_id": [integer(thread) for _, thread in collector.threads],
         "torch_thread_id": torch_thread_ids(events, len(collector.threads)),
@@ -153,7 +144,7 @@ def _threads(collector: EventCollector, events: Columns) -> Columns:
     }
 
 
-def _ledger(collector: EventCollector, spans: int) -> Columns:
+def _ledger(collector: CollectedEvents, spans: int) -> Columns:
     rows = [
         ("events", "recorded", spans),
         ("allocations", "recorded", len(collector.allocations["thread"])),

@@ -47,10 +47,6 @@ BESIDE = "overlaps tid"
 """Key of a row, and of its line's name, that says beside which thread the line is: spans that
 overlap without nesting are on lines of their own numbers, because viewers drop them otherwise."""
 
-LAUNCH_ARROWS = frozenset({"ac2g", "async_cpu_to_gpu", "async_gpu"})
-"""Categories of arrows from a launch to what it launched; their id is the correlation id."""
-
-
 def span_kind(category: str) -> int:
     """``events.kind`` of a span, by its category in lower case."""
     return _SPANS.get(category, EventKind.ANNOTATION)

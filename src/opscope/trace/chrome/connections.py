@@ -2,97 +2,70 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.chrome.collect import EventCollector
+from opscope import _native
+from opscope.trace.chrome.collected import CollectedEvents
 from opscope.trace.chrome.numbers import integer
 from opscope.trace.nesting import enclosing
 from opscope.trace.row_groups import group_rows
-from opscope.trace.schema import AllocationAction, EventKind
+from opscope.trace.schema import EventKind
 from opscope.trace.table import ListColumn
 
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 
-def arrays(columns: Mapping[str, array[int]]) -> Columns:
-    """Grown columns as NumPy arrays: addresses unsigned, all others ``int64``."""
-    return {
-        name: np.array(column, dtype=np.uint64 if column.typecode == "Q" else np.int64)
-        for name, column in columns.items()
-    }
-
-
-def allocations(collector: EventCollector, base: int, nested: Any) -> Columns:
+def allocations(collector: CollectedEvents, base: int, nested: Any) -> Columns:
     """The ``allocations`` table in time order, each in the span it happened in."""
-    columns = arrays(collector.allocations)
+    columns = collector.allocations
     columns["time_ns"] += base
     order = np.argsort(columns["time_ns"], kind="stable")
     columns = {name: column[order] for name, column in columns.items()}
     columns["event"] = enclosing(nested, columns["thread"], columns["time_ns"])
-    columns["allocation_id"] = _pair_allocations(columns)
+    names = ("action", "device_type", "device_index", "address")
+    columns["allocation_id"] = _native.pair_allocations({name: columns[name] for name in names})
     return columns
 
 
-def _pair_allocations(columns: Columns) -> Int64:
-    """Number allocations in time order; a free has the number of the block that was there."""
-    names = ("action", "device_type", "device_index", "address")
-    live: dict[tuple[int, int, int], int] = {}
-    result = np.full(len(columns["action"]), -1, dtype=np.int64)
-    number = 0
-    rows = zip(*(columns[name].tolist() for name in names), strict=True)
-    for row, (action, device_type, device_index, address) in enumerate(rows):
-        key = (device_type, device_index, address)
-        if action == AllocationAction.ALLOCATE:
-            live[key] = result[row] = number
-            number += 1
-        elif action == AllocationAction.FREE:
-            result[row] = live.pop(key, -1)
-    return result
-
-
-def device_activities(collector: EventCollector, base: int, events: Columns) -> Columns:
+def device_activities(collector: CollectedEvents, base: int, events: Columns) -> Columns:
     """The ``gpu`` table in time order, with the event that launched each activity."""
-    columns = arrays(collector.gpu)
+    columns = collector.gpu
     columns["start_ns"] += base
     order = np.argsort(columns["start_ns"], kind="stable")
-    columns = {name: column[order] for name, column in columns.items()}
+    columns = {
+        name: column.take(order) if isinstance(column, ListColumn) else column[order]
+        for name, column in columns.items()
+    }
     external = columns.pop("external_id")
     is_runtime = events["kind"] == EventKind.RUNTIME_CALL
     launch = row_with(events["correlation_id"], is_runtime, columns["correlation_id"])
     by_operator = row_with(events["external_id"], ~is_runtime, external)
     columns["launch"] = np.where(launch >= 0, launch, by_operator)
-    for axis, name in enumerate(("grid", "block")):
-        lists = [collector.gpu_grids[row][axis] for row in order.tolist()]
-        offsets = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-        values = np.array([v for row in lists for v in row], dtype=np.int64)
-        columns[name] = ListColumn(offsets, values)
     return columns
 
 
-def overheads(collector: EventCollector, base: int) -> Columns:
+def overheads(collector: CollectedEvents, base: int) -> Columns:
     """The ``gpu_overheads`` table in time order; files have it on a process of its own."""
-    columns = arrays(collector.overheads)
+    columns = collector.overheads
     columns["start_ns"] += base
-    threads = {integer(thread, -1): row for (_, thread), row in collector.threads.items()}
+    threads = {integer(thread, -1): row for row, (_, thread) in enumerate(collector.threads)}
     named = columns.pop("system_thread_id").tolist()
     columns["thread"] = np.array([threads.get(thread, -1) for thread in named], dtype=np.int32)
     order = np.argsort(columns["start_ns"], kind="stable")
     return {name: column[order] for name, column in columns.items()}
 
 
-def unmatched_arrows(collector: EventCollector) -> int:
+def unmatched_arrows(collector: CollectedEvents) -> int:
     """Ends of launch arrows with another id than any device activity has.
 
     The others say what ``gpu.launch`` says, which comes from the same ids.
     """
-    known = np.unique(np.array(collector.gpu["correlation_id"], dtype=np.int64))
-    return int((~np.isin(np.array(collector.launch_arrows, dtype=np.int64), known)).sum())
+    known = np.unique(collector.gpu["correlation_id"])
+    return int((~np.isin(collector.launch_arrows, known)).sum())
 
 
 def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int64:
@@ -106,9 +79,9 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
     return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
 
 
-def links(collector: EventCollector, base: int, nested: Any) -> tuple[Int64, Int64]:
+def links(collector: CollectedEvents, base: int, nested: Any) -> tuple[Int64, Int64]:
     """Rows of forward and backward events joined by an arrow of the file."""
-    flows = arrays(collector.flows)
+    flows = collector.flows
     event = enclosing(nested, flows["thread"], flows["time_ns"] + base)
     is_target = flows["is_target"] == 1
     target = row_with(flows["id"] + 1, is_target & (event >= 0), flows["id"] + 1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.chrome.collect import EventCollector
+from opscope.trace.chrome.collected import CollectedEvents
 from opscope.trace.schema import EventKind, RecordScope
 
 Columns = dict[str, Any]
@@ -18,7 +18,7 @@ _OVERLOADED = re.compile(r"(\w+::\w+)\.(\w+)$")
 _EVALUATE = "autograd::engine::evaluate_function: "
 
 
-def add_meaning(events: Columns, collector: EventCollector) -> None:
+def add_meaning(events: Columns, collector: CollectedEvents) -> None:
     """Columns that follow from names: scope, overload, step."""
     texts = list(collector.texts)
     is_operator = events["kind"] == EventKind.OPERATOR
@@ -67,7 +67,7 @@ def _steps(events: Columns, texts: list[str]) -> npt.NDArray[np.int32]:
 
 
 def _split_overloads(
-    events: Columns, is_operator: npt.NDArray[np.bool_], collector: EventCollector
+    events: Columns, is_operator: npt.NDArray[np.bool_], collector: CollectedEvents
 ) -> npt.NDArray[np.int32]:
     """Move ``Tensor`` of ``aten::add.Tensor`` to its own column; returns that column."""
     base_name = np.arange(len(collector.texts))

@@ -10,10 +10,12 @@ from __future__ import annotations
 import binascii
 import json
 import zlib
+from pathlib import Path
 from typing import Any
 
 from opscope import _native
 from opscope.errors import TraceFormatError
+from opscope.trace.input_file import pieces_of
 from opscope.trace.packed import packed, unpacked
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import ledger_with
@@ -22,6 +24,10 @@ KEY = "opscope"
 _FORMAT = 2
 _LEFT_OUT = ("source_lines",)
 _BEGIN = f'"{KEY}": {{"rows": '.encode()
+_FILE_BEGIN = b'{\n"schemaVersion": 1,\n'
+"""How every file of ours begins, and nobody else's: others are not searched for columns."""
+
+_PIECE_BYTES = 1 << 20
 _DAMAGED = (
     *(ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, OSError),
     *(RecursionError, TraceFormatError, binascii.Error, zlib.error),
@@ -77,26 +83,26 @@ def _checksum(block: bytes | memoryview) -> int:
     return checksum.value
 
 
-def trace_in(raw: bytes, source: str) -> Trace | None:
+def trace_in(path: Path) -> Trace | None:
     """The trace that the columns in a file are of; None where there are none that fit its rows.
 
     Raises:
+        TraceFormatError: the file is missing or damaged.
         InsufficientMemoryError: it does not fit in memory.
     """
-    begin = raw.rfind(_BEGIN)
-    if begin < 0:
+    found = _rows_and_columns(path)
+    if found is None:
         return None
-    rows = RowsWritten()
-    rows.add(memoryview(raw)[:begin])
+    rows, columns = found
     try:
-        value = json.loads(b"{" + raw[begin:])[KEY]
+        value = json.loads(b"{" + columns)[KEY]
         size, checksum, rest = value["rows"]
-        is_whole = _checksum(memoryview(raw)[raw.index(b"], ", begin) + 3 :]) == rest
-        if [size, checksum] != [rows.size, rows.checksum] or not is_whole:
+        is_whole = _checksum(memoryview(columns)[columns.index(b"], ") + 3 :]) == rest
+        if [size, checksum] != rows or not is_whole:
             return None
         if value["format"] != _FORMAT:
             return None
-        trace = unpacked(value, source)
+        trace = unpacked(value, str(path))
         missing = {f"dropped: {name}, which the file leaves out": n
                    for name, n in value["left_out"].items()}  # fmt: skip
     except _DAMAGED:
@@ -105,3 +111,29 @@ def trace_in(raw: bytes, source: str) -> Trace | None:
         return trace
     ledger = ledger_with(trace.table("ledger"), missing, "import")
     return trace.with_tables({"ledger": ledger})
+
+
+def _rows_and_columns(path: Path) -> tuple[list[int], bytes] | None:
+    """Size and checksum of what stands before the last columns in a file, and the rest of it."""
+    rows, before = RowsWritten(), b""
+    found: tuple[list[int], bytearray] | None = None
+
+    def add(block: bytes) -> None:
+        rows.add(block)
+        if found is not None:
+            found[1].extend(block)
+
+    for number, piece in enumerate(pieces_of(path, _PIECE_BYTES)):
+        if number == 0 and not piece.startswith(_FILE_BEGIN):
+            return None
+        block = before + piece
+        while (begin := block.find(_BEGIN)) >= 0:
+            add(block[:begin])
+            found = ([rows.size, rows.checksum], bytearray())
+            add(_BEGIN)
+            block = block[begin + len(_BEGIN) :]
+        certain = max(len(block) - len(_BEGIN) + 1, 0)
+        add(block[:certain])
+        before = block[certain:]
+    add(before)
+    return None if found is None else (found[0], bytes(found[1]))

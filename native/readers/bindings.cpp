@@ -1,0 +1,242 @@
+// What Python sees of the readers.
+#include "readers/bindings.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "interpreter/without_gil.h"
+#include "numpy/from_numpy.h"
+#include "numpy/to_numpy.h"
+#include "readers/allocation_pairs.h"
+#include "readers/chrome_reader.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace readers {
+namespace {
+
+nb::object text_object(std::string_view text) {
+  PyObject* const object =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogatepass");
+  if (object == nullptr) throw nb::python_error();
+  return nb::steal(object);
+}
+
+std::string text_from(const nb::object& text) {
+  const auto bytes = nb::cast<nb::bytes>(text.attr("encode")("utf-8", "surrogatepass"));
+  return {bytes.c_str(), bytes.size()};
+}
+
+// An object with methods of these names, which are called without the GIL.
+class PyRareValues : public RareValues {
+ public:
+  explicit PyRareValues(nb::object answers) : answers_(std::move(answers)) {}
+
+  std::string spelled(std::string_view json) override {
+    const nb::gil_scoped_acquire gil;
+    return text_from(answers_.attr("spelled")(text_object(json)));
+  }
+  std::optional<Wide> whole(std::string_view text) override {
+    const nb::gil_scoped_acquire gil;
+    const nb::object number = answers_.attr("whole")(text_object(text));
+    if (number.is_none()) return {};
+    if (number < nb::int_(0)) return nb::cast<int64_t>(number);
+    return nb::cast<uint64_t>(number);
+  }
+  std::optional<int64_t> nanoseconds(std::string_view text) override {
+    const nb::gil_scoped_acquire gil;
+    const nb::object time = answers_.attr("nanoseconds")(text_object(text));
+    if (time.is_none()) return {};
+    return nb::cast<int64_t>(time);
+  }
+  uint8_t scalar_type(std::string_view text) override {
+    const nb::gil_scoped_acquire gil;
+    return nb::cast<uint8_t>(nb::int_(answers_.attr("scalar_type")(text_object(text))));
+  }
+  CategoryMeaning category(std::string_view text) override {
+    const nb::gil_scoped_acquire gil;
+    const nb::object meaning = answers_.attr("category")(text_object(text));
+    const auto number = [&](const char* name) { return nb::cast<int>(nb::int_(meaning.attr(name))); };
+    const auto flag = [&](const char* name) { return nb::cast<bool>(meaning.attr(name)); };
+    return {
+        .gpu_kind = static_cast<int16_t>(number("gpu_kind")),
+        .span_kind = static_cast<uint8_t>(number("span_kind")),
+        .device_type = static_cast<uint8_t>(number("device_type")),
+        .is_mark = flag("is_mark"),
+        .is_overhead = flag("is_overhead"),
+        .keeps_gpu = flag("keeps_gpu"),
+        .keeps_driver = flag("keeps_driver"),
+        .keeps_other = flag("keeps_other"),
+    };
+  }
+
+ private:
+  nb::object answers_;
+};
+
+Vocabulary read_vocabulary(const nb::dict& given) {
+  Vocabulary vocabulary;
+  for (const auto [name, code] : nb::cast<nb::dict>(given["dtypes"]))
+    vocabulary.dtypes[nb::cast<std::string>(name)] = static_cast<int8_t>(nb::cast<int>(nb::int_(code)));
+  for (const auto [name, kind] : nb::cast<nb::dict>(given["overheads"]))
+    vocabulary.overheads[nb::cast<std::string>(name)] = nb::cast<int32_t>(nb::int_(kind));
+  vocabulary.known_keys = nb::cast<std::vector<std::string>>(given["known_keys"]);
+  vocabulary.beside = nb::cast<std::string>(given["beside"]);
+  vocabulary.bytes = {nb::cast<int64_t>(given["least_bytes"]), nb::cast<int64_t>(given["most_bytes"])};
+  vocabulary.longest_ns = nb::cast<int64_t>(given["longest_ns"]);
+  return vocabulary;
+}
+
+nb::object to_object(Lists& lists) {
+  return nb::make_tuple(to_array(std::move(lists.offsets)), to_array(std::move(lists.values)));
+}
+
+template <class T>
+nb::object to_object(std::vector<T>& column) {
+  return to_array(std::move(column));
+}
+
+template <class Columns>
+nb::dict to_dict(Columns& columns) {
+  nb::dict arrays;
+  columns.each([&](const char* name, auto& column) { arrays[name] = to_object(column); });
+  return arrays;
+}
+
+nb::list to_list(const TextRows& texts) {
+  nb::list list;
+  for (size_t row = 0; row < texts.size(); ++row) list.append(text_object(texts[static_cast<int32_t>(row)]));
+  return list;
+}
+
+nb::list to_list(const Counts& counts) {
+  nb::list list;
+  for (size_t row = 0; row < counts.numbers.size(); ++row)
+    list.append(nb::make_tuple(text_object(counts.texts[static_cast<int32_t>(row)]), counts.numbers[row]));
+  return list;
+}
+
+nb::tuple to_tuple(const Label& label) { return nb::make_tuple(text_object(label.text), label.is_json); }
+
+class PyChromeReader {
+ public:
+  PyChromeReader(const nb::dict& vocabulary, nb::object answers, bool mends)
+      : vocabulary_(read_vocabulary(vocabulary)),
+        rare_(std::move(answers)),
+        reader_(vocabulary_, rare_, mends) {}
+
+  bool add(const nb::bytes& piece) {
+    const std::string_view text(piece.c_str(), piece.size());
+    const WithoutGil without_gil;
+    return reader_.add(text);
+  }
+  bool finish() {
+    const WithoutGil without_gil;
+    return reader_.finish();
+  }
+
+  nb::object problem() const {
+    if (reader_.problem() == Problem::kNone) return nb::none();
+    nb::dict problem;
+    const TextPlace& place = reader_.place();
+    problem["is_nested"] = reader_.problem() == Problem::kTooDeep;
+    problem["is_number"] = reader_.problem() == Problem::kTooLong;
+    problem["what"] = reader_.what();
+    problem["position"] = place.characters();
+    problem["line"] = place.line();
+    problem["column"] = place.column();
+    problem["characters"] = reader_.end().characters();
+    problem["characters_stripped"] = reader_.end().stripped();
+    return problem;
+  }
+
+  // Once: the columns are handed over.
+  nb::dict take() {
+    EventCollector& all = reader_.collector();
+    nb::dict taken;
+    taken["texts"] = to_list(all.texts);
+    taken["spans"] = to_dict(all.spans);
+    taken["allocations"] = to_dict(all.allocations);
+    taken["gpu"] = to_dict(all.gpu);
+    taken["overheads"] = to_dict(all.overheads);
+    taken["flows"] = to_dict(all.flows);
+    taken["tensors"] = to_dict(all.arguments.tensors);
+    taken["scalars"] = to_dict(all.arguments.scalars);
+    taken["launch_arrows"] = to_array(std::move(all.launch_arrows));
+    nb::list threads, processes;
+    for (const int32_t row : all.threads.rows()) {
+      const ThreadRows::Thread& thread = all.threads.threads()[static_cast<size_t>(row)];
+      threads.append(nb::make_tuple(to_tuple(thread.process), to_tuple(thread.thread),
+                                    text_object(thread.name.value_or(""))));
+    }
+    for (const ThreadRows::Process& process : all.threads.processes())
+      processes.append(nb::make_tuple(to_tuple(process.process), text_object(process.name)));
+    taken["threads"] = threads;
+    taken["processes"] = processes;
+    taken["seen"] = all.seen;
+    taken["marks"] = all.marks;
+    taken["without_time"] = all.without_time;
+    taken["ends_without_beginning"] = all.ends_without_beginning;
+    taken["other_instants"] = all.other_instants;
+    taken["other_phases"] = to_list(all.other_phases);
+    taken["other_flows"] = to_list(all.other_flows);
+    return taken;
+  }
+
+  bool has_events() const { return reader_.has_events(); }
+  int64_t mended_names() const { return reader_.mended_names(); }
+  nb::object others() const { return text_object(reader_.others()); }
+
+ private:
+  Vocabulary vocabulary_;
+  PyRareValues rare_;
+  ChromeReader reader_;
+};
+
+nb::object pairs_of(nb::dict arrays) {
+  const NumpyColumns columns(std::move(arrays));
+  const size_t n = columns.any<uint64_t>("address").size;
+  const MemoryEvents events{
+      .action = columns.get<uint8_t>("action", n),
+      .device_type = columns.get<int8_t>("device_type", n),
+      .device_index = columns.get<int8_t>("device_index", n),
+      .address = columns.get<uint64_t>("address", n),
+  };
+  std::vector<int64_t> pairs;
+  {
+    const WithoutGil without_gil;
+    pairs = pair_allocations(events);
+  }
+  return to_array(std::move(pairs));
+}
+
+}  // namespace
+}  // namespace readers
+
+void bind_readers(nb::module_& m) {
+  using readers::PyChromeReader;
+  nb::class_<PyChromeReader>(m, "ChromeReader")
+      .def(nb::init<const nb::dict&, nb::object, bool>(), "vocabulary"_a, "answers"_a, "mends"_a)
+      .def("add", &PyChromeReader::add, "piece"_a)
+      .def("finish", &PyChromeReader::finish)
+      .def("take", &PyChromeReader::take)
+      .def_prop_ro("problem", &PyChromeReader::problem)
+      .def_prop_ro("has_events", &PyChromeReader::has_events)
+      .def_prop_ro("mended_names", &PyChromeReader::mended_names)
+      .def_prop_ro("others", &PyChromeReader::others);
+  m.def("pair_allocations", &readers::pairs_of, "columns"_a);
+}
+
+}  // namespace opscope

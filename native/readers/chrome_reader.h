@@ -1,0 +1,89 @@
+// A Chrome JSON file, piece by piece: never more of its text in memory than a piece and a value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "readers/event_collector.h"
+#include "readers/json_scanner.h"
+#include "readers/mended_names.h"
+#include "readers/text_place.h"
+
+namespace opscope::readers {
+
+enum class Problem : uint8_t { kNone, kNotJson, kTooDeep, kTooLong };
+
+class ChromeReader {
+ public:
+  // With `mends` faults are mended that writers of such files are known for.
+  ChromeReader(const Vocabulary& vocabulary, RareValues& rare, bool mends)
+      : collector_(vocabulary, rare), mends_(mends) {}
+  ChromeReader(const ChromeReader&) = delete;
+  ChromeReader& operator=(const ChromeReader&) = delete;
+
+  // The next bytes of the file, which must be valid UTF-8. False: there is a problem, and from now on the
+  // length of the text is all that is of interest.
+  bool add(std::string_view piece);
+  // There are no more.
+  bool finish();
+
+  Problem problem() const { return problem_; }
+  const char* what() const { return what_; }
+  const TextPlace& place() const { return problem_place_; }  // of the problem
+  const TextPlace& end() const { return place_; }            // of the text, once it has ended
+
+  EventCollector& collector() { return collector_; }
+  bool has_events() const { return has_events_; }        // or a list of none
+  const std::string& others() const { return others_; }  // JSON of the file's other keys
+  int64_t mended_names() const { return mender_.names(); }
+
+ private:
+  enum class At {
+    kStart,
+    kFirstElement,
+    kElement,
+    kAfterElement,
+    kFirstKey,
+    kKey,
+    kAfterValue,
+    kEnd,
+  };
+
+  bool add_text(std::string_view text);
+  bool read(bool is_last);
+  bool read_next();
+  void read_key();
+  void read_start();
+  void close_object();
+  void take_events();
+  void fail(Problem problem, const char* what, const char* at);
+
+  EventCollector collector_;
+  const bool mends_;
+  NameMender mender_;
+  std::string mended_;
+
+  Scanner scanner_;
+  std::vector<char> text_;  // what was not read yet, and padding
+  size_t length_ = 0;       // without padding
+  size_t read_ = 0;         // of it
+  size_t wanted_ = 0;       // so much text there must be before reading goes on
+  At at_ = At::kStart;
+  bool is_in_object_ = false;  // the list of events is a value of the file's object
+
+  TextPlace place_;  // of the first byte of `text_`
+  TextPlace problem_place_;
+  Problem problem_ = Problem::kNone;
+  const char* what_ = "";
+
+  bool has_list_ = false;
+  bool has_events_ = false;
+  bool has_phase_ = false;
+  bool has_time_or_process_ = false;
+  std::string others_;
+};
+
+}  // namespace opscope::readers

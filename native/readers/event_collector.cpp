@@ -1,0 +1,272 @@
+#include "readers/event_collector.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "readers/json_scanner.h"
+#include "schema/codes.h"
+
+namespace opscope::readers {
+namespace {
+
+constexpr std::string_view kMemory = "[memory]";
+constexpr std::string_view kOutOfMemory = "[OutOfMemory]";
+
+bool is_text(const Value& value, std::string_view text, std::string& scratch) {
+  return value.is_text() && text_of(value, scratch) == text;
+}
+
+bool is_launch_arrow(std::string_view category) {
+  return category == "ac2g" || category == "async_cpu_to_gpu" || category == "async_gpu";
+}
+
+}  // namespace
+
+EventCollector::EventCollector(const Vocabulary& vocabulary, RareValues& rare)
+    : threads(rare),
+      arguments(texts, rare, vocabulary.dtypes, vocabulary.known_keys),
+      vocabulary_(vocabulary),
+      rare_(rare) {}
+
+void EventCollector::take(const FoundEvent& event) {
+  ++seen;
+  if (event.phase.is_text()) {
+    const std::string_view phase = text_of(event.phase, scratch_);
+    switch (phase.size() == 1 ? phase[0] : '\0') {
+      case 'X':
+        return complete(event);
+      case 'B':
+        return begin(event);
+      case 'E':
+        return end(event);
+      case 'M':
+        return describe(event);
+      case 'i':
+      case 'I':
+      case 'R':
+        return instant(event);
+      case 's':
+        return flow(event, false);
+      case 'f':
+        return flow(event, true);
+      default:
+        break;
+    }
+  }
+  other_phases.add(printed(event.phase));
+}
+
+void EventCollector::complete(const FoundEvent& event) {
+  const CategoryMeaning& category = meaning_of(event.category);
+  const std::optional<int64_t> start = nanoseconds(event.time, rare_);
+  if (!start) {
+    ++without_time;
+  } else if (category.gpu_kind >= 0) {
+    add_gpu(event, category, *start);
+  } else if (category.is_mark) {
+    ++marks;
+  } else if (category.is_overhead && add_overhead(event, *start)) {
+    return;
+  } else if (is_text(event.name, kMemory, scratch_) || is_text(event.name, kOutOfMemory, scratch_)) {
+    add_allocation(event, *start);
+  } else {
+    add_span(event, category, *start, duration_of(event));
+  }
+}
+
+void EventCollector::add_span(const FoundEvent& event, const CategoryMeaning& category, int64_t start_ns,
+                              int64_t duration_ns) {
+  const auto row = static_cast<int32_t>(spans.thread.size());
+  spans.thread.push_back(threads.row_of(event));
+  const std::string_view name = event.name.sort == Sort::kMissing ? std::string_view{} : printed(event.name);
+  const bool is_driver = name.starts_with("cu") && !name.starts_with("cuda");
+  spans.name.push_back(texts.row_of(name));
+  spans.kind.push_back(category.span_kind);
+  const bool is_kept = is_driver ? category.keeps_driver : category.keeps_other;
+  spans.category.push_back(is_kept ? texts.row_of(categories_[category_]) : -1);
+  spans.start_ns.push_back(start_ns);
+  spans.duration_ns.push_back(duration_ns);
+  spans.unfinished.push_back(0);
+  spans.sequence_number.push_back(number(event, "Sequence number", -1));
+  spans.forward_thread.push_back(static_cast<int32_t>(number(event, "Fwd thread id", 0, kInt32)));
+  spans.external_id.push_back(number(event, "External id", -1));
+  spans.correlation_id.push_back(number(event, "correlation", -1));
+  spans.python_id.push_back(number(event, "Python id", -1));
+  spans.python_parent_id.push_back(number(event, "Python parent id", -1));
+  const bool is_operator = category.span_kind == EventKind::kOperator;
+  if (is_operator || category.span_kind == EventKind::kAnnotation) arguments.add(row, event);
+  if (is_operator) arguments.add_keywords(row, event);
+}
+
+void EventCollector::begin(const FoundEvent& event) {
+  const std::optional<int64_t> start = nanoseconds(event.time, rare_);
+  if (!start) {
+    ++without_time;
+    return;
+  }
+  const auto thread = static_cast<size_t>(threads.row_of(event));
+  if (open_.size() <= thread) open_.resize(thread + 1);
+  open_[thread].push_back(static_cast<int32_t>(spans.thread.size()));
+  add_span(event, meaning_of(event.category), *start, 0);
+  spans.unfinished.back() = 1;
+}
+
+void EventCollector::end(const FoundEvent& event) {
+  const std::optional<int64_t> end = nanoseconds(event.time, rare_);
+  const auto thread = static_cast<size_t>(threads.row_of(event));
+  if (!end || thread >= open_.size() || open_[thread].empty()) {
+    ++ends_without_beginning;
+    return;
+  }
+  const auto row = static_cast<size_t>(open_[thread].back());
+  open_[thread].pop_back();
+  spans.unfinished[row] = 0;
+  // Both are less than a quarter of what 64 bits hold.
+  spans.duration_ns[row] = std::clamp<int64_t>(*end - spans.start_ns[row], 0, vocabulary_.longest_ns);
+}
+
+void EventCollector::instant(const FoundEvent& event) {
+  const std::optional<int64_t> time = nanoseconds(event.time, rare_);
+  const std::string_view name = event.name.is_text() ? text_of(event.name, scratch_) : std::string_view{};
+  if (time && (name == kMemory || name == kOutOfMemory)) {
+    add_allocation(event, *time);
+  } else if (name == "Iteration Start: PyTorch Profiler" || name == "Record Window End") {
+    ++marks;
+  } else {
+    ++other_instants;
+  }
+}
+
+void EventCollector::add_allocation(const FoundEvent& event, int64_t time_ns) {
+  const int64_t size = number(event, "Bytes", 0, vocabulary_.bytes);
+  uint8_t action = size < 0 ? AllocationAction::kFree : AllocationAction::kAllocate;
+  if (is_text(event.name, kOutOfMemory, scratch_)) action = AllocationAction::kOutOfMemory;
+  const std::optional<Wide> address = whole(event.argument("Addr"), rare_);
+  const bool is_address = address && *address >= 0 && *address <= std::numeric_limits<uint64_t>::max();
+  allocations.thread.push_back(threads.row_of(event));
+  allocations.action.push_back(action);
+  allocations.time_ns.push_back(time_ns);
+  allocations.address.push_back(is_address ? static_cast<uint64_t>(*address) : 0);
+  allocations.size_bytes.push_back(size);
+  allocations.total_allocated_bytes.push_back(number(event, "Total Allocated", 0, vocabulary_.bytes));
+  allocations.total_reserved_bytes.push_back(number(event, "Total Reserved", 0, vocabulary_.bytes));
+  allocations.device_type.push_back(static_cast<int8_t>(number(event, "Device Type", 0, kInt8)));
+  allocations.device_index.push_back(static_cast<int8_t>(number(event, "Device Id", -1, kInt8)));
+}
+
+void EventCollector::add_gpu(const FoundEvent& event, const CategoryMeaning& category, int64_t start_ns) {
+  const auto number_or = [&](std::string_view key, const Value& other, Bounds bounds) {
+    const Value given = event.argument(key);
+    return integer(given.sort == Sort::kMissing ? other : given, rare_, 0, bounds);
+  };
+  gpu.kind.push_back(static_cast<uint8_t>(category.gpu_kind));
+  gpu.name.push_back(texts.row_of(event.name.sort == Sort::kMissing ? "" : printed(event.name)));
+  gpu.category.push_back(category.keeps_gpu ? texts.row_of(categories_[category_]) : -1);
+  gpu.device_type.push_back(static_cast<int8_t>(category.device_type));
+  gpu.start_ns.push_back(start_ns);
+  gpu.duration_ns.push_back(duration_of(event));
+  gpu.device_index.push_back(static_cast<int8_t>(number_or("device", event.process, kInt8)));
+  gpu.context.push_back(static_cast<int32_t>(number(event, "context", 0, kInt32)));
+  gpu.stream.push_back(static_cast<int32_t>(number_or("stream", event.thread, kInt32)));
+  gpu.correlation_id.push_back(number(event, "correlation", 0));
+  gpu.size_bytes.push_back(number(event, "bytes", 0, vocabulary_.bytes));
+  gpu.external_id.push_back(number(event, "External id", -1));
+  gpu.registers_per_thread.push_back(static_cast<int32_t>(number(event, "registers per thread", 0, kInt32)));
+  gpu.shared_memory_bytes.push_back(static_cast<int32_t>(number(event, "shared memory", 0, kInt32)));
+  gpu.graph.push_back(number(event, "graph id", 0));
+  gpu.graph_node.push_back(number(event, "graph node id", 0));
+  gpu.peer_device.push_back(static_cast<int8_t>(number(event, "fromDevice", -1, kInt8)));
+  gpu.target_device.push_back(static_cast<int8_t>(number(event, "toDevice", -1, kInt8)));
+  gpu.wait_on_stream.push_back(static_cast<int32_t>(number(event, "wait_on_stream", -1, kInt32)));
+  gpu.wait_on_cuda_event_record_corr_id.push_back(number(event, "wait_on_cuda_event_record_corr_id", -1));
+  add_lengths(gpu.grid, event.argument("grid"));
+  add_lengths(gpu.block, event.argument("block"));
+}
+
+// A launch size; empty where there is none.
+void EventCollector::add_lengths(Lists& lists, const Value& list) {
+  Elements elements(list);
+  Value length;
+  for (int axis = 0; axis < 3 && elements.next(length); ++axis)
+    lists.values.push_back(integer(length, rare_, 0, {.low = 0}));
+  lists.end_row();
+}
+
+// False: it is none that is known.
+bool EventCollector::add_overhead(const FoundEvent& event, int64_t start_ns) {
+  if (!event.name.is_text()) return false;
+  const std::string_view name = text_of(event.name, scratch_);
+  const auto kind = vocabulary_.overheads.find(std::string(name));
+  if (kind == vocabulary_.overheads.end()) return false;
+  overheads.kind.push_back(kind->second);
+  overheads.name.push_back(texts.row_of(name));
+  overheads.start_ns.push_back(start_ns);
+  overheads.duration_ns.push_back(duration_of(event));
+  overheads.system_thread_id.push_back(integer(event.thread, rare_, -1));
+  return true;
+}
+
+void EventCollector::flow(const FoundEvent& event, bool is_target) {
+  const std::optional<int64_t> time = nanoseconds(event.time, rare_);
+  const std::string_view category = printed(event.category);
+  if (is_launch_arrow(category)) {
+    launch_arrows.push_back(integer(event.id, rare_, -1));
+  } else if (category != "fwdbwd" || !time) {
+    other_flows.add(category);
+  } else {
+    flows.id.push_back(integer(event.id, rare_, -1));
+    flows.thread.push_back(threads.row_of(event));
+    flows.time_ns.push_back(*time);
+    flows.is_target.push_back(is_target);
+  }
+}
+
+void EventCollector::describe(const FoundEvent& event) {
+  const Value given = event.argument("name");
+  if (!event.name.is_text() || !(given.is_text() || given.sort == Sort::kDecimal)) return;
+  std::string name(printed(given));
+  const std::string_view what = text_of(event.name, scratch_);
+  if (what == "thread_name") {
+    threads.name_thread(event, std::move(name), event.argument(vocabulary_.beside));
+  } else if (what == "process_name") {
+    threads.name_process(event, std::move(name));
+  }
+}
+
+const CategoryMeaning& EventCollector::meaning_of(const Value& category) {
+  category_ = categories_.row_of(category.sort == Sort::kMissing ? "" : printed(category));
+  const auto row = static_cast<size_t>(category_);
+  while (meanings_.size() <= row)
+    meanings_.push_back(rare_.category(categories_[static_cast<int32_t>(meanings_.size())]));
+  return meanings_[row];
+}
+
+// As Python's str() has it; what is missing is None.
+std::string_view EventCollector::printed(const Value& value) {
+  switch (value.sort) {
+    case Sort::kText:
+    case Sort::kDecimal:
+      return value.raw;
+    case Sort::kEscaped:
+      return text_of(value, scratch_);
+    case Sort::kMissing:
+    case Sort::kNull:
+      return "None";
+    case Sort::kTrue:
+      return "True";
+    case Sort::kFalse:
+      return "False";
+    case Sort::kInteger:
+      return value.raw == "-0" ? "0" : value.raw;
+    default:
+      scratch_ = rare_.spelled(value.raw);
+      return scratch_;
+  }
+}
+
+int64_t EventCollector::duration_of(const FoundEvent& event) {
+  return std::max<int64_t>(nanoseconds(event.duration, rare_).value_or(0), 0);
+}
+
+}  // namespace opscope::readers

@@ -1,0 +1,98 @@
+// Events of a Chrome file to growing columns, one after the other, in the order of the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "readers/argument_rows.h"
+#include "readers/event_columns.h"
+#include "readers/json_numbers.h"
+#include "readers/json_value.h"
+#include "readers/rare_values.h"
+#include "readers/text_rows.h"
+#include "readers/thread_rows.h"
+
+namespace opscope::readers {
+
+// What is known of names before a file is read.
+struct Vocabulary {
+  DtypeCodes dtypes;
+  std::unordered_map<std::string, int32_t> overheads;
+  std::vector<std::string> known_keys;  // of `args` of operators: no keyword arguments
+  std::string beside;                   // key of `args` that says beside which thread a line is
+  Bounds bytes;
+  int64_t longest_ns = 0;
+};
+
+// How often something was left out, by a text that says what it was.
+class Counts {
+ public:
+  void add(std::string_view text) {
+    const auto row = static_cast<size_t>(texts.row_of(text));
+    if (row == numbers.size()) numbers.push_back(0);
+    ++numbers[row];
+  }
+
+  TextRows texts;
+  std::vector<int64_t> numbers;
+};
+
+class EventCollector {
+ public:
+  EventCollector(const Vocabulary& vocabulary, RareValues& rare);
+  EventCollector(const EventCollector&) = delete;
+  EventCollector& operator=(const EventCollector&) = delete;
+
+  void take(const FoundEvent& event);
+
+  TextRows texts;  // rows of names
+  ThreadRows threads;
+  SpanColumns spans;
+  AllocationColumns allocations;
+  GpuColumns gpu;
+  OverheadColumns overheads;
+  FlowColumns flows;
+  ArgumentRows arguments;
+  std::vector<int64_t> launch_arrows;  // ids of ends of arrows from launches to what they launched
+  int64_t seen = 0;
+  int64_t marks = 0;
+  int64_t without_time = 0;
+  int64_t ends_without_beginning = 0;
+  int64_t other_instants = 0;
+  Counts other_phases;
+  Counts other_flows;
+
+ private:
+  void complete(const FoundEvent& event);
+  void begin(const FoundEvent& event);
+  void end(const FoundEvent& event);
+  void instant(const FoundEvent& event);
+  void flow(const FoundEvent& event, bool is_target);
+  void describe(const FoundEvent& event);
+  void add_span(const FoundEvent& event, const CategoryMeaning& category, int64_t start_ns,
+                int64_t duration_ns);
+  void add_allocation(const FoundEvent& event, int64_t time_ns);
+  void add_gpu(const FoundEvent& event, const CategoryMeaning& category, int64_t start_ns);
+  bool add_overhead(const FoundEvent& event, int64_t start_ns);
+  void add_lengths(Lists& lists, const Value& list);
+
+  const CategoryMeaning& meaning_of(const Value& category);
+  std::string_view printed(const Value& value);
+  int64_t duration_of(const FoundEvent& event);
+  int64_t number(const FoundEvent& event, std::string_view key, int64_t otherwise, Bounds bounds = kInt64) {
+    return integer(event.argument(key), rare_, otherwise, bounds);
+  }
+
+  const Vocabulary& vocabulary_;
+  RareValues& rare_;
+  TextRows categories_;
+  std::vector<CategoryMeaning> meanings_;
+  int32_t category_ = -1;                   // the last one that was looked up
+  std::vector<std::vector<int32_t>> open_;  // by thread: spans that have begun
+  std::string scratch_;
+};
+
+}  // namespace opscope::readers

@@ -1,0 +1,35 @@
+// Times and integers out of JSON that may hold anything.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "readers/json_value.h"
+#include "readers/rare_values.h"
+
+namespace opscope::readers {
+
+// A time in microseconds as nanoseconds, exact and rounded half to even; nothing if it is no usable time.
+std::optional<int64_t> nanoseconds(const Value& value, RareValues& rare);
+
+// The value if it is an integer, or the text of one, of up to 20 digits.
+std::optional<Wide> whole(const Value& value, RareValues& rare);
+
+// Integers within bounds, and what stands in for others.
+struct Bounds {
+  int64_t low = std::numeric_limits<int64_t>::min();
+  int64_t high = std::numeric_limits<int64_t>::max();
+};
+
+inline constexpr Bounds kInt64{};
+inline constexpr Bounds kInt32{std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+inline constexpr Bounds kInt8{-128, 127};
+
+inline int64_t integer(const Value& value, RareValues& rare, int64_t otherwise, Bounds bounds = kInt64) {
+  if (value.sort == Sort::kMissing) return otherwise;
+  const std::optional<Wide> found = whole(value, rare);
+  return found && *found >= bounds.low && *found <= bounds.high ? static_cast<int64_t>(*found) : otherwise;
+}
+
+}  // namespace opscope::readers

@@ -1,0 +1,60 @@
+// The threads of a Chrome file: whatever stands under "pid" and "tid" together names one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "readers/json_value.h"
+#include "readers/rare_values.h"
+#include "readers/text_rows.h"
+
+namespace opscope::readers {
+
+// A value that names a process or thread: JSON, or else text that Python made of a list or an object.
+struct Label {
+  std::string text = "null";
+  bool is_json = true;
+};
+
+class ThreadRows {
+ public:
+  explicit ThreadRows(RareValues& rare) : rare_(rare) {}
+
+  // The row of the thread that an event is of; of that beside which its line is, if that was said.
+  int32_t row_of(const FoundEvent& event);
+  // What the file says a thread is called, and beside which other of its process it is.
+  void name_thread(const FoundEvent& event, std::string name, const Value& beside);
+  void name_process(const FoundEvent& event, std::string name);
+
+  struct Thread {
+    Label process;
+    Label thread;
+    std::optional<std::string> name;
+    int32_t row = -1;     // -1: nothing was on it so far
+    int32_t beside = -1;  // another one
+  };
+  struct Process {
+    Label process;
+    std::string name;
+  };
+  const std::vector<Thread>& threads() const { return threads_; }
+  const std::vector<int32_t>& rows() const { return rows_; }  // of `threads`
+  const std::vector<Process>& processes() const { return processes_; }
+
+ private:
+  int32_t find(const Value& process, const Value& thread);
+
+  RareValues& rare_;
+  TextRows keys_;
+  TextRows process_keys_;
+  std::vector<Thread> threads_;
+  std::vector<int32_t> rows_;
+  std::vector<Process> processes_;
+  std::string key_;
+  size_t process_length_ = 0;  // of the key that was made last
+};
+
+}  // namespace opscope::readers

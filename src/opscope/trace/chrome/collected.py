@@ -1,0 +1,92 @@
+"""What the native reader made of a Chrome file's events: columns in the order of the file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.trace.chrome.rare_values import parsed
+from opscope.trace.table import ListColumn
+
+LOOKUP_IDS = ("external_id", "correlation_id", "python_id", "python_parent_id")
+"""Numbers by which events of one file name each other."""
+
+Columns = dict[str, Any]
+
+
+class CollectedEvents:
+    """Everything one file holds; what needs the whole file is left to ``assemble``.
+
+    Attributes:
+        texts: name to row of the name table.
+        threads: (process, thread) as in the file, of every row of ``threads``.
+        thread_names: what the file calls each of them, "" where it says nothing.
+        processes: names of processes.
+        spans: columns of them; also of ``allocations``, ``gpu``, ``overheads``, ``tensors`` and
+            ``scalars``, of which ``event`` is the row of a span.
+        flows: ends of forward-backward arrows: id, thread, time, 1 for the target.
+        launch_arrows: ids of ends of arrows from launches to what they launched.
+        skipped: how many events were left out, by reason.
+        seen: how many events there were.
+        mended: how many names had to be mended before the file was JSON.
+        marks: how many rows say where the profiler that wrote the file began and ended.
+    """
+
+    def __init__(self, reader: _native.ChromeReader) -> None:
+        """Take the columns of a file that was read."""
+        taken = reader.take()
+        self.texts: dict[str, int] = {text: row for row, text in enumerate(taken["texts"])}
+        self.threads = [
+            (_label(process), _label(thread)) for process, thread, _ in taken["threads"]
+        ]
+        self.thread_names: list[str] = [name for _, _, name in taken["threads"]]
+        self.processes = {_label(process): name for process, name in taken["processes"]}
+        self.spans = _columns(taken["spans"])
+        self.allocations = _columns(taken["allocations"])
+        self.gpu = _columns(taken["gpu"])
+        self.overheads = _columns(taken["overheads"])
+        self.tensors = _columns(taken["tensors"])
+        self.scalars = _columns(taken["scalars"])
+        self.flows = _columns(taken["flows"])
+        self.launch_arrows: npt.NDArray[np.int64] = taken["launch_arrows"]
+        self.skipped = _skipped(taken)
+        self.seen: int = taken["seen"]
+        self.marks: int = taken["marks"]
+        self.mended = reader.mended_names
+
+    def intern(self, text: str) -> int:
+        """The row of ``text`` in the name table."""
+        return self.texts.setdefault(text, len(self.texts))
+
+
+def _columns(taken: Mapping[str, Any]) -> Columns:
+    return {
+        name: ListColumn(*column) if isinstance(column, tuple) else column
+        for name, column in taken.items()
+    }
+
+
+def _label(label: tuple[str, bool]) -> Any:
+    """What names a process or a thread: JSON, or a text that was made of a list or an object."""
+    text, is_json = label
+    return parsed(text) if is_json else text
+
+
+def _skipped(taken: Mapping[str, Any]) -> Counter[str]:
+    skipped: Counter[str] = Counter()
+    for why, count in (
+        ("no usable time", taken["without_time"]),
+        ("an end without a beginning", taken["ends_without_beginning"]),
+        ("instants that are not allocations", taken["other_instants"]),
+    ):
+        if count:
+            skipped[why] = count
+    for what, counts in (("phase", "other_phases"), ("flow", "other_flows")):
+        for text, count in taken[counts]:
+            skipped[f"{what} {text[:20]!r}"] += count
+    return skipped
