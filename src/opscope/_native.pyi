@@ -354,6 +354,46 @@ class Checksum:
     def value(self) -> int: ...
     def add(self, bytes: bytes | memoryview) -> None: ...
 
+class JsonProblem(TypedDict):
+    """Why a text is no JSON and where, in characters; ``what`` is empty for the first two."""
+
+    is_nested: bool
+    is_number: bool
+    what: str
+    position: int
+    line: int
+    column: int
+    characters: int
+    characters_stripped: int
+
+class ChromeReader:
+    """Events of a Chrome JSON, as columns; reads without the GIL.
+
+    ``answers`` is asked what only Python knows (``trace/chrome/rare_values.py``); with ``mends``
+    bare quotes in names and an array without an end are mended.
+    """
+
+    def __init__(self, vocabulary: Mapping[str, Any], answers: object, mends: bool) -> None: ...
+    def add(self, piece: bytes) -> bool:
+        """The next bytes, valid UTF-8; False: there is a problem."""
+
+    def finish(self) -> bool: ...
+    def take(self) -> dict[str, Any]:
+        """What was read, once."""
+
+    @property
+    def problem(self) -> JsonProblem | None: ...
+    @property
+    def has_events(self) -> bool: ...
+    @property
+    def mended_names(self) -> int: ...
+    @property
+    def others(self) -> str:
+        """JSON of the keys beside the events; empty for a file that is no object."""
+
+def pair_allocations(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """Numbers of allocations in order, those of the same block for frees; -1 for none."""
+
 class ChromeWriter:
     """The rows of a Chrome trace, from columns named ``table.column``; formats without the GIL."""
 
@@ -436,6 +476,12 @@ def around_by_time(
     start_ns: NDArray[np.int64], duration_ns: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The span directly around each of one line by time, -1 for none; in order of start."""
+
+def contain(
+    thread: NDArray[np.int64], start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """The innermost earlier span of the same thread that contains each one, -1 for none; and which
+    outlast one that they began in."""
 
 def innermost_segments(
     start_ns: NDArray[np.int64],
