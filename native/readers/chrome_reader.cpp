@@ -24,12 +24,12 @@ bool ChromeReader::finish() {
 }
 
 bool ChromeReader::add_text(std::string_view text) {
-  place_.add({text_.data(), read_});
   if (problem_ != Problem::kNone) {
     place_.add(text);
     return false;
   }
   if (text.empty()) return true;
+  place_.add({text_.data(), read_});
   length_ -= read_;
   if (read_ != 0 && length_ != 0) std::memmove(text_.data(), text_.data() + read_, length_);
   read_ = 0;

@@ -142,7 +142,7 @@ void Scanner::escape(const char* begin) {
   const char* const slash = at_++;
   if (at_ == end_) throw NotJson{"Unterminated string starting at", begin};
   if (*at_ != 'u') {
-    if (*at_ == 0 || std::strchr("\"\\/bfnrt", *at_) == nullptr) throw NotJson{"Invalid \\escape: ", slash};
+    if (*at_ == 0 || std::strchr("\"\\/bfnrt", *at_) == nullptr) throw NotJson{"Invalid \\escape", slash};
     ++at_;
     return;
   }
