@@ -74,8 +74,8 @@ def load_chrome_trace(path: str | Path) -> Trace:
 
 def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]) -> Trace:
     events, order = _events(collector, base)
-    new_row = np.empty(len(order), dtype=np.int64)
-    new_row[order] = np.arange(len(order))
+    new_row = np.empty(len(order), dtype=np.int32)
+    new_row[order] = np.arange(len(order), dtype=np.int32)
     nested = (events["thread"], events["start_ns"], events["end_ns"], events["parent"])
     python = python_tables(events, collector.texts, collector.intern)
     forward, backward = links(collector, base, nested)
@@ -106,7 +106,7 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     spans["start_ns"] += base
     outer = _OUTER_FIRST[spans["kind"]]
     order = np.lexsort((outer, -spans["duration_ns"], spans["start_ns"]))
-    events: Columns = {name: column[order] for name, column in spans.items()}
+    events: Columns = {name: spans.pop(name)[order] for name in list(spans)}
     events["end_ns"] = events["start_ns"] + events["duration_ns"]
     events["parent"], events["is_async"] = parents_by_nesting(
         events["thread"], events["start_ns"], events["end_ns"]
@@ -117,17 +117,19 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
 
 def _by_event(columns: Columns, new_row: Int64) -> tuple[Columns, Int64]:
     """Rows that name an event in file order, renumbered and sorted like the events."""
-    event = new_row[columns["event"]]
+    event = new_row[columns.pop("event")]
     order = np.argsort(event, kind="stable")
-    columns["event"] = event
-    return {name: column[order] for name, column in columns.items()}, order
+    sorted_columns = {name: columns.pop(name)[order] for name in list(columns)}
+    return {"event": event[order], **sorted_columns}, order
 
 
 def _tensors(collector: CollectedEvents, new_row: Int64) -> Columns:
     lists = (collector.tensors.pop(name) for name in ("sizes", "strides"))
     sizes, strides = sound_shapes(*lists)
     columns, order = _by_event(collector.tensors, new_row)
-    return {**columns, "sizes": sizes.take(order), "strides": strides.take(order)}
+    columns["sizes"] = sizes.take(order)
+    del sizes
+    return {**columns, "strides": strides.take(order)}
 
 
 def _threads(collector: CollectedEvents, events: Columns) -> Columns:

@@ -47,6 +47,7 @@ BESIDE = "overlaps tid"
 """Key of a row, and of its line's name, that says beside which thread the line is: spans that
 overlap without nesting are on lines of their own numbers, because viewers drop them otherwise."""
 
+
 def span_kind(category: str) -> int:
     """``events.kind`` of a span, by its category in lower case."""
     return _SPANS.get(category, EventKind.ANNOTATION)

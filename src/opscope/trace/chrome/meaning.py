@@ -70,7 +70,7 @@ def _split_overloads(
     events: Columns, is_operator: npt.NDArray[np.bool_], collector: CollectedEvents
 ) -> npt.NDArray[np.int32]:
     """Move ``Tensor`` of ``aten::add.Tensor`` to its own column; returns that column."""
-    base_name = np.arange(len(collector.texts))
+    base_name = np.arange(len(collector.texts), dtype=np.int32)
     overload = np.full(len(base_name), -1, dtype=np.int32)
     for row, text in enumerate(list(collector.texts)):
         match = _OVERLOADED.match(text)

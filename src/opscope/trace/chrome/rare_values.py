@@ -1,4 +1,4 @@
-"""What the native reader asks Python: meanings of categories, and values that are hardly ever there.
+"""What the native reader asks Python: what categories mean, and values that are hardly ever there.
 
 It asks once for each category and for each way that an argument is printed. All else is for files
 that torch.profiler does not write: lists as names, times of thirty digits, numerals of any script.
