@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "readers/json_scanner.h"
 #include "schema/codes.h"

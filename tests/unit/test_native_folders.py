@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "graph": {"schema", "interpreter", "numpy"},
     "memory": {"schema", "interpreter", "numpy", "columns"},
     "writers": {"schema", "interpreter", "numpy"},
+    "readers": {"schema", "interpreter", "numpy"},
     "streams": {"log", "decode", "interpreter", "numpy"},
 }
 MAY_INCLUDE[""] = set(MAY_INCLUDE)

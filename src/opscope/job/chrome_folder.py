@@ -39,7 +39,7 @@ _INFO = re.compile(r'"distributedInfo"\s*:\s*')
 _RANK_IN_NAME = re.compile(r"rank[-_ =]?(\d{1,5})(?!\d)", re.IGNORECASE)
 _PROCESS_IN_NAME = re.compile(r"_(\d{1,9})\.\d+\.pt\.trace\.json")
 
-_MEMORY_PER_BYTE = {".json": 4, ".gz": 80}
+_MEMORY_PER_BYTE = {".json": 1.5, ".gz": 30}
 """What reading takes, by what a file takes on disk: packing makes a twentieth of it."""
 _POLL_S = 0.02
 
@@ -187,7 +187,7 @@ def read_files(files: Mapping[Partition, Path], folder: Path) -> None:
 def _at_once(files: list[Path]) -> int:
     """How many may be read beside each other: one for a processor, as far as memory goes."""
     sizes = [
-        found.st_size * _MEMORY_PER_BYTE[file.suffix]
+        int(found.st_size * _MEMORY_PER_BYTE[file.suffix])
         for file in files
         if (found := status_of(file)) is not None
     ]

@@ -99,10 +99,10 @@ def pieces_of(path: Path, piece_bytes: int) -> Iterator[bytes]:
             raw = file.fileobj if isinstance(file, gzip.GzipFile) else file
             size = os.fstat(raw.fileno()).st_size
             while piece := file.read(piece_bytes):
-                tell(raw.tell(), size)
                 if is_packed:
                     watch_expansion(path, file.tell(), size)
                 yield piece
+                tell(raw.tell(), size)  # once it was worked with
     except FileNotFoundError as error:
         raise TraceFormatError(f"There is no file {path}. Check the path.") from error
     except GZIP_ERRORS as error:

@@ -14,11 +14,15 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import TraceFormatError
+from opscope.memory_limit import require_memory
 from opscope.trace.chrome.numbers import plain
 from opscope.trace.chrome.rare_values import RareValues, parsed, vocabulary
-from opscope.trace.input_file import pieces_of
+from opscope.trace.input_file import pieces_of, shown_path, status_of
 
 PIECE_BYTES = 1 << 20
+_BETWEEN_LOOKS_BYTES = 1 << 26
+"""How much is read before it is asked again whether there is memory to put it in order: of a gzip
+file it is not known beforehand how much that will be."""
 
 
 def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
@@ -53,8 +57,15 @@ def read_json(path: Path) -> tuple[_native.ChromeReader, dict[str, Any]]:
 
 def _read(path: Path, mends: bool) -> _native.ChromeReader:
     reader = _native.ChromeReader(vocabulary(), RareValues(), mends)
+    found = status_of(path)
+    require_memory(0 if found is None else found.st_size, f"reading {shown_path(path)}")
+    read_bytes = measured_bytes = 0
     for piece in _utf8_pieces(path):
         reader.add(piece)
+        read_bytes += len(piece)
+        if read_bytes - measured_bytes >= _BETWEEN_LOOKS_BYTES:
+            measured_bytes = read_bytes
+            require_memory(read_bytes // 2, f"reading {shown_path(path)}")
     reader.finish()
     return reader
 

@@ -1,0 +1,279 @@
+// Tests of the reader of Chrome JSON: whole, in pieces, and damaged in every way.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check.h"
+#include "readers/allocation_pairs.h"
+#include "readers/chrome_reader.h"
+#include "readers/json_numbers.h"
+#include "readers/mended_names.h"
+
+using namespace opscope;
+using namespace opscope::readers;
+
+namespace {
+
+// Says of which values it was asked.
+class Asked : public RareValues {
+ public:
+  std::string spelled(std::string_view json) override {
+    rare += std::string(json) + ";";
+    return "spelled " + std::string(json);
+  }
+  std::optional<Wide> whole(std::string_view text) override {
+    rare += std::string(text) + ";";
+    return 3;
+  }
+  std::optional<int64_t> nanoseconds(std::string_view text) override {
+    rare += std::string(text) + ";";
+    return {};
+  }
+  uint8_t scalar_type(std::string_view) override { return 5; }
+  CategoryMeaning category(std::string_view text) override {
+    categories += std::string(text) + ";";
+    CategoryMeaning meaning;
+    if (text == "kernel") meaning.gpu_kind = 0;
+    meaning.span_kind = text == "cpu_op" ? 0 : 1;
+    return meaning;
+  }
+
+  std::string rare;
+  std::string categories;
+};
+
+const Vocabulary& vocabulary() {
+  static const Vocabulary all{
+      .dtypes = {{"float", 6}},
+      .overheads = {{"Buffer Flush", 1}},
+      .known_keys = {"External id", "Input type", "Input Dims", "Input Strides", "Concrete Inputs"},
+      .beside = "overlaps tid",
+      .bytes = {-(int64_t{1} << 62), int64_t{1} << 62},
+      .longest_ns = (int64_t{1} << 61) - 1};
+  return all;
+}
+
+struct Read {
+  Asked asked;
+  std::unique_ptr<ChromeReader> reader;
+  bool is_sound = false;
+
+  Read(std::string_view text, size_t piece, bool mends = false)
+      : reader(std::make_unique<ChromeReader>(vocabulary(), asked, mends)) {
+    for (size_t at = 0; at < text.size(); at += piece) {
+      // In memory of its own, so that reading beyond it is noticed.
+      const std::string part(text.substr(at, piece));
+      reader->add(part);
+    }
+    is_sound = reader->finish();
+  }
+  EventCollector& all() { return reader->collector(); }
+};
+
+const std::string kFile = R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "a\"b"}],
+ "traceEvents": [
+  {"ph": "M", "name": "thread_name", "pid": 9, "tid": 1, "ts": 0, "args": {"name": "ma\u0069n"}},
+  {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 9, "tid": 1, "ts": 12.500, "dur": 2,
+   "args": {"External id": 5, "Input type": ["float", "Scalar", "TensorList"],
+    "Input Dims": [[2, 3], [], [[1], [4, 5]]], "Input Strides": [[3, 1], [], [[1], [5, 1]]],
+    "Concrete Inputs": ["", "2.5", ""], "stream": 7, "flag": true}},
+  {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20.0015, "dur": "1.5",
+   "args": {"grid": [2, 1, 1, 9], "block": [128], "stream": 7, "correlation": 77}},
+  {"ph": "i", "name": "[memory]", "pid": 9, "tid": 1, "ts": 13,
+   "args": {"Addr": 18446744073709551600, "Bytes": 64, "Device Id": -1}},
+  {"ph": "s", "cat": "fwdbwd", "id": 1, "pid": 9, "tid": 1, "ts": 12},
+  {"ph": "s", "cat": "ac2g", "id": 77, "pid": 9, "tid": 1, "ts": 12},
+  {"ph": "B", "name": "open", "pid": 9, "tid": 2, "ts": 3}, {"ph": "E", "pid": 9, "tid": 2, "ts": 5},
+  {"ph": "C", "name": "counter", "pid": 1, "ts": 0}
+ ], "traceName": "x", "last": [1.5, {"a": null}]})";
+
+void check_whole(Read& read) {
+  CHECK(read.is_sound);
+  EventCollector& all = read.all();
+  CHECK_SAME(all.seen, 9);
+  CHECK_SAME(all.spans.start_ns, std::vector<int64_t>{12500, 3000});
+  CHECK_SAME(all.spans.duration_ns, std::vector<int64_t>{2000, 2000});
+  CHECK_SAME(all.spans.external_id, std::vector<int64_t>{5, -1});
+  CHECK_SAME(std::string(all.texts[all.spans.name[0]]), "aten::add");
+  CHECK_SAME(all.arguments.tensors.sizes.values, std::vector<int64_t>{2, 3, 1, 4, 5});
+  CHECK_SAME(all.arguments.tensors.sizes.offsets, std::vector<int64_t>{0, 2, 3, 5});
+  CHECK_SAME(all.arguments.tensors.element, std::vector<int32_t>{-1, 0, 1});
+  CHECK_SAME(all.arguments.scalars.value.size(), 3u);  // and two keywords
+  CHECK_SAME(all.gpu.start_ns, std::vector<int64_t>{20002});
+  CHECK_SAME(all.gpu.duration_ns, std::vector<int64_t>{1500});
+  CHECK_SAME(all.gpu.grid.values, std::vector<int64_t>{2, 1, 1});
+  CHECK_SAME(all.allocations.address, std::vector<uint64_t>{18446744073709551600u});
+  CHECK_SAME(all.flows.id, std::vector<int64_t>{1});
+  CHECK_SAME(all.launch_arrows, std::vector<int64_t>{77});
+  CHECK_SAME(*all.threads.threads()[0].name, "main");
+  CHECK_SAME(all.other_phases.numbers, std::vector<int64_t>{1});
+  CHECK_SAME(read.asked.rare, "");
+  CHECK_SAME(read.asked.categories, "cpu_op;kernel;;");
+  CHECK_SAME(read.reader->others(), R"({"schemaVersion": 1,"deviceProperties": [{"id": 0, "name": "a\"b"}],)"
+                                    R"("traceName": "x","last": [1.5, {"a": null}]})");
+}
+
+std::string problem_of(std::string_view text, bool mends = false) {
+  Read read(text, 7, mends);
+  const TextPlace& place = read.reader->place();
+  return std::string(read.reader->what()) + " " + std::to_string(place.characters()) + " of " +
+         std::to_string(read.reader->end().characters()) + ", " + std::to_string(place.line()) + ":" +
+         std::to_string(place.column());
+}
+
+std::string mended(std::string_view text, size_t piece) {
+  NameMender mender;
+  std::string out;
+  for (size_t at = 0; at < text.size(); at += piece) mender.add(text.substr(at, piece), out);
+  mender.finish(out);
+  return out;
+}
+
+int64_t time_of(std::string_view text) {
+  Asked asked;
+  return nanoseconds({Sort::kDecimal, text}, asked).value_or(-1);
+}
+
+}  // namespace
+
+TEST(pieces_of_any_size_are_one_file) {
+  for (size_t piece = 1; piece < kFile.size() + 1; piece += piece < 40 ? 1 : 97) {
+    Read read(kFile, piece);
+    check_whole(read);
+    Read again(kFile, piece, true);
+    check_whole(again);
+  }
+}
+
+TEST(what_is_no_json_is_said_where_it_is) {
+  CHECK_SAME(problem_of(""), "Expecting value 0 of 0, 1:1");
+  CHECK_SAME(problem_of("[1,\n é]"), "Expecting value 5 of 7, 2:2");
+  CHECK_SAME(problem_of("{\"é\" 1}"), "Expecting ':' delimiter 5 of 7, 1:6");
+  CHECK_SAME(problem_of("{\"a\": 1,}"), "Expecting property name enclosed in double quotes 8 of 9, 1:9");
+  CHECK_SAME(problem_of("[1 2]"), "Expecting ',' delimiter 3 of 5, 1:4");
+  CHECK_SAME(problem_of("[\"a\\q\"]"), "Invalid \\escape 3 of 7, 1:4");
+  CHECK_SAME(problem_of("[\"a\\u12x4\"]"), "Invalid \\uXXXX escape 4 of 11, 1:5");
+  CHECK_SAME(problem_of("[\"abc"), "Unterminated string starting at 1 of 5, 1:2");
+  CHECK_SAME(problem_of("[] ]"), "Extra data 3 of 4, 1:4");
+  CHECK_SAME(problem_of("[-]"), "Expecting value 1 of 3, 1:2");
+  CHECK_SAME(problem_of("[01]"), "Expecting ',' delimiter 2 of 4, 1:3");
+  CHECK_SAME(problem_of("[nul"), "Expecting value 1 of 4, 1:2");
+}
+
+TEST(what_cannot_be_held_is_a_problem_of_its_own) {
+  CHECK(Read(std::string(100000, '['), 1000).reader->problem() == Problem::kTooDeep);
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "{\"a\":";
+  CHECK(Read(deep, 1000).reader->problem() == Problem::kTooDeep);
+  CHECK(Read("[" + std::string(4301, '9') + "]", 1000).reader->problem() == Problem::kTooLong);
+  CHECK(Read("[-" + std::string(4300, '9') + "]", 1000).is_sound);
+}
+
+TEST(events_are_found_at_any_depth_inner_ones_first) {
+  Read read(
+      R"({"a": [[{"ph": "b", "pid": {"ph": "a", "ts": 1}}]], "ph": "c", "ts": [{"ph": "d", "pid": 1}]})", 5);
+  CHECK(read.is_sound);
+  std::string phases;
+  for (size_t row = 0; row < read.all().other_phases.texts.size(); ++row)
+    phases += read.all().other_phases.texts[static_cast<int32_t>(row)];
+  CHECK_SAME(phases, "abdc");
+  CHECK(!Read(R"({"a": 1, "traceEvents": 5})", 5).reader->has_events());
+  CHECK(Read(R"({"a": 1, "traceEvents": []})", 5).reader->has_events());
+}
+
+TEST(times_are_exact_and_rounded_half_to_even) {
+  CHECK_SAME(time_of("7771632580123.457"), 7771632580123457);
+  CHECK_SAME(time_of("0.0005"), 0);
+  CHECK_SAME(time_of("0.0015"), 2);
+  CHECK_SAME(time_of("0.00150000000000000000000001"), 2);
+  CHECK_SAME(time_of("0.00050000000000000000000001"), 1);
+  CHECK_SAME(time_of("2.5e3"), 2500000);
+  CHECK_SAME(time_of("25e-4"), 2);
+  CHECK_SAME(time_of("-3.25"), -3250);
+  CHECK_SAME(time_of("1e-400"), 0);
+  CHECK_SAME(time_of("1e400"), -1);
+  CHECK_SAME(time_of("1e22"), -1);
+  Asked asked;
+  CHECK(!nanoseconds({Sort::kInteger, "2305843009213693"}, asked));
+  CHECK_SAME(*nanoseconds({Sort::kInteger, "-2305843009213692"}, asked), -2305843009213692000);
+  CHECK_SAME(asked.rare, "");
+  nanoseconds({Sort::kText, "1_0"}, asked);
+  nanoseconds({Sort::kDecimal, "2305843009213693.951"}, asked);
+  whole({Sort::kText, "\xd9\xa3"}, asked);
+  CHECK_SAME(asked.rare, "1_0;2305843009213693.951;\xd9\xa3;");
+}
+
+TEST(names_and_open_arrays_are_mended_in_any_pieces) {
+  const std::string text =
+      "{\n \"name\": \"a(0): \"\"\"\",\n\"name\" :\n \"C:\\d \\\"q\\\" \\u0041\" ,\r\n \"x\": \"a\"b\"";
+  const std::string right =
+      "{\n \"name\": \"a(0): \\\"\\\"\\\"\",\n\"name\" :\n \"C:\\\\d \\\"q\\\" \\u0041\" ,\r\n \"x\": "
+      "\"a\"b\"";
+  for (size_t piece = 1; piece < text.size() + 1; ++piece) {
+    CHECK_SAME(mended(text, piece), right);
+    CHECK_SAME(mended("[1, 2 ,, \n", piece), "[1, 2 ]");
+    CHECK_SAME(mended("[1, 2] \n", piece), "[1, 2] \n");
+    CHECK_SAME(mended("[[1], [2],\n", piece), "[[1], [2]]");
+  }
+  CHECK_SAME(mended("", 1), "");
+  CHECK(Read("[{\"ph\": 1},", 3, true).is_sound);
+}
+
+TEST(frees_have_the_number_of_the_block_that_was_there) {
+  const std::vector<uint8_t> action{0, 0, 1, 0, 1, 2, 1};
+  const std::vector<int8_t> type(7, 0);
+  const std::vector<int8_t> index{-1, 0, -1, -1, 0, 0, 0};
+  const std::vector<uint64_t> address{16, 16, 16, 16, 16, 16, 16};
+  const auto view = [](const auto& column) {
+    return ColumnView<typename std::decay_t<decltype(column)>::value_type>{column.data(), 1, column.size()};
+  };
+  const MemoryEvents events{view(action), view(type), view(index), view(address)};
+  CHECK_SAME(pair_allocations(events), std::vector<int64_t>{0, 1, 0, 2, 1, -1, -1});
+  CHECK(pair_allocations({}).empty());
+}
+
+// What is damaged ends in a problem or in columns of one length, and nothing is read that is not there.
+TEST(damaged_files_end_in_a_problem_or_in_columns) {
+  std::mt19937 random(7);
+  const std::vector<std::string> noise{
+      "\"", "\\", ",", "{", "}",   "[",   "]", ":",       std::string(1, '\0'), "\\u12", "\\ud800", "\n",
+      "1",  "-",  "e", ".", "NaN", "nul", "é", "{\"ph\":"};
+  int sound = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = kFile;
+    const size_t changes = 1 + random() % 3;
+    for (size_t i = 0; i < changes; ++i) {
+      const size_t at = random() % text.size();
+      const std::string& what = noise[random() % noise.size()];
+      switch (random() % 4) {
+        case 0:
+          text.resize(at + 1);
+          break;
+        case 1:
+          text.replace(at, 1, what);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 60));
+          break;
+        default:
+          text.erase(at, 1 + random() % 8);
+      }
+      if (text.empty()) break;
+    }
+    Read read(text, 1 + random() % 400, random() % 2 == 0);
+    sound += read.is_sound;
+    EventCollector& all = read.all();
+    const size_t rows = all.spans.thread.size();
+    all.spans.each([&](const char*, auto& column) { CHECK_SAME(column.size(), rows); });
+    CHECK_SAME(all.gpu.grid.offsets.size(), all.gpu.kind.size() + 1);
+    for (const int32_t event : all.arguments.tensors.event) CHECK(static_cast<size_t>(event) < rows);
+    for (const int32_t name : all.spans.name) CHECK(static_cast<size_t>(name) < all.texts.size());
+  }
+  CHECK(sound > 500 && sound < 19500);
+}
+
+int main() { return opscope::tests::run_all(); }
