@@ -1,0 +1,120 @@
+"""Values in Chrome files that no tool is known to write: they mean what Python makes of them."""
+
+import pytest
+
+from opscope.trace.chrome.rare_values import RareValues, vocabulary
+from opscope.trace.load import load_trace
+from opscope.trace.schema import UNKNOWN_KIND, EventKind, ScalarType
+
+
+@pytest.fixture
+def read(tmp_path):
+    def load(*events, top=""):
+        path = tmp_path / "t.json"
+        path.write_text(f'{{{top}"traceEvents": [{", ".join(events)}]}}')
+        return load_trace(path)
+
+    return load
+
+
+def event(**fields):
+    given = {"ph": '"X"', "ts": "1", "pid": "1", "tid": "1", **fields}
+    return "{" + ", ".join(f'"{key}": {value}' for key, value in given.items()) + "}"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("null", "None"), ("true", "True"), ("-0", "0"), ("12", "12"), ("1.50", "1.50"),
+     ("NaN", "nan"), ('[1, "a"]', "[1, 'a']"), ('{"a": {"ph": 1, "ts": 2}}', "{'a': None}")],
+)  # fmt: skip
+def test_names_that_are_no_texts(read, name, expected):
+    trace = read(event(name=name, cat='"x"'))
+    assert expected in [trace.event_name(row) for row in range(len(trace.events))]
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [("0.0015000000000000000000000000000000001", 2), ('" 7 "', 7000), ('"1_0"', 10_000),
+     ('"\u0663.5"', 3500), ('"+5"', 5000), ('".5"', 500), ('"5."', 5000), ('"007.5"', 7500),
+     ("25e-4", 2), ("35e-4", 4), ("2305843009213692.9", 2305843009213692900)],
+)  # fmt: skip
+def test_times_in_every_way_to_write_them(read, time, expected):
+    assert read(event(ts=time)).events["start_ns"].tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    "time", ["2305843009213693.99", '"nan"', '"--5"', '"5 5"', "true", "-Infinity", "1e19"]
+)
+def test_what_is_no_time(read, time):
+    trace = read(event(ts=time))
+    assert trace.ledger["import"]["dropped: no usable time"] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [('"\u0663"', 3), ('"-7"', -7), ('"--7"', -1), ("7.0", -1), ("true", -1), ('"007"', 7),
+     ("9223372036854775808", -1), ('"9223372036854775807"', 2**63 - 1), ("[7]", -1),
+     ('"' + "0" * 20 + '7"', -1), ('"\\u0037"', 7)],
+)  # fmt: skip
+def test_integers_in_every_way_to_write_them(read, value, expected):
+    trace = read(event(cat='"cpu_op"', args=f'{{"Sequence number": {value}}}'))
+    assert trace.events["sequence_number"].tolist() == [expected]
+
+
+def test_threads_are_those_that_python_takes_for_different(read):
+    same = [event(tid="true"), event(tid="1"), event(pid='"a"', tid="null"), event(pid='"\\u0061"')]
+    other = [event(tid='"1"'), event(tid="1.0"), event(tid="[1]"), event(tid='"[1]"'),
+             event(pid='"1"', tid='"[1]"')]  # fmt: skip
+    trace = read(*same, *other)
+    assert trace.events["thread"].tolist() == [0, 0, 1, 2, 3, 4, 5, 6, 5]
+    names = [trace.names[i] for i in trace.table("threads")["name"]]
+    assert names[1] == " (process a)"
+    assert trace.table("threads")["system_thread_id"].tolist() == [0, 0, 1, 1, 0, 0, 0]
+
+
+def test_a_border_between_process_and_thread_is_seen(read):
+    trace = read(event(pid='"as1"', tid='"b"'), event(pid='"a"', tid='"1sb"'))
+    assert trace.events["thread"].tolist() == [0, 1]
+
+
+def test_a_line_beside_another_is_of_its_thread_from_then_on(read):
+    said = event(ph='"M"', name='"thread_name"', tid="5", args='{"name": "n", "overlaps tid": 1}')
+    trace = read(event(tid="5"), said, event(tid="1"), event(tid="5"))
+    assert trace.events["thread"].tolist() == [0, 1, 1]
+
+
+def test_how_arguments_are_printed_says_their_kinds():
+    rare = RareValues()
+    kinds = {
+        "True": ScalarType.BOOL, "\u0663": ScalarType.INT, "5\n": ScalarType.INT,
+        "(1+2j)": ScalarType.COMPLEX, "1_0.5": ScalarType.FLOAT, "-inf": ScalarType.FLOAT,
+        "cpu": ScalarType.STRING, "": ScalarType.OTHER,
+    }  # fmt: skip
+    assert {text: rare.scalar_type(text) for text in kinds} == kinds
+
+
+def test_categories_are_asked_for_once_each(read, monkeypatch):
+    asked = []
+    answer = RareValues.category
+    monkeypatch.setattr(
+        RareValues, "category", lambda self, text: asked.append(text) or answer(self, text)
+    )
+    trace = read(*[event(cat='"Mine"')] * 9, *[event(cat='"hpu_op"')] * 9, event())
+    assert asked == ["Mine", "hpu_op", ""]
+    assert set(trace.events["kind"].tolist()) == {EventKind.ANNOTATION, UNKNOWN_KIND}
+
+
+def test_an_error_in_an_answer_ends_the_reading(read, monkeypatch):
+    def interrupted(self, text):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RareValues, "spelled", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read(event(name="[]"))
+
+
+def test_what_the_reader_knows_is_what_python_knows():
+    known = vocabulary()
+    assert known["dtypes"]["float"] == 6
+    assert "Buffer Flush" in known["overheads"]
+    assert known["beside"] in known["known_keys"]
