@@ -1,9 +1,9 @@
 """Reading Chrome JSON, as torch.profiler (Kineto) and many other tools write it.
 
-``read_json`` takes the file apart, event by event; ``collect`` (with ``numbers`` and
-``arguments``) turns events into growing columns; ``assemble`` makes them a Trace: start order and
-parents, what names mean (``meaning``, ``python_calls``), rows that belong together
-(``connections``).
+``read_json`` hands a file to the native reader, piece by piece, which makes columns of its events;
+``rare_values`` is what that asks Python; ``collected`` has the columns; ``assemble`` makes them a
+Trace: start order and parents, what names mean (``meaning``, ``python_calls``), rows that belong
+together (``connections``).
 """
 
 from opscope.trace.chrome.assemble import load_chrome_trace
