@@ -211,15 +211,17 @@ bool EventCollector::add_overhead(const FoundEvent& event, int64_t start_ns) {
 void EventCollector::flow(const FoundEvent& event, bool is_target) {
   const std::optional<int64_t> time = nanoseconds(event.time, rare_);
   const std::string_view category = printed(event.category);
+  const bool is_between_ranks = category == "collective";
   if (is_launch_arrow(category)) {
     launch_arrows.push_back(integer(event.id, rare_, -1));
-  } else if (category != "fwdbwd" || !time) {
+  } else if ((!is_between_ranks && category != "fwdbwd") || !time) {
     other_flows.add(category);
   } else {
     flows.id.push_back(integer(event.id, rare_, -1));
     flows.thread.push_back(threads.row_of(event));
     flows.time_ns.push_back(*time);
     flows.is_target.push_back(is_target);
+    flows.is_between_ranks.push_back(is_between_ranks);
   }
 }
 

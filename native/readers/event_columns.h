@@ -114,16 +114,17 @@ struct OverheadColumns {
   }
 };
 
-// Ends of arrows from forward to backward.
+// Ends of arrows from forward to backward, and between ranks.
 struct FlowColumns {
   std::vector<int64_t> id;
   std::vector<int32_t> thread;
   std::vector<int64_t> time_ns;
-  std::vector<uint8_t> is_target;
+  std::vector<uint8_t> is_target, is_between_ranks;
 
   template <class F>
   void each(F f) {
-    f("id", id), f("thread", thread), f("time_ns", time_ns), f("is_target", is_target);
+    f("id", id), f("thread", thread), f("time_ns", time_ns), f("is_target", is_target),
+        f("is_between_ranks", is_between_ranks);
   }
 };
 

@@ -32,7 +32,7 @@ COMMANDS = {
     "why": "Show why a step takes as long as it does: every cause, and what to change.",
     "findings": "Show why a program is slow: what was found, where, and what a fix would save.",
     "stragglers": "Show which rank of a job the others wait for, how often, why, and where.",
-    "collectives": "Show what ranks of a job did together: how fast, who waited, and for whom.",
+    "collectives": "Show the collectives of a job: how fast they were, and who waited for whom.",
     "job": "Ask something of all processes of a job together.",
     "rollup": "Add up every process of a job, so that questions about it are quick.",
     "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",

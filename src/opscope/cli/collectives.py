@@ -29,7 +29,7 @@ def collectives(
     format: Annotated[RowsFormat, Option(help="How to print it.")] = RowsFormat.TABLE,
     rank: RankOption = None,
 ) -> None:
-    """Show the collectives of a job: how many, how fast, how long ranks waited, and for whom.
+    """Show the collectives of a job: how fast they were, and who waited for whom.
 
     A collective is matched across ranks by its group and its number there. Transfer is the time
     from when the last rank took part until the last one had all; wait is what a rank was there

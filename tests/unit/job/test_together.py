@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import opscope
 from opscope.errors import TraceFormatError
 from opscope.export.formats import export_trace
 from opscope.job.job import Job
@@ -127,6 +128,8 @@ def test_arrows_are_in_chrome_and_perfetto_files(tmp_path):
     assert ends["s"] == ends["f"] and len(ends["s"]) == 6
     begin = {flow["id"]: flow["ts"] for flow in flows if flow["ph"] == "s"}
     assert all(begin[flow["id"]] <= flow["ts"] for flow in flows if flow["ph"] == "f")
+    read = opscope.load(tmp_path / "trace.json")
+    assert len(rank_links(read)) == 6 and len(forward_backward_links(read)) == 0
     export_trace(trace, "perfetto", tmp_path / "trace.pftrace")
     slices = read_perfetto(tmp_path / "trace.pftrace").slices
     assert sum(len(one.ends_flows) for one in slices) == 6

@@ -45,7 +45,7 @@ _KINETO_THREAD = re.compile(r"thread -?\d+ \((.*)\)$", re.DOTALL)
 def load_chrome_trace(path: str | Path) -> Trace:
     """Read a Chrome JSON (plain or gzip) written by torch.profiler, opscope or another tool.
 
-    Spans (``X``, ``B``/``E``), ``[memory]`` instants, device activities, forward-backward arrows,
+    Spans (``X``, ``B``/``E``), ``[memory]`` instants, device activities, arrows between spans,
     names of threads and processes and the file's own metadata are read. Parents are rebuilt from
     times. What was left out is counted in ``trace.ledger["import"]``. A file that opscope wrote,
     and nobody changed, gives back the trace that it was written from.
@@ -78,7 +78,6 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
     new_row[order] = np.arange(len(order), dtype=np.int32)
     nested = (events["thread"], events["start_ns"], events["end_ns"], events["parent"])
     python = python_tables(events, collector.texts, collector.intern)
-    forward, backward = links(collector, base, nested)
     tables = {
         **python,
         "tensors": _tensors(collector, new_row),
@@ -86,7 +85,7 @@ def _assemble(collector: CollectedEvents, base: int, metadata: Mapping[str, Any]
         "allocations": allocations(collector, base, nested),
         "gpu": device_activities(collector, base, events),
         "gpu_overheads": overheads(collector, base),
-        "links": {"kind": np.zeros(len(forward)), "source": forward, "target": backward},
+        "links": links(collector, base, nested),
         "threads": _threads(collector, events),
         "ledger": _ledger(collector, len(order)),
     }
@@ -115,7 +114,7 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     return events, order
 
 
-def _by_event(columns: Columns, new_row: Int64) -> tuple[Columns, Int64]:
+def _by_event(columns: Columns, new_row: npt.NDArray[np.int32]) -> tuple[Columns, Int64]:
     """Rows that name an event in file order, renumbered and sorted like the events."""
     event = new_row[columns.pop("event")]
     order = np.argsort(event, kind="stable")
@@ -123,7 +122,7 @@ def _by_event(columns: Columns, new_row: Int64) -> tuple[Columns, Int64]:
     return {"event": event[order], **sorted_columns}, order
 
 
-def _tensors(collector: CollectedEvents, new_row: Int64) -> Columns:
+def _tensors(collector: CollectedEvents, new_row: npt.NDArray[np.int32]) -> Columns:
     lists = (collector.tensors.pop(name) for name in ("sizes", "strides"))
     sizes, strides = sound_shapes(*lists)
     columns, order = _by_event(collector.tensors, new_row)

@@ -29,7 +29,7 @@ class CollectedEvents:
         processes: names of processes.
         spans: columns of them; also of ``allocations``, ``gpu``, ``overheads``, ``tensors`` and
             ``scalars``, of which ``event`` is the row of a span.
-        flows: ends of forward-backward arrows: id, thread, time, 1 for the target.
+        flows: ends of arrows between spans: id, thread, time, 1 for the target, 1 between ranks.
         launch_arrows: ids of ends of arrows from launches to what they launched.
         skipped: how many events were left out, by reason.
         seen: how many events there were.

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.trace.chrome.collected import CollectedEvents
 from opscope.trace.chrome.numbers import integer
+from opscope.trace.codes import LinkKind
 from opscope.trace.nesting import enclosing
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
@@ -79,14 +80,19 @@ def row_with(ids: Int64, wanted: npt.NDArray[np.bool_], looked_up: Int64) -> Int
     return np.where(sorted_ids[place] == looked_up, rows[order][place], -1)
 
 
-def links(collector: CollectedEvents, base: int, nested: Any) -> tuple[Int64, Int64]:
-    """Rows of forward and backward events joined by an arrow of the file."""
+def links(collector: CollectedEvents, base: int, nested: Any) -> Columns:
+    """The ``links`` table: events that an arrow of the file joins."""
     flows = collector.flows
     event = enclosing(nested, flows["thread"], flows["time_ns"] + base)
     is_target = flows["is_target"] == 1
     target = row_with(flows["id"] + 1, is_target & (event >= 0), flows["id"] + 1)
     rows = np.flatnonzero(~is_target & (event >= 0) & (target >= 0))
-    return event[rows].astype(np.int64), event[target[rows]].astype(np.int64)
+    is_collective = flows["is_between_ranks"][rows] == 1
+    return {
+        "kind": np.where(is_collective, LinkKind.COLLECTIVE, LinkKind.FORWARD_BACKWARD),
+        "source": event[rows].astype(np.int64),
+        "target": event[target[rows]].astype(np.int64),
+    }
 
 
 def torch_thread_ids(events: Columns, threads: int) -> Int64:
