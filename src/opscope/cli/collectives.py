@@ -80,6 +80,7 @@ def _as_dict(
         "processes": [one.as_dict() for one in waits],
         "clocks": str(found.clocks),
         "unmatched": found.unmatched,
+        "absent_ranks": found.absent_ranks,
     }
 
 
@@ -95,7 +96,7 @@ def _print(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankW
         names, numbers = _table_of_ranks(waits)
         console.print(numbers_table("Process", names, numbers, console.width))
         console.print()
-    for line in _sentences(found):
+    for line in found.sentences():
         console.print(Text(line))
 
 
@@ -106,7 +107,7 @@ def _as_markdown(found: JobCollectives, kinds: list[CollectiveKind], waits: list
         if kinds:
             cells = zip(names, *(column for _, column in numbers), strict=True)
             text += as_markdown([heading, *(title for title, _ in numbers)], cells) + "\n"
-    return text + "".join(f"{line}\n\n" for line in _sentences(found))
+    return text + "".join(f"{line}\n\n" for line in found.sentences())
 
 
 Columns = list[tuple[str, list[str]]]
@@ -137,32 +138,6 @@ def _table_of_ranks(waits: list[RankWaits]) -> tuple[list[str], Columns]:
         ("Came last", [f"{one.awaited:,}" for one in waits]),
         ("Others waited", [time_text(one.awaited_ns) for one in waits]),
     ]
-
-
-def _sentences(found: JobCollectives) -> list[str]:
-    lines = []
-    if not len(found):
-        lines.append(
-            "No collective was found that several of these processes recorded. Nothing is said "
-            "about waiting."
-        )
-    lines.append(str(found.clocks))
-    if (blurred := _blurred(found)) > 0:
-        lines.append(
-            f"In {share_text(blurred)} of collectives ranks waited less than clocks may be off: "
-            "who came last there is not known."
-        )
-    lines += [f"Not matched: {count:,} {why}." for why, count in found.unmatched.items() if count]
-    return lines
-
-
-def _blurred(found: JobCollectives) -> float:
-    """Share of collectives in which no wait is longer than times may be off."""
-    if not len(found) or not np.isfinite(found.bound_ns).any():
-        return 0.0
-    longest = np.zeros(len(found))
-    np.maximum.at(longest, found.collective, found.wait_ns.astype(np.float64))
-    return float(((found.bound_ns > 0) & (longest < found.bound_ns)).mean())
 
 
 def _time(value: float) -> str:

@@ -16,9 +16,10 @@ from opscope.analysis.collectives.process_collectives import (
     ProcessGroup,
     process_collectives,
 )
+from opscope.analysis.quantity_text import share_text
 from opscope.job.aligned_numbers import OneRank, align
 from opscope.job.clocks import Arrivals, Clocks, brought_together, machines_of
-from opscope.trace.partition import Partition
+from opscope.trace.partition import RANK, Partition, parts_text
 from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
@@ -103,6 +104,13 @@ class JobCollectives:
         return np.maximum(of_group, taking_part)
 
     @property
+    def absent_ranks(self) -> list[int]:
+        """Of the groups that there are, ranks that are not among the processes looked at: time in
+        which others waited for these counts as transfer."""
+        there = {part.number for part in self.processes if part.kind == RANK}
+        return sorted({rank for group in self.groups for rank in group.ranks} - there)
+
+    @property
     def algorithm_bandwidth(self) -> Amounts:
         """Bytes of the message in a second of the transfer; NaN where that is not known."""
         known = (self.transfer_ns > 0) & (self.size_bytes > 0)
@@ -131,13 +139,47 @@ class JobCollectives:
             [np.where(is_later, awaited, waiting), np.where(is_later, waiting, awaited)]
         )
 
+    def sentences(self) -> list[str]:
+        """What is to be known about the figures: clocks, who is not there, what was not matched."""
+        lines = []
+        if not len(self):
+            lines.append(
+                "No collective was found that several of these processes recorded. Nothing is said "
+                "about waiting."
+            )
+        lines.append(str(self.clocks))
+        if (blurred := self._blurred()) > 0:
+            lines.append(
+                f"In {share_text(blurred)} of collectives ranks waited less than clocks may be "
+                "off: who came last there is not known."
+            )
+        if len(self) and (absent := self.absent_ranks):
+            parts = [Partition(RANK, rank) for rank in absent]
+            lines.append(
+                f"Groups have {parts_text(parts, 0)} too, which {_is_are(parts)} not looked at: "
+                "time in which others waited for them counts as transfer."
+            )
+        unmatched = self.unmatched.items()
+        return [*lines, *(f"Not matched: {count:,} {why}." for why, count in unmatched if count)]
+
+    def _blurred(self) -> float:
+        """Share of collectives in which no wait is longer than times may be off."""
+        if not len(self) or not np.isfinite(self.bound_ns).any():
+            return 0.0
+        longest = np.zeros(len(self))
+        np.maximum.at(longest, self.collective, self.wait_ns.astype(np.float64))
+        return float(((self.bound_ns > 0) & (longest < self.bound_ns)).mean())
+
     def __repr__(self) -> str:
         lines = [
             f"<JobCollectives: {len(self):,} collectives of {len(self.processes)} processes",
-            f"  {self.clocks}",
-            *(f"  {count:,} {why}" for why, count in self.unmatched.items() if count),
+            *(f"  {line}" for line in self.sentences()),
         ]
         return "\n".join(lines) + ">"
+
+
+def _is_are(parts: list[Partition]) -> str:
+    return "is" if len(parts) == 1 else "are"
 
 
 def job_collectives(

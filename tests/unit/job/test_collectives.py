@@ -170,3 +170,12 @@ def test_arrows_go_from_those_who_waited_to_the_one_that_was_awaited():
 def test_exposed_time_can_be_left_out():
     traces = all_reduces([0, 40])
     assert found_of(*traces, with_exposed=False).exposed_ns.tolist() == [0] * 12
+
+
+def test_ranks_that_are_not_looked_at_are_named():
+    first, _, third = all_reduces([0, 40, 20])
+    parts = [Partition("rank", number) for number in (0, 2)]
+    found = job_collectives(zip(parts, [first, third], strict=True))
+    assert found.absent_ranks == [1]
+    assert "Groups have rank 1 too, which is not looked at" in repr(found)
+    assert found_of(*all_reduces([0, 40, 20])).absent_ranks == []
