@@ -166,6 +166,13 @@ export interface RankSection {
   causes: string[];
   causeMeanings: string[];
   causeTimes: number[][]; // rank, cause
+  together: { said: string[]; tables: TextTable[] };
+}
+
+// The first column has names, the others numbers; all as text.
+export interface TextTable {
+  heading: string[];
+  rows: string[][];
 }
 
 export interface MemoryDevice {

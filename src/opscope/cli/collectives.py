@@ -6,12 +6,9 @@ import json
 import sys
 from typing import Annotated
 
-import numpy as np
 from rich.text import Text
 
 from opscope._native import keep_freed_memory
-from opscope.analysis.collectives.process_collectives import POINT_TO_POINT
-from opscope.analysis.quantity_text import bytes_text, share_text, time_text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.narrow import numbers_table
 from opscope.cli.parameters import Option
@@ -19,7 +16,9 @@ from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace
 from opscope.errors import UsageError
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
+from opscope.job.collective_text import TextTable, kind_table, rank_table
 from opscope.job.collectives import JobCollectives
+from opscope.printable import in_markdown
 
 _MOST_KINDS = 20
 
@@ -86,15 +85,10 @@ def _as_dict(
 
 def _print(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]) -> None:
     console = console_for(sys.stdout)
-    if kinds:
-        shown = kinds[:_MOST_KINDS]
-        names, numbers = _table(shown)
-        console.print(numbers_table("Collective", names, numbers, console.width))
-        if len(kinds) > len(shown):
-            console.print(Text(f"and {len(kinds) - len(shown)} more; --format csv has all", "dim"))
-        console.print()
-        names, numbers = _table_of_ranks(waits)
-        console.print(numbers_table("Process", names, numbers, console.width))
+    for table in _tables(kinds[:_MOST_KINDS], waits):
+        console.print(numbers_table(table.heading, table.names, table.columns, console.width))
+        if table.heading != "Process" and len(kinds) > _MOST_KINDS:
+            console.print(Text(f"and {len(kinds) - _MOST_KINDS} more; --format csv has all", "dim"))
         console.print()
     for line in found.sentences():
         console.print(Text(line))
@@ -102,51 +96,12 @@ def _print(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankW
 
 def _as_markdown(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankWaits]) -> str:
     text = ""
-    tables = (("Collective", _table(kinds)), ("Process", _table_of_ranks(waits)))
-    for heading, (names, numbers) in tables:
-        if kinds:
-            cells = zip(names, *(column for _, column in numbers), strict=True)
-            text += as_markdown([heading, *(title for title, _ in numbers)], cells) + "\n"
-    return text + "".join(f"{line}\n\n" for line in found.sentences())
+    for table in _tables(kinds, waits):
+        cells = zip(table.names, *(column for _, column in table.columns), strict=True)
+        heading = [table.heading, *(title for title, _ in table.columns)]
+        text += as_markdown(heading, cells) + "\n"
+    return text + "".join(f"{in_markdown(line)}\n\n" for line in found.sentences())
 
 
-Columns = list[tuple[str, list[str]]]
-
-
-def _table(kinds: list[CollectiveKind]) -> tuple[list[str], Columns]:
-    return [_title(kind) for kind in kinds], [
-        ("Count", [f"{kind.count:,}" for kind in kinds]),
-        ("Transfer", [_time(kind.transfer_ns) for kind in kinds]),
-        ("Wait", [_time(kind.wait_ns) for kind in kinds]),
-        ("Exposed", [_time(kind.exposed_ns) for kind in kinds]),
-        ("Bus/s", [_rate(kind.bus_bandwidth) for kind in kinds]),
-        ("Mostly last", [_last(kind) for kind in kinds]),
-    ]
-
-
-def _title(kind: CollectiveKind) -> str:
-    size = f" {bytes_text(kind.size_bytes)}" if kind.size_bytes else ""
-    between = "of two" if kind.name in POINT_TO_POINT else f"{len(kind.group.ranks)} ranks"
-    return f"{kind.name}{size}, {between}"
-
-
-def _table_of_ranks(waits: list[RankWaits]) -> tuple[list[str], Columns]:
-    return [str(one.process) for one in waits], [
-        ("Collectives", [f"{one.count:,}" for one in waits]),
-        ("Waited", [time_text(one.wait_ns) for one in waits]),
-        ("Exposed", [time_text(one.exposed_ns) for one in waits]),
-        ("Came last", [f"{one.awaited:,}" for one in waits]),
-        ("Others waited", [time_text(one.awaited_ns) for one in waits]),
-    ]
-
-
-def _time(value: float) -> str:
-    return "-" if np.isnan(value) else time_text(round(value))
-
-
-def _rate(value: float) -> str:
-    return "-" if np.isnan(value) else bytes_text(round(value))
-
-
-def _last(kind: CollectiveKind) -> str:
-    return "-" if kind.last is None else f"{kind.last} ({share_text(kind.last_share)})"
+def _tables(kinds: list[CollectiveKind], waits: list[RankWaits]) -> list[TextTable]:
+    return [kind_table(kinds), rank_table(waits)] if kinds else []

@@ -79,7 +79,7 @@ def _write_of_several(
     keep_freed_memory()
     whole = Job(chosen.path)
     with messages.progress(f"looking at {len(whole)} processes"):
-        compared = whole.slow_ranks()
+        compared, together = whole.slow_ranks(), whole.collectives()
     is_chosen = len(chosen.parts) < len(whole)
     few = compared.steps.worth_showing(MOST_ON_TIMELINE) or whole.parts
     known = chosen.parts if is_chosen else few
@@ -90,7 +90,7 @@ def _write_of_several(
             page,
             title=title,
             period=which,
-            ranks=compared,
+            ranks=(compared, together),
             on_timeline=on_timeline.parts,
         )
     shown = parts_text(on_timeline.parts, len(whole))

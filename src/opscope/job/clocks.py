@@ -65,6 +65,8 @@ class Clocks:
         return bound
 
     def __str__(self) -> str:
+        if not self.machines:
+            return "No process was looked at."
         if len(self.machines) == 1:
             return f"All processes ran on one machine ({self.machines[0]}), with one clock."
         known = [course for course in self.courses if course is not None]
@@ -137,7 +139,7 @@ def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clo
         tuple(is_named for _, is_named in titles),
         np.array(machine, dtype=np.int64),
         np.array(shift, dtype=np.int64),
-        (EVEN, *[None] * (len(titles) - 1)),
+        (EVEN, *[None] * (len(titles) - 1))[: len(titles)],
         tuple(() for _ in titles),
     )
 

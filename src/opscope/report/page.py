@@ -19,6 +19,7 @@ from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which
 from opscope.errors import OpscopeError
 from opscope.export.output_file import write_file
+from opscope.job.collectives import JobCollectives
 from opscope.job.slow_ranks import SlowRanks
 from opscope.report.payload import gather
 from opscope.trace.partition import Partition
@@ -55,7 +56,7 @@ def write_report(
     title: str = "",
     findings: Findings | None = None,
     period: Which | str = Which.STEADY,
-    ranks: SlowRanks | None = None,
+    ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
 ) -> None:
     """Write the report of ``trace`` to ``path``.
@@ -66,7 +67,7 @@ def write_report(
         title: shown at the top; the program's name by default.
         findings: what makes the program slow, where it is known already or was measured.
         period: what tables and findings speak of: the steady state, the start-up or all.
-        ranks: of a job, its processes compared.
+        ranks: of a job, its processes compared, and what they did together.
         on_timeline: which of them ``trace`` is of.
 
     Raises:
@@ -89,7 +90,7 @@ def report_html(
     title: str = "",
     findings: Findings | None = None,
     period: Which | str = Which.STEADY,
-    ranks: SlowRanks | None = None,
+    ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
 ) -> str:
     """The page as text; see :func:`write_report`."""

@@ -11,6 +11,7 @@ from opscope.analysis.findings.finding import Findings
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.export.window import window_of
+from opscope.job.collectives import JobCollectives
 from opscope.job.slow_ranks import SlowRanks
 from opscope.progress import tell
 from opscope.report.finding_section import finding_section
@@ -36,14 +37,14 @@ def gather(
     title: str,
     findings: Findings | None = None,
     which: Which | str = Which.STEADY,
-    ranks: SlowRanks | None = None,
+    ranks: tuple[SlowRanks, JobCollectives] | None = None,
     on_timeline: Collection[Partition] = (),
 ) -> tuple[dict[str, Any], str]:
     """The report as JSON can hold it, and its packed columns.
 
     The timeline and memory are those of the whole recording; tables, findings and what pictures
     show first are those of a period of it. Of a job, ``trace`` is of the processes ``on_timeline``,
-    and ``ranks`` of all.
+    and ``ranks``, who is slow and what they did together, of all.
     """
     metadata, period, packer = trace.metadata, period_of(trace, which), Packer()
     window, part = window_of(trace, metadata), period.trace
@@ -78,7 +79,7 @@ def gather(
     for done, (name, make) in enumerate(sections.items(), start=5):
         report[name] = make()
         tell(done, _PARTS)
-    report["ranks"] = None if ranks is None else rank_section(ranks, on_timeline, packer)
+    report["ranks"] = None if ranks is None else rank_section(*ranks, on_timeline, packer)
     columns = packer.finish()
     report["columns"] = packer.directory
     return report, columns

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from opscope.analysis.account.causes import Cause
+from opscope.job.collective_kinds import collective_kinds, rank_waits
+from opscope.job.collective_text import kind_table, rank_table
+from opscope.job.collectives import JobCollectives
 from opscope.job.rank_steps import NONE
 from opscope.job.slow_ranks import SlowRanks
 from opscope.report.packing import Packer
@@ -17,8 +20,15 @@ MOST_STEPS = 1000
 """Of more, the first ones are in the picture."""
 
 
+MOST_KINDS, MOST_RANKS = 20, 64
+"""Of collectives, in the tables of the page; of ranks those that others waited for longest."""
+
+
 def rank_section(
-    compared: SlowRanks, on_timeline: Collection[Partition], packer: Packer
+    compared: SlowRanks,
+    collectives: JobCollectives,
+    on_timeline: Collection[Partition],
+    packer: Packer,
 ) -> dict[str, Any]:
     """For the page; times of steps go to ``packer``, plus 1, and 0 where there is no such step."""
     steps = compared.steps
@@ -36,4 +46,28 @@ def rank_section(
         "causes": [Cause(cause).title for cause in used],
         "causeMeanings": [Cause(cause).meaning for cause in used],
         "causeTimes": steps.cause_ns[:, used].tolist(),
+        "together": _together(collectives),
+    }
+
+
+def _together(collectives: JobCollectives) -> dict[str, Any]:
+    kinds, waits = collective_kinds(collectives), rank_waits(collectives)
+    said = collectives.sentences()
+    if len(kinds) > MOST_KINDS:
+        said.append(f"Of {len(kinds)} kinds of collectives the {MOST_KINDS} longest are shown.")
+    if len(waits) > MOST_RANKS:
+        waits = sorted(waits, key=lambda one: -one.awaited_ns)[:MOST_RANKS]
+        said.append(f"Of all ranks the {MOST_RANKS} that others waited for longest are shown.")
+    tables = [kind_table(kinds[:MOST_KINDS]), rank_table(waits)] if kinds else []
+    return {
+        "said": said,
+        "tables": [
+            {
+                "heading": [table.heading, *(title for title, _ in table.columns)],
+                "rows": list(
+                    map(list, zip(table.names, *(cells for _, cells in table.columns), strict=True))
+                ),
+            }
+            for table in tables
+        ],
     }

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from opscope.analysis.account.causes import Cause
+from opscope.job.collectives import job_collectives
 from opscope.job.rank_steps import NONE, RankSteps
 from opscope.job.slow_ranks import find_slow_ranks
 from opscope.trace.partition import Partition
+from support.job_of_collectives import rank_trace
 
 
 def compared(own_ns, waited_ns=0):
@@ -27,7 +29,7 @@ def compared(own_ns, waited_ns=0):
         causes,
         "",
     )
-    return find_slow_ranks(steps)
+    return find_slow_ranks(steps), job_collectives([])
 
 
 def pixel(report, picture, x, y):
@@ -56,7 +58,7 @@ def test_who_takes_longest_is_said_and_seen(opened, training, slow_rank):
     report = opened(training, ranks=slow_rank, on_timeline=[Partition("rank", 1)])
     report.open_tab("ranks")
     text = report.page.inner_text(".panel")
-    assert slow_rank.sentences()[0] in text
+    assert slow_rank[0].sentences()[0] in text
     assert "rank 1 takes 210 µs a step without waiting for others, 110% more" in text
     assert "The timeline shows 1 of 3 processes" in text
     quiet, strong = (pixel(report, ".rank-picture", 130, y) for y in (10, 32))
@@ -82,6 +84,17 @@ def test_whole_steps_can_be_seen_instead(opened, training, slow_rank):
     report.page.click("text=Whole step")
     report.settle()
     assert pixel(report, ".rank-picture", 130, 32) != before
+
+
+def test_who_waited_for_whom_is_in_tables(opened, training, slow_rank):
+    calls = [("barrier", (), at, at + 10, at + 40) for at in range(0, 500, 100)]
+    parts = [Partition("rank", number) for number in range(2)]
+    together = job_collectives((part, rank_trace(range(2), calls)) for part in parts)
+    report = opened(training, ranks=(slow_rank[0], together))
+    report.open_tab("ranks")
+    kinds, waits = report.page.locator(".text-table").all_inner_texts()
+    assert "barrier, 2 ranks\t5\t30.0 µs" in kinds and "rank 1\t5" in waits
+    assert "All processes ran on one machine (here)" in report.page.inner_text(".panel")
 
 
 def test_one_of_a_thousand_ranks_is_seen(opened, training):

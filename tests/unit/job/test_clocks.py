@@ -95,6 +95,10 @@ def test_what_only_one_side_bounds_is_not_known():
     assert brought_together(known, one_way).unknown == ["b"]
 
 
+def test_of_no_process_there_is_no_clock():
+    assert str(machines_of([], [])) == "No process was looked at."
+
+
 def test_processes_that_do_not_say_where_they_ran_are_taken_to_agree_where_they_can():
     known = machines_of([{}, {}, {}], ["rank 0", "rank 1", "rank 2"])
     assert known.machines == ("rank 0", "rank 1", "rank 2")

@@ -6,11 +6,13 @@ import zlib
 import numpy as np
 
 from opscope.analysis.account.causes import Cause
+from opscope.job.collectives import job_collectives
 from opscope.job.rank_steps import NONE, RankSteps
 from opscope.job.slow_ranks import find_slow_ranks
 from opscope.report.packing import Packer
 from opscope.report.rank_section import MOST_STEPS, rank_section
 from opscope.trace.partition import Partition
+from support.job_of_collectives import rank_trace
 
 
 def compared(wall_ns):
@@ -22,6 +24,10 @@ def compared(wall_ns):
     numbers = np.arange(wall_ns.shape[1])
     steps = RankSteps(processes, numbers, wall_ns, wall_ns // 2, table, causes, "")
     return find_slow_ranks(steps)
+
+
+def nothing():
+    return job_collectives([])
 
 
 def unpacked(packer):
@@ -38,7 +44,9 @@ def unpacked(packer):
 
 def test_times_are_packed_by_rank_and_step():
     packer = Packer()
-    section = rank_section(compared([[300, NONE], [70_000, 5]]), [Partition("rank", 1)], packer)
+    section = rank_section(
+        compared([[300, NONE], [70_000, 5]]), nothing(), [Partition("rank", 1)], packer
+    )
     found = unpacked(packer)
     assert found["rankTime"].tolist() == [301, 0, 70_001, 6]
     assert found["rankOwn"].tolist() == [151, 0, 35_001, 3]
@@ -52,6 +60,36 @@ def test_times_are_packed_by_rank_and_step():
 
 def test_of_many_steps_the_first_are_shown():
     packer = Packer()
-    section = rank_section(compared(np.ones((2, MOST_STEPS + 7))), [], packer)
+    section = rank_section(compared(np.ones((2, MOST_STEPS + 7))), nothing(), [], packer)
     assert len(section["steps"]) == MOST_STEPS and section["allSteps"] == MOST_STEPS + 7
     assert len(unpacked(packer)["rankTime"]) == 2 * MOST_STEPS
+
+
+def test_what_ranks_did_together_is_in_tables_of_text():
+    calls = [("barrier", (), at, at + 10, at + 40) for at in range(0, 500, 100)]
+    parts = [Partition("rank", number) for number in range(2)]
+    found = job_collectives((part, rank_trace(range(2), calls)) for part in parts)
+    section = rank_section(compared(np.ones((2, 9))), found, [], Packer())["together"]
+    kinds, ranks = section["tables"]
+    assert kinds["rows"][0][:3] == ["barrier, 2 ranks", "5", "30.0 µs"]
+    assert [row[0] for row in ranks["rows"]] == ["rank 0", "rank 1"]
+    assert all(
+        len(row) == len(table["heading"]) for table in (kinds, ranks) for row in table["rows"]
+    )
+    assert section["said"] == ["All processes ran on one machine (here), with one clock."]
+    empty = rank_section(compared(np.ones((2, 9))), nothing(), [], Packer())["together"]
+    assert empty["tables"] == [] and empty["said"][0].startswith("No collective was found")
+
+
+def test_of_many_ranks_the_tables_have_those_that_others_waited_for_longest():
+    traces = []
+    for late in range(70):
+        calls = [("barrier", (), at + late, at + late + 1, at + 90) for at in range(0, 300, 100)]
+        traces.append(rank_trace(range(70), calls))
+    parts = [Partition("rank", number) for number in range(70)]
+    found = job_collectives(zip(parts, traces, strict=True), with_exposed=False)
+    section = rank_section(compared(np.ones((70, 9))), found, [], Packer())["together"]
+    assert (
+        len(section["tables"][1]["rows"]) == 64 and section["tables"][1]["rows"][0][0] == "rank 69"
+    )
+    assert section["said"][-1] == "Of all ranks the 64 that others waited for longest are shown."

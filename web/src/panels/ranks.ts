@@ -1,6 +1,6 @@
 // The processes of a job: every step of each as one picture, and what their time went to.
 import { causeColor } from "../colors";
-import type { RankSection } from "../contract";
+import type { RankSection, TextTable } from "../contract";
 import { element, fitCanvas } from "../dom";
 import { formatShare, formatTime } from "../format";
 import { oklch } from "../oklch";
@@ -54,6 +54,9 @@ export function ranksPanel(state: State, section: RankSection, tooltip: Tooltip)
     element("h4", {}, "What their time went to"),
     element("div", { class: "legend" }, ...legend(section, state)),
     causes,
+    element("h4", {}, "Who waited for whom"),
+    element("p", { class: "sentence" }, section.together.said.join(" ")),
+    ...section.together.tables.map(textTable),
   );
   const draw = () => {
     if (host.clientWidth < 100) return;
@@ -64,6 +67,16 @@ export function ranksPanel(state: State, section: RankSection, tooltip: Tooltip)
   listen(picture, tooltip, (x, y, width) => describeCell(section, times, x, y, width));
   listen(causes, tooltip, (_, y) => describeCauses(section, y));
   return host;
+}
+
+function textTable({ heading, rows }: TextTable): HTMLElement {
+  const cells = (tag: "th" | "td", texts: string[]) => texts.map((text) => element(tag, {}, text));
+  return element(
+    "table",
+    { class: "text-table" },
+    element("thead", {}, element("tr", {}, ...cells("th", heading))),
+    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cells("td", row)))),
+  );
 }
 
 function rowHeight(ranks: number): number {
