@@ -219,6 +219,8 @@ def print_processes(job: Job, format: RowsFormat) -> None:
             messages.say(line)
         if missing := job.missing_ranks():
             messages.say(f"{missing}: this is not the whole job")
+        if other := job.ranks_of_another_job():
+            messages.say(other)
         messages.say(f"look closer at one with {_example(job)}")
 
 

@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
@@ -31,7 +32,7 @@ from opscope.job.slow_ranks import SlowRanks, find_slow_ranks
 from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ALL, STEADY
-from opscope.trace.job import missing_beside
+from opscope.trace.job import missing_beside, of_another_job
 from opscope.trace.partition import RANK, Partition, listed, parts_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
@@ -149,6 +150,11 @@ class Job:
             return ""
         return missing_beside(self._source.metadata(Partition(RANK, ranks[0])), there)
 
+    def ranks_of_another_job(self) -> str:
+        """Which ranks an earlier job left in the folder, as a sentence; mostly empty."""
+        whole = [p for p in self.parts if p.kind == RANK and p not in self._source.unfinished]
+        return of_another_job({part.number: self._source.metadata(part) for part in whole})
+
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:
         """Why the program is slow, in all its processes; what several have alike is one finding.
 
@@ -220,7 +226,9 @@ class Job:
         if steps is None:
             steps = steps_together(self._known_steps())
         silent = [part for part in self.compared if part not in steps.processes]
-        return find_slow_ranks(steps, self._source.load, silent)
+        found = find_slow_ranks(steps, self._source.load, silent)
+        other = self.ranks_of_another_job()
+        return replace(found, notes=(*found.notes, *([other] if other else [])))
 
     def collectives(self) -> JobCollectives:
         """What went on between ranks: every collective that several of them recorded, who waited

@@ -6,6 +6,7 @@ smaller job. Every rank's metadata has the size of the job, so a reader can say 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ from opscope.trace.table import Table
 
 SOURCE = "ranks of the job"
 """What the ledger of a trace read from a folder calls them."""
+
+_APART_NS = 600 * 10**9
+"""Clocks of machines differ by seconds; what is recorded so much later is another job."""
 
 _IN_ALL, _MISSING = "in all", "not in this folder: "
 
@@ -67,6 +71,47 @@ def missing_beside(metadata: Mapping[str, Any], there: Collection[int]) -> str:
     size = place_in_job(metadata)[1]
     missing = sorted(set(range(size)) - set(there))
     return _not_there(ranges_text(missing), len(missing), size) if missing and size > 1 else ""
+
+
+def of_another_job(about: Mapping[int, Mapping[str, Any]]) -> str:
+    """Which ranks are of another job than most of those in their folder, as a sentence; mostly
+    empty.
+
+    Ranks that save their own traces to a folder in which an earlier, larger job did so, too, leave
+    some of that one there. They are told by the size of the job that each says it is of, and by
+    when it was recorded.
+
+    Args:
+        about: what each rank says of itself.
+    """
+    group: dict[int, tuple[int, int]] = {}
+    number, until_ns = 0, 0
+    for start_ns, rank in sorted(
+        (_time_ns(said, "start_ns"), rank) for rank, said in about.items()
+    ):
+        size = place_in_job(about[rank])[1]
+        if size == 1 or start_ns <= 0:  # it says nothing of its job
+            continue
+        number += int(until_ns > 0 and start_ns - until_ns > _APART_NS)
+        until_ns = max(until_ns, start_ns, _time_ns(about[rank], "end_ns"))
+        group[rank] = (size, number)
+    counts = Counter(group.values())
+    most = max(counts, key=lambda one: (counts[one], one[1]), default=None)
+    others = sorted(rank for rank, one in group.items() if one != most)
+    if most is None or not others:
+        return ""
+    is_size = any(group[rank][0] != most[0] for rank in others)
+    how = "by the number of ranks that it says it has" if is_size else "by when it was recorded"
+    one = len(others) == 1
+    return (
+        f"{'rank' if one else 'ranks'} {ranges_text(others)} {'is' if one else 'are'} of another "
+        f"job than the rest of this folder, {how}."
+    )
+
+
+def _time_ns(about: Mapping[str, Any], name: str) -> int:
+    found = about.get(name)
+    return found if type(found) is int else 0
 
 
 def _not_there(ranks: str, count: int, size: int) -> str:

@@ -205,3 +205,13 @@ def test_a_folder_of_several_jobs_says_which_there_are(command_line, tmp_path):
     for command in ("stragglers", "why", "summary"):
         complaint = command_line(command, tmp_path / "both").complaint
         assert "Say which" in complaint and str(tmp_path / "both" / "second") in complaint
+
+
+def test_ranks_that_another_job_left_there_are_said_to_be_of_another(command_line, tmp_path):
+    for rank, size in ((0, 2), (1, 2), (2, 3)):
+        about = {"distributedInfo": {"rank": rank, "world_size": size}, "start_ns": 1, "end_ns": 2}
+        build_trace([span("aten::mm", 0, 10)], metadata=about).save(tmp_path / "job", rank=rank)
+    for command in ("summary", "stragglers"):
+        outcome = command_line(command, tmp_path / "job")
+        said = " ".join((outcome.out + outcome.err).split())
+        assert "rank 2 is of another job than the rest of this folder" in said, command

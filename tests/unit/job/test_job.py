@@ -54,3 +54,42 @@ def test_nothing_of_others_is_replaced(job, tmp_path):
     with pytest.raises(UsageError, match="the job itself"):
         job.save(job.path)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def saved(folder, rank, size, start_s=0.0):
+    start_ns = int((1_700_000_000 + start_s) * 1e9)
+    about = {
+        "distributedInfo": {"rank": rank, "world_size": size},
+        "start_ns": start_ns,
+        "end_ns": start_ns + 10**9,
+    }
+    build_trace([span("aten::mm", 0, 10)], metadata=about).save(folder, rank=rank)
+
+
+def test_ranks_that_a_larger_job_left_in_the_folder_are_named(tmp_path):
+    for rank in range(5):
+        saved(tmp_path, rank, 5)
+    assert opscope.load(tmp_path).ranks_of_another_job() == ""
+    for rank in range(3):
+        saved(tmp_path, rank, 3)
+    said = opscope.load(tmp_path).ranks_of_another_job()
+    assert said.startswith("ranks 3-4 are of another job than the rest of this folder, by the numb")
+    assert said in opscope.load(tmp_path).slow_ranks().notes
+
+
+def test_a_rank_of_another_day_is_named_and_clocks_may_differ(tmp_path):
+    for rank in range(3):
+        saved(tmp_path, rank, 3, start_s=100 * rank)
+    assert opscope.load(tmp_path).ranks_of_another_job() == ""
+    saved(tmp_path, 1, 3, start_s=-86_400)
+    said = opscope.load(tmp_path).ranks_of_another_job()
+    assert said == "rank 1 is of another job than the rest of this folder, by when it was recorded."
+
+
+@pytest.mark.parametrize("start", [None, "yesterday", True, -5])
+def test_what_says_nothing_of_its_job_is_of_no_other(tmp_path, start):
+    for rank in range(2):
+        info = {"distributedInfo": {"rank": rank, "world_size": rank + 2}, "start_ns": start}
+        about = {} if start is None else info
+        build_trace([span("aten::mm", 0, 10)], metadata=about).save(tmp_path, rank=rank)
+    assert opscope.load(tmp_path).ranks_of_another_job() == ""
