@@ -58,8 +58,8 @@ def why(
     Python, waiting and what for, the machine, opscope itself, and what is unknown. In JSON, times
     are nanoseconds, step by step; CSV has a row for each thread and cause.
 
-    Of a folder with several processes and none chosen, it shows all side by side, and which of
-    them has more of something than the others.
+    Of a folder with several processes and none chosen, it shows all side by side, which rank the
+    others wait for (in JSON, `stragglers`), and which has more of something than the others.
     """
     which = find_which(period)
     keep_freed_memory()

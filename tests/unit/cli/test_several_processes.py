@@ -215,3 +215,9 @@ def test_ranks_that_another_job_left_there_are_said_to_be_of_another(command_lin
         outcome = command_line(command, tmp_path / "job")
         said = " ".join((outcome.out + outcome.err).split())
         assert "rank 2 is of another job than the rest of this folder" in said, command
+
+
+@pytest.mark.parametrize(("command", "file"), [("report", "page.html"), ("export", "all.json")])
+def test_of_ranks_and_others_a_rank_is_the_example(command_line, job, tmp_path, command, file):
+    outcome = command_line(command, job, "-o", tmp_path / file)
+    assert outcome.code == 0 and "choose with --rank 0" in outcome.err
