@@ -57,8 +57,7 @@ class JobResults:
             self._answer(self._shown(whole), self._made.findings)
         elif shown := next((p for p in (whole, *found) if p.recorded), None):
             self._messages.say(f"look at them with `opscope summary {shown.folder}`")
-            ranks = [e for e in shown.recorded if e.partition and e.partition.kind == RANK]
-            if len(ranks) > 1 and self._root is None:
+            if len(_ranks(shown)) > 1 and self._root is None:
                 self._messages.say(
                     f"which rank slows the others: `opscope stragglers {shown.folder}`"
                 )
@@ -99,7 +98,7 @@ class JobResults:
         ranked = _by_what_they_did(processes)
         if not ranked:
             return self._messages.fail("None of the processes ran a torch operator.")
-        slow = self._slow_rank(processes, [done.part for done in ranked])
+        slow = self._slow_rank(processes)
         chosen = next((done for done in ranked if done.part == slow), ranked[0])
         about = f"this is about {_named(chosen.part, chosen.entry)}"
         if len(ranked) > 1:
@@ -116,9 +115,9 @@ class JobResults:
                 f"`opscope summary {processes.folder}` lists them"
             )
 
-    def _slow_rank(self, processes: Processes, parts: list[Partition]) -> Partition | None:
+    def _slow_rank(self, processes: Processes) -> Partition | None:
         """Say which ranks are slow, or that none is; the one whose change would save most."""
-        ranks = [part for part in parts if part.kind == RANK]
+        ranks = _ranks(processes)
         if len(ranks) < 2:
             return None
         try:
@@ -141,6 +140,11 @@ class _Done:
     part: Partition
     is_warm: bool
     events: int
+
+
+def _ranks(processes: Processes) -> list[Partition]:
+    parts = (entry.partition for entry in processes.recorded)
+    return [part for part in parts if part is not None and part.kind == RANK]
 
 
 def _by_what_they_did(processes: Processes) -> list[_Done]:
