@@ -182,8 +182,10 @@ def find_slow_ranks(
         return SlowRanks((), steps, len(enough), (few, *left_out))
     means = np.stack([_mean_table(steps, row) for row in enough])
     found = []
-    for place in _stand_out(steps, enough):
-        slow = _describe(steps, enough, place, means)
+    different = _stand_out(steps, enough)
+    usual = [row for place, row in enumerate(enough) if place not in different] or enough
+    for place in different:
+        slow = _describe(steps, enough, place, means, usual)
         if slow.own_ns <= slow.others_ns:  # what it has more of, it has less of something else
             continue
         if load is not None:
@@ -191,7 +193,7 @@ def find_slow_ranks(
             pair = (load(slow.process), load(steps.processes[beside]))
             slow = replace(slow, excess=find_excess(*pair, slow.cause))
         found.append(slow)
-    found.sort(key=lambda one: -one.gain_ns)
+    found.sort(key=lambda one: (-one.gain_ns, -one.own_ns))
     notes = [*_notes(enough, means), *left_out]
     return SlowRanks(tuple(found), steps, len(enough), tuple(notes))
 
@@ -352,7 +354,9 @@ def _longest_p(own: Amounts, others: Amounts, inflation: float) -> float:
     return ways / comb(total, drawn) if total else 1.0
 
 
-def _describe(steps: RankSteps, rows: list[int], place: int, means: Amounts) -> SlowRank:
+def _describe(
+    steps: RankSteps, rows: list[int], place: int, means: Amounts, usual: list[int]
+) -> SlowRank:
     others = np.delete(means, place, axis=0)
     more = means[place] - np.median(others, axis=0)
     own = [cause for cause in Cause if cause is not Cause.COLLECTIVE]
@@ -366,7 +370,7 @@ def _describe(steps: RankSteps, rows: list[int], place: int, means: Amounts) -> 
         others_ns=float(np.median(others_own)),
         cause=cause,
         cause_ns=float(more[cause]),
-        recurrence=_recurrence(steps, rows, place),
+        recurrence=_recurrence(steps, rows[place], usual),
         waited_ns=max(waited, 0.0),
         gain_ns=_gain(steps, rows, place, waited),
         step_ns=float(np.median(wall_ns)),
@@ -378,10 +382,11 @@ def _mean_wall(steps: RankSteps, row: int) -> float:
     return float(wall[wall != NONE].mean())
 
 
-def _recurrence(steps: RankSteps, rows: list[int], place: int) -> float:
-    """Share of its steps that take longer than nine tenths of the others' do."""
-    own = steps.own_ns[rows[place]]
-    others = steps.own_ns[[row for at, row in enumerate(rows) if at != place]]
+def _recurrence(steps: RankSteps, row: int, beside: list[int]) -> float:
+    """Share of its steps that take longer than nine tenths of those of others do: of ``beside``,
+    which are not slow themselves, if there are such."""
+    own = steps.own_ns[row]
+    others = steps.own_ns[[one for one in beside if one != row]]
     usual = float(np.quantile(others[others != NONE], 0.9))
     return float((own[own != NONE] > usual).mean())
 

@@ -124,6 +124,16 @@ def test_who_has_more_of_one_cause_and_less_in_all_is_not_slow():
     assert [one.process.number for one in found] == [1]
 
 
+def test_of_many_slow_ranks_each_is_always_slow():
+    """They are slow beside those that are not, whoever else is."""
+    table = alike(np.random.default_rng(12), 24, 30)
+    table[::3, :, Cause.TIMER] += STEP_NS
+    found = find_slow_ranks(steps_of(table)).found
+    assert sorted(slow.process.number for slow in found) == list(range(0, 24, 3))
+    assert all(slow.is_always for slow in found)
+    assert "of its steps" not in str(found[0])
+
+
 def test_steps_that_do_nothing_but_wait_can_be_compared():
     table = np.zeros((3, 20, len(Cause)))
     assert find_slow_ranks(steps_of(table)).found == ()
