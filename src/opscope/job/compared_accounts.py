@@ -11,6 +11,7 @@ import numpy.typing as npt
 from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.quantity_text import share_text
+from opscope.rollup.process_steps import mean_step_ns
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import STEADY
 from opscope.trace.partition import RANK, Partition
@@ -45,7 +46,7 @@ class ComparedAccounts:
     Attributes:
         processes: in their order.
         shares: of the time, by process and cause, shape (processes, causes).
-        step_ns: what a step took in the middle, per process; -1 without steps.
+        step_ns: what a step took on average, per process; -1 without steps.
     """
 
     processes: tuple[Partition, ...]
@@ -115,7 +116,7 @@ class CauseShares:
 
     Attributes:
         of_time: by cause. Shape (causes,).
-        step_ns: what a step took in the middle; -1 without steps.
+        step_ns: what a step took on average; -1 without steps.
     """
 
     of_time: npt.NDArray[np.float64]
@@ -127,8 +128,7 @@ def shares_of(account: Account) -> CauseShares:
     of_time = np.zeros(len(Cause))
     for entry in account.entries():
         of_time[entry.cause] = entry.share
-    took = account.steps.end_ns - account.steps.start_ns
-    return CauseShares(of_time, int(np.median(took)) if len(took) else -1)
+    return CauseShares(of_time, mean_step_ns(account))
 
 
 def rollup_shares(rollup: Rollup, period: str) -> CauseShares | None:

@@ -19,7 +19,7 @@ from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.period import Which
 from opscope.rollup.collectives import SOURCE, STRAYS, collective_columns
 from opscope.rollup.operators import line_columns, operator_columns
-from opscope.rollup.process_steps import ProcessSteps, steps_of_account
+from opscope.rollup.process_steps import ProcessSteps, mean_step_ns, steps_of_account
 from opscope.rollup.schema import (
     ALL,
     ALL_CATEGORIES,
@@ -50,7 +50,7 @@ class RollupContents:
         tables: by name, as ``ROLLUP_TABLES`` has them.
         events: how many the trace has.
         steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes, in the middle; -1 without steps.
+        step_ns: what a step takes on average; -1 without steps.
         steady_step_ns: the same of the steady state.
     """
 
@@ -87,14 +87,9 @@ def contents_of(trace: Trace, part: Partition) -> RollupContents:
         tables={name: _table(name, found, part) for name, found in columns.items()},
         events=len(trace.events),
         steps_are=steps.steps_are,
-        step_ns=_middle_step_ns(whole),
-        steady_step_ns=_middle_step_ns(steady),
+        step_ns=mean_step_ns(whole),
+        steady_step_ns=mean_step_ns(steady),
     )
-
-
-def _middle_step_ns(account: Account) -> int:
-    took = account.steps.end_ns - account.steps.start_ns
-    return int(np.median(took)) if len(took) else -1
 
 
 def _table(name: str, columns: Columns, part: Partition) -> Table:

@@ -33,7 +33,7 @@ class RollupMark:
         part: name of the folder of the trace.
         events: how many it has.
         steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes, in the middle; -1 without steps.
+        step_ns: what a step takes on average; -1 without steps.
         steady_step_ns: the same of the steady state.
         tables: rows and bytes of every file, by table name.
         version: ``schema.VERSION`` of the writer.

@@ -51,6 +51,12 @@ def steps_of_account(account: Account) -> ProcessSteps:
     )
 
 
+def mean_step_ns(account: Account) -> int:
+    """What a step takes on average; -1 without steps."""
+    took = account.steps.end_ns - account.steps.start_ns
+    return int(took.mean()) if len(took) else -1
+
+
 def _whole(account: Account) -> Values:
     found = np.zeros(len(Cause), dtype=np.int64)
     for entry in account.entries():

@@ -11,14 +11,15 @@ from support.build_trace import build_trace, span
 from support.read_report import read_report
 
 
-def rank_trace(slow=False, steps=20):
+def rank_trace(slow=False, steps=20, last_us=0):
+    """Steps of one operator and one collective; the last operator takes ``last_us`` more."""
     spans, at = [], 0.0
     for number in range(steps):
-        took = 90 if slow else 40
+        took, more = 90 if slow else 40, last_us if number == steps - 1 else 0
         spans += [
-            span(f"ProfilerStep#{number}", at, at + 200, step=number),
-            span("aten::mm", at, at + took),
-            span("c10d::allreduce_", at + 100, at + 190 - took),
+            span(f"ProfilerStep#{number}", at, at + 200 + more, step=number),
+            span("aten::mm", at, at + took + more),
+            span("c10d::allreduce_", at + 100 + more, at + 190 - took + more),
         ]
         at += 200
     return build_trace(spans or [span("aten::mm", 0, 40)])
@@ -57,6 +58,7 @@ def test_what_could_not_be_told_is_said_in_every_format(command_line, job):
 
 def test_every_view_has_the_same_figures(command_line, job):
     """The command, the account of all processes, the report and Python."""
+    rank_trace(slow=True, last_us=400).save(job, rank=2)  # the mean is not the middle
     found = opscope.load(job).slow_ranks()
     said = found.sentences()
     assert len(said) == 1 and said[0].startswith("rank 2 takes")
@@ -69,8 +71,9 @@ def test_every_view_has_the_same_figures(command_line, job):
     page = job.parent / "page.html"
     command_line("report", job, "-o", page)
     assert read_report(page.read_text()).data["ranks"]["said"] == said
-    (own_ns,) = opscope.load(job).steps().mean_own_ns[2:3].tolist()
-    assert own_ns == found.found[0].own_ns
+    steps = opscope.load(job).steps()
+    assert steps.mean_own_ns[2] == found.found[0].own_ns
+    assert opscope.load(job).account().step_ns == tuple(steps.wall_ns.mean(axis=1).tolist())
 
 
 def test_processes_without_ranks_are_compared_by_every_view(command_line, tmp_path):
