@@ -76,6 +76,8 @@ class Job:
         """
         self.path = Path(os.fsdecode(path))
         source = find_recordings(self.path)
+        if source is None and not self.path.is_dir():
+            raise TraceFormatError(f"There is no folder {self.path}. Check the path.")
         if source is None:
             raise TraceFormatError(
                 f"{self.path} holds no recordings of processes. A job is a folder with one of "
@@ -122,7 +124,10 @@ class Job:
         return iter(self.parts)
 
     def __contains__(self, part: object) -> bool:
-        return part is not None and self._part(part) in self.parts
+        try:
+            return self._part(part) in self.parts
+        except UsageError:  # no process can be called so
+            return False
 
     def __getitem__(self, part: SupportsIndex | Partition) -> Trace:
         """The trace of one process: of a rank by its number, of any by its ``Partition``.

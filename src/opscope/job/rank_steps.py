@@ -80,7 +80,7 @@ class RankSteps:
             return list(self.processes)
         slowest_first = np.argsort(-np.nan_to_num(self.mean_own_ns), kind="stable").tolist()
         with_steps = int(np.isfinite(self.mean_own_ns).sum()) or count
-        few = [slowest_first[with_steps // 2], slowest_first[with_steps - 1]][: most - 1]
+        few = [slowest_first[with_steps // 2], slowest_first[with_steps - 1]][: max(most - 1, 0)]
         others = [row for row in slowest_first if row not in few]
         return [self.processes[row] for row in sorted([*others[: most - len(few)], *few])]
 

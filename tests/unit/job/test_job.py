@@ -4,6 +4,7 @@ import pytest
 
 import opscope
 from opscope.errors import TraceFormatError, UsageError
+from opscope.trace.partition import PROCESS, RANK, Partition
 from support.build_trace import build_trace, span
 
 
@@ -12,6 +13,21 @@ def job(tmp_path):
     for rank in range(4):
         build_trace([span("aten::mm", 0, 10 + rank)]).save(tmp_path / "job", rank=rank)
     return opscope.load(tmp_path / "job")
+
+
+def test_whether_a_process_is_there_can_be_asked_of_anything(job):
+    assert 3 in job and Partition(RANK, 0) in job
+    for other in (4, -1, "rank 0", None, 2.0, Partition(PROCESS, 1)):
+        assert other not in job
+
+
+def test_a_folder_that_is_not_there_is_said_not_to_be(job, tmp_path):
+    (tmp_path / "file").write_text("hello")
+    for name in ("nowhere", "file"):
+        with pytest.raises(TraceFormatError, match="There is no folder"):
+            opscope.Job(tmp_path / name)
+    with pytest.raises(TraceFormatError, match="holds no recordings of processes"):
+        opscope.Job(job.path / "rank=00001")
 
 
 def test_what_is_saved_replaces_what_was_there(job, tmp_path):

@@ -71,7 +71,7 @@ def test_of_ranks_and_others_the_ranks_are_compared(tmp_path):
     assert [str(one) for one in only.processes] == ["process 5"]
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 8])
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 8])
 def test_a_picture_of_few_has_who_matters(most):
     own_ns = np.array([[50], [10], [30], [90], [40], [20], [70], [60], [80]])
     processes = tuple(Partition("rank", n) for n in range(9))
