@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -30,15 +31,17 @@ _LOOK_EVERY_S = 0.05
 
 @dataclass(frozen=True)
 class Took:
-    """What a command took."""
+    """What a command took; of processors without the virtual machine of Spark."""
 
     seconds: float
+    processor_s: float
     peak_bytes: int
     code: int
 
     def __str__(self) -> str:
         failed = f", ended with {self.code}" if self.code else ""
-        return f"{self.seconds:.1f} s, {self.peak_bytes / 2**30:.2f} GiB{failed}"
+        took = f"{self.seconds:.1f} s on the clock, {self.processor_s:.1f} s of processors"
+        return f"{took}, {self.peak_bytes / 2**30:.2f} GiB{failed}"
 
 
 def main() -> None:
@@ -69,7 +72,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> Took:
     """Run one command of opscope, and watch it and all that it begins."""
-    began = time.perf_counter()
+    began, before = time.perf_counter(), _processor_s()
     process = subprocess.Popen(
         [sys.executable, "-m", "opscope", *arguments],
         stdout=subprocess.DEVNULL,
@@ -79,7 +82,14 @@ def run(arguments: list[str]) -> Took:
     while process.poll() is None:
         peak = max(peak, _in_use(root))
         time.sleep(_LOOK_EVERY_S)
-    return Took(time.perf_counter() - began, peak, process.returncode)
+    took_s = time.perf_counter() - began
+    return Took(took_s, _processor_s() - before, peak, process.returncode)
+
+
+def _processor_s() -> float:
+    """Of all that this process began, and that has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _in_use(root: psutil.Process) -> int:
