@@ -30,9 +30,14 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-_OF_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-_PARTITIONS_OF_LOCAL = 4
-"""Of what is shuffled: with Spark's 200, each of nearly nothing, a question takes seconds more."""
+_OF_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # With Spark's 200, each of nearly nothing, a question takes seconds more.
+    "spark.sql.shuffle.partitions": "4",
+    # Files are small and here: to look at each by a task of its own takes longer than all else.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+}
 
 
 class EngineName(str, Enum):
@@ -85,7 +90,9 @@ class _DuckDB:
         return self._connection.read_parquet(paths, table_name=name, hive_partitioning=False)
 
     def run(self, expression: Any) -> Any:
-        return self._connection.to_pyarrow(expression)
+        # Without pandas, which Ibis imports for what it makes of rows.
+        rows = self._connection.con.sql(self._connection.compile(expression)).to_arrow_table()
+        return rows.cast(expression.schema().to_pyarrow())
 
 
 class _Spark:
@@ -107,7 +114,6 @@ class _Spark:
         return self._connection.table(view)
 
     def run(self, expression: Any) -> Any:
-        # Without pandas, which Ibis would make the rows of first.
         rows = self._session.sql(self._connection.compile(expression)).toArrow()
         return rows.cast(expression.schema().to_pyarrow())
 
@@ -157,7 +163,7 @@ def _session(master: str | None) -> Any:
     builder = SparkSession.builder.master(wanted or LOCAL)
     settings = dict(_SETTINGS)
     if not wanted or wanted.startswith("local"):
-        settings |= {**_OF_LOCAL, "spark.sql.shuffle.partitions": str(_PARTITIONS_OF_LOCAL)}
+        settings |= _OF_LOCAL
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
