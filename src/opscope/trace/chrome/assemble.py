@@ -33,6 +33,7 @@ from opscope.trace.shapes import sound_shapes
 from opscope.trace.trace import Trace
 from opscope.trace.validate import checked_trace
 
+Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
@@ -114,7 +115,7 @@ def _events(collector: CollectedEvents, base: int) -> tuple[Columns, Int64]:
     return events, order
 
 
-def _by_event(columns: Columns, new_row: npt.NDArray[np.int32]) -> tuple[Columns, Int64]:
+def _by_event(columns: Columns, new_row: Int32) -> tuple[Columns, Int64]:
     """Rows that name an event in file order, renumbered and sorted like the events."""
     event = new_row[columns.pop("event")]
     order = np.argsort(event, kind="stable")
@@ -122,7 +123,7 @@ def _by_event(columns: Columns, new_row: npt.NDArray[np.int32]) -> tuple[Columns
     return {"event": event[order], **sorted_columns}, order
 
 
-def _tensors(collector: CollectedEvents, new_row: npt.NDArray[np.int32]) -> Columns:
+def _tensors(collector: CollectedEvents, new_row: Int32) -> Columns:
     lists = (collector.tensors.pop(name) for name in ("sizes", "strides"))
     sizes, strides = sound_shapes(*lists)
     columns, order = _by_event(collector.tensors, new_row)
