@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,23 +24,22 @@ def add_meaning(events: Columns, collector: CollectedEvents) -> None:
     texts = list(collector.texts)
     is_operator = events["kind"] == EventKind.OPERATOR
     scope = np.zeros(len(is_operator), dtype=np.uint8)
-    scope[is_operator & _is_backward_node(events, texts)] = RecordScope.BACKWARD_FUNCTION
+    scope[is_operator & _is_backward_node(events, collector.texts)] = RecordScope.BACKWARD_FUNCTION
     scope[events["kind"] == EventKind.ANNOTATION] = RecordScope.USER_SCOPE
     events["scope"] = scope
     events["step"] = _steps(events, texts)
     events["overload"] = _split_overloads(events, is_operator, collector)
 
 
-def _is_backward_node(events: Columns, texts: list[str]) -> npt.NDArray[np.bool_]:
+def _is_backward_node(events: Columns, texts: Mapping[str, int]) -> npt.NDArray[np.bool_]:
     """Nodes of the backward graph: what the engine evaluates, or what names a forward's thread.
 
     The engine's own span around a node is called like it, and is no node.
     """
-    row_of = {text: row for row, text in enumerate(texts)}
     evaluated = np.full(len(texts) + 1, -1, dtype=np.int64)  # one more, for events without parent
-    for row, text in enumerate(texts):
+    for text, row in texts.items():
         if text.startswith(_EVALUATE):
-            evaluated[row] = row_of.get(text[len(_EVALUATE) :], len(texts))
+            evaluated[row] = texts.get(text[len(_EVALUATE) :], len(texts))
     name = events["name"]
     parent_name = np.where(events["parent"] >= 0, name[events["parent"]], len(texts))
     is_engine = evaluated[name] >= 0
