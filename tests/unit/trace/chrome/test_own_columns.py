@@ -40,6 +40,29 @@ def test_a_file_gives_back_the_trace_that_it_was_written_from(tmp_path, name):
     assert_same_trace(load_trace(written(trace, tmp_path / name)), trace)
 
 
+@pytest.mark.parametrize("size", [23, 24, 25, 64, 1000])
+def test_it_does_not_matter_where_a_file_is_cut_to_be_read(tmp_path, monkeypatch, size):
+    trace = recorded()
+    path = written(trace, tmp_path / "trace.json")
+    monkeypatch.setattr(own_columns, "_PIECE_BYTES", size)
+
+    assert_same_trace(load_trace(path), trace)
+
+
+def test_the_last_columns_in_a_file_count(tmp_path):
+    trace = recorded()
+    path = written(trace, tmp_path / "trace.json")
+    text = path.read_text()
+    begin = text.rindex('"opscope": {"rows": ')
+    end = text.index('"traceName"')
+    path.write_text(text[:begin] + text[begin:end] + text[begin:])
+
+    assert load_trace(path).metadata["imported_from"] == "trace.json"  # other rows stand before
+
+    path.write_text(text)
+    assert_same_trace(load_trace(path), trace)
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("few_rows", [0, 1 << 20], ids=["zstd", "zlib"])
 def test_any_trace_comes_back(tmp_path, monkeypatch, seed, few_rows):
