@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ NONE = -1
 """In place of a time or number that is not known."""
 
 POINT_TO_POINT = ("send", "recv")
+
+_MOST_RANKS = 1 << 20
+"""Of a job; a file may say any number."""
 
 _SPANS = re.compile(r"(?:gloo|mpi|ucc):(\w+)")
 """What backends that run on the processor call the spans in which data goes from rank to rank."""
@@ -164,12 +167,27 @@ def _group_of(call: Collective, trace: Trace) -> ProcessGroup:
     name = str(call.attributes.get("pg_name", ""))
     if call.ranks:
         return ProcessGroup(name, tuple(call.ranks))
-    known = trace.metadata.get("process_groups")
-    only = list(known.values()) if isinstance(known, dict) else []
-    if len(only) == 1 and isinstance(only[0], dict) and not call.address:
-        ranks = [rank for rank in only[0].get("ranks", []) if isinstance(rank, int)]
-        return ProcessGroup(str(only[0].get("pg_name", "")), tuple(ranks))
+    only = _only_group(trace.metadata)
+    if only is not None and not call.address and name in ("", only.name):
+        return only
     return ProcessGroup(name or call.address, ())
+
+
+def _only_group(about: Mapping[str, Any]) -> ProcessGroup | None:
+    """The process group of a job that has one, by what was noted, or by what torch.profiler says
+    of the job."""
+    known, job = about.get("process_groups"), about.get("distributedInfo")
+    job = job if isinstance(job, dict) else {}
+    groups = list(known.values()) if isinstance(known, dict) else job.get("pg_config")
+    if isinstance(groups, list) and len(groups) == 1 and isinstance(groups[0], dict):
+        ranks = groups[0].get("ranks")
+        name = str(groups[0].get("pg_name", ""))
+        if isinstance(ranks, list) and ranks:
+            return ProcessGroup(name, tuple(rank for rank in ranks if isinstance(rank, int)))
+    size = job.get("world_size")
+    if not known and not groups and job.get("pg_count") == 1 and isinstance(size, int):
+        return ProcessGroup("0", tuple(range(min(max(size, 0), _MOST_RANKS))))
+    return None
 
 
 def _bytes(call: Collective, way: str) -> int:

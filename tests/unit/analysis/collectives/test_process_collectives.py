@@ -92,6 +92,20 @@ def test_without_arguments_the_only_group_is_meant():
     assert found.groups == (ProcessGroup("", ()),)
 
 
+def test_what_torch_profiler_says_of_the_job_tells_its_only_group():
+    spans = [span("record_param_comms", 0, 1, keywords={"Collective name": "allreduce"})]
+
+    def group(**job):
+        about = {"distributedInfo": {"world_size": 3, **job}}
+        return process_collectives(build_trace(spans, metadata=about)).groups[0]
+
+    config = [{"pg_name": "7", "ranks": [0, 1, 2]}]
+    assert group(pg_config=config) == ProcessGroup("7", (0, 1, 2))
+    assert group(pg_count=1) == ProcessGroup("0", (0, 1, 2))
+    assert group() == group(pg_count=2) == ProcessGroup("", ())
+    assert group(pg_config=[*config, *config]) == ProcessGroup("", ())
+
+
 def nccl(rename=False):
     keywords = {
         "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 100,
