@@ -1,5 +1,6 @@
 """Chrome JSON in pieces: whatever the pieces are, and with the complaints that Python has."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -148,12 +149,12 @@ def test_the_last_of_equal_keys_counts(tmp_path):
 
 
 def test_memory_is_asked_for_while_a_packed_file_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps({"traceEvents": EVENTS * 50}))
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS * 50}).encode()))
     left = iter([1 << 30, 100])
     monkeypatch.setattr(read_json, "_BETWEEN_LOOKS_BYTES", 1000)
     monkeypatch.setattr(memory_limit, "memory_left", lambda: next(left))
-    with pytest.raises(InsufficientMemoryError, match=r"reading .*t\.json"):
+    with pytest.raises(InsufficientMemoryError, match=r"reading .*t\.json\.gz"):
         load_trace(path)
 
 
