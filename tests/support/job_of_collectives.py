@@ -42,7 +42,7 @@ def rank_trace(ranks, collectives, *, metadata=None, before=0, groups=None):
 
 TITLES = {
     "allreduce_": "all_reduce", "broadcast_": "broadcast", "barrier": "barrier", "send": "send",
-    "recv_": "recv", "allgather_": "all_gather",
+    "recv_": "recv", "allgather_": "all_gather", "_reduce_scatter_base_": "all_reduce",
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,10 @@ _SPAN_OF = {
     "all_to_all": "all_to_all", "barrier": "barrier", "send": "send", "recv": "recv",
 }  # fmt: skip
 """The span's name by the call's."""
+
+_SAME_SPAN = {"recvAnySource": "recv", "sparse_all_reduce": "all_reduce"}
+_INSTEAD = {"reduce_scatter": "all_reduce"}
+"""What a backend may do instead, as gloo does: the span has that name then."""
 
 _BYTES = {
     "Double": 8, "Long": 8, "ComplexFloat": 8, "ComplexDouble": 16, "Float": 4, "Int": 4,
@@ -287,15 +291,13 @@ def _from_spans(
     end: Values,
 ) -> int:
     """Fill in what backends recorded on their threads; returns the spans that no call began."""
-    titles = {
-        row: match[1] for row, name in enumerate(trace.names) if (match := _SPANS.match(name))
-    }
+    titles = _titles(trace)
     events = trace.events
     rows = np.flatnonzero(np.isin(events["name"], list(titles)))
     if not len(rows):
         return 0
     title = np.array([titles[name] for name in events["name"][rows].tolist()])
-    wanted = np.array([_SPAN_OF.get(name, name) for name in names])
+    wanted = np.array([_span_of(name, set(title.tolist())) for name in names])
     begins, thread = events["start_ns"][rows].astype(np.int64), events["thread"][rows]
     ends = begins + events["duration_ns"][rows]
     is_own = np.isin(title, POINT_TO_POINT)  # on the thread that called, else on one of the group
@@ -314,6 +316,18 @@ def _from_spans(
             end[calls[pairs[0]]] = ends[found[pairs[1]]]
             unmatched += len(found) - len(pairs[1])
     return unmatched + int((~is_own & (of_thread == NONE)).sum())
+
+
+def _titles(trace: Trace) -> dict[int, str]:
+    """Rows of ``names`` that are spans of a backend, and what each is."""
+    found = {row: _SPANS.match(name) for row, name in enumerate(trace.names)}
+    return {row: _SAME_SPAN.get(match[1], match[1]) for row, match in found.items() if match}
+
+
+def _span_of(name: str, titles: Collection[str]) -> str:
+    """What the span of a call is called, in a trace that has spans of such titles."""
+    title = _SPAN_OF.get(name, name)
+    return title if title in titles else _INSTEAD.get(title, title)
 
 
 def _groups_of_threads(

@@ -29,6 +29,14 @@ def test_each_call_has_the_transfer_that_came_of_it():
     assert (found.strays, found.silent) == (0, 0)
 
 
+def test_what_a_backend_does_instead_is_the_transfer():
+    """gloo reduces to all ranks where a part of the result is enough."""
+    calls = [("_reduce_scatter_base_", (), 0, 10, 40), ("allreduce_", (), 50, 60, 90)]
+    found = process_collectives(rank_trace(range(2), calls))
+    assert (found.strays, found.silent) == (0, 0)
+    assert (found.start_ns - ORIGIN_NS).tolist() == [10 * US, 60 * US]
+
+
 def test_a_transfer_from_before_the_recording_is_of_no_call():
     trace = rank_trace(range(2), [("barrier", (), 30, 40, 60)])
     early = build_trace([span("gloo:barrier", 0, 20, "pool", is_async=True)])
