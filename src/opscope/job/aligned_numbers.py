@@ -18,6 +18,8 @@ _FEWEST = 3
 """In common, where two clocks do not tell more; fewer would fit anywhere."""
 _CAUSAL = 0.99
 """Of the collectives in common, how many may not end in one rank before they begin in another."""
+_FAR_NS = 60e9
+"""Recordings so far from each other are of different times, however clocks are set."""
 _CLEARLY = 3.0
 """How many times nearer in time the best of several alignments is than the next, to be taken."""
 
@@ -75,7 +77,12 @@ def _against(reference: OneRank, numbers: Values, rank: OneRank) -> Values:
     if numbers is reference.number and rank.number.min() != NONE:
         given = _counted(rank)
         if given is rank.number and _fits(reference, numbers, rank, given):
-            return given
+            # Without any in common the counts may be of more than what all ranks do, or the
+            # recordings of different times.
+            apart = abs(float(np.median(reference.begin_ns)) - float(np.median(rank.begin_ns)))
+            is_found = bool(np.isin(given, numbers).any()) or apart > _FAR_NS
+            other = given if is_found else _searched(reference, numbers, rank)
+            return given if (other == NONE).all() else other
     return _searched(reference, numbers, rank)
 
 

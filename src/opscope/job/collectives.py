@@ -231,18 +231,21 @@ def _matched(
     by_key: dict[Key, dict[int, Values]] = {}
     unmatched = {
         "calls of groups that are not known: record arguments (--shapes, --why)": 0,
+        "messages of which it is not known whom they go to: record arguments (--shapes, --why)": 0,
         "calls of groups of which one rank alone was recorded": 0,
         "calls that other ranks did not record, or that nothing tells apart": 0,
         "calls without a transfer": sum(one.silent for one in found),
         "transfers without a call": sum(one.strays for one in found),
     }
-    unknown, alone, others = list(unmatched)[:3]
+    unknown, without_peer, alone, others = list(unmatched)[:4]
     for process, one in enumerate(found):
         for key, rows in _keys(processes[process], one):
-            if key[0].ranks:
-                by_key.setdefault(key, {})[process] = rows
-            else:
+            if not key[0].ranks:
                 unmatched[unknown] += len(rows)
+            elif key[1] != key[2] and NONE in key[1:3]:
+                unmatched[without_peer] += len(rows)
+            else:
+                by_key.setdefault(key, {})[process] = rows
     groups: list[ProcessGroup] = sorted({key[0] for key in by_key})
     group: list[int] = []
     name: list[str] = []

@@ -57,6 +57,12 @@ def test_a_rank_without_any_has_none_and_hinders_nobody():
     assert numbers[0].tolist() == numbers[2].tolist()
 
 
+def test_counts_that_have_nothing_in_common_at_one_time_are_not_believed():
+    first, second = rank(KINDS, number=1), rank(KINDS, 100, number=500)
+    numbers = align([first, second])
+    assert numbers[1].tolist() == numbers[0].tolist()
+
+
 def test_recordings_that_have_no_collective_in_common_keep_their_numbers():
-    numbers = align([rank(KINDS, number=1), rank(KINDS[:4], 10**6, number=100, machine=1)])
+    numbers = align([rank(KINDS, number=1), rank(KINDS[:4], 10**12, number=100, machine=1)])
     assert not set(numbers[0].tolist()) & set(numbers[1].tolist())

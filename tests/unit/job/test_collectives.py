@@ -141,13 +141,16 @@ def test_what_cannot_be_matched_is_counted_by_why():
     unknown = rank_trace(range(2), [("barrier", (), 0, 1, 2)], groups={"0xff": {}})
     silent = rank_trace(range(2), [("barrier", (), 0, None, None)])
     stray = build_trace([span("gloo:barrier", 0, 1, "pool", is_async=True)])
-    found = found_of(alone, unknown, silent, stray)
+    groups = {"0xab": {"pg_name": "0", "ranks": [0, 1]}}
+    message = build_trace([span("c10d::send", 0, 1)], metadata={"process_groups": groups})
+    found = found_of(alone, unknown, silent, stray, message)
     assert len(found) == 0
     assert found.unmatched == {
         "calls of groups that are not known: record arguments (--shapes, --why)": 1,
+        "messages of which it is not known whom they go to: record arguments (--shapes, --why)": 1,
         "calls of groups of which one rank alone was recorded": 2,
         "calls that other ranks did not record, or that nothing tells apart": 0,
-        "calls without a transfer": 1,
+        "calls without a transfer": 2,
         "transfers without a call": 1,
     }
     assert "1 transfers without a call" in repr(found)
