@@ -64,9 +64,11 @@ def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     """
     import pyarrow as pa
 
+    from opscope.trace.interop import numbers_of  # with Arrow
+
     # Of its buffer: `pa.array` would import pandas, to see whether it was given one of its objects.
     keys = pa.Array.from_buffers(pa.uint64(), len(key), [None, pa.py_buffer(key)])
-    group = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+    group = numbers_of(keys.dictionary_encode().indices).astype(np.int64)
     first = np.zeros(int(group.max()) + 1 if len(group) else 0, dtype=np.int64)
     first[group[::-1]] = np.arange(len(group))[
         ::-1

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opscope.errors import MissingDependencyError, UsageError
-from opscope.trace.interop import has_id, table_from_arrow
+from opscope.trace.interop import has_id, numbers_of, table_from_arrow
 from opscope.trace.labels import LABELS
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace
 from support.build_trace import allocation, build_trace, kernel, span, tensor
 from support.random_trace import assert_same_table, random_trace
+from support.recorded import run_python
 
 
 @pytest.fixture
@@ -122,3 +123,32 @@ def test_tables_that_others_refer_to_have_ids():
 def test_every_label_belongs_to_a_column():
     for table, column in LABELS:
         assert TABLES[table].column(column).dtype in ("uint8", "int8")
+
+
+@given(
+    values=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=40),
+    kind=st.sampled_from([pa.int64(), pa.int32(), pa.float64(), pa.bool_(), pa.uint8()]),
+    cut=st.integers(0, 40),
+    length=st.integers(0, 40),
+)
+def test_numbers_of_arrow_are_those_that_arrow_gives(values, kind, cut, length):
+    fitting = [abs(value) % 256 if kind == pa.uint8() else value for value in values]
+    array = pa.array([value % 2 == 0 for value in fitting] if kind == pa.bool_() else fitting, kind)
+    part = array.slice(cut, length)
+    found, expected = numbers_of(part), part.to_numpy(zero_copy_only=False)
+    assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+
+
+def test_looking_at_a_trace_imports_no_pandas(tmp_path):
+    """It takes a quarter of a second, and an interrupt that falls into it is lost."""
+    pytest.importorskip("pandas")
+    for rank in range(2):
+        build_trace([span("aten::mm", 0, 10, inputs=[tensor(2, 3)])]).save(tmp_path, rank=rank)
+    program = (
+        "import sys\nfrom opscope.cli import main\n"
+        f"for words in (['why'], ['findings'], ['stragglers'], ['summary', '--rank', '0'], "
+        f"['report', '-o', {str(tmp_path / 'page.html')!r}]):\n"
+        f"    main([words[0], {str(tmp_path)!r}, *words[1:]])\n"
+        "    assert 'pandas' not in sys.modules, words\n"
+    )
+    run_python(program)
