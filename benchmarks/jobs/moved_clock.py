@@ -1,8 +1,11 @@
 """Recordings as they would be if they came from machines whose clocks are apart."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace
@@ -18,9 +21,11 @@ class ClockOf:
     drift: float
     origin_ns: int
 
-    def ahead_ns(self, true_ns):
+    def ahead_ns(self, true_ns: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """How far ahead it is at moments of the true time; same shape."""
         since = np.asarray(true_ns, dtype=np.int64) - self.origin_ns
-        return np.round(self.offset_ns + self.drift * since).astype(np.int64)
+        ahead: npt.NDArray[np.float64] = np.round(self.offset_ns + self.drift * since)
+        return ahead.astype(np.int64)
 
 
 def as_of_machine(trace: Trace, host: str, clock: ClockOf) -> Trace:
