@@ -24,6 +24,7 @@ from opscope.job.compared_accounts import (
 )
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion
+from opscope.job.rank_path import RankPath, rank_path
 from opscope.job.rank_steps import RankSteps, steps_together
 from opscope.job.recordings import find_recordings
 from opscope.job.rolled_up import RolledUp
@@ -248,6 +249,14 @@ class Job:
         return collectives_together(
             {part: (one, self._source.metadata(part)) for part, one in found.items()}
         )
+
+    def critical_path(self) -> RankPath:
+        """What had to wait for what, through all ranks: in which of them the job's time went by.
+
+        Raises:
+            TraceFormatError: a process cannot be read, or none has an event.
+        """
+        return rank_path(self.collectives())
 
     def query(
         self,
