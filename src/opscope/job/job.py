@@ -34,7 +34,7 @@ from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ALL, STEADY
 from opscope.trace.job import missing_beside, of_another_job
-from opscope.trace.partition import RANK, Partition, listed, parts_text
+from opscope.trace.partition import RANK, Partition, listed, parts_text, ranges_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
 from opscope.trace.store import all_parts_of
@@ -395,7 +395,17 @@ class Job:
     def _each(self, parts: tuple[Partition, ...]) -> Iterator[tuple[Partition, Trace]]:
         self._source.prepare(parts)
         for part in parts:
-            yield part, self._source.load(part)
+            try:
+                trace = self._source.load(part)
+            except TraceFormatError as error:
+                others = ranges_text([p.number for p in self.parts if p.kind == RANK and p != part])
+                if not others:
+                    raise
+                raise TraceFormatError(
+                    f"{error} Or look at the other ranks: --rank {others.replace(' ', '')}, or "
+                    "opscope.Job(path, ranks)."
+                ) from error
+            yield part, trace
 
     def _there(self, part: object) -> Partition:
         chosen = self._part(part)
