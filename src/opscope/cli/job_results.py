@@ -17,6 +17,7 @@ from opscope.cli.process_table import describe_cycles, describe_processes
 from opscope.cli.run_results import RunResults
 from opscope.errors import OpscopeError
 from opscope.job.job import Job
+from opscope.trace.job import place_in_job
 from opscope.trace.metadata_kinds import WARM
 from opscope.trace.partition import RANK, Partition
 from opscope.trace.process_journal import ProcessEntry
@@ -57,7 +58,7 @@ class JobResults:
             self._answer(self._shown(whole), self._made.findings)
         elif shown := next((p for p in (whole, *found) if p.recorded), None):
             self._messages.say(f"look at them with `opscope summary {shown.folder}`")
-            if len(_ranks(shown)) > 1 and self._root is None:
+            if self._root is None and _has_ranks(shown):
                 self._messages.say(
                     f"which rank slows the others: `opscope stragglers {shown.folder}`"
                 )
@@ -100,7 +101,7 @@ class JobResults:
             return self._messages.fail("None of the processes ran a torch operator.")
         slow = self._slow_rank(processes)
         chosen = next((done for done in ranked if done.part == slow), ranked[0])
-        about = f"this is about {_named(chosen.part, chosen.entry)}"
+        about = f"this is about {_named(processes, chosen)}"
         if len(ranked) > 1:
             warm = sum(done.is_warm for done in ranked)
             state = f"{warm} came to be warm" if warm else "none came to be warm before its end"
@@ -117,12 +118,11 @@ class JobResults:
 
     def _slow_rank(self, processes: Processes) -> Partition | None:
         """Say which ranks are slow, or that none is; the one whose change would save most."""
-        ranks = _ranks(processes)
-        if len(ranks) < 2:
+        if not _has_ranks(processes):
             return None
         try:
             with self._messages.progress("comparing the ranks"):
-                found = Job(processes.folder, ranks).slow_ranks()
+                found = _job_of(processes).slow_ranks()
         except OpscopeError as error:
             self._messages.fail(f"The ranks could not be compared: {error}")
             return None
@@ -142,9 +142,26 @@ class _Done:
     events: int
 
 
-def _ranks(processes: Processes) -> list[Partition]:
-    parts = (entry.partition for entry in processes.recorded)
-    return [part for part in parts if part is not None and part.kind == RANK]
+def _job_of(processes: Processes) -> Job:
+    return Job(processes.folder, [one.partition for one in processes.recorded if one.partition])
+
+
+def _has_ranks(processes: Processes) -> bool:
+    """Whether several of them are ranks of a job, started as such or not."""
+    if len(processes.recorded) < 2:
+        return False
+    try:
+        compared = _job_of(processes).compared
+    except OpscopeError:  # that nothing can be read is said where it is
+        return False
+    return len(compared) > 1 and all(_rank_of(processes, part) is not None for part in compared)
+
+
+def _rank_of(processes: Processes, part: Partition) -> int | None:
+    if part.kind == RANK:
+        return part.number
+    rank, size = place_in_job(metadata_of(processes.parts[part]))
+    return rank if size > 1 else None
 
 
 def _by_what_they_did(processes: Processes) -> list[_Done]:
@@ -160,6 +177,6 @@ def _by_what_they_did(processes: Processes) -> list[_Done]:
     return sorted(found, key=lambda done: (not done.is_warm, -done.events))
 
 
-def _named(part: Partition, entry: ProcessEntry) -> str:
-    rank = f" (rank {part.number})" if part.kind == RANK else ""
-    return f"process {entry.process_id}{rank}"
+def _named(processes: Processes, done: _Done) -> str:
+    rank = _rank_of(processes, done.part)
+    return f"process {done.entry.process_id}" + ("" if rank is None else f" (rank {rank})")

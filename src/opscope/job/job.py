@@ -14,6 +14,7 @@ from opscope.analysis.account.find import find_account
 from opscope.analysis.collectives.process_collectives import process_collectives
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Which, find_which
+from opscope.cached_property import cached_property
 from opscope.errors import TraceFormatError, UsageError
 from opscope.job.collectives import JobCollectives, collectives_together
 from opscope.job.compared_accounts import (
@@ -33,7 +34,7 @@ from opscope.job.slow_ranks import SlowRanks, find_slow_ranks
 from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ALL, STEADY
-from opscope.trace.job import missing_beside, of_another_job
+from opscope.trace.job import missing_beside, of_another_job, place_in_job
 from opscope.trace.partition import RANK, Partition, listed, parts_text, ranges_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
@@ -101,10 +102,15 @@ class Job:
         """The ranks that there are recordings of."""
         return [part.number for part in self.parts if part.kind == RANK]
 
-    @property
+    @cached_property
     def compared(self) -> tuple[Partition, ...]:
-        """What is compared with each other: ranks, or all processes where there are none."""
-        return tuple(part for part in self.parts if part.kind == RANK) or self.parts
+        """What is compared with each other: ranks; where none was started as one, processes that
+        joined a distributed job as ranks; else all."""
+        if ranks := tuple(part for part in self.parts if part.kind == RANK):
+            return ranks
+        ended = [part for part in self.parts if part not in self._source.unfinished]
+        joined = tuple(part for part in ended if place_in_job(self._source.metadata(part))[1] > 1)
+        return joined if len(joined) > 1 else self.parts
 
     @property
     def processes(self) -> Processes:
@@ -332,6 +338,7 @@ class Job:
         """The same job of some of its processes."""
         found = copy(self)
         found._is_whole, found.parts = False, tuple(parts)
+        vars(found).pop("compared", None)
         return found
 
     def _of_each(

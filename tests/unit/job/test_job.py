@@ -116,3 +116,19 @@ def test_what_says_nothing_of_its_job_is_of_no_other(tmp_path, start):
         about = {} if start is None else info
         build_trace([span("aten::mm", 0, 10)], metadata=about).save(tmp_path, rank=rank)
     assert opscope.load(tmp_path).ranks_of_another_job() == ""
+
+
+def test_processes_that_joined_as_ranks_are_compared_and_who_began_them_is_not(tmp_path):
+    """As `torch.multiprocessing.spawn` begins them: nothing says at first that they are ranks."""
+    for process, info in ((10, None), (11, {"rank": 0, "world_size": 2})):
+        about = {} if info is None else {"distributedInfo": info}
+        trace = build_trace([span("aten::mm", 0, 10)], metadata=about)
+        trace.save(tmp_path / "one", process=process)
+        trace.save(tmp_path / "two", process=process)
+    about = {"distributedInfo": {"rank": 1, "world_size": 2}}
+    trace = build_trace([span("aten::mm", 0, 10)], metadata=about)
+    trace.save(tmp_path / "two", process=12)
+    assert [part.number for part in opscope.load(tmp_path / "two").compared] == [11, 12]
+    assert [part.number for part in opscope.load(tmp_path / "one").compared] == [10, 11]
+    trace.save(tmp_path / "two", rank=7)
+    assert opscope.load(tmp_path / "two").compared == (Partition(RANK, 7),)
