@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import comb
+from math import exp, fsum, lgamma
 from typing import Any
 
 import numpy as np
@@ -350,8 +350,22 @@ def _longest_p(own: Amounts, others: Amounts, inflation: float) -> float:
     total, mine, drawn, there = (
         int(count / inflation**2) for count in (len(both), len(own), most, hits)
     )
-    ways = sum(comb(mine, k) * comb(total - mine, drawn - k) for k in range(there, drawn + 1))
-    return ways / comb(total, drawn) if total else 1.0
+    if not total:
+        return 1.0
+    # By logarithms: of a thousand ranks the numbers of ways have a hundred thousand digits.
+    whole = _log_ways(total, drawn)
+    most = min(mine, drawn)
+    first = max(there, drawn - (total - mine))
+    logs = (
+        _log_ways(mine, k) + _log_ways(total - mine, drawn - k) - whole
+        for k in range(first, most + 1)
+    )
+    return min(fsum(map(exp, logs)), 1.0)
+
+
+def _log_ways(of: int, chosen: int) -> float:
+    """The logarithm of how many ways there are to choose so many."""
+    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)
 
 
 def _describe(
