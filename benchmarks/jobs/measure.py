@@ -47,14 +47,14 @@ class Took:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--engines", default="duckdb")
+    parser.add_argument("--engines", default="duckdb", help="empty for none")
     parser.add_argument("--cold", type=int, default=0, help="ranks of which to measure it cold")
     parser.add_argument("--forget", action="store_true", help="have the files read from the disk")
     parser.add_argument("--rounds", type=int, default=1)
     asked = parser.parse_args()
     print(f"{len(rank_folders(asked.folder))} ranks, {os.cpu_count()} processors, load "
           f"{os.getloadavg()[0]:.1f}")  # fmt: skip
-    for engine in asked.engines.split(","):
+    for engine in filter(None, asked.engines.split(",")):
         for question in JobQuestion:
             for _ in range(asked.rounds):
                 if asked.forget:
