@@ -19,6 +19,7 @@ from opscope.analysis.collectives.process_collectives import (
 from opscope.analysis.quantity_text import share_text
 from opscope.job.aligned_numbers import OneRank, align
 from opscope.job.clocks import Arrivals, Clocks, brought_together, machines_of
+from opscope.trace.job import place_in_job
 from opscope.trace.partition import RANK, Partition, parts_text
 from opscope.trace.trace import Trace
 
@@ -49,6 +50,7 @@ class JobCollectives:
 
     Attributes:
         processes: that were looked at.
+        known_ranks: global rank of each in its job; ``NONE`` where it is none.
         groups: that there are.
         group: of each collective, row in ``groups``.
         name: what it is, as in ``allreduce``.
@@ -72,6 +74,7 @@ class JobCollectives:
     """
 
     processes: tuple[Partition, ...]
+    known_ranks: tuple[int, ...]
     groups: tuple[ProcessGroup, ...]
     group: Values
     name: tuple[str, ...]
@@ -107,7 +110,7 @@ class JobCollectives:
     def absent_ranks(self) -> list[int]:
         """Of the groups that there are, ranks that are not among the processes looked at: time in
         which others waited for these counts as transfer."""
-        there = {part.number for part in self.processes if part.kind == RANK}
+        there = set(self.known_ranks)
         return sorted({rank for group in self.groups for rank in group.ranks} - there)
 
     @property
@@ -178,6 +181,14 @@ class JobCollectives:
         return "\n".join(lines) + ">"
 
 
+def _rank_of(part: Partition, about: Mapping[str, Any]) -> int:
+    """The global rank of a process; ``NONE`` of one that is no rank of a job."""
+    if part.kind == RANK:
+        return part.number
+    rank, size = place_in_job(about)
+    return rank if size > 1 else NONE
+
+
 def _is_are(parts: list[Partition]) -> str:
     return "is" if len(parts) == 1 else "are"
 
@@ -201,10 +212,12 @@ def collectives_together(
 ) -> JobCollectives:
     """The same of what is known of each process, and what its trace says of itself."""
     processes, found = list(known), [one for one, _ in known.values()]
-    clocks = machines_of([about for _, about in known.values()], [str(part) for part in processes])
-    shares = _matched(processes, found, clocks)
-    clocks = brought_together(clocks, _arrivals(shares, processes, found))
-    return _described(tuple(processes), found, shares, clocks)
+    told = [about for _, about in known.values()]
+    clocks = machines_of(told, [str(part) for part in processes])
+    ranks = [_rank_of(part, about) for part, about in zip(processes, told, strict=True)]
+    shares = _matched(ranks, found, clocks)
+    clocks = brought_together(clocks, _arrivals(shares, ranks, found))
+    return _described(tuple(processes), ranks, found, shares, clocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,9 +238,7 @@ Key = tuple[ProcessGroup, int, int, int]
 """A group; of messages, also from whom to whom, and the tag."""
 
 
-def _matched(
-    processes: list[Partition], found: list[ProcessCollectives], clocks: Clocks
-) -> _Shares:
+def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) -> _Shares:
     by_key: dict[Key, dict[int, Values]] = {}
     unmatched = {
         "calls of groups that are not known: record arguments (--shapes, --why)": 0,
@@ -239,7 +250,7 @@ def _matched(
     }
     unknown, without_peer, alone, others = list(unmatched)[:4]
     for process, one in enumerate(found):
-        for key, rows in _keys(processes[process], one):
+        for key, rows in _keys(ranks[process], one):
             if not key[0].ranks:
                 unmatched[unknown] += len(rows)
             elif key[1] != key[2] and NONE in key[1:3]:
@@ -293,13 +304,13 @@ def _matched(
     )
 
 
-def _keys(part: Partition, one: ProcessCollectives) -> Iterable[tuple[Key, Values]]:
+def _keys(rank: int, one: ProcessCollectives) -> Iterable[tuple[Key, Values]]:
     """Its collectives by group, and messages by who sends them to whom as well. In order."""
     sender = np.full(len(one), NONE, dtype=np.int64)
     receiver = np.full(len(one), NONE, dtype=np.int64)
     for row, name in enumerate(one.name):
         if name in POINT_TO_POINT:
-            own, peer = part.number, int(one.peer[row])
+            own, peer = rank, int(one.peer[row])
             sender[row], receiver[row] = (own, peer) if name == "send" else (peer, own)
     tag = np.where(sender == NONE, 0, one.tag)
     keys = np.stack([one.group, sender, receiver, tag], axis=1)
@@ -334,12 +345,10 @@ def _kind(name: str, size_bytes: int) -> tuple[str, int]:
     return name, size_bytes if name.startswith(("allreduce", "broadcast")) else 0
 
 
-def _arrivals(
-    shares: _Shares, processes: list[Partition], found: list[ProcessCollectives]
-) -> Arrivals:
+def _arrivals(shares: _Shares, ranks: list[int], found: list[ProcessCollectives]) -> Arrivals:
     """Which shares bound clocks: those whose transfer is known, of collectives that make wait."""
     start, end, root, name = _columns(shares, found)
-    number = np.array([part.number for part in processes], dtype=np.int64)
+    number = np.array(ranks, dtype=np.int64)
     is_root = number[shares.process] == root
     kind = name[shares.collective] if len(shares.collective) else name[:0]
     known = (start != NONE) & ~np.isin(kind, _UNEVEN)
@@ -377,6 +386,7 @@ def _gathered(shares: _Shares, columns: list[Values]) -> Values:
 
 def _described(
     processes: tuple[Partition, ...],
+    ranks: list[int],
     found: list[ProcessCollectives],
     shares: _Shares,
     clocks: Clocks,
@@ -386,7 +396,7 @@ def _described(
         for column in ("begin_ns", "start_ns", "end_ns")
     }
     start, end = moved["start_ns"], moved["end_ns"]
-    arrivals = _arrivals(shares, list(processes), found)
+    arrivals = _arrivals(shares, ranks, found)
     count = len(shares.group)
     last_ns, last, first_begin, last_begin, end_ns = _edges(count, shares, moved, arrivals)
     bound = _bounds(count, shares, clocks, start)
@@ -403,6 +413,7 @@ def _described(
     place[order] = np.arange(count)
     return JobCollectives(
         processes=processes,
+        known_ranks=tuple(ranks),
         groups=shares.groups,
         group=shares.group[order],
         name=tuple(shares.name[row] for row in order.tolist()),

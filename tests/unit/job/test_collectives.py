@@ -182,3 +182,17 @@ def test_ranks_that_are_not_looked_at_are_named():
     assert found.absent_ranks == [1]
     assert "Groups have rank 1 too, which is not looked at" in repr(found)
     assert found_of(*all_reduces([0, 40, 20])).absent_ranks == []
+
+
+def test_processes_that_joined_a_job_are_its_ranks():
+    """As torch.multiprocessing starts them: their folders are named by process."""
+    sender = [("send", (1, 0), 50, 60, 70)]
+    receiver = [("recv_", (0, 0), 0, 1, 75)]
+    parts = [Partition("process", number) for number in (4711, 4712)]
+    traces = [
+        rank_trace(range(2), calls, metadata={"distributedInfo": {"rank": rank, "world_size": 2}})
+        for rank, calls in enumerate([sender, receiver])
+    ]
+    found = job_collectives(zip(parts, traces, strict=True))
+    assert len(found) == 1 and found.known_ranks == (0, 1) and found.absent_ranks == []
+    assert found.wait_ns[found.process == 1].tolist() == [59 * US]
