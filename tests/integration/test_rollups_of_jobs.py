@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+import opscope
 from opscope.job.job import Job
 from opscope.rollup.read import Rollup
 from opscope.trace.manifest import ROLLUP
@@ -68,3 +70,20 @@ def test_a_rank_that_runs_on_its_own_has_one_and_a_single_process_none(program, 
     metadata = json.loads((of_rank / ROLLUP).read_text())
     assert of_rank.name == "rank=00001" and metadata["part"] == "rank=00001"
     assert Rollup.of(of_rank).table("rollup_steps")["rank"].tolist() == [1] * 5
+
+
+def test_memory_is_by_what_it_was_for_where_that_is_known(tmp_path):
+    model = torch.nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with opscope.profile(profile_memory=True, record_shapes=True, with_modules=True) as recorded:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(32, 64)).relu().sum().backward()
+            optimizer.step()
+    part = recorded.trace.save(tmp_path, rank=0)
+    table = Rollup.of(part).table("rollup_memory")
+    found = dict(zip(table["category"], table["bytes"].tolist(), strict=True))
+    peak = recorded.trace.peak_memory()
+    assert found.pop("all") == peak.total_bytes == sum(found.values())
+    assert found == {group.name: group.size_bytes for group in peak.by_category}
+    assert "parameter" in found and set(table["time_ns"].tolist()) == {peak.time_ns}

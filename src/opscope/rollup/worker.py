@@ -7,6 +7,7 @@ Each line is the folder of a part and the one to write to; each answer why that 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -17,10 +18,13 @@ from opscope.rollup.write import write_rollup
 
 def main() -> None:
     """Until there are no more lines."""
+    # What libraries print while they are imported is no answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     for line in sys.stdin:
         part, into = map(Path, json.loads(line))
-        sys.stdout.write(json.dumps(roll_up(part, into)) + "\n")
-        sys.stdout.flush()
+        answers.write(json.dumps(roll_up(part, into)) + "\n")
+        answers.flush()
 
 
 def roll_up(part: Path, into: Path) -> str:

@@ -40,7 +40,8 @@ def roll_up_saved(folder: Path, trace: Trace) -> None:
     try:
         write_rollup(folder, folder, trace)
     except Exception:
-        (folder / ROLLUP).unlink(missing_ok=True)
+        with suppress(OSError):
+            (folder / ROLLUP).unlink(missing_ok=True)
 
 
 def roll_up_on_disk(folder: Path) -> None:
