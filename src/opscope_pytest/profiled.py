@@ -140,7 +140,10 @@ def _what_is_slower(found: Diff) -> list[str]:
         for one in (found.step, *found.times)
         if one.verdict is TimeVerdict.SLOWER and one.change_ns > 2 * one.moved_ns
     ]
-    return [f"{one.level.value} is slower: {one.name}, by {one.relative:.1%}" for one in slower]
+    return [
+        f"{one.level.value} is slower: {one.name or 'what is in none'}, by {one.relative:.1%}"
+        for one in slower
+    ]
 
 
 def _in_folder(folder: Path) -> list[Path]:

@@ -247,11 +247,9 @@ class Job:
         for whom and how long, how much was moved how fast; and how well their clocks agree.
 
         Raises:
-            TraceFormatError: a process cannot be read, or none has an event.
+            TraceFormatError: a process cannot be read.
         """
         found = self._only(self.compared)._of_each(Rollup.collectives, process_collectives)
-        if not found:
-            raise self._without_events()
         return collectives_together(
             {part: (one, self._source.metadata(part)) for part, one in found.items()}
         )
@@ -260,7 +258,7 @@ class Job:
         """What had to wait for what, through all ranks: in which of them the job's time went by.
 
         Raises:
-            TraceFormatError: a process cannot be read, or none has an event.
+            TraceFormatError: a process cannot be read.
         """
         return rank_path(self.collectives())
 
