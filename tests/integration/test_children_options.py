@@ -211,3 +211,16 @@ def test_a_flight_recorder_has_nothing_to_choose_or_draw_with_children_either(tm
     assert done.returncode == 2
     assert "keeps its end only. Drop one or the other" in done.stderr.replace("\n", " ")
     assert not (tmp_path / "t").exists()
+
+
+def test_a_program_that_never_imports_torch_ends_as_ever(tmp_path):
+    """Who is slow and what memory was for is asked as it ends: torch would not survive that."""
+    program = Path(__file__).parents[1] / "programs" / "starts_ranks.py"
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-m", "opscope", "run", "--children", "--why",
+         "--memory", "--shapes", "-o", "job", str(program)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Fatal Python error" not in done.stderr and "Traceback" not in done.stderr
+    assert opscope.load(tmp_path / "job").ranks == [0, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,15 +62,22 @@ class RollupContents:
     steady_step_ns: int
 
 
-def contents_of(trace: Trace, part: Partition) -> RollupContents:
+class TorchNeededError(RuntimeError):
+    """What memory was for cannot be told without importing torch, which is not to be done here."""
+
+
+def contents_of(trace: Trace, part: Partition, may_import_torch: bool = True) -> RollupContents:
     """Make the rollup of a trace.
 
     Args:
         trace: any.
         part: whose it is.
+        may_import_torch: whether it may be imported, if it is not yet. A process that has none may
+            be one that ends, and torch does not survive being imported then.
 
     Raises:
         MemoryError: there is not enough.
+        TorchNeededError: it may not, and would have to be.
     """
     whole = find_account(trace, Which.ALL)
     steady = find_account(trace, Which.STEADY)
@@ -79,7 +87,7 @@ def contents_of(trace: Trace, part: Partition) -> RollupContents:
         CAUSES.name: _joined([_cause_columns(whole, ALL), _cause_columns(steady, STEADY)]),
         OPERATORS.name: operator_columns(trace),
         LINES.name: line_columns(trace),
-        MEMORY.name: _memory_columns(trace),
+        MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
         LEDGER.name: _ledger_columns(trace, collectives),
         COLLECTIVES.name: collective_columns(collectives),
     }
@@ -120,14 +128,15 @@ def _cause_columns(account: Account, period: str) -> Columns:
     }
 
 
-def _memory_columns(trace: Trace) -> Columns:
+def _memory_columns(trace: Trace, has_torch: bool) -> Columns:
     found: list[tuple[str, str, int, int]] = []
     if memory_was_recorded(trace):
         for device in devices_with_memory(trace):
             peak = find_peak(trace, device)
             found.append((device, ALL_CATEGORIES, peak.in_use, peak.time_ns))
             found += [
-                (device, name, size, peak.time_ns) for name, size in _by_category(trace, peak)
+                (device, name, size, peak.time_ns)
+                for name, size in _by_category(trace, peak, has_torch)
             ]
     return {
         "device": [row[0] for row in found],
@@ -137,10 +146,12 @@ def _memory_columns(trace: Trace) -> Columns:
     }
 
 
-def _by_category(trace: Trace, peak: PeakMoment) -> list[tuple[str, int]]:
+def _by_category(trace: Trace, peak: PeakMoment, has_torch: bool) -> list[tuple[str, int]]:
     """What was in use by what it was for; nothing where that is not known of any."""
     if not len(trace.table("tensors")):  # nothing would be known, and torch imported for it
         return []
+    if not has_torch:
+        raise TorchNeededError
     categories = categories_of_lives(trace, peak.lives)
     if categories.unknown_because:
         return []

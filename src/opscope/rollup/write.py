@@ -31,14 +31,15 @@ def roll_up_saved(folder: Path, trace: Trace) -> None:
     """Write the rollup of a trace that was saved just now; without one where that fails.
 
     The trace is there and whole, and whoever needs the rollup makes it again, so nothing that goes
-    wrong here is worth an error in a program that saves.
+    wrong here is worth an error in a program that saves. Torch is not imported for it: the process
+    may be one that starts others, and about to end.
 
     Args:
         folder: of the part.
         trace: what is in it.
     """
     try:
-        write_rollup(folder, folder, trace)
+        write_rollup(folder, folder, trace, may_import_torch=False)
     except Exception:
         with suppress(OSError):
             (folder / ROLLUP).unlink(missing_ok=True)
@@ -55,18 +56,22 @@ def roll_up_on_disk(folder: Path) -> None:
         if right_mark(folder, folder) is None:
             events = read_manifest(folder).tables["events"]["rows"]
             require_memory(events * BYTES_PER_EVENT_READ, f"reading {shown_path(folder)}")
-            write_rollup(folder, folder)
+            write_rollup(folder, folder, may_import_torch=False)
 
 
-def write_rollup(folder: Path, into: Path, trace: Trace | None = None) -> RollupMark:
+def write_rollup(
+    folder: Path, into: Path, trace: Trace | None = None, may_import_torch: bool = True
+) -> RollupMark:
     """Make the rollup of a part.
 
     Args:
         folder: of the part.
         into: where to write; mostly the same.
         trace: what is in it, where that is in memory.
+        may_import_torch: whether it may be imported, if it is not yet.
 
     Raises:
+        TorchNeededError: it may not, and would have to be.
         TraceFormatError: it cannot be read.
         InsufficientMemoryError: it does not fit in memory.
         OSError: it cannot be written.
@@ -77,7 +82,7 @@ def write_rollup(folder: Path, into: Path, trace: Trace | None = None) -> Rollup
     of = content_of(folder)
     trace = load_folder(folder) if trace is None else trace
     require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
-    contents = contents_of(trace, part)
+    contents = contents_of(trace, part, may_import_torch)
     # Whoever reads meanwhile finds none, and not parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(

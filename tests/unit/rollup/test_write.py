@@ -2,9 +2,12 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
+import opscope
 from opscope.errors import TraceFormatError
 from opscope.rollup import mark as mark_module
 from opscope.rollup import write as write_module
@@ -202,3 +205,23 @@ def test_only_the_folder_of_a_process_has_one(tmp_path):
     folder = step_trace().save(tmp_path / "job", rank=0).rename(tmp_path / "copied")
     with pytest.raises(TraceFormatError, match="not the folder of a process"):
         write_rollup(folder, folder)
+
+
+def test_torch_is_not_imported_for_what_is_saved(tmp_path):
+    """By a process that has none, and may be one that ends; a worker may import it."""
+    torch = pytest.importorskip("torch", reason="records operators of torch")
+    recorded = tmp_path / "recorded"
+    with opscope.profile(record_shapes=True, profile_memory=True) as profile:
+        torch.ones(64, 64) @ torch.ones(64, 64)
+    profile.trace.save(recorded, rank=0)
+    program = (
+        "import sys, opscope\n"
+        f"opscope.load({str(recorded)!r}).save({str(tmp_path / 'saved')!r}, rank=0)\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert Rollup.of(recorded / "rank=00000") is not None
+    assert Rollup.of(tmp_path / "saved" / "rank=00000") is None
