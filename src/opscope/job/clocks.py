@@ -127,7 +127,7 @@ def machines_of(about: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Clo
     first_of: list[Mapping[str, Any]] = []
     for one, name in zip(about, names, strict=True):
         host = str(one.get("host_name") or "")
-        key = one.get("boot_id") or host or (name,)
+        key = str(one.get("boot_id") or "") or host or (name,)
         if key not in machines:
             machines[key] = len(machines)
             titles.append((host or name, bool(host)))

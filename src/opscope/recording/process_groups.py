@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -102,6 +103,9 @@ class _WatchedGroups(dict[Any, Any]):
 
 _open: list[ProcessGroups] = []
 """Listeners of windows that are open."""
+
+# A child has none of its parent's windows.
+os.register_at_fork(after_in_child=_open.clear)
 
 
 def _note_all() -> None:

@@ -196,3 +196,35 @@ def test_processes_that_joined_a_job_are_its_ranks():
     found = job_collectives(zip(parts, traces, strict=True))
     assert len(found) == 1 and found.known_ranks == (0, 1) and found.absent_ranks == []
     assert found.wait_ns[found.process == 1].tolist() == [59 * US]
+
+
+SAID = {
+    "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 10, "Group size": 2,
+    "Process Group Name": "0", "Global rank start": 0, "Global rank stride": 1, "Seq": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["In msg nelems", "Seq", "Group size", "Global rank start"])
+@pytest.mark.parametrize("number", [10**9, 10**30])
+def test_any_number_that_a_file_says_is_taken_for_one(name, number):
+    trace = build_trace([span("record_param_comms", 0, 10, keywords={**SAID, name: number})])
+    assert len(found_of(trace, trace).processes) == 2
+
+
+@pytest.mark.parametrize("begun", ["x", [None], [[1]], [["x", 2]], [[10**40, 3]], [[1, 2, 3]]])
+def test_moments_that_make_no_sense_are_none(begun):
+    groups = {"0xab": {"pg_name": "0", "ranks": [0, 1], "begun": begun}}
+    traces = [rank_trace(range(2), [("barrier", (), 0, 1, 2)], groups=groups) for _ in range(2)]
+    assert len(found_of(*traces)) == 1
+
+
+def test_whatever_is_said_of_a_machine_tells_it_from_others():
+    about = {"boot_id": ["x"], "host_name": ["here"]}
+    calls = [("barrier", (), 0, 1, 2)]
+    found = found_of(*(rank_trace(range(2), calls, metadata=about) for _ in range(2)))
+    assert len(found.clocks.machines) == 1
+
+
+def test_messages_without_a_call_are_counted_too():
+    found = found_of(build_trace([span("gloo:send", 0, 1)]), build_trace("aten::mm 0..1"))
+    assert found.unmatched["transfers without a call"] == 1

@@ -39,6 +39,9 @@ _NAMES = {
 
 _SEQUENCE = "Seq"
 
+MOST_RANKS = 1 << 20
+"""Of a job; a file may say any number."""
+
 _SCALAR_TYPES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
@@ -140,7 +143,7 @@ def _ranks_said(values: dict[str, Any]) -> list[int]:
         _whole_number(values.get(f"Global rank {name}" if name else "Group size"))
         for name in ("start", "stride", "")
     )
-    if min(first, size) < 0 or (stride < 1 and size > 1):
+    if min(first, size) < 0 or (stride < 1 and size > 1) or size > MOST_RANKS:
         return []
     return list(range(first, first + max(stride, 1) * size, max(stride, 1)))
 

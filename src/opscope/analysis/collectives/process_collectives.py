@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
-from opscope.analysis.collectives.calls import Collective, find_collectives
+from opscope.analysis.collectives.calls import MOST_RANKS, Collective, find_collectives
 from opscope.trace.codes import GpuKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -25,8 +25,7 @@ NONE = -1
 
 POINT_TO_POINT = ("send", "recv")
 
-_MOST_RANKS = 1 << 20
-"""Of a job; a file may say any number."""
+_LARGEST = 1 << 62
 
 _SPANS = re.compile(r"(?:gloo|mpi|ucc):(\w+)")
 """What backends that run on the processor call the spans in which data goes from rank to rank."""
@@ -40,6 +39,9 @@ _SPAN_OF = {
     "all_to_all": "all_to_all", "barrier": "barrier", "send": "send", "recv": "recv",
 }  # fmt: skip
 """The span's name by the call's."""
+
+_CALLER = -2
+"""In place of a group, where spans are on the thread that called."""
 
 _SAME_SPAN = {"recvAnySource": "recv", "sparse_all_reduce": "all_reduce"}
 _INSTEAD = {"reduce_scatter": "all_reduce"}
@@ -141,24 +143,27 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
     group = np.array([groups.index(one) for one in of_call], dtype=np.int64)
     names = tuple(str(call.attributes.get("collective_name", "")) for call in calls)
     number = _numbers(calls, begin, trace)
-    start, end, strays = _transfers(trace, event, begin, group, names)
+    launched = _calls_of_kernels(trace, event)
+    start, end = (np.full(len(event), NONE, dtype=np.int64) for _ in range(2))
+    strays = _from_kernels(trace, *launched, start, end)
+    strays += _from_spans(trace, begin, group, names, start, end)
     exposed = np.zeros(len(event), dtype=np.int64)
     if with_exposed:
-        exposed = _exposed(trace, event, start, end)
+        exposed = _exposed(trace, *launched, start, end)
     return ProcessCollectives(
         event=event,
         group=group,
         name=names,
         number=number,
-        peer=np.array([call.peer for call in calls], dtype=np.int64),
-        root=np.array([call.root for call in calls], dtype=np.int64),
-        tag=np.array([call.tag for call in calls], dtype=np.int64),
+        peer=_column(call.peer for call in calls),
+        root=_column(call.root for call in calls),
+        tag=_column(call.tag for call in calls),
         begin_ns=begin,
         returned_ns=returned,
         start_ns=start,
         end_ns=end,
-        sent_bytes=np.array([_bytes(call, "in") for call in calls], dtype=np.int64),
-        received_bytes=np.array([_bytes(call, "out") for call in calls], dtype=np.int64),
+        sent_bytes=_column(_bytes(call, "in") for call in calls),
+        received_bytes=_column(_bytes(call, "out") for call in calls),
         exposed_ns=exposed,
         step=events["step"][event].astype(np.int64),
         groups=groups,
@@ -190,7 +195,7 @@ def _only_group(about: Mapping[str, Any]) -> ProcessGroup | None:
             return ProcessGroup(name, tuple(rank for rank in ranks if isinstance(rank, int)))
     size = job.get("world_size")
     if not known and not groups and job.get("pg_count") == 1 and isinstance(size, int):
-        return ProcessGroup("0", tuple(range(min(max(size, 0), _MOST_RANKS))))
+        return ProcessGroup("0", tuple(range(min(max(size, 0), MOST_RANKS))))
     return None
 
 
@@ -200,17 +205,34 @@ def _bytes(call: Collective, way: str) -> int:
     return size * count if isinstance(count, int) else 0
 
 
+def _column(numbers: Iterable[int]) -> Values:
+    """Of what a file says, which may be any number: no larger than a column holds."""
+    return np.array([min(max(one, -_LARGEST), _LARGEST) for one in numbers], dtype=np.int64)
+
+
 def _numbers(calls: Sequence[Collective], begin: Values, trace: Trace) -> Values:
     """By the number that the backend gave, else by how many its group had begun at some moment."""
-    number = np.array([call.sequence for call in calls], dtype=np.int64)
+    number = _column(call.sequence for call in calls)
     known = trace.metadata.get("process_groups")
     for address, about in known.items() if isinstance(known, dict) else ():
-        moments = about.get("begun") if isinstance(about, dict) else None
+        moments = _moments(about)
         own = [row for row, call in enumerate(calls) if call.address == address]
-        if own and isinstance(moments, list) and moments:
+        if own and moments:
             is_shared = np.array([_is_shared(calls[row]) for row in own])
             number[own] = _counted(begin[own], is_shared, moments)
     return number
+
+
+def _moments(about: Any) -> list[list[int]]:
+    """Of what is noted of a group, the pairs that make sense."""
+    begun = about.get("begun") if isinstance(about, dict) else None
+    return [
+        pair
+        for pair in (begun if isinstance(begun, list) else ())
+        if isinstance(pair, list)
+        and len(pair) == 2
+        and all(type(one) is int and abs(one) <= _LARGEST for one in pair)
+    ]
 
 
 def _is_shared(call: Collective) -> bool:
@@ -233,25 +255,14 @@ def _counted(begin: Values, is_shared: Flags, moments: Sequence[Sequence[int]]) 
     return np.where(is_shared, found, NONE)
 
 
-def _transfers(
-    trace: Trace, event: Values, begin: Values, group: Values, names: tuple[str, ...]
-) -> tuple[Values, Values, int]:
-    """When the transfer of each call was under way, and how many are of no call."""
-    start, end = (np.full(len(event), NONE, dtype=np.int64) for _ in range(2))
-    strays = _from_kernels(trace, event, start, end)
-    strays += _from_spans(trace, event, begin, group, names, start, end)
-    return start, end, strays
-
-
-def _from_kernels(trace: Trace, event: Values, start: Values, end: Values) -> int:
+def _from_kernels(trace: Trace, kernels: Values, row: Values, start: Values, end: Values) -> int:
     """Fill in what ran on devices; returns how many kernels of a backend have no call."""
-    kernels, row = _calls_of_kernels(trace, event)
     if not len(kernels):
         return 0
     gpu = trace.table("gpu")
     begins = gpu["start_ns"][kernels].astype(np.int64)
     own = row != NONE
-    first = np.full(len(event), np.iinfo(np.int64).max)
+    first = np.full(len(start), np.iinfo(np.int64).max)
     np.minimum.at(first, row[own], begins[own])
     np.maximum.at(end, row[own], (begins + gpu["duration_ns"][kernels])[own])
     found = first < np.iinfo(np.int64).max
@@ -282,13 +293,7 @@ def _is_named(trace: Trace, kernels: Values) -> Flags:
 
 
 def _from_spans(
-    trace: Trace,
-    event: Values,
-    begin: Values,
-    group: Values,
-    names: tuple[str, ...],
-    start: Values,
-    end: Values,
+    trace: Trace, begin: Values, group: Values, names: tuple[str, ...], start: Values, end: Values
 ) -> int:
     """Fill in what backends recorded on their threads; returns the spans that no call began."""
     titles = _titles(trace)
@@ -297,25 +302,21 @@ def _from_spans(
     if not len(rows):
         return 0
     title = np.array([titles[name] for name in events["name"][rows].tolist()])
-    wanted = np.array([_span_of(name, set(title.tolist())) for name in names])
+    wanted = np.array([_span_of(name, set(title.tolist())) for name in names], dtype=np.str_)
     begins, thread = events["start_ns"][rows].astype(np.int64), events["thread"][rows]
     ends = begins + events["duration_ns"][rows]
-    is_own = np.isin(title, POINT_TO_POINT)  # on the thread that called, else on one of the group
+    # Messages go on the thread that calls, collectives on one of their group.
+    side = np.where(np.isin(wanted, POINT_TO_POINT), _CALLER, group)
     of_thread = _groups_of_threads(thread, title, begins, wanted, begin, group)
-    unmatched = 0
-    for what in sorted(set(title.tolist())):
-        for number in sorted(set(group.tolist())):
-            calls = np.flatnonzero((wanted == what) & (group == number) & (start == NONE))
-            spans = (title == what) & (is_own | (of_thread == number))
-            if what in POINT_TO_POINT:
-                calls = np.flatnonzero((wanted == what) & (start == NONE))
-                spans &= number == group.min()
-            found = np.flatnonzero(spans)
-            pairs = _in_turn(begin[calls], begins[found])
-            start[calls[pairs[0]]] = begins[found[pairs[1]]]
-            end[calls[pairs[0]]] = ends[found[pairs[1]]]
-            unmatched += len(found) - len(pairs[1])
-    return unmatched + int((~is_own & (of_thread == NONE)).sum())
+    of = np.where(np.isin(title, POINT_TO_POINT), _CALLER, of_thread)
+    is_taken = np.zeros(len(rows), dtype=np.bool_)
+    for what, number in sorted(set(zip(wanted.tolist(), side.tolist(), strict=True))):
+        calls = np.flatnonzero((wanted == what) & (side == number) & (start == NONE))
+        spans = np.flatnonzero((title == what) & (of == number))
+        call, span = _in_turn(begin[calls], begins[spans])
+        start[calls[call]], end[calls[call]] = begins[spans[span]], ends[spans[span]]
+        is_taken[spans[span]] = True
+    return int((~is_taken).sum())
 
 
 def _titles(trace: Trace) -> dict[int, str]:
@@ -367,7 +368,7 @@ def _in_turn(calls: Values, spans: Values) -> tuple[Values, Values]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def _exposed(trace: Trace, event: Values, start: Values, end: Values) -> Values:
+def _exposed(trace: Trace, kernels: Values, row: Values, start: Values, end: Values) -> Values:
     """Of each transfer, how long nothing else was done; shape as ``start``."""
     exposed = np.zeros(len(start), dtype=np.int64)
     there = np.flatnonzero(start != NONE)
@@ -375,7 +376,7 @@ def _exposed(trace: Trace, event: Values, start: Values, end: Values) -> Values:
         return exposed
     start, end = start[there], end[there]
     if len(trace.table("gpu")):
-        exposed[there] = end - start - _between(*_computing(trace, event), start, end)
+        exposed[there] = end - start - _between(*_computing(trace, kernels, row), start, end)
     else:
         exposed[there] = _between(*_waiting(trace), start, end)
     return exposed
@@ -390,10 +391,9 @@ def _waiting(trace: Trace) -> tuple[Values, Values, Values]:
     return begins, time.end_ns[own][first], waited.astype(np.int64)
 
 
-def _computing(trace: Trace, event: Values) -> tuple[Values, Values, Values]:
+def _computing(trace: Trace, kernels: Values, row: Values) -> tuple[Values, Values, Values]:
     """When devices ran kernels that are of no collective: disjoint stretches in order."""
     gpu = trace.table("gpu")
-    kernels, row = _calls_of_kernels(trace, event)
     kernels = kernels[(row == NONE) & ~_is_named(trace, kernels)]
     kernels = kernels[np.argsort(gpu["start_ns"][kernels], kind="stable")]
     begins = gpu["start_ns"][kernels].astype(np.int64)
