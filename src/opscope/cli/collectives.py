@@ -16,7 +16,7 @@ from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace
 from opscope.errors import UsageError
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
-from opscope.job.collective_text import TextTable, kind_table, rank_table
+from opscope.job.collective_text import TextTable, kind_table, rank_table, sentences
 from opscope.job.collectives import JobCollectives
 from opscope.job.rank_path import rank_path
 from opscope.printable import in_markdown
@@ -92,7 +92,7 @@ def _print(found: JobCollectives, kinds: list[CollectiveKind], waits: list[RankW
         if table.heading != "Process" and len(kinds) > _MOST_KINDS:
             console.print(Text(f"and {len(kinds) - _MOST_KINDS} more; --format csv has all", "dim"))
         console.print()
-    for line in _sentences(found):
+    for line in sentences(found):
         console.print(Text(line))
 
 
@@ -102,12 +102,7 @@ def _as_markdown(found: JobCollectives, kinds: list[CollectiveKind], waits: list
         cells = zip(table.names, *(column for _, column in table.columns), strict=True)
         heading = [table.heading, *(title for title, _ in table.columns)]
         text += as_markdown(heading, cells) + "\n"
-    return text + "".join(f"{in_markdown(line)}\n\n" for line in _sentences(found))
-
-
-def _sentences(found: JobCollectives) -> list[str]:
-    path = str(rank_path(found))
-    return [*([path] if path else []), *found.sentences()]
+    return text + "".join(f"{in_markdown(line)}\n\n" for line in sentences(found))
 
 
 def _tables(kinds: list[CollectiveKind], waits: list[RankWaits]) -> list[TextTable]:

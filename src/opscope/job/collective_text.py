@@ -10,6 +10,8 @@ import numpy as np
 from opscope.analysis.collectives.process_collectives import POINT_TO_POINT
 from opscope.analysis.quantity_text import bytes_text, share_text, time_text
 from opscope.job.collective_kinds import CollectiveKind, RankWaits
+from opscope.job.collectives import JobCollectives
+from opscope.job.rank_path import rank_path
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ def rank_table(waits: Sequence[RankWaits]) -> TextTable:
             ("Others waited", [time_text(one.awaited_ns) for one in waits]),
         ],
     )
+
+
+def sentences(found: JobCollectives) -> list[str]:
+    """What had to wait for what, where anything did, and what is to be known about the figures."""
+    path = str(rank_path(found))
+    return [*([path] if path else []), *found.sentences()]
 
 
 def _title(kind: CollectiveKind) -> str:

@@ -249,9 +249,15 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read.
         """
-        found = self._only(self.compared)._of_each(Rollup.collectives, process_collectives)
+        found = self._only(self.compared)._of_each(
+            lambda rollup: None if (one := rollup.collectives()) is None else (one, {}),
+            lambda trace: (process_collectives(trace), trace.metadata),
+        )
         return collectives_together(
-            {part: (one, self._source.metadata(part)) for part, one in found.items()}
+            {
+                part: (one, about or self._source.metadata(part))
+                for part, (one, about) in found.items()
+            }
         )
 
     def critical_path(self) -> RankPath:

@@ -9,9 +9,8 @@ import numpy as np
 
 from opscope.analysis.account.causes import Cause
 from opscope.job.collective_kinds import collective_kinds, rank_waits
-from opscope.job.collective_text import kind_table, rank_table
+from opscope.job.collective_text import kind_table, rank_table, sentences
 from opscope.job.collectives import JobCollectives
-from opscope.job.rank_path import rank_path
 from opscope.job.rank_steps import NONE
 from opscope.job.slow_ranks import SlowRanks
 from opscope.report.packing import Packer
@@ -53,8 +52,7 @@ def rank_section(
 
 def _together(collectives: JobCollectives) -> dict[str, Any]:
     kinds, waits = collective_kinds(collectives), rank_waits(collectives)
-    path = str(rank_path(collectives))
-    said = [*([path] if path else []), *collectives.sentences()]
+    said = sentences(collectives)
     if len(kinds) > MOST_KINDS:
         said.append(f"Of {len(kinds)} kinds of collectives the {MOST_KINDS} longest are shown.")
     if len(waits) > MOST_RANKS:
