@@ -45,12 +45,19 @@ def steps_in(trace):
     return int(np.isin(trace.events["name"], rows).sum())
 
 
+def said_by_torchrun(done):
+    """Each rank's exit code. A rank that raises may still be aborted (-6) while it ends, also
+    where nothing is recorded: gloo's threads outlive a process group that nobody destroyed."""
+    ranks = re.findall(r"rank\s*: (\d+) .*\n\s*exitcode\s*: (-?\d+)", done.stderr)
+    return {int(rank): int(code) for rank, code in ranks}
+
+
 def test_torchruns_exit_code_and_what_it_says_of_ranks_are_handed_on(failed):
     how, _, done = failed
     assert done.returncode == 1
-    said = done.stderr.partition("Root Cause")[2]
-    codes = re.findall(r"exitcode\s*: (-?\d+)", said)
-    assert codes and codes[0] == {"kill": str(-signal.SIGKILL)}.get(how, "1"), done.stderr[-3000:]
+    failing = said_by_torchrun(done)[0 if how == "absent" else 1]
+    expected = [-signal.SIGKILL] if how == "kill" else [1, -signal.SIGABRT]
+    assert failing in expected, done.stderr[-3000:]
     assert ("this rank has had enough" in done.stderr) == (how == "raise")
     assert "Traceback" not in done.stderr.partition("opscope: ")[2]
 
@@ -68,15 +75,15 @@ def test_what_every_rank_did_until_then_is_there(failed):
 
 
 def test_it_is_known_how_each_ended(failed):
-    how, folder, _ = failed
+    how, folder, done = failed
     ended = {e.partition.number: e.ended for e in opscope.load(folder).processes.entries
              if e.partition is not None and e.partition.kind == "rank"}  # fmt: skip
-    if how == "absent":
-        assert ended[0] == "exited with code 1"
-    else:
-        expected = {"kill": "killed by SIGKILL", "raise": "exited with code 1"}
-        assert ended[1] == expected[how]
-        assert ended[0] == "killed by SIGTERM"
+    expected = {
+        rank: f"exited with code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+        for rank, code in said_by_torchrun(done).items()
+    }
+    recorded = {0} if how == "absent" else {0, 1}
+    assert ended == {rank: expected[rank] for rank in recorded}
 
 
 def test_every_command_answers_for_what_there_is(failed, tmp_path, capsys):

@@ -128,21 +128,29 @@ FUTURES_BY_TORCH = """
 for _ in range(30):
     with torch.profiler.profile(record_shapes=True) as prof:
         program()
-    print(*sorted(event.name for event in prof.events()), sep=",", flush=True)
+    try:
+        print(*sorted(event.name for event in prof.events()), sep=",", flush=True)
+    except RuntimeError:
+        continue
 """
 
 
 def test_futures_agree(tmp_path):
     # Which thread goes on after a wait is a matter of time, so only what ran is compared; and a
     # worker may still be on its way out of what it ran when the recording stops. torch's profiler
-    # then writes to what it has freed, so that it records in a process of its own, which may crash.
+    # then writes to what it has freed, so that it records in a process of its own, which may crash
+    # or fail to read what was written there.
     path = tmp_path / "futures.py"
     path.write_text(FUTURES)
     child = tmp_path / "by_torch.py"
     child.write_text(FUTURES + FUTURES_BY_TORCH)
-    command = [sys.executable, str(child)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    theirs = {line for line in said.stdout.splitlines() if "aten::neg" in line}
+    theirs: set[str] = set()
+    for _ in range(5):
+        command = [sys.executable, str(child)]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+        theirs.update(line for line in said.stdout.splitlines() if "aten::neg" in line)
+        if theirs:
+            break
     assert theirs, said.stderr[-2000:]
 
     program = runpy.run_path(str(path))["program"]
