@@ -180,21 +180,28 @@ def _paths(
     label_of_event, texts = event_texts(trace)
     known = module_names(trace)
     numbers: dict[tuple[str, ...], int] = {}
+    found: dict[tuple[int, int], int] = {}  # of a label in the call of a path: steps repeat
     classes: list[str] = []
-    result = np.full(len(trace.events) + 1, NONE, dtype=np.int64)  # the last stands for no module
+    path_of = {NONE: NONE}
     paths: list[tuple[str, ...]] = []
     labels, parents = label_of_event[calls].tolist(), around[calls].tolist()
     for row, label, parent in zip(calls.tolist(), labels, parents, strict=True):
+        outer = path_of[parent]  # parents start first, so theirs is known
+        number = found.get((label, outer), NONE)
+        if number != NONE:
+            path_of[row] = number
+            continue
         numbered = texts[label].removeprefix(MODULE_PREFIX)
         name = known.get(numbered) or ModuleName("", numbered.rpartition("_")[0], numbered)
-        outer = int(result[parent])  # parents start first, so theirs is known
         path = tuple(name.path.split(".")) if name.path else _after(paths, outer, numbered)
         number = numbers.setdefault(path, len(paths))
         if number == len(paths):
             paths.append(path)
             classes.append(name.class_name)
-        result[row] = number
-    return result[:-1], paths, classes
+        found[label, outer] = path_of[row] = number
+    result = np.full(len(trace.events), NONE, dtype=np.int64)
+    result[calls] = [path_of[row] for row in calls.tolist()]
+    return result, paths, classes
 
 
 def _after(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:

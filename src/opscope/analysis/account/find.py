@@ -84,20 +84,21 @@ def main_time(trace: Trace, which: Which | str = Which.ALL) -> MainTime:
     """
     divided = _divide(trace, period_of(trace, which))
     pieces = divided.pieces
-    own = np.flatnonzero(pieces.segments.thread == _main(pieces))
-    parts = [(cause[own], time_ns[own]) for cause, time_ns, _ in _parts(divided)]
-    cause, time_ns = (np.concatenate([part[i] for part in parts]) for i in range(2))
-    rows = np.tile(own, len(parts))
-    there = np.flatnonzero(time_ns > 0)
+    is_own = pieces.segments.thread == _main(pieces)
+    parts = []
+    for cause, time_ns, _ in _parts(divided):
+        rows = np.flatnonzero(is_own & (time_ns > 0))
+        parts.append((rows, cause[rows], time_ns[rows]))
+    rows, cause, time_ns = (np.concatenate([part[i] for part in parts]) for i in range(3))
     return MainTime(
         trace=divided.trace,
         steps=divided.steps,
-        step=pieces.step[rows[there]],
-        event=pieces.segments.event[rows[there]],
-        cause=cause[there],
-        time_ns=time_ns[there],
-        start_ns=pieces.segments.start_ns[rows[there]],
-        end_ns=(pieces.segments.start_ns + pieces.segments.length_ns)[rows[there]],
+        step=pieces.step[rows],
+        event=pieces.segments.event[rows],
+        cause=cause,
+        time_ns=time_ns,
+        start_ns=pieces.segments.start_ns[rows],
+        end_ns=(pieces.segments.start_ns + pieces.segments.length_ns)[rows],
     )
 
 

@@ -138,9 +138,11 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
     event = np.array([call.event for call in calls], dtype=np.int64)
     begin = events["start_ns"][event].astype(np.int64)
     returned = begin + events["duration_ns"][event]
-    of_call = [_group_of(call, trace) for call in calls]
+    only = _only_group(trace.metadata)
+    of_call = [_group_of(call, only) for call in calls]
     groups = tuple(sorted(set(of_call)))
-    group = np.array([groups.index(one) for one in of_call], dtype=np.int64)
+    place = {one: row for row, one in enumerate(groups)}
+    group = np.array([place[one] for one in of_call], dtype=np.int64)
     names = tuple(str(call.attributes.get("collective_name", "")) for call in calls)
     number = _numbers(calls, begin, trace)
     launched = _calls_of_kernels(trace, event)
@@ -171,12 +173,11 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
     )
 
 
-def _group_of(call: Collective, trace: Trace) -> ProcessGroup:
+def _group_of(call: Collective, only: ProcessGroup | None) -> ProcessGroup:
     """What torch says of it; without arguments, the only group of the job if it has one."""
     name = str(call.attributes.get("pg_name", ""))
     if call.ranks:
         return ProcessGroup(name, tuple(call.ranks))
-    only = _only_group(trace.metadata)
     if only is not None and not call.address and name in ("", only.name):
         return only
     return ProcessGroup(name or call.address, ())
