@@ -26,6 +26,7 @@ LEAVES = [
     "child_process",
     "schedule",
     "progress",
+    "scratch",
     "announced_steps",
     "optimizer_steps",
     "own_thread",

@@ -28,6 +28,7 @@ from opscope.trace.partition import (
     listed,
     partition_folders,
 )
+from opscope.trace.remote import local_path
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
@@ -38,8 +39,9 @@ TraceArgument: TypeAlias = Annotated[
     Path | None,
     Argument(
         metavar="TRACE",
-        help="Folder of a trace, or a Chrome or execution trace (.json, .json.gz) of any profiler. "
-        "[default: the newest NAME.opscope in this folder]",
+        help="Folder of a trace, or a Chrome or execution trace (.json, .json.gz) of any profiler; "
+        "or the address of one elsewhere, as in s3://bucket/job. [default: the newest NAME.opscope "
+        "in this folder]",
     ),
 ]
 
@@ -112,9 +114,11 @@ def choose_trace(
     Raises:
         TraceFormatError, UsageError: there is none, or it cannot be looked into.
     """
-    path = _newest() if asked_for is None else asked_for
+    messages = Messages()
+    with messages.progress(f"looking at {asked_for}"):
+        path = _newest() if asked_for is None else local_path(asked_for)
     if asked_for is None:
-        Messages().say(f"{path}, the newest trace in this folder")
+        messages.say(f"{path}, the newest trace in this folder")
     ranks = [] if rank is None else _numbers(rank)
     part = asked_partition(ranks[0] if ranks else None, process)
     if len(ranks) < 2:

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from opscope.errors import TraceFormatError, UsageError
-from opscope.job.scratch import remove_of
 from opscope.memory_limit import memory_left
 from opscope.progress import tell
+from opscope.scratch import remove_of
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
 from opscope.trace.load import load_trace

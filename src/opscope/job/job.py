@@ -38,6 +38,7 @@ from opscope.trace.job import missing_beside, of_another_job, place_in_job
 from opscope.trace.partition import RANK, Partition, listed, parts_text, ranges_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
+from opscope.trace.remote import local_path
 from opscope.trace.store import all_parts_of
 from opscope.trace.trace import Trace
 
@@ -69,14 +70,14 @@ class Job:
         """Look into a folder.
 
         Args:
-            path: of it.
+            path: of it, or its address elsewhere, as :func:`opscope.load` takes it.
             only: the processes to look at, ranks by their number; None for all that it holds.
 
         Raises:
             TraceFormatError: it cannot be looked into, or holds no recording of ours.
             UsageError: it has no such process.
         """
-        self.path = Path(os.fsdecode(path))
+        self.path = local_path(path)
         source = find_recordings(self.path)
         if source is None and not self.path.is_dir():
             raise TraceFormatError(f"There is no folder {self.path}. Check the path.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import overload
 
 from opscope.job.chrome_folder import ChromeFolder
@@ -11,6 +10,7 @@ from opscope.job.job import Job
 from opscope.job.recordings import find_recordings
 from opscope.trace.load import load_trace
 from opscope.trace.partition import asked_partition
+from opscope.trace.remote import local_path
 from opscope.trace.trace import Trace
 
 
@@ -36,7 +36,9 @@ def load(
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
             it, or a Chrome JSON or execution trace (``.json``, ``.json.gz``) from opscope,
-            torch.profiler or another tool; or a folder of Chrome traces, one for each rank. In a
+            torch.profiler or another tool; or a folder of Chrome traces, one for each rank; or
+            the address of one elsewhere, as in ``s3://bucket/job``, of which is copied to a folder
+            for temporary files what is asked for. In a
             folder where a recording was begun later than the last one ended, it is that one, as
             far as it came; its metadata has ``ended``.
         rank: which rank of a folder that holds several.
@@ -52,7 +54,8 @@ def load(
         UsageError: what was asked for is not there.
     """
     asked = asked_partition(rank, process)
-    source = find_recordings(Path(os.fsdecode(path)))
+    path = local_path(path)
+    source = find_recordings(path)
     if source is not None and asked is None and len(source.parts) > 1:
         return Job(path)
     if isinstance(source, ChromeFolder):

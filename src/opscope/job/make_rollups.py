@@ -11,6 +11,7 @@ from opscope.rollup.read import Rollup
 from opscope.rollup.several import roll_up_several
 from opscope.trace.load import begun_again
 from opscope.trace.partition import Partition, partition_folders
+from opscope.trace.remote import refuse_address
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ def make_rollups(folder: str | os.PathLike[str], again: bool = False) -> MadeRol
 
     Raises:
         TraceFormatError: it cannot be looked into.
+        UsageError: it is not in the file system.
     """
+    refuse_address(folder)
     path = Path(os.fsdecode(folder))
     parts = partition_folders(path)
     running = begun_again(path) if parts else set()

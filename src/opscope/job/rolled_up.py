@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from opscope.errors import TraceFormatError
-from opscope.job.scratch import remove_of
 from opscope.rollup.read import Rollup
 from opscope.rollup.several import roll_up_several
+from opscope.scratch import remove_of
 from opscope.trace.partition import Partition
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace

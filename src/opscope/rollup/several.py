@@ -17,6 +17,7 @@ from opscope.progress import tell
 from opscope.rollup.write import BYTES_PER_EVENT_READ
 from opscope.thread_pool import ThreadPool
 from opscope.trace.manifest import read_manifest
+from opscope.trace.remote import complete
 
 _BYTES_OF_PROCESS = 200 << 20
 
@@ -30,6 +31,8 @@ def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
     Returns:
         Why that failed, by the folder of the part; empty where all were made.
     """
+    for part in wanted:
+        complete(part)
     idle: SimpleQueue[_Worker] = SimpleQueue()
     with ExitStack() as stack:
         workers = at_once(list(wanted)) if wanted else 0

@@ -9,6 +9,7 @@ from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
 from opscope.trace.input_file import is_folder, shown_path, status_of
 from opscope.trace.partition import Partition, asked_partition, in_order, partition_folders
+from opscope.trace.remote import local_path
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import is_later, unfinished_recordings
 
@@ -81,9 +82,8 @@ def load_trace(
         InsufficientMemoryError: it does not fit in the memory there is.
         UsageError: the folder holds several and neither ``rank`` nor ``process`` says which.
     """
-    path = Path(os.fsdecode(path))
-    with memory_for(f"reading {shown_path(path)}"):
-        return _load(path, asked_partition(rank, process))
+    with memory_for(f"reading {os.fsdecode(path)}"):
+        return _load(local_path(path), asked_partition(rank, process))
 
 
 def _load(path: Path, asked: Partition | None) -> Trace:

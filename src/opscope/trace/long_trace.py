@@ -21,6 +21,7 @@ from opscope.trace.names import Names
 from opscope.trace.part import part_of
 from opscope.trace.partition import Partition, choose_part
 from opscope.trace.read_parquet import read_whole
+from opscope.trace.remote import complete
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -257,6 +258,7 @@ class LongTrace:
 
     def file(self, table: str) -> Path:
         """That a table lies in."""
+        complete(self.folder)
         return self.folder / f"{table}.parquet"
 
 

@@ -28,6 +28,7 @@ from typing import Any
 from opscope.errors import TraceFormatError
 from opscope.trace.input_file import open_plain, status_of
 from opscope.trace.partition import RANK, Partition, cycle_folders, partition_folders
+from opscope.trace.remote import complete
 from opscope.trace.schema import SCHEMA_VERSION
 
 FORMAT = "opscope-trace"
@@ -157,6 +158,7 @@ def check_files(folder: Path) -> None:
     Raises:
         TraceFormatError: as :func:`read_manifest`; or a file is missing, or was cut off.
     """
+    complete(folder)
     for name, table in read_manifest(folder).tables.items():
         file = folder / f"{name}.parquet"
         found = status_of(file)

@@ -41,6 +41,7 @@ from opscope.trace.partition import (
 )
 from opscope.trace.process_journal import PROCESSES
 from opscope.trace.read_parquet import read_parquet
+from opscope.trace.remote import complete, refuse_address
 from opscope.trace.replacing import read_unreplaced
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
@@ -104,6 +105,7 @@ def save_files(
     Raises:
         UsageError: as :func:`save_part`.
     """
+    refuse_address(folder)
     own, world_size = _place_in_folder(metadata, asked)
     _refuse_foreign(folder)
     final = folder / own.folder_name
@@ -124,6 +126,7 @@ def all_parts_of(folder: Path) -> Iterator[Path]:
     Raises:
         UsageError: ``folder`` is a file, holds something else than a trace, or cannot be written.
     """
+    refuse_address(folder)
     _refuse_foreign(folder)
     try:
         with _writing(folder), _hidden_folder(folder / "job") as unfinished:
@@ -248,9 +251,13 @@ def load_part(path: Path, asked: Partition | None = None) -> Trace:
         TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
         UsageError: there are several and it was not ``asked`` for one of them.
     """
-    return read_unreplaced(
-        lambda folder: _load_rank(folder, path), lambda: choose_part(path, asked)
-    )
+
+    def find() -> Path:
+        folder = choose_part(path, asked)
+        complete(folder)
+        return folder
+
+    return read_unreplaced(lambda folder: _load_rank(folder, path), find)
 
 
 def _load_rank(folder: Path, path: Path) -> Trace:
