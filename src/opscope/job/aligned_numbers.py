@@ -18,6 +18,10 @@ _FEWEST = 3
 """In common, where two clocks do not tell more; fewer would fit anywhere."""
 _CAUSAL = 0.99
 """Of the collectives in common, how many may not end in one rank before they begin in another."""
+_LOOKED_AT = 1_000
+"""Collectives that are looked at first, of many, to see whether a way fits."""
+_CAUSAL_OF_FEW = 0.9
+"""The same share of these, which scatters."""
 _FAR_NS = 60e9
 """Recordings so far from each other are of different times, however clocks are set."""
 _CLEARLY = 3.0
@@ -98,14 +102,16 @@ def _fits(reference: OneRank, numbers: Values, rank: OneRank, given: Values) -> 
     return bool(same.all()) and _is_causal(reference, rows, rank, others)
 
 
-def _is_causal(one: OneRank, rows: Values, other: OneRank, others: Values) -> bool:
+def _is_causal(
+    one: OneRank, rows: Values, other: OneRank, others: Values, share: float = _CAUSAL
+) -> bool:
     if one.machine != other.machine or not len(rows):
         return True
     known = (one.end_ns[rows] != NONE) & (other.end_ns[others] != NONE)
     rows, others = rows[known], others[known]
     fits = one.begin_ns[rows] <= other.end_ns[others]
     fits &= other.begin_ns[others] <= one.end_ns[rows]
-    return not len(rows) or float(fits.mean()) >= _CAUSAL
+    return not len(rows) or float(fits.mean()) >= share
 
 
 def _searched(reference: OneRank, numbers: Values, rank: OneRank) -> Values:
@@ -117,13 +123,9 @@ def _searched(reference: OneRank, numbers: Values, rank: OneRank) -> Values:
     for shift in range(max(fewest - own, -_FARTHEST), min(size - fewest, _FARTHEST) + 1):
         # The first of this rank is the one at ``shift`` of the reference.
         begin, end = max(shift, 0), min(shift + own, size)
-        rows = np.arange(begin, end)
-        others = rows - shift
-        if not (reference.signature[rows] == rank.signature[others]).all():
-            continue
-        if _is_causal(reference, rows, rank, others):
-            apart = np.abs(reference.begin_ns[rows] - rank.begin_ns[others])
-            found.append((float(np.median(apart)), shift))
+        apart_ns = _apart_ns(reference, rank, shift, begin, end)
+        if apart_ns is not None:
+            found.append((apart_ns, shift))
     found.sort()
     if not found or (len(found) > 1 and found[1][0] < _CLEARLY * found[0][0]):
         return none
@@ -132,3 +134,29 @@ def _searched(reference: OneRank, numbers: Values, rank: OneRank) -> Values:
     inside = (rows >= 0) & (rows < size)
     none[inside] = numbers[rows[inside]]
     return none
+
+
+def _apart_ns(reference: OneRank, rank: OneRank, shift: int, begin: int, end: int) -> float | None:
+    """How far the same collectives are from each other in time, of those in the middle, at a shift
+    at which rows ``begin`` to ``end`` of the reference are common; None where they are not the
+    same.
+
+    Thousands of shifts are looked at: most are told by some rows not to be it.
+    """
+    few = np.linspace(begin, end - 1, min(end - begin, _LOOKED_AT)).astype(np.int64)
+    few_of_rank = few - shift
+    if not (reference.signature[few] == rank.signature[few_of_rank]).all():
+        return None
+    if not _is_causal(reference, few, rank, few_of_rank, _CAUSAL_OF_FEW):
+        return None
+    kinds = reference.signature[begin:end] == rank.signature[begin - shift : end - shift]
+    if not kinds.all():
+        return None
+    if len(few) < end - begin:
+        rows = np.arange(begin, end)
+        if not _is_causal(reference, rows, rank, rows - shift):
+            return None
+    elif not _is_causal(reference, few, rank, few_of_rank):
+        return None
+    apart = np.abs(reference.begin_ns[few] - rank.begin_ns[few_of_rank])
+    return float(np.median(apart))

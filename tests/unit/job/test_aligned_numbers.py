@@ -66,3 +66,30 @@ def test_counts_that_have_nothing_in_common_at_one_time_are_not_believed():
 def test_recordings_that_have_no_collective_in_common_keep_their_numbers():
     numbers = align([rank(KINDS, number=1), rank(KINDS[:4], 10**12, number=100, machine=1)])
     assert not set(numbers[0].tolist()) & set(numbers[1].tolist())
+
+
+def test_a_hundred_thousand_are_aligned_as_a_dozen_are():
+    kinds = np.resize(KINDS, 100_000)
+    kinds[70_000] = 9  # what repeats fits in many places but for this
+    step_ns = 1_000_000
+    for machine in (0, 1):
+        apart = rank(kinds[1_500:], 1_500 * step_ns, machine=machine, step_ns=step_ns)
+        numbers = align([rank(kinds, step_ns=step_ns), apart])
+        assert numbers[1].tolist() == numbers[0][1_500:].tolist()
+    alike = np.zeros(100_000, dtype=np.int64)
+    numbers = align(
+        [rank(alike, step_ns=step_ns), rank(alike[700:], 700 * step_ns, step_ns=step_ns)]
+    )
+    assert numbers[1].tolist() == numbers[0][700:].tolist()
+
+
+def test_of_many_one_in_a_hundred_that_is_out_of_order_is_believed_and_two_are_not():
+    alike = np.zeros(100_000, dtype=np.int64)
+    first, second = rank(alike), rank(alike)
+    for share, is_found in ((0.005, True), (0.02, False)):
+        begin = first.begin_ns.copy()
+        wrong = np.random.default_rng(0).permutation(len(begin))[: int(share * len(begin))]
+        begin[wrong] += 10_000
+        late = OneRank(second.signature, second.number, begin, begin + 500, 0)
+        numbers = align([first, late])
+        assert bool((numbers[1] == numbers[0]).all()) == is_found
