@@ -76,8 +76,10 @@ def test_groups_that_come_while_opscope_run_records_are_known(tmp_path):
         "begin(); work(3); dist.destroy_process_group()",
         *("-m", "opscope", "run", "--shapes", "--output", "trace"),
     )
-    groups = groups_of(opscope.load(tmp_path / "trace"))
-    assert groups["0"] == ([0], [0, 3])
+    trace = opscope.load(tmp_path / "trace")
+    assert groups_of(trace)["0"] == ([0], [0, 3])
+    job = trace.metadata["distributedInfo"]
+    assert (job["rank"], job["world_size"], job["backend"]) == (0, 1, "gloo")
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"])
@@ -88,8 +90,9 @@ def test_a_program_that_is_killed_leaves_its_groups(tmp_path, end):
         *("-m", "opscope", "run", "--shapes", "--output", "trace"),
         expected=-9 if "kill" in end else 3,
     )
-    groups = groups_of(opscope.load(tmp_path / "trace"))
-    assert groups["0"][0] == [0]
+    trace = opscope.load(tmp_path / "trace")
+    assert groups_of(trace)["0"][0] == [0]
+    assert trace.metadata["distributedInfo"]["world_size"] == 1
 
 
 def test_a_dump_of_the_flight_recorder_knows_them(tmp_path):

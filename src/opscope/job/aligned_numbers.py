@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.process_collectives import NONE
+from opscope.analysis.collectives.kinds import NONE
 
 Values = npt.NDArray[np.int64]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.process_collectives import NONE, ProcessGroup
+from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.process_collectives import ProcessGroup
 from opscope.job.collectives import JobCollectives
 from opscope.trace.partition import Partition
 from opscope.trace.row_groups import group_rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.analysis.collectives.process_collectives import POINT_TO_POINT
+from opscope.analysis.collectives.kinds import POINT_TO_POINT
 from opscope.analysis.quantity_text import bytes_text, share_text, time_text
 from opscope.job.collective_kinds import CollectiveKind, RankWaits
 from opscope.job.collectives import JobCollectives

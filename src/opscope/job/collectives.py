@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
 from opscope.analysis.collectives.process_collectives import (
-    NONE,
-    POINT_TO_POINT,
     ProcessCollectives,
     ProcessGroup,
     process_collectives,

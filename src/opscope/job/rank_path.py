@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.process_collectives import NONE
+from opscope.analysis.collectives.kinds import NONE
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.job.collectives import JobCollectives
 from opscope.trace.partition import Partition

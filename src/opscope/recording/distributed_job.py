@@ -11,6 +11,9 @@ import os
 import sys
 from typing import Any
 
+JOB_KEY = "distributedInfo"
+"""In the metadata of a trace, as torch calls it."""
+
 _last_seen: dict[str, Any] = {}
 
 
@@ -37,13 +40,16 @@ def _initialized() -> dict[str, Any]:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return {}
-    return {
-        "backend": distributed.get_backend(),
-        "rank": distributed.get_rank(),
-        "world_size": distributed.get_world_size(),
-        "pg_count": distributed.get_pg_count(),
-        "pg_config": distributed.distributed_c10d._get_all_pg_configs(),
-    }
+    try:
+        return {
+            "backend": distributed.get_backend(),
+            "rank": distributed.get_rank(),
+            "world_size": distributed.get_world_size(),
+            "pg_count": distributed.get_pg_count(),
+            "pg_config": distributed.distributed_c10d._get_all_pg_configs(),
+        }
+    except Exception:  # another thread takes groups down, or this one is in the middle of it
+        return {}
 
 
 def _launched() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opscope.recording.distributed_job import describe_job
+from opscope.recording.distributed_job import JOB_KEY, describe_job
 
 
 @functools.cache
@@ -34,5 +34,5 @@ def process_facts() -> dict[str, Any]:
         "program": str(sys.argv[0]) if sys.argv else "",  # programs put anything there
         "python_version": platform.python_version(),
         "torch_version": str(getattr(torch, "__version__", "")),
-        **({"distributedInfo": job} if job else {}),  # under the key torch uses
+        **({JOB_KEY: job} if job else {}),
     }

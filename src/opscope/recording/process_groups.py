@@ -18,13 +18,14 @@ from typing import Any
 
 from opscope import _native
 from opscope.recording.decoded import Decoded
+from opscope.recording.distributed_job import JOB_KEY, describe_job
 from opscope.recording.listeners import Listener
 
 Groups = dict[str, dict[str, Any]]
 """By the address that recorded arguments show: ``pg_name``, ``pg_desc``, ``ranks`` (global ones),
 ``begun``, pairs of a moment in Unix nanoseconds and how many collectives had begun by then."""
 
-_NOTE = "process groups"
+_NOTE, _JOB = "process groups", "job"
 _MOST_MOMENTS = 64
 """Of one group; between the first and the last, those in the middle go."""
 
@@ -136,10 +137,10 @@ class ProcessGroups(Listener):
 
     def note(self) -> None:
         """Remember what there is now, also for a recording that will not come to its end."""
-        now = read_process_groups()
+        now, job = read_process_groups(), describe_job()
         if now:
             self._seen = _joined(self._seen, now)
-            _native.note_in_stream(json.dumps({_NOTE: self._seen}))
+            _native.note_in_stream(json.dumps({_NOTE: self._seen, _JOB: job}))
 
     def before_end(self) -> None:
         """Note them once more."""
@@ -170,6 +171,14 @@ def noted_groups(notes: Iterable[str]) -> Groups:
     for note in notes:
         groups = json.loads(note).get(_NOTE, groups)
     return groups
+
+
+def with_noted_job(process: Mapping[str, Any], notes: Iterable[str]) -> dict[str, Any]:
+    """Facts of a process with the job that it joined once its recording had begun."""
+    job: dict[str, Any] = {}
+    for note in notes:
+        job = json.loads(note).get(_JOB) or job
+    return {**process, **({JOB_KEY: job} if job else {})}
 
 
 def with_groups(decoded: Decoded, groups: Mapping[str, Any]) -> Decoded:

@@ -20,7 +20,7 @@ from opscope.recording.merge_segments import Merge, OwnFacts
 from opscope.recording.module_paths import noted_paths, with_paths
 from opscope.recording.narrow import narrowed
 from opscope.recording.noted import noted_known, with_known
-from opscope.recording.process_groups import noted_groups, with_groups
+from opscope.recording.process_groups import noted_groups, with_groups, with_noted_job
 from opscope.recording.segments import (
     NEVER_DRAINED,
     Drain,
@@ -222,7 +222,7 @@ def _merge(
     if told is None and known:
         told = OwnFacts(lambda decoded: with_known(decoded, recorded, known), Cost({}, {}), {})
     groups = noted_groups(log.notes)
-    process, first_id = about["process"], about["first_id"]
+    process, first_id = with_noted_job(about["process"], log.notes), about["first_id"]
     merge = Merge(segments, recorded, process, first_id, rows, paths, groups, told)
     metadata = dict(about["metadata"])
     if own is not None:
@@ -275,7 +275,8 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     decoded = with_known(decoded, recorded, noted_known(log.notes))
     decoded = with_ids_from(decoded, about["first_id"])
     rows = [*_ledger(described, recorded), *_gaps(described)]
-    trace = assemble_trace(decoded, recorded, Cost({}, {}), about["process"], rows)
+    process = with_noted_job(about["process"], log.notes)
+    trace = assemble_trace(decoded, recorded, Cost({}, {}), process, rows)
     if _is_as_meant(described, about):
         return narrowed(trace.with_metadata(about["metadata"]), recorded, asked)
     trace = trace.with_metadata({**about["metadata"], ENDED: _ended(described, how)})

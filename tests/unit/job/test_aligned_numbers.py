@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opscope.analysis.collectives.process_collectives import NONE
+from opscope.analysis.collectives.kinds import NONE
 from opscope.job.aligned_numbers import OneRank, align
 
 KINDS = np.array([0, 1, 0, 0, 2, 1, 0, 0, 0, 1, 2, 0, 1, 1, 0, 2, 0, 1])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,9 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import main_time
+from opscope.analysis.collectives.backend_spans import CalledFor, fill_in_spans
 from opscope.analysis.collectives.calls import MOST_RANKS, Collective, find_collectives
+from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
 from opscope.trace.codes import GpuKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -20,32 +21,7 @@ from opscope.tree.ancestry import nearest_ancestor
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-NONE = -1
-"""In place of a time or number that is not known."""
-
-POINT_TO_POINT = ("send", "recv")
-
 _LARGEST = 1 << 62
-
-_SPANS = re.compile(r"(?:gloo|mpi|ucc):(\w+)")
-"""What backends that run on the processor call the spans in which data goes from rank to rank."""
-
-_SPAN_OF = {
-    "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "broadcast": "broadcast",
-    "reduce": "reduce", "all_gather": "all_gather", "_allgather_base": "all_gather",
-    "allgather_coalesced": "all_gather", "allgather_into_tensor_coalesced": "all_gather",
-    "reduce_scatter": "reduce_scatter", "_reduce_scatter_base": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter", "gather": "gather", "scatter": "scatter",
-    "all_to_all": "all_to_all", "barrier": "barrier", "send": "send", "recv": "recv",
-}  # fmt: skip
-"""The span's name by the call's."""
-
-_CALLER = -2
-"""In place of a group, where spans are on the thread that called."""
-
-_SAME_SPAN = {"recvAnySource": "recv", "sparse_all_reduce": "all_reduce"}
-_INSTEAD = {"reduce_scatter": "all_reduce"}
-"""What a backend may do instead, as gloo does: the span has that name then."""
 
 _BYTES = {
     "Double": 8, "Long": 8, "ComplexFloat": 8, "ComplexDouble": 16, "Float": 4, "Int": 4,
@@ -148,7 +124,7 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
     launched = _calls_of_kernels(trace, event)
     start, end = (np.full(len(event), NONE, dtype=np.int64) for _ in range(2))
     strays = _from_kernels(trace, *launched, start, end)
-    strays += _from_spans(trace, begin, group, names, start, end)
+    strays += fill_in_spans(trace, _as_called(calls, begin, group, names), start, end)
     exposed = np.zeros(len(event), dtype=np.int64)
     if with_exposed:
         exposed = _exposed(trace, *launched, start, end)
@@ -171,6 +147,18 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
         groups=groups,
         strays=strays,
     )
+
+
+def _as_called(
+    calls: Sequence[Collective], begin: Values, group: Values, names: Sequence[str]
+) -> CalledFor:
+    elements = [
+        [call.attributes.get(f"{way}_msg_nelems") for way in ("in", "out")] for call in calls
+    ]
+    known = np.array(
+        [_column(one if isinstance(one, int) else NONE for one in pair) for pair in elements]
+    ).reshape(-1, 2)
+    return CalledFor(begin, group, names, known)
 
 
 def _group_of(call: Collective, only: ProcessGroup | None) -> ProcessGroup:
@@ -291,82 +279,6 @@ def _is_named(trace: Trace, kernels: Values) -> Flags:
     named = np.array([name.startswith(("nccl", "rccl")) for name in trace.names] + [False])
     found: Flags = named[trace.table("gpu")["name"][kernels]]
     return found
-
-
-def _from_spans(
-    trace: Trace, begin: Values, group: Values, names: tuple[str, ...], start: Values, end: Values
-) -> int:
-    """Fill in what backends recorded on their threads; returns the spans that no call began."""
-    titles = _titles(trace)
-    events = trace.events
-    rows = np.flatnonzero(np.isin(events["name"], list(titles)))
-    if not len(rows):
-        return 0
-    title = np.array([titles[name] for name in events["name"][rows].tolist()])
-    wanted = np.array([_span_of(name, set(title.tolist())) for name in names], dtype=np.str_)
-    begins, thread = events["start_ns"][rows].astype(np.int64), events["thread"][rows]
-    ends = begins + events["duration_ns"][rows]
-    # Messages go on the thread that calls, collectives on one of their group.
-    side = np.where(np.isin(wanted, POINT_TO_POINT), _CALLER, group)
-    of_thread = _groups_of_threads(thread, title, begins, wanted, begin, group)
-    of = np.where(np.isin(title, POINT_TO_POINT), _CALLER, of_thread)
-    is_taken = np.zeros(len(rows), dtype=np.bool_)
-    for what, number in sorted(set(zip(wanted.tolist(), side.tolist(), strict=True))):
-        calls = np.flatnonzero((wanted == what) & (side == number) & (start == NONE))
-        spans = np.flatnonzero((title == what) & (of == number))
-        call, span = _in_turn(begin[calls], begins[spans])
-        start[calls[call]], end[calls[call]] = begins[spans[span]], ends[spans[span]]
-        is_taken[spans[span]] = True
-    return int((~is_taken).sum())
-
-
-def _titles(trace: Trace) -> dict[int, str]:
-    """Rows of ``names`` that are spans of a backend, and what each is."""
-    found = {row: _SPANS.match(name) for row, name in enumerate(trace.names)}
-    return {row: _SAME_SPAN.get(match[1], match[1]) for row, match in found.items() if match}
-
-
-def _span_of(name: str, titles: Collection[str]) -> str:
-    """What the span of a call is called, in a trace that has spans of such titles."""
-    title = _SPAN_OF.get(name, name)
-    return title if title in titles else _INSTEAD.get(title, title)
-
-
-def _groups_of_threads(
-    thread: npt.NDArray[Any],
-    title: npt.NDArray[Any],
-    begins: Values,
-    wanted: npt.NDArray[Any],
-    begin: Values,
-    group: Values,
-) -> Values:
-    """Whose thread each span ran on: the group that mostly called what the thread then did."""
-    found = np.full(len(thread), NONE, dtype=np.int64)
-    latest = np.full(len(thread), NONE, dtype=np.int64)
-    for what in set(title.tolist()):
-        calls, spans = np.flatnonzero(wanted == what), np.flatnonzero(title == what)
-        if len(calls):
-            place = np.searchsorted(begin[calls], begins[spans], side="right") - 1
-            latest[spans] = np.where(place >= 0, group[calls[np.maximum(place, 0)]], NONE)
-    for number in set(thread.tolist()):
-        own = thread == number
-        known = latest[own & (latest >= 0)]
-        if len(known):
-            found[own] = np.bincount(known).argmax()
-    return found
-
-
-def _in_turn(calls: Values, spans: Values) -> tuple[Values, Values]:
-    """Positions of calls and of the spans that came of them, both in order of beginning: each span
-    is of the first call before it that has none."""
-    taken: list[tuple[int, int]] = []
-    next_call = 0
-    for place, moment in enumerate(spans.tolist()):
-        if next_call < len(calls) and calls[next_call] <= moment:
-            taken.append((next_call, place))
-            next_call += 1
-    pairs = np.array(taken, dtype=np.int64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
 
 
 def _exposed(trace: Trace, kernels: Values, row: Values, start: Values, end: Values) -> Values:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from opscope.analysis.collectives.process_collectives import NONE, ProcessGroup, process_collectives
+from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.process_collectives import ProcessGroup, process_collectives
 from support.build_trace import ORIGIN_NS, build_trace, kernel, span, tensor
 from support.job_of_collectives import rank_trace, with_objects
 
@@ -68,6 +69,63 @@ def test_groups_have_threads_of_their_own():
     )
     last = [(found.groups[found.group[row]].name, found.end_ns[row]) for row in (-2, -1)]
     assert last == [("0", ORIGIN_NS + 1050 * US), ("1", ORIGIN_NS + 1090 * US)]
+
+
+def two_groups(numbers, transfers):
+    """Of calls of two groups, (time, group, elements), and of transfers, (begin, end, thread,
+    elements), when the transfer of each call ended; nothing where no call has it."""
+    groups = {
+        address: {"pg_name": name, "pg_desc": "", "ranks": [0, 1], "begun": [[1, 0]]}
+        for address, name in ((f"0x{number}", str(number)) for number in range(40))
+    }
+    spans = [
+        span("c10d::allreduce_", at, at + 1, inputs=[[tensor(size)], f"ProcessGroup 0x{group}"])
+        for at, group, size in numbers
+    ] + [
+        span("gloo:all_reduce", begin, end, thread, is_async=True, inputs=[tensor(size)])
+        for begin, end, thread, size in transfers
+    ]
+    spans.sort(key=lambda one: one.start)
+    trace = with_objects(build_trace(spans, metadata={"process_groups": groups}))
+    return ((process_collectives(trace).end_ns - ORIGIN_NS) / US).tolist()
+
+
+def test_a_group_that_is_seldom_called_has_its_threads_too():
+    """What the other group called last, on another thread, is not what they did."""
+    calls, transfers = [], []
+    for at in range(0, 2000, 100):
+        calls.append((at, 0, 70))
+        transfers.append((at + 30, at + 60, f"busy-{at // 100 % 2}", 70))
+        if at % 500 == 0:
+            calls.append((at - 5 if at else at, 1, 4))  # another thread calls just before
+            transfers.append((at + 40, at + 50, f"seldom-{at // 500 % 2}", 4))
+    calls.sort()
+    for size in (4, 70):  # told by how much is moved, or else by how many there are
+        same = [(at, group, size if group else 70) for at, group, _ in calls]
+        moved = [(*one[:3], size if "seldom" in one[2] else 70) for one in transfers]
+        ends = two_groups(same, moved)
+        for (at, group, _), end in zip(same, ends, strict=True):
+            hundred = (at + 5) // 100 * 100
+            assert end == hundred + (50 if group else 60), (size, at, group)
+
+
+def test_threads_stay_with_their_group_where_transfers_were_not_recorded():
+    """Some of the one group's are missing, and the other has some from before the recording."""
+    calls = [(at, 0, 70) for at in range(0, 2000, 100)] + [(at, 1, 4) for at in (150, 650, 1150)]
+    transfers = [(at + 30, at + 60, f"a-{at // 100 % 2}", 70) for at in range(0, 1500, 100)]
+    transfers += [(at, at + 40, f"b-{at // 10 % 2}", 4) for at in (10, 120, 170, 680, 1170)]
+    ends = two_groups(sorted(calls), transfers)
+    of_call = dict(zip(sorted(calls), ends, strict=True))
+    assert [of_call[at, 0, 70] for at in range(0, 1500, 100)] == [*range(60, 1500, 100)]
+    assert [of_call[at, 1, 4] for at in (150, 650, 1150)] == [210, 720, 1210]
+
+
+def test_many_groups_at_once_are_told_apart_as_far_as_counts_do():
+    calls = [(10 * at, at % 40, 4) for at in range(400)]
+    transfers = [(10 * at + 2, 10 * at + 8, f"of-{at % 40}", 4) for at in range(400)]
+    del transfers[7]  # so that they never fit
+    ends = two_groups(calls, transfers)
+    assert ends[:7] == [10 * at + 8 for at in range(7)] and ends[8] == 88
 
 
 def test_messages_do_not_count_among_what_all_share():
