@@ -103,6 +103,8 @@ def _compiler(status: bridge.BridgeStatus) -> Check:
 
 
 def _bridge(status: bridge.BridgeStatus) -> Check:
+    if status.shipped:
+        return Check("bridge", Verdict.GOOD, f"came with opscope: {status.path}")
     if status.built:
         return Check("bridge", Verdict.GOOD, f"built for this torch: {status.path}")
     detail = f"not built yet; it will be at first use, in {bridge.cache_folder()}"

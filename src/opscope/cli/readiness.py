@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from opscope.errors import BridgeError
-from opscope.recording import bridge
+from opscope.recording import bridge, prebuilt_bridges
 
 
 def check() -> None:
@@ -34,9 +34,9 @@ def check() -> None:
 
 
 def _some_bridge_is_built() -> bool:
-    """Whether one for this torch version is in the cache.
+    """Whether one for this torch version ships with opscope or is in the cache.
 
-    It may still not fit (another Python, another opscope); then it is built when recording starts.
+    It may still not fit (another C++ ABI, another opscope); then it is built when recording starts.
     """
     try:
         version = importlib.metadata.version("torch")
@@ -44,4 +44,6 @@ def _some_bridge_is_built() -> bool:
         return False
     # Of a build from PyPI the package is called 2.11.0, and torch itself 2.11.0+cu130.
     release = version.partition("+")[0]
+    if prebuilt_bridges.ships_for(release):
+        return True
     return any(bridge.cache_folder().glob(f"bridge-torch-{release}[+-]*/stamp.json"))

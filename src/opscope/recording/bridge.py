@@ -1,10 +1,11 @@
 """Finding, compiling and loading the part of the recorder that is built against torch.
 
-The bridge is one C++ file that ships with opscope and is compiled against the installed torch at
-first use (some seconds), then kept in a cache. Its key covers everything that decides whether the
-binary fits: torch version and git hash, C++ ABI, Python, platform, compiler flags and source.
-Ranks that start at once are serialised by a file lock; a build goes to a temporary folder and is
-renamed, so nobody ever loads half a file.
+The bridge is one C++ file that ships with opscope. For released torches it ships compiled
+(:mod:`~opscope.recording.prebuilt_bridges`); against others it is compiled at first use (some
+seconds), then kept in a cache. Its key covers everything that decides whether the binary fits:
+torch version and git hash, C++ ABI, platform, compiler flags and source. It is loaded only from
+where nobody but this user and root can write. Ranks that start at once are serialised by a file
+lock; a build goes to a temporary folder and is renamed, so nobody ever loads half a file.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,7 +27,10 @@ from typing import Any
 from opscope import _native
 from opscope.errors import BridgeError
 from opscope.notice import notice
-from opscope.recording.bridge_compiler import FLAGS, compile_bridge, find_compiler
+from opscope.recording.bridge_compiler import compile_bridge, find_compiler
+from opscope.recording.prebuilt_bridges import find_prebuilt
+from opscope.recording.private_places import why_not_private
+from opscope.recording.torch_build import TorchBuild
 from opscope.trace.replacing import replace_folder
 
 LOCK_TIMEOUT_S = 120.0
@@ -49,6 +51,7 @@ class BridgeStatus:
         compiler: the C++ compiler that would be used; None if there is none.
         path: where the compiled bridge is or would be; None without torch.
         built: whether it is there.
+        shipped: whether it came with opscope, and was not compiled here.
         loaded: whether this process has loaded it.
     """
 
@@ -56,7 +59,17 @@ class BridgeStatus:
     compiler: str | None
     path: Path | None
     built: bool
+    shipped: bool
     loaded: bool
+
+
+@dataclass(frozen=True)
+class ReadyBridge:
+    """A library that can be loaded, and the version of torch that it says it was compiled for."""
+
+    path: Path
+    built_for: str
+    shipped: bool
 
 
 def status() -> BridgeStatus:
@@ -65,30 +78,65 @@ def status() -> BridgeStatus:
         path = _library_path()
         version = str(_torch().__version__)
     except BridgeError:
-        return BridgeStatus(None, find_compiler(), None, False, False)
-    return BridgeStatus(version, find_compiler(), path, _is_valid(path), _loaded is not None)
+        return BridgeStatus(None, find_compiler(), None, False, False, False)
+    ready = _find()
+    return BridgeStatus(
+        torch_version=version,
+        compiler=find_compiler(),
+        path=path if ready is None else ready.path,
+        built=ready is not None,
+        shipped=ready is not None and ready.shipped,
+        loaded=_loaded is not None,
+    )
 
 
 def build(force: bool = False) -> Path:
-    """Compile the bridge against the installed torch, unless the cache has it.
+    """Compile the bridge against the installed torch, unless it is there already.
 
     Args:
-        force: compile even if the cache has it.
+        force: compile even if it ships with opscope or the cache has it.
 
     Returns:
         The compiled library.
 
     Raises:
-        BridgeError: no torch, no compiler, or the compiler failed.
+        BridgeError: no torch, no compiler, the compiler failed, or others can write to the cache.
     """
+    return _make_ready(force).path
+
+
+def _make_ready(force: bool) -> ReadyBridge:
+    ready = None if force else _find()
+    if ready is not None:
+        return ready
     path = _library_path()
-    if not force and _is_valid(path):
-        return path
     with _build_lock(path.parent):
-        if not force and _is_valid(path):
-            return path
-        _compile(path)
-    return path
+        if force or not _is_valid(path):
+            _compile(path)
+    return _compiled(path)
+
+
+def _find() -> ReadyBridge | None:
+    """One that was compiled here, before one that ships: somebody may have asked for it."""
+    path = _library_path()
+    if _is_valid(path):
+        return _compiled(path)
+    shipped = find_prebuilt(_fingerprint())
+    if shipped is None:
+        return None
+    if shipped.problem is not None:
+        _say_once(f"the bridge that ships with opscope is not used: {shipped.problem}")
+        return None
+    return ReadyBridge(shipped.path, shipped.torch_release, shipped=True)
+
+
+def _compiled(path: Path) -> ReadyBridge:
+    return ReadyBridge(path, str(_torch().__version__), shipped=False)
+
+
+@lru_cache(maxsize=1)
+def _say_once(text: str) -> None:
+    notice(text)
 
 
 def load() -> None:
@@ -105,7 +153,8 @@ def _load() -> None:
     global _loaded
     if _loaded is not None:
         return
-    path = build()
+    ready = _make_ready(force=False)
+    path = ready.path
     try:
         built_for = _native.attach_bridge(str(path))
     except RuntimeError as error:
@@ -113,7 +162,7 @@ def _load() -> None:
             f"The torch bridge at {path} could not be loaded: {error}. Run `opscope build "
             "--force` to compile it again for the torch that is installed."
         ) from error
-    if built_for != str(_torch().__version__):
+    if built_for != ready.built_for:
         raise BridgeError(
             f"The torch bridge at {path} was compiled for torch {built_for}, but torch "
             f"{_torch().__version__} is running. Run `opscope build --force`."
@@ -147,21 +196,7 @@ def _source_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def _fingerprint() -> dict[str, str]:
-    torch = _torch()
-    source = hashlib.sha256()
-    folder = _source_folder()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        source.update(str(file.relative_to(folder)).encode())
-        source.update(file.read_bytes())
-    return {
-        "torch": str(torch.__version__),
-        "torch_git": str(torch.version.git_version),
-        "cxx11_abi": str(int(torch.compiled_with_cxx11_abi())),
-        "python": platform.python_version(),
-        "platform": f"{sys.platform}-{platform.machine()}",
-        "flags": " ".join(FLAGS),
-        "source": source.hexdigest(),
-    }
+    return TorchBuild.of(_torch()).fingerprint(_source_folder())
 
 
 def _library_path() -> Path:
@@ -173,8 +208,11 @@ def _library_path() -> Path:
 def _is_valid(path: Path) -> bool:
     """A library counts only with a stamp that matches: what it is for, and its own hash.
 
-    Loading half a library (a full disk, a bad copy) would crash the process, not raise.
+    Loading half a library (a full disk, a bad copy) would crash the process, not raise. And one
+    that others can write to is not loaded, but compiled again.
     """
+    if why_not_private(path) is not None:
+        return False
     try:
         stamp = json.loads((path.parent / "stamp.json").read_text())
         return bool(stamp == _stamp(path))
@@ -189,7 +227,7 @@ def _stamp(library: Path) -> dict[str, str]:
 @contextmanager
 def _build_lock(target: Path) -> Iterator[None]:
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_cache(target.parent)
         file = open(target.parent / (target.name + ".lock"), "w")  # noqa: SIM115 (held across yield)
     except OSError as error:
         raise _unwritable(target.parent, error) from error
@@ -209,6 +247,24 @@ def _build_lock(target: Path) -> Iterator[None]:
         yield
 
 
+def _make_cache(cache: Path) -> None:
+    """Make the folder and those above it, so that others can read what is in it and only we write.
+
+    Raises:
+        BridgeError: it is there, and others can write to it.
+        OSError: it cannot be made.
+    """
+    for folder in (*reversed(cache.parents), cache):
+        if not folder.exists():
+            folder.mkdir(mode=0o755, exist_ok=True)
+    reason = why_not_private(cache)
+    if reason is not None:
+        raise BridgeError(
+            f"No bridge is loaded from {cache}, because others could put code of theirs there: "
+            f"{reason}. Set OPSCOPE_CACHE to a folder that only you can write to."
+        )
+
+
 def _compile(path: Path) -> None:
     """Compile to ``path``; under its lock, so that nobody else does."""
     version = _torch().__version__
@@ -219,8 +275,11 @@ def _compile(path: Path) -> None:
         _remove_left_behind(cache)
         with _new_folder(cache) as new, _new_folder(cache) as old:
             library = new / path.name
-            compile_bridge(_torch(), _source_folder(), library)
-            (new / "stamp.json").write_text(json.dumps(_stamp(library)))
+            compile_bridge(TorchBuild.of(_torch()), _source_folder(), library)
+            stamp = new / "stamp.json"
+            stamp.write_text(json.dumps(_stamp(library)))
+            library.chmod(0o755)  # whatever the umask is: else it would not be loaded
+            stamp.chmod(0o644)
             replace_folder(path.parent, new, old)  # others may be loading the one that was there
     except OSError as error:
         raise _unwritable(cache, error) from error

@@ -9,12 +9,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from opscope.errors import BridgeError
+from opscope.recording.torch_build import FLAGS, TorchBuild
 
-# NDEBUG as in every torch release: torch's inline classes have other members without it.
-FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-shared", "-fPIC", "-fvisibility=hidden")
 _NEEDED_BYTES = 1 << 20
 """A bridge and what the linker writes meanwhile are smaller."""
 
@@ -37,8 +35,10 @@ def _chosen() -> list[str]:
         return [chosen]
 
 
-def compile_bridge(torch: Any, source: Path, library: Path) -> None:
-    """Compile the bridge in ``source`` to ``library``, for this torch.
+def compile_bridge(
+    torch: TorchBuild, source: Path, library: Path, more: tuple[str, ...] = ()
+) -> None:
+    """Compile the bridge in ``source`` to ``library``, for this torch; ``more`` are more options.
 
     Raises:
         BridgeError: there is no compiler, or it did not make a library.
@@ -51,7 +51,7 @@ def compile_bridge(torch: Any, source: Path, library: Path) -> None:
             "set CXX to one, or run `opscope build` where there is one and ship the cache folder. "
             "Looking at traces that were recorded elsewhere needs none."
         )
-    command = _command(compiler, torch, source, library)
+    command = [*_command(compiler, torch, source, library), *more]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError as error:
@@ -61,7 +61,7 @@ def compile_bridge(torch: Any, source: Path, library: Path) -> None:
         ) from error
     if done.returncode != 0 or not library.exists():
         raise BridgeError(
-            f"The bridge to torch {torch.__version__} did not compile. Run this command to see "
+            f"The bridge to torch {torch.version} did not compile. Run this command to see "
             f"everything: {_to_type(command, library)}\n  {_what_was_said(done.stderr)}\n"
             f"{_advice(done.returncode, library.parent)}"
         )
@@ -72,23 +72,22 @@ def _to_type(command: list[str], library: Path) -> str:
     return shlex.join(library.name if part == str(library) else part for part in command)
 
 
-def _command(compiler: str, torch: Any, source: Path, library: Path) -> list[str]:
-    root = Path(torch.__file__).parent
+def _command(compiler: str, torch: TorchBuild, source: Path, library: Path) -> list[str]:
     chosen = _chosen()
     return [
         compiler,
         *(chosen[1:] if chosen and shutil.which(chosen[0]) == compiler else ()),
         *FLAGS,
         *_speed_flags(compiler),
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f'-DOPSCOPE_TORCH_VERSION="{torch.__version__}"',
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.cxx11_abi)}",
+        f'-DOPSCOPE_TORCH_VERSION="{torch.version}"',
         f"-I{source}",
-        f"-I{root / 'include'}",
+        f"-I{torch.folder / 'include'}",
         str(source / "torch" / "torch_bridge.cpp"),
         "-o",
         str(library),
         # Named as needed because torch loads its libraries privately (RTLD_LOCAL).
-        f"-L{root / 'lib'}",
+        f"-L{torch.folder / 'lib'}",
         "-Wl,--no-as-needed",
         "-ltorch_cpu",
         "-lc10",

@@ -296,15 +296,15 @@ def test_a_library_that_cannot_be_loaded_says_how_to_build_it_again(workshop, mo
     assert _native.statistics()["wanted"] == 0
 
 
-def test_another_torch_source_or_python_has_another_place(workshop, monkeypatch):
+def test_another_torch_or_source_has_another_place(workshop, monkeypatch):
     here = bridge._library_path()
     places = {here}
-    for what in ("torch", "torch_git", "cxx11_abi", "python", "platform", "flags", "source"):
+    for what in ("torch", "torch_git", "cxx11_abi", "platform", "flags", "source"):
         other = {**bridge._fingerprint(), what: "0"}
         with monkeypatch.context() as patched:
             patched.setattr(bridge, "_fingerprint", lambda other=other: other)
             places.add(bridge._library_path())
-    assert len(places) == 8
+    assert len(places) == 7
 
 
 def test_where_the_cache_is(monkeypatch, tmp_path):
@@ -336,3 +336,33 @@ def test_a_cache_filled_elsewhere_works_here(workshop, monkeypatch, tmp_path):
     assert bridge.build() == shipped / built.name / "opscope_bridge.so"
     assert len(workshop.calls) == 1
     assert isinstance(bridge.status().path, Path) and bridge.status().built
+
+
+@pytest.mark.parametrize("who", ["the cache", "its bridge"])
+def test_nothing_is_loaded_from_where_others_can_write(workshop, monkeypatch, who):
+    path = bridge.build()
+    content = path.read_bytes()
+    if who == "its bridge":
+        path.chmod(0o777)
+        assert not bridge.status().built
+        assert bridge.build() == path  # anew
+        assert path.read_bytes() == content and path.stat().st_mode & 0o022 == 0
+        assert len(workshop.calls) == 2
+        return
+    workshop.cache.chmod(0o777)
+    assert not bridge.status().built
+    monkeypatch.setattr(bridge, "_loaded", None)
+    message = rf"everybody may write to {workshop.cache}\. Set OPSCOPE_CACHE"
+    for ask in (bridge.build, bridge.load):
+        with pytest.raises(BridgeError, match=message):
+            ask()
+    assert len(workshop.calls) == 1
+
+
+def test_a_cache_is_made_for_us_alone_to_write(workshop):
+    workshop.write_compiler(f'cp "{workshop.finished}" "$out"; chmod 777 "$out"')
+    before = os.umask(0)
+    try:
+        assert bridge._is_valid(bridge.build())
+    finally:
+        os.umask(before)
