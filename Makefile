@@ -16,7 +16,7 @@ NATIVE := $(shell find native -name '*.cpp' -o -name '*.c' -o -name '*.h' | sort
 SCHEMA := native/schema/generate_schema.py native/schema/schema.cmake $(addprefix src/opscope/trace/,codes.py column.py \
   device_schema.py schema.py)
 COMPILED_FROM := pyproject.toml CMakeLists.txt $(NATIVE) $(SCHEMA)
-PYTHON_CODE := $(wildcard src tests examples benchmarks) native/schema
+PYTHON_CODE := $(wildcard src tests examples benchmarks release) native/schema
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
