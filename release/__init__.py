@@ -1,1 +1,1 @@
-"""Making what is released: wheels that bring compiled bridges, the source archive, and what vouches for them."""
+"""Making what is released: wheels, the source archive, what vouches for them."""

@@ -1,7 +1,8 @@
 """``python -m release``: build, check and try all that is released, into a folder.
 
-It releases the commit that is checked out, whatever else lies in the folder. A CI service that publishes
-runs it in an image whose C library is as old as that of the systems it is for, and signs the result.
+It releases the commit that is checked out, whatever else lies in the folder. A CI service that
+publishes runs it in an image whose C library is as old as that of the systems it is for, and signs
+the result.
 """
 
 from __future__ import annotations
@@ -72,9 +73,11 @@ def _release(options: argparse.Namespace) -> None:
     work, output = options.work.absolute(), options.output.absolute()
     _empty(output)
     _empty(*work.glob("core-*"))
-    commit = run(["git", "rev-parse", "HEAD"], _ROOT).strip()
+    commit = run(["git", "rev-parse", "HEAD"], folder=_ROOT).strip()
     # The same files give the same archives, whenever it is done.
-    os.environ["SOURCE_DATE_EPOCH"] = run(["git", "log", "-1", "--format=%ct"], _ROOT).strip()
+    os.environ["SOURCE_DATE_EPOCH"] = run(
+        ["git", "log", "-1", "--format=%ct"], folder=_ROOT
+    ).strip()
     interpreters = options.python or [sys.executable]
     builders = [make_builder(interpreter, work) for interpreter in interpreters]
 
@@ -82,9 +85,10 @@ def _release(options: argparse.Namespace) -> None:
     _say(f"{archive.name}: {archive.stat().st_size:,} B")
     sources = unpack(archive, work / "unpacked")
     bridges = _bridges(options.torch_releases, builders[0], sources, work)
+    shipped = None if bridges is None else bridges.folder
     wheels = {}
     for builder, interpreter in zip(builders, interpreters, strict=True):
-        plain = make_wheel(builder, sources, work / "plain", bridges and bridges.folder)
+        plain = make_wheel(builder, sources, work / "plain", shipped)
         wheel, policy = tag_for_many(builder, plain, output)
         _say(f"{wheel.name}: {wheel.stat().st_size:,} B, keeps to {policy}")
         if wheel.stat().st_size > _MOST_BYTES:
@@ -109,7 +113,7 @@ def _sources(folder: Path) -> Path:
     """What is committed, and nothing else."""
     _empty(folder)
     packed = folder.with_suffix(".tar")
-    run(["git", "archive", "--format=tar", f"--output={packed}", "HEAD"], _ROOT)
+    run(["git", "archive", "--format=tar", f"--output={packed}", "HEAD"], folder=_ROOT)
     run(["tar", "-xf", packed, "-C", folder])
     packed.unlink()
     return folder

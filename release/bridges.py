@@ -18,7 +18,7 @@ from release.headers import TorchRelease, headers_of
 from release.running import ReleaseError, run
 
 _STRIPPED = ("-s",)
-# The bridge names these as what it needs; torch has them loaded by then, so nothing of them is read.
+# The bridge names these as what it needs; torch has loaded them by then: nothing of them is read.
 _LINKED = ("torch_cpu", "c10")
 
 

@@ -70,8 +70,8 @@ def _fetch(release: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"]
-            + ["--only-binary", ":all:", "--dest", temporary, f"torch=={release}"]
+            [sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"],
+            ["--only-binary", ":all:", "--dest", temporary, f"torch=={release}"],
         )
         (wheel,) = Path(temporary).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:

@@ -14,6 +14,8 @@ class ReleaseError(Exception):
 
 def run(
     command: Sequence[str | Path],
+    more: Sequence[str | Path] = (),
+    *,
     folder: Path | None = None,
     variables: Mapping[str, str] | None = None,
     timeout_s: float = 1800,
@@ -22,6 +24,7 @@ def run(
 
     Args:
         command: a program and its arguments.
+        more: arguments after those.
         folder: to run it in.
         variables: beside those of this process.
         timeout_s: after which it has failed.
@@ -29,7 +32,7 @@ def run(
     Raises:
         ReleaseError: it failed.
     """
-    words = [str(word) for word in command]
+    words = [str(word) for word in (*command, *more)]
     try:
         done = subprocess.run(
             words,

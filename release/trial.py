@@ -1,4 +1,4 @@
-"""Trying a wheel where nothing but it and its dependencies is installed, and no compiler can be found."""
+"""Trying a wheel with nothing but its dependencies beside it, and no compiler to be found."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def try_wheel(wheel: Path, interpreter: str, torch: str | None) -> Tried:
         folder = Path(temporary)
         run([interpreter, "-m", "venv", folder / "venv"])
         python = folder / "venv" / "bin" / "python"
-        pip = [python, "-m", "pip", "install", "--quiet"]
+        pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet"]
         if torch is not None:
             run([*pip, f"torch=={torch}"])
         began = time.monotonic()
@@ -86,7 +86,7 @@ def _opscope(folder: Path, *arguments: str) -> str:
         "PYTHONPATH": "",
         "OPSCOPE_CACHE": "",
     }
-    return run([programs / "opscope", *arguments], folder, variables)
+    return run([programs / "opscope", *arguments], folder=folder, variables=variables)
 
 
 def _record(folder: Path) -> None:

