@@ -66,3 +66,11 @@ class ReachError(OpscopeError, RuntimeError):
 
 class MissingDependencyError(OpscopeError, ImportError):
     """An optional package is needed for this call; the message names the install command."""
+
+
+def not_installed(package: str, what: str) -> MissingDependencyError:
+    """The error that ``what``, which begins a sentence, needs ``package``, as PyPI calls it."""
+    return MissingDependencyError(
+        f"{what} needs {package}, which cannot be imported here. "
+        f"Run: python -m pip install {package}"
+    )

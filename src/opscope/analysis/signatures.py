@@ -62,7 +62,10 @@ def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     Returns the number of every key, shape (keys,), and the position each number first appears at,
     shape (groups,).
     """
-    import pyarrow as pa
+    try:
+        import pyarrow as pa
+    except ImportError:  # slower, and the same
+        return _first_of_each_sorted(key)
 
     from opscope.trace.interop import numbers_of  # with Arrow
 
@@ -74,6 +77,14 @@ def first_of_each(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
         ::-1
     ]  # NumPy keeps the last of several writes: the first row
     return group, first
+
+
+def _first_of_each_sorted(key: Signature) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(first), dtype=np.int64)
+    place[order] = np.arange(len(first))
+    return place[group.reshape(-1)], first[order].astype(np.int64, copy=False)
 
 
 def _input_rows(table: Table, wanted: Flags | None) -> npt.NDArray[np.int64]:

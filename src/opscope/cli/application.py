@@ -16,8 +16,9 @@ from typing import Any
 
 from opscope.cli.command import HELP, Command, HelpWanted
 from opscope.cli.help_text import help_of, help_of_all
-from opscope.errors import OpscopeError, UsageError
+from opscope.errors import OpscopeError, UsageError, not_installed
 from opscope.memory_limit import memory_for
+from opscope.notice import notice
 
 COMMANDS = {
     "run": "Run a program, record what torch does in it, then say where the time went.",
@@ -50,6 +51,9 @@ COMMANDS = {
 }
 """In the order of ``opscope --help``, each with the first line of its docstring. A command is the
 function of this name in the module of this name."""
+
+_BROUGHT = ("rich", "pyarrow", "duckdb")
+"""What commands need beside NumPy. Recording from a program does not, so they may be missing."""
 
 _ALIKE = 0.7
 """How alike a word and a command are at least where that is suggested for it, of 1."""
@@ -87,6 +91,13 @@ def _outcome(words: Sequence[str]) -> Any:
             sys.stdout.flush()  # while what goes wrong can still be said
     except OpscopeError as error:
         return _failed(str(error), error.exit_code)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _BROUGHT:
+            raise
+        missing = not_installed(package, f"`opscope {words[0]}`")
+        notice(str(missing))  # messages take rich
+        return missing.exit_code
     except BrokenPipeError:  # the reader has closed the pipe
         _give_up_output()
         return 1

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-import pyarrow
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from opscope.cli.trace_argument import (
     long_trace,
 )
 from opscope.printable import printable, spreadsheet_cell
+from opscope.trace.arrow import pa
 from opscope.trace.sql import query_long
 
 TABLE_ROWS = 1000
@@ -85,7 +85,7 @@ def sql(
 
 def _rows(relation: Any) -> Iterator[tuple[Any, ...]]:
     """The rows, made Python objects batch by batch: there may be many more than anybody reads."""
-    for batch in pyarrow.RecordBatchReader.from_stream(relation):
+    for batch in pa.RecordBatchReader.from_stream(relation):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 

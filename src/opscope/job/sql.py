@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from opscope.trace.arrow import pa
 from opscope.trace.interop import to_arrow
 from opscope.trace.long_trace import LongTrace
 from opscope.trace.manifest import check_files, damaged_file

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.collectives.process_collectives import ProcessCollectives
@@ -24,6 +23,7 @@ from opscope.rollup.schema import (
     STEPS,
     cause_column,
 )
+from opscope.trace.arrow import pa
 from opscope.trace.input_file import open_plain
 from opscope.trace.interop import table_from_arrow
 from opscope.trace.read_parquet import read_parquet

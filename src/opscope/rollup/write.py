@@ -6,12 +6,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from opscope.errors import TraceFormatError
 from opscope.memory_limit import require_memory
 from opscope.rollup.contents import contents_of
 from opscope.rollup.mark import RollupMark, content_of, right_mark
+from opscope.trace.arrow_parquet import pq
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import shown_path
 from opscope.trace.interop import table_to_arrow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
+from opscope.trace.arrow import pa
 
 COMPRESSION_LEVEL = 3
 """zstd; 6 saves 6 % and takes half as long again, 9 saves no more and takes twice as long."""

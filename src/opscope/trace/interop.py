@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from opscope.errors import MissingDependencyError, UsageError
+from opscope.trace.arrow import pa
 from opscope.trace.column import Column, TableSchema
 from opscope.trace.labels import LABELS
 from opscope.trace.names import Names

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import require_memory
+from opscope.trace.arrow_parquet import pq
 from opscope.trace.concat import concat_lists
 from opscope.trace.interop import table_from_arrow
 from opscope.trace.manifest import read_manifest

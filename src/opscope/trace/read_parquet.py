@@ -9,10 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from opscope.memory_limit import require_memory
+from opscope.trace.arrow import pa
+from opscope.trace.arrow_parquet import pq
 from opscope.trace.parquet_footer import unpacked_bytes
 
 _TEXT = frozenset({"text", "source", "what", "key", "value"})

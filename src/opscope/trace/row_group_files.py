@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from opscope.trace.arrow import pa
+from opscope.trace.arrow_parquet import pq
 from opscope.trace.encoding import writer_options
 from opscope.trace.interop import has_id, table_from_arrow, to_arrow
 from opscope.trace.names import Names

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-
 from opscope.errors import UsageError
+from opscope.trace.arrow import pa
+from opscope.trace.duck import duckdb
 from opscope.trace.interop import to_arrow
 from opscope.trace.labels import LABELS
 from opscope.trace.long_trace import LongTrace

@@ -15,10 +15,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-
 from opscope.errors import MissingDependencyError, UsageError
+from opscope.trace.arrow import pa
+from opscope.trace.duck import duckdb
 
 LONGEST_S = 60.0
 MEMORY_BYTES = 1 << 30

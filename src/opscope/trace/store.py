@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.progress import tell
 from opscope.thread_pool import ThreadPool
+from opscope.trace.arrow import pa
+from opscope.trace.arrow_parquet import pq
 from opscope.trace.earlier import delete_rank, replace_rank
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import open_plain, shown_path, status_of

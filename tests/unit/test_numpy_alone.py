@@ -1,0 +1,132 @@
+"""With NumPy and torch alone: recording and most questions work; the rest says what to install."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from opscope.analysis import signatures
+
+HIDING = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("pyarrow", "duckdb", "rich", "pandas", "polars"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+RECORDED = (
+    HIDING
+    + """
+import torch
+import opscope
+model = torch.nn.Linear(8, 8)
+with opscope.profile(record_shapes=True, profile_memory=True, with_stack=True, with_modules=True,
+                     with_flops=True) as prof:
+    for _ in range(3):
+        model(torch.randn(2, 8)).sum().backward()
+        prof.step()
+trace = prof.trace
+"""
+)
+WORKS = """
+import os, tempfile
+os.chdir(tempfile.mkdtemp())
+assert "aten::addmm" in prof.key_averages(group_by_input_shape=True).table()
+prof.export_chrome_trace("a.json")
+prof.export_chrome_trace("a.json.gz")
+prof.export_perfetto("a.pftrace")
+prof.export_stacks("a.txt")
+prof.export_report("a.html")
+prof.export_memory_timeline("a.memory.html")
+opscope.diff(trace, trace)
+for question in ("tree", "findings", "account", "critical_path", "peak_memory", "compiled"):
+    getattr(trace, question)()
+repr(trace)
+print("works", *(name for name in ("pyarrow", "duckdb", "rich") if name in sys.modules))
+"""
+REFUSED = """
+refused = {
+    "save": lambda: trace.save("a.opscope"),
+    "load": lambda: opscope.load("a.opscope"),
+    "to_arrow": trace.to_arrow,
+    "to_pandas": trace.to_pandas,
+    "sql": lambda: trace.sql("select 1"),
+}
+for name, ask in refused.items():
+    try:
+        ask()
+    except opscope.MissingDependencyError as error:
+        print(name, str(error).rpartition(" Run: ")[2])
+"""
+
+
+def run(program, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=120
+    )
+
+
+def test_recording_and_most_questions_need_numpy_alone():
+    pytest.importorskip("torch")
+    done = run(RECORDED + WORKS)
+    assert done.stdout.split() == ["works"], done.stderr
+
+
+def test_the_rest_says_what_to_install():
+    pytest.importorskip("torch")
+    done = run(RECORDED + REFUSED)
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    install = "python -m pip install pyarrow"
+    assert said.pop("sql") in (install, "python -m pip install duckdb"), done.stderr
+    assert said.pop("to_pandas") in (
+        install,
+        "pip install pandas (or use trace.to_arrow(), which needs nothing more).",
+    )
+    assert said == dict.fromkeys(("save", "load", "to_arrow"), install)
+
+
+COMMANDS = ["run", "summary", "findings", "why", "memory", "export", "report", "sql", "doctor"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_say_what_to_install(command):
+    done = run(HIDING + "from opscope.cli import main; main()", command, "a")
+    assert done.returncode == 1
+    assert (
+        f"opscope: `opscope {command}` needs rich" in done.stderr or "needs pyarrow" in done.stderr
+    )
+    assert "python -m pip install " in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_what_is_printed_alone_needs_nothing(option):
+    done = run(HIDING + "from opscope.cli import main; main()", option)
+    assert done.returncode == 0 and "opscope" in done.stdout
+
+
+def test_a_module_of_the_programs_that_is_missing_is_its_own_affair():
+    hidden = HIDING.replace('"pyarrow", ', '"opscope.cli.summary", ')
+    broken = hidden.replace('name.partition(".")[0] in', "name in")
+    done = run(broken + "from opscope.cli import main; main()", "summary", "a")
+    assert "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("keys", [[], [7], [5, 5, 5], [3, 1, 3, 2, 1], [2**64 - 1, 0, 2**64 - 1]])
+def test_grouping_is_the_same_without_arrow(keys):
+    key = np.array(keys, dtype=np.uint64)
+    for with_arrow, without in zip(
+        signatures.first_of_each(key), signatures._first_of_each_sorted(key), strict=True
+    ):
+        assert with_arrow.dtype == without.dtype and with_arrow.tolist() == without.tolist()
+
+
+def test_grouping_of_many_is_the_same_without_arrow():
+    key = np.random.default_rng(0).integers(0, 5000, 100_000).astype(np.uint64)
+    for with_arrow, without in zip(
+        signatures.first_of_each(key), signatures._first_of_each_sorted(key), strict=True
+    ):
+        assert np.array_equal(with_arrow, without)
