@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from benchmarks import (
     drop_in,
     execution_traces,
     first_minutes,
+    history,
     importing,
     lasting,
     looking,
@@ -80,6 +82,8 @@ def _show(figures: list[Figure], options: argparse.Namespace) -> None:
         print(report.as_markdown(figures) if options.format == "md" else report.as_json(figures))
     if options.json is not None:
         options.json.write_text(report.as_json(figures))
+    if options.keep:
+        print(history.keep(figures, torch.__version__), file=sys.stderr)
 
 
 def _parse() -> argparse.Namespace:
@@ -89,6 +93,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=sorted(GROUPS), help="some figures only")
     parser.add_argument("--format", choices=("table", "md", "json"), default="table")
     parser.add_argument("--json", type=Path, help="also write JSON to this file")
+    parser.add_argument("--keep", action="store_true", help="also add this run to the history")
     return parser.parse_args()
 
 

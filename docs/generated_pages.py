@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from benchmarks.history import page as history
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -13,12 +14,13 @@ from opscope.cli.source_reference import what_is_recorded
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages about the command line, what can be recorded, rollups, and every message."""
+    """Add the pages about the command line, what can be recorded, rollups, messages, figures."""
     pages = {
         "reference/command-line.md": command_line(),
         "reference/recorded.md": what_is_recorded(),
         "reference/rollups.md": rollup_tables(),
         "reference/error-messages.md": error_messages(),
+        "history.md": history(),
     }
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
