@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 NPM = PYTHON="$(CURDIR)/$(BIN)/python" web/npm
 STAMPS := $(VENV)/stamps
 ASAN := build/torture-asan
+COUNTED := build/counted
 
 # A change to one of these means that the compiled core has to be built again. Python files are used
 # from src/ as they are (an editable install), so editing them needs nothing, but for the schema: C++ is
@@ -21,7 +22,8 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks release) native/schema
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
-  gpu-check torture deaths interpreter-test web-test report-page browser package-test docs clean
+  gpu-check torture deaths interpreter-test web-test report-page browser package-test release \
+  coverage docs clean
 
 help: ## List these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -124,6 +126,31 @@ browser: ## Install the Chromium that the report's tests open it in, where that 
 	    timeout 240 apt-get -qq install --no-install-recommends chromium >/dev/null; } || \
 	    echo "Chromium could not be installed: the tests in a browser will be skipped." >&2; \
 	else echo "No Chromium here: the tests in a browser will be skipped." >&2; fi
+
+release: install ## Build, check and try all that is released, into dist/: RELEASE="--python python3.12"
+	$(BIN)/python -m release $(RELEASE)
+
+# Both are counted by the same run, in an environment like that of the address sanitizer. Processes that are
+# killed do not say what native lines they ran.
+coverage: install $(COUNTED)/built ## Which lines and branches the tests run, in Python and C++: TESTS=tests/unit
+	rm -rf build/coverage && mkdir -p build/coverage
+	find $(COUNTED)/core -name '*.gcda' -delete
+	-$(COUNTED)/bin/python -m coverage run tests/run.py -p no:cacheprovider $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage html --quiet --directory build/coverage/python
+	$(BIN)/python -m coverage report | tail -n 5
+	$(BIN)/python -m gcovr --root . --filter native/ --gcov-ignore-errors=all --gcov-ignore-parse-errors=all \
+	  --print-summary --output build/coverage/native.txt $(COUNTED)/core
+
+$(COUNTED)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*.py')
+	rm -rf $(COUNTED)
+	$(BIN)/python -m venv --without-pip $(COUNTED)
+	packages=$$($(COUNTED)/bin/python -c 'import site; print(site.getsitepackages()[0])') && \
+	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$packages/beside.pth && \
+	CFLAGS=--coverage CXXFLAGS=--coverage $(BIN)/python -m pip install --quiet \
+	  --no-build-isolation --no-deps --target $$packages --config-settings=install.strip=false \
+	  --config-settings=build-dir=$(COUNTED)/core .
+	@touch $@
 
 docs: install ## Build the documentation site into build/docs; warnings are errors
 	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/docs.txt
