@@ -29,6 +29,7 @@ nb::dict account(const DeviceColumns& columns) {
   account["refused_buffers"] = columns.source.refused_buffers;
   account["launched_outside"] = columns.launched_outside;
   account["without_launch"] = columns.without_launch;
+  account["begun_later"] = columns.begun_later;
   account["clock_error_ns"] = columns.source.clock_error_ns;
   account["clock_is_ours"] = columns.source.clock_is_ours;
   account["library_path"] = columns.source.library_path;

@@ -171,6 +171,7 @@ void Decoder::decode_work() {
     const uint64_t start = ticks(work.start);
     const bool inside = in_window(start);
     if (call == kOutside) out_.launched_outside += inside;
+    if (call == kNotSeen) out_.begun_later += start >= window_.stopped.ticks;
     if (call == kOutside || (call == kNotSeen && !inside)) continue;
     out_.without_launch += call == kNotSeen;
     rows.emplace_back(start, row);

@@ -19,6 +19,7 @@ struct DeviceColumns : DeviceTables {
   gpu::SourceState source;
   uint64_t launched_outside = 0;  // work in the window that a call outside it launched: left out
   uint64_t without_launch = 0;    // work whose call was not seen
+  uint64_t begun_later = 0;       // work whose call was not seen, after the window: left out
 };
 
 // What the window saw of the device. Call GpuActivity::collect() first.

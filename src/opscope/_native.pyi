@@ -53,6 +53,7 @@ class DeviceAccount(TypedDict):
     refused_buffers: int
     launched_outside: int
     without_launch: int
+    begun_later: int
     clock_error_ns: float
     clock_is_ours: bool
     library_path: str

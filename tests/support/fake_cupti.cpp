@@ -52,6 +52,11 @@ EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id
       {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, "cuLaunchKernelEx"},
       {CUPTI_DRIVER_TRACE_CBID_cuMemCreate, "cuMemCreate"},
   };
+  const auto played = state().call_names.find({domain == CUPTI_CB_DOMAIN_DRIVER_API ? 1 : 0, id});
+  if (played != state().call_names.end()) {
+    *name = played->second.c_str();
+    return CUPTI_SUCCESS;
+  }
   const auto& names = domain == CUPTI_CB_DOMAIN_DRIVER_API ? driver : runtime;
   const auto found = names.find(id);
   if (found == names.end()) return CUPTI_ERROR_INVALID_PARAMETER;
@@ -132,7 +137,7 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
     }
   }
   if (!records.empty()) {
-    deliver(std::move(records), buffer, size);
+    deliver_from_threads(std::move(records), buffer, size);
   } else if (buffer != nullptr) {
     s.complete(nullptr, 0, buffer, size, 0);
   }
@@ -140,8 +145,8 @@ EXPORT CUptiResult cuptiActivityFlushAll(uint32_t flag) {
 }
 
 EXPORT CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
-  *dropped = state().dropped;
-  state().dropped = 0;
+  std::lock_guard lock(state().mutex);
+  *dropped = std::exchange(state().dropped, 0);
   return CUPTI_SUCCESS;
 }
 

@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-SOURCES = (FOLDER / "fake_cupti.cpp", FOLDER / "fake_cupti_script.cpp")
+SOURCES = (
+    FOLDER / "fake_cupti.cpp",
+    FOLDER / "fake_cupti_script.cpp",
+    FOLDER / "fake_cupti_play.cpp",
+)
 HEADER = FOLDER / "fake_cupti_state.h"
 
 
@@ -60,6 +64,11 @@ class FakeCupti:
         self._library: Any = ctypes.CDLL(str(path))
         self._library.fake_capture_node.restype = ctypes.c_uint64
         self._library.fake_instantiate_node.restype = ctypes.c_uint64
+
+    @property
+    def library(self) -> Any:
+        """For what has no method here."""
+        return self._library
 
     def set(self, name: str, value: int = 1) -> None:
         self._library.fake_set(name.encode(), value)

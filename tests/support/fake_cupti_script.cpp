@@ -64,7 +64,8 @@ EXPORT void fake_reset() {
   s.pending.clear();
   s.complete_records.clear();
   s.busy_until.clear();
-  s.dropped = 0;
+  s.dropped = s.lost = s.delivered = 0;
+  s.call_names.clear();
   s.finalized = 0;
   if (s.callback == others_callback) s.callback = nullptr;
 }
@@ -76,6 +77,8 @@ EXPORT size_t fake_count(const char* what) {
   if (std::strcmp(what, "held buffers") == 0) return state().held != nullptr;
   if (std::strcmp(what, "thread id type") == 0) return state().thread_id_type;
   if (std::strcmp(what, "finalized") == 0) return state().finalized;
+  if (std::strcmp(what, "lost") == 0) return state().lost;
+  if (std::strcmp(what, "delivered") == 0) return state().delivered;
   if (std::strcmp(what, "others records") == 0) return others_records;
   return state().subscriptions;
 }

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -77,6 +79,9 @@ struct State {
   uint32_t correlation = 0;
   uint64_t node = 0;
   size_t dropped = 0;
+  size_t lost = 0;       // in all, told or not yet
+  size_t delivered = 0;  // in all
+  std::map<std::pair<int, uint32_t>, std::string> call_names;
   size_t subscriptions = 0;
   uint8_t* held = nullptr;  // a buffer that waits for records
   size_t held_size = 0;
@@ -150,29 +155,63 @@ inline size_t record_size(uint32_t kind) {
   }
 }
 
+// What cuptiActivityGetNumDroppedRecords will say.
+inline void note_lost(size_t records) {
+  std::lock_guard lock(state().mutex);
+  state().dropped += records;
+  state().lost += records;
+}
+
 // Delivers records in buffers of the subscriber's; those that get none are dropped and counted.
 // `buffer` is one it provided earlier, or nullptr.
 inline void deliver(std::vector<Bytes> records, uint8_t* buffer, size_t size) {
   State& s = state();
   if (setting("out_of_order")) std::reverse(records.begin(), records.end());
+  if (setting("shuffled")) std::shuffle(records.begin(), records.end(), std::mt19937(setting("shuffled")));
   const size_t per_buffer = setting("records_per_buffer") ? setting("records_per_buffer") : SIZE_MAX;
   size_t next = 0;
   while (next < records.size()) {
     size_t max_records = 0;
     if (buffer == nullptr) s.request(&buffer, &size, &max_records);
     if (buffer == nullptr || size == 0) {
-      s.dropped += records.size() - next;
+      note_lost(records.size() - next);
       s.complete(nullptr, 0, nullptr, 0, 0);
       return;
     }
+    const size_t first = next;
     size_t used = 0;
     for (size_t count = 0; next < records.size() && count < per_buffer; ++count, ++next) {
       if (used + records[next].size() > size) break;
       std::memcpy(buffer + used, records[next].data(), records[next].size());
       used += records[next].size();
     }
+    {
+      std::lock_guard lock(s.mutex);
+      s.delivered += next - first;
+    }
     s.complete(nullptr, 0, std::exchange(buffer, nullptr), size, used);
   }
+  if (buffer != nullptr || records.empty()) s.complete(nullptr, 0, buffer, size, 0);
+}
+
+// The same from several threads at once, as work of several contexts completes; of every "lose_one_in"
+// records one finds no room.
+inline void deliver_from_threads(std::vector<Bytes> records, uint8_t* buffer, size_t size) {
+  if (const auto every = static_cast<size_t>(setting("lose_one_in")); every != 0) {
+    const size_t before = records.size();
+    size_t number = 0;
+    std::erase_if(records, [&](const Bytes&) { return ++number % every == 0; });
+    note_lost(before - records.size());
+  }
+  const auto threads = static_cast<size_t>(std::max(setting("threads"), 1));
+  std::vector<std::vector<Bytes>> parts(threads);
+  for (size_t i = 0; i < records.size(); ++i) parts[i % threads].push_back(std::move(records[i]));
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < threads; ++i) {
+    others.emplace_back([part = std::move(parts[i])]() mutable { deliver(std::move(part), nullptr, 0); });
+  }
+  deliver(std::move(parts[0]), buffer, size);
+  for (std::thread& other : others) other.join();
 }
 
 inline uint32_t call(CUpti_ActivityKind api, uint32_t function, uint64_t start, uint32_t correlation) {

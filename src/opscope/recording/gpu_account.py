@@ -34,6 +34,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "of an unknown kind", counts["unknown"]),
         ("gpu", "left out: calls that tell nothing (cudaGetDevice)", counts["noise"]),
         ("gpu", "left out: launched outside the recording", counts["launched_outside"]),
+        ("gpu", "left out: began after the recording, launch unknown", counts["begun_later"]),
         ("gpu", "work", int(np.count_nonzero(gpu["kind"] <= GpuKind.SET))),
         ("gpu", "work without its launch", counts["without_launch"]),
         ("gpu", "clock error_ns", counts["clock_error_ns"]),

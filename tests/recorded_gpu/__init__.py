@@ -1,0 +1,1 @@
+"""Jobs that others recorded on devices, played to the collector and compared with their files."""
