@@ -87,7 +87,7 @@ def _recorded(
     fake.reset()
     for name, value in settings.items():
         fake.set(name, value)
-    if "records_per_buffer" in settings:  # those of half a minute would be refused, and records lost
+    if "records_per_buffer" in settings:  # more buffers would be refused
         records = len(job.work) + sum(map(len, job.threads.values()))
         fake.set("records_per_buffer", max(settings["records_per_buffer"], records // 30))
     with_events = not settings.get("lose_one_in")  # nobody counts which of these are lost
