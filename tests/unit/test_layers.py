@@ -128,6 +128,7 @@ METHODS_OF_TRACE = {
         "analysis.compiled_code",
         "analysis.critical_path.path",
         "analysis.critical_path.replay",
+        "analysis.device_use.device_use",
         "analysis.memory.peak",
         "analysis.period",
         "analysis.findings.find",

@@ -37,6 +37,7 @@ COMMANDS = {
     "job": "Ask something of all processes of a job together.",
     "rollup": "Add up every process of a job, so that questions about it are quick.",
     "diff": "Compare two versions of a program: what is slower, what is more, what only moved.",
+    "gpu": "Show how busy devices are, why they are idle, and whose work they do.",
     "roofline": "Show how much of what this machine can do operators reach, and what holds them.",
     "compiled": "Show which lines the time in compiled code is of, and where its graphs break.",
     "memory": "Show what was in use when memory was fullest.",

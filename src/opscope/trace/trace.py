@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opscope.analysis.compiled_code import CompiledCode
     from opscope.analysis.critical_path.path import CriticalPath
     from opscope.analysis.critical_path.replay import WhatIf
+    from opscope.analysis.device_use.device_use import DevicesUse
     from opscope.analysis.findings.finding import Findings
     from opscope.analysis.memory.peak import PeakMemory
     from opscope.analysis.roofline.peaks import Peaks
@@ -261,6 +262,26 @@ class Trace:
         from opscope.analysis.roofline.roofline import find_roofline
 
         return find_roofline(self, peaks, period)
+
+    def device_use(self, period: str = "steady") -> DevicesUse:
+        """How busy devices were, why they were idle, and whose work they did.
+
+        For each device: time in which it computed, communicated and copied, and what of that was
+        hidden behind computing; idle time by cause (launch-bound, the host, a synchronisation,
+        data, a collective); how long launches wait in each stream and how many; work without an
+        owner; an estimate of occupancy. Then device time of every module, forward and backward, of
+        CUDA graphs too, and memory reserved against used. Times are nanoseconds on the clock;
+        ``notes`` say what was not recorded.
+
+        Args:
+            period: what to look at, as in :meth:`period`.
+
+        Raises:
+            UsageError: there is no such period.
+        """
+        from opscope.analysis.device_use.device_use import find_device_use
+
+        return find_device_use(self, period)
 
     def compiled(self, period: str = "steady") -> CompiledCode:
         """Where does the time go in what torch.compile generated?

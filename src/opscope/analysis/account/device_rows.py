@@ -49,7 +49,7 @@ def device_rows(trace: Trace, steps: Steps, bounds: tuple[int, int]) -> Iterator
     for kind, index in np.unique(devices.astype(np.int64), axis=0).tolist():
         own = work[(devices == (kind, index)).all(axis=1)]
         start = gpu["start_ns"][own]
-        what = _what(trace, own)
+        what = what_work_is(trace, own)
         busy = [
             _by_region(start[chosen], (start + gpu["duration_ns"][own])[chosen], edges)
             for chosen in (what == Cause.OPERATOR, what != Cause.COPY, what >= 0)
@@ -66,8 +66,8 @@ def device_rows(trace: Trace, steps: Steps, bounds: tuple[int, int]) -> Iterator
         )
 
 
-def _what(trace: Trace, rows: Values) -> Values:
-    """Kernels, those of collectives, and copies."""
+def what_work_is(trace: Trace, rows: Values) -> Values:
+    """Cause of each row of ``gpu``: kernels are operators or collectives, the rest copies."""
     gpu = trace.table("gpu")
     texts = {name: trace.names[name].lower() for name in np.unique(gpu["name"][rows]).tolist()}
     talks = [name for name, text in texts.items() if text.startswith(_COLLECTIVE_KERNELS)]

@@ -1,0 +1,238 @@
+"""What devices did and did not do: the answer to the first questions of a user of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.device_rows import what_work_is
+from opscope.analysis.account.pieces import Pieces, pieces_of
+from opscope.analysis.device_time import WORK_KINDS
+from opscope.analysis.device_use.idle import Idle, idle_by_cause, next_work
+from opscope.analysis.device_use.owners import ModuleDeviceTime, modules_of, owners_of
+from opscope.analysis.device_use.reserved import MemoryUse, memory_of
+from opscope.analysis.device_use.spans import Spans, union_of
+from opscope.analysis.device_use.streams import StreamUse, streams_of
+from opscope.analysis.devices import device_name
+from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
+from opscope.analysis.period import Period, Which, period_of
+from opscope.analysis.program_steps import program_steps
+from opscope.trace.codes import EventKind, GpuKind
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """One device; all times are nanoseconds on the clock, of the time looked at.
+
+    Attributes:
+        device: ``cuda:0``.
+        work: kernels, copies and sets.
+        busy_ns: in which at least one stream did any; ``wall_ns`` without it was idle.
+        computing_ns: in which kernels ran that are none of collectives.
+        communicating_ns: in which kernels of collectives ran.
+        copying_ns: in which memory was copied or set.
+        hidden_communicating_ns: of ``communicating_ns``, while something was computed.
+        hidden_copying_ns: of ``copying_ns``, while something was computed.
+        idle_ns: by cause; they add up to what the device was idle.
+        gaps: how often it was idle.
+        longest_gap_ns: for how long at most.
+        streams: busiest first.
+        without_launch: pieces of work whose launch is not known.
+        without_owner: pieces of work with a known launch that no operator, module or other span
+            is around.
+        without_owner_ns: the sum of their durations.
+        work_ns: the sum of all durations.
+        occupancy: of kernels by their time, how much of a multiprocessor they can fill, 0 to 1: an
+            estimate from their sizes; -1 where the device's properties are not known.
+    """
+
+    device: str
+    work: int
+    busy_ns: int
+    computing_ns: int
+    communicating_ns: int
+    copying_ns: int
+    hidden_communicating_ns: int
+    hidden_copying_ns: int
+    idle_ns: dict[Idle, int]
+    gaps: int
+    longest_gap_ns: int
+    streams: tuple[StreamUse, ...]
+    without_launch: int
+    without_owner: int
+    without_owner_ns: int
+    work_ns: int
+    occupancy: float
+
+
+@dataclass(frozen=True)
+class DevicesUse:
+    """All devices of a trace.
+
+    Attributes:
+        about: which part of the recording this is about, in words.
+        wall_ns: how long that is; shares are of it.
+        devices: in order; empty where no device work was recorded.
+        modules: what devices did for each module, outer before inner.
+        memory: what torch's allocator held of each device, and what of it was in use.
+        notes: what cannot be said, and why.
+    """
+
+    about: str
+    wall_ns: int
+    devices: tuple[DeviceUse, ...]
+    modules: tuple[ModuleDeviceTime, ...]
+    memory: tuple[MemoryUse, ...]
+    notes: tuple[str, ...]
+
+    def share(self, time_ns: int) -> float:
+        """Of the time looked at, 0 to 1."""
+        return time_ns / max(self.wall_ns, 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: as the attributes, with causes in words."""
+        found = asdict(self)
+        for device in found["devices"]:
+            causes = device["idle_ns"].items()
+            device["idle_ns"] = {Idle(cause).title: time for cause, time in causes}
+        return found
+
+
+def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesUse:
+    """How busy devices were, why not, and whose work they did.
+
+    Args:
+        trace: any; without device work the notes say so and nothing else is there.
+        which: the part to look at: the steady state, the start-up or all.
+
+    Raises:
+        UsageError: there is no such part.
+    """
+    period = period_of(trace, which)
+    part, gpu = period.trace, period.trace.table("gpu")
+    rows = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
+    rows = rows[np.argsort(gpu["start_ns"][rows], kind="stable")]
+    memory = memory_of(part)
+    if not len(rows):
+        missing = (_nothing(trace, part),)
+        return DevicesUse(str(period), period.wall_ns, (), (), memory, missing)
+    steps, _ = program_steps(part)
+    pieces = pieces_of(part, steps, (period.start_ns, period.end_ns), {})
+    occupancy = kernel_occupancy(part)
+    devices = tuple(
+        _device(period, pieces, own, name, occupancy) for name, own in _by_device(part, rows)
+    )
+    modules = modules_of(part, rows)
+    notes = tuple(_notes(part, devices, modules, memory, occupancy))
+    return DevicesUse(str(period), period.wall_ns, devices, modules, memory, notes)
+
+
+def _by_device(trace: Trace, rows: Values) -> Iterator[tuple[str, Values]]:
+    gpu = trace.table("gpu")
+    codes = np.stack([gpu["device_type"][rows], gpu["device_index"][rows]], axis=1)
+    for kind, index in np.unique(codes.astype(np.int64), axis=0).tolist():
+        yield device_name(kind, index), rows[(codes == (kind, index)).all(axis=1)]
+
+
+def _device(
+    period: Period, pieces: Pieces, rows: Values, name: str, occupancy: KernelOccupancy | None
+) -> DeviceUse:
+    trace, gpu = period.trace, period.trace.table("gpu")
+    start, took = gpu["start_ns"][rows], gpu["duration_ns"][rows]
+    begin, end = (at.clip(period.start_ns, period.end_ns) for at in (start, start + took))
+    what = what_work_is(trace, rows)
+    computing, communicating, copying, busy = (
+        union_of(begin[chosen], end[chosen])
+        for chosen in (
+            what == Cause.OPERATOR,
+            what == Cause.COLLECTIVE,
+            what == Cause.COPY,
+            np.ones(len(rows), dtype=np.bool_),
+        )
+    )
+    gaps = busy.gaps(period.start_ns, period.end_ns)
+    by_cause = idle_by_cause(pieces, gaps, next_work(trace, pieces, rows, gaps)).sum(axis=0)
+    owners = owners_of(trace, rows)
+    nobodys = owners.has_launch & ~owners.has_owner
+    return DeviceUse(
+        device=name,
+        work=len(rows),
+        busy_ns=busy.total_ns,
+        computing_ns=computing.total_ns,
+        communicating_ns=communicating.total_ns,
+        copying_ns=copying.total_ns,
+        hidden_communicating_ns=communicating.overlap_ns(computing),
+        hidden_copying_ns=copying.overlap_ns(computing),
+        idle_ns={cause: int(by_cause[cause]) for cause in Idle if by_cause[cause]},
+        gaps=len(gaps),
+        longest_gap_ns=_longest(gaps),
+        streams=streams_of(trace, rows, period.wall_ns),
+        without_launch=int(np.count_nonzero(~owners.has_launch)),
+        without_owner=int(np.count_nonzero(nobodys)),
+        without_owner_ns=int(took[nobodys].sum()),
+        work_ns=int(took.sum()),
+        occupancy=_occupancy(trace, rows, occupancy),
+    )
+
+
+def _longest(gaps: Spans) -> int:
+    return int((gaps.end_ns - gaps.start_ns).max(initial=0))
+
+
+def _occupancy(trace: Trace, rows: Values, occupancy: KernelOccupancy | None) -> float:
+    """Of kernels whose sizes are known, by their time."""
+    if occupancy is None:
+        return -1.0
+    gpu = trace.table("gpu")
+    kernels = rows[(gpu["kind"][rows] == GpuKind.KERNEL) & (occupancy.warps_per_sm[rows] > 0)]
+    if not len(kernels):
+        return -1.0
+    weight = np.maximum(gpu["duration_ns"][kernels], 1)
+    return float(np.average(occupancy.occupancy[kernels], weights=weight))
+
+
+def _nothing(whole: Trace, part: Trace) -> str:
+    about = whole.metadata.get("gpu", {})
+    if isinstance(about, dict) and about.get("unavailable"):
+        return f"no device work was recorded: {about['unavailable']}"
+    if len(whole.table("gpu")) and whole is not part:
+        return "no device work in this part of the recording; --period all looks at all of it"
+    return (
+        "no device work was recorded: the program used no GPU, or CUDA was not among what was to "
+        "be recorded"
+    )
+
+
+def _notes(
+    trace: Trace,
+    devices: tuple[DeviceUse, ...],
+    modules: tuple[ModuleDeviceTime, ...],
+    memory: tuple[MemoryUse, ...],
+    occupancy: KernelOccupancy | None,
+) -> Iterator[str]:
+    """What cannot be said of a trace that has device work."""
+    missing = sum(device.without_launch for device in devices)
+    if missing:
+        yield f"the launch of {missing:,} pieces of work was not recorded; nor is their owner known"
+    kinds = trace.events["kind"]
+    if not (kinds == EventKind.RUNTIME_CALL).any():
+        yield "no calls of the device's runtime were recorded, so no launch is known by its time"
+    if not modules:
+        had = (kinds == EventKind.MODULE_CALL).any()
+        yield (
+            "no work was launched in calls of modules"
+            if had
+            else "device time per module needs module calls: record with with_modules=True"
+        )
+    if occupancy is None or all(device.occupancy < 0 for device in devices):
+        yield "occupancy is not known: the recording has no sizes of kernels, or of the devices"
+    if not memory:
+        yield "memory of devices was not recorded: profile_memory=True does"

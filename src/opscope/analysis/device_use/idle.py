@@ -1,0 +1,181 @@
+"""Why a device had nothing to do: what the thread did that launched what came next.
+
+A gap ends with a piece of work, and that was launched by some thread at some moment. If that was
+before the gap, the work was waiting on the device. If not, the device waited for the thread until
+then, and what the thread did is the cause; what is left is the launch on its way to the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.pieces import Pieces
+from opscope.analysis.device_use.spans import Spans
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+UNKNOWN_THREAD = -1
+
+
+class Idle(IntEnum):
+    """Why a device rested."""
+
+    LAUNCHING = 0
+    HOST = 1
+    SYNCHRONISATION = 2
+    DATA = 3
+    COLLECTIVE = 4
+    QUEUED = 5
+    NOTHING_LAUNCHED = 6
+    UNKNOWN = 7
+
+    @property
+    def title(self) -> str:
+        """In a few words."""
+        return _WORDS[self][0]
+
+    @property
+    def meaning(self) -> str:
+        """In a sentence or two, with what to do about it."""
+        return _WORDS[self][1]
+
+
+_WORDS = {
+    Idle.LAUNCHING: (
+        "launch-bound",
+        "The host was calling operators and launching, slower than the device works. Fewer and "
+        "larger operators, torch.compile or a CUDA graph help.",
+    ),
+    Idle.HOST: (
+        "waiting for the host",
+        "The host did something else: Python, a collection, a compilation, a lock, sleeping, or "
+        "what nothing was recorded of.",
+    ),
+    Idle.SYNCHRONISATION: (
+        "a synchronisation",
+        "The host waited until the device had nothing left to do, and only then launched more: "
+        ".item(), .cpu(), torch.cuda.synchronize().",
+    ),
+    Idle.DATA: ("waiting for data", "The host waited for a loader, a file or a socket."),
+    Idle.COLLECTIVE: ("a collective", "The host waited for other ranks."),
+    Idle.QUEUED: (
+        "between launched work",
+        "The next work was launched already: the device was between two pieces of work, or it "
+        "waited for an event.",
+    ),
+    Idle.NOTHING_LAUNCHED: (
+        "before the first and after the last work",
+        "Nothing was launched on this device yet, or any more.",
+    ),
+    Idle.UNKNOWN: ("unknown", "The launch of the next work was not recorded."),
+}
+
+_OF_CAUSE = {
+    Cause.OPERATOR: Idle.LAUNCHING,
+    Cause.DISPATCH: Idle.LAUNCHING,
+    Cause.DEVICE: Idle.SYNCHRONISATION,
+    Cause.LOADER: Idle.DATA,
+    Cause.IO: Idle.DATA,
+    Cause.COLLECTIVE: Idle.COLLECTIVE,
+}
+_IDLE_OF = np.array([_OF_CAUSE.get(cause, Idle.HOST) for cause in Cause], dtype=np.int64)
+_BY_HOST = (Idle.LAUNCHING, Idle.HOST, Idle.SYNCHRONISATION, Idle.DATA, Idle.COLLECTIVE)
+
+
+@dataclass(frozen=True, eq=False)
+class NextWork:
+    """What ends each gap. Arrays have shape (gaps,).
+
+    Attributes:
+        launched_ns: when its launch began, Unix nanoseconds; anything where ``thread`` is -1.
+        thread: which launched it, row in the threads of the pieces; -1 where that is not known.
+        is_there: there is any.
+    """
+
+    launched_ns: Values
+    thread: Values
+    is_there: Flags
+
+
+def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Spans) -> NextWork:
+    """The work that ends each gap, of that which begins then the one launched first.
+
+    Args:
+        trace: any.
+        pieces: the time of its threads.
+        rows: work of one device, rows in ``gpu`` in order of start.
+        gaps: when it did nothing.
+    """
+    gpu, events = trace.table("gpu"), trace.events
+    start, launch = gpu["start_ns"][rows], gpu["launch"][rows]
+    place = np.searchsorted(start, gaps.end_ns, side="left")
+    is_there = place < len(rows)
+    at = launch[np.minimum(place, max(len(rows) - 1, 0))] if len(rows) else np.zeros(0, np.int64)
+    known = is_there & (at >= 0) if len(rows) else is_there
+    launched, thread = np.zeros((2, len(gaps)), dtype=np.int64)
+    thread[:] = UNKNOWN_THREAD
+    if known.any():
+        numbers = trace.table("threads")["system_thread_id"].astype(np.int64)
+        lines = pieces.segments.rows_of(numbers)
+        launched[known] = events["start_ns"][at[known]]
+        thread[known] = lines[events["thread"][at[known]]]
+    return NextWork(launched, thread, is_there)
+
+
+def idle_by_cause(pieces: Pieces, gaps: Spans, ended_by: NextWork) -> npt.NDArray[np.int64]:
+    """How long each gap was for which cause.
+
+    Args:
+        pieces: the time of all threads, by what they did.
+        gaps: of one device.
+        ended_by: what ends each.
+
+    Returns:
+        Shape (gaps, len(Idle)); rows add up to the gaps.
+    """
+    result = np.zeros((len(gaps), len(Idle)), dtype=np.int64)
+    length = gaps.end_ns - gaps.start_ns
+    result[~ended_by.is_there, Idle.NOTHING_LAUNCHED] = length[~ended_by.is_there]
+    unknown = ended_by.is_there & (ended_by.thread < 0)
+    result[unknown, Idle.UNKNOWN] = length[unknown]
+    known = np.flatnonzero(ended_by.is_there & (ended_by.thread >= 0))
+    launched = ended_by.launched_ns[known].clip(gaps.start_ns[known], gaps.end_ns[known])
+    was_queued = ended_by.launched_ns[known] < gaps.start_ns[known]
+    on_its_way = gaps.end_ns[known] - launched
+    result[known, Idle.QUEUED] = np.where(was_queued, on_its_way, 0)
+    result[known, Idle.LAUNCHING] = np.where(was_queued, 0, on_its_way)
+    threads = ended_by.thread[known]
+    for thread in np.unique(threads).tolist():
+        own = np.flatnonzero(threads == thread)
+        rows, start, end = known[own], gaps.start_ns[known[own]], launched[own]
+        result[rows] += _host_time(pieces, thread, start, end)
+    return result
+
+
+def _host_time(pieces: Pieces, thread: int, start: Values, end: Values) -> npt.NDArray[np.int64]:
+    """What one thread did in each stretch, by ``Idle``.
+
+    Once the host has waited for the device to be done, launching anew is a consequence of that.
+    """
+    segments = pieces.segments
+    own = np.flatnonzero(segments.thread == thread)
+    begins = segments.start_ns[own]
+    ends, what = begins + segments.length_ns[own], _IDLE_OF[pieces.cause[own]]
+    result = np.zeros((len(start), len(Idle)), dtype=np.int64)
+    for cause in _BY_HOST:
+        chosen = what == cause
+        result[:, cause] = Spans(begins[chosen], ends[chosen]).covered(start, end)
+    result[:, Idle.HOST] += end - start - result.sum(axis=1)  # nothing was recorded there
+    place = np.searchsorted(begins, start, side="right") - 1
+    at = np.maximum(place, 0)
+    drained = (place >= 0) & (what[at] == Idle.SYNCHRONISATION) & (start < ends[at])
+    result[drained, Idle.SYNCHRONISATION] += result[drained, Idle.LAUNCHING]
+    result[drained, Idle.LAUNCHING] = 0
+    return result

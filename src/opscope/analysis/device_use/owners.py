@@ -1,0 +1,176 @@
+"""Whose work a device does: the modules, forward and backward, and what nobody asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope.analysis.module_attribution import ModuleAttribution, attribute_to_modules
+from opscope.trace.codes import EventKind
+from opscope.trace.trace import Trace
+
+Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModuleDeviceTime:
+    """What a device did for one module and those in it.
+
+    Attributes:
+        module: its path and class.
+        depth: modules around it.
+        forward_ns: launched in its forward.
+        backward_ns: launched in the backward pass of what its forward computed.
+        own_forward_ns: of the first, outside the modules in it.
+        own_backward_ns: likewise of the second.
+        graph_ns: of both, work that CUDA graphs launched.
+    """
+
+    module: str
+    depth: int
+    forward_ns: int
+    backward_ns: int
+    own_forward_ns: int
+    own_backward_ns: int
+    graph_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """Who asked for each piece of work. Arrays have shape (work,).
+
+    Attributes:
+        has_launch: the call that launched it is known.
+        has_owner: an operator, module, annotation or Python call is around its launch, or was
+            around the capture of its node.
+    """
+
+    has_launch: Flags
+    has_owner: Flags
+
+
+def owners_of(trace: Trace, rows: Values) -> Owners:
+    """Who asked for work, rows in ``gpu``."""
+    gpu, events = trace.table("gpu"), trace.events
+    launch = gpu["launch"][rows].astype(np.int64)
+    asks = events["kind"] != EventKind.RUNTIME_CALL
+    parent = events["parent"].astype(np.int64)
+    has_owner = _asked_for(launch, asks, parent)
+    has_owner |= _asked_for(gpu["capture"][rows].astype(np.int64), asks, parent)
+    has_owner |= _node_field(trace, rows, "operator") >= 0
+    return Owners(launch >= 0, has_owner)
+
+
+def _asked_for(event: Values, asks: Flags, parent: Values) -> Flags:
+    """Whether an event is, or is in, something else than calls of the device's runtime."""
+    if not len(parent):
+        return np.zeros(len(event), dtype=np.bool_)
+    while True:
+        climbs = np.flatnonzero((event >= 0) & ~asks[event])
+        if not len(climbs):
+            return event >= 0
+        event = event.copy()
+        event[climbs] = parent[event[climbs]]
+
+
+def _node_field(trace: Trace, rows: Values, field: str) -> Values:
+    """What the captured node of each piece of work says: a row in names, -1 for nothing."""
+    nodes, wanted = trace.table("gpu_graph_nodes"), trace.table("gpu")["graph_node"][rows]
+    found = np.full(len(rows), -1, dtype=np.int64)
+    if not len(nodes):
+        return found
+    order = np.argsort(nodes["node"], kind="stable")
+    place = np.searchsorted(nodes["node"][order], wanted).clip(0, len(order) - 1)
+    known = (nodes["node"][order[place]] == wanted) & (wanted != 0)
+    found[known] = nodes[field][order[place[known]]]
+    return found
+
+
+def modules_of(trace: Trace, rows: Values) -> tuple[ModuleDeviceTime, ...]:
+    """Device time of every module, outer before inner; empty where no module calls are known.
+
+    Work in a graph counts for the module in which its node was captured, in the pass of that. Of a
+    node that an earlier recording captured only the modules around it are known: it counts as
+    forward.
+
+    Args:
+        trace: any.
+        rows: work, rows in ``gpu``.
+    """
+    found = attribute_to_modules(trace)
+    gpu = trace.table("gpu")
+    path, backward = _path_of(found, gpu["launch"][rows])
+    captured, captured_backward = _path_of(found, gpu["capture"][rows])
+    in_graph = gpu["graph_node"][rows] != 0
+    path = np.where(in_graph, captured, path)
+    backward = np.where(in_graph, captured_backward, backward)
+    paths, texts = [*found.paths], [found.text(row) for row in range(len(found.paths))]
+    path = _with_earlier_captures(trace, rows, path, (paths, texts))
+    time = gpu["duration_ns"][rows]
+    sums = np.zeros((3, len(paths)), dtype=np.int64)
+    for row, chosen in enumerate((~backward, backward, in_graph)):
+        there = chosen & (path >= 0)
+        np.add.at(sums[row], path[there], time[there])
+    return _rolled_up(paths, texts, sums)
+
+
+def _path_of(
+    found: ModuleAttribution, event: npt.NDArray[np.signedinteger]
+) -> tuple[Values, Flags]:
+    known = event >= 0
+    path = np.full(len(event), -1, dtype=np.int64)
+    backward = np.zeros(len(event), dtype=np.bool_)
+    path[known], backward[known] = found.path[event[known]], found.is_backward[event[known]]
+    return path, backward
+
+
+def _with_earlier_captures(
+    trace: Trace, rows: Values, path: Values, known: tuple[list[Path], list[str]]
+) -> Values:
+    """Modules of nodes whose capture is not in this recording, by what they are called."""
+    paths, texts = known
+    named = _node_field(trace, rows, "module")
+    missing = np.flatnonzero((path < 0) & (named >= 0))
+    if not len(missing):
+        return path
+    number = {one: row for row, one in enumerate(paths)}
+    result = path.copy()
+    for name in np.unique(named[missing]).tolist():
+        parts = tuple(trace.names[name].split("/"))
+        for depth in range(1, len(parts) + 1):
+            if number.setdefault(parts[:depth], len(paths)) == len(paths):
+                paths.append(parts[:depth])
+                texts.append(".".join(parts[:depth]))
+        result[missing[named[missing] == name]] = number[parts]
+    return result
+
+
+def _rolled_up(
+    paths: list[Path], texts: list[str], own: npt.NDArray[np.int64]
+) -> tuple[ModuleDeviceTime, ...]:
+    """With what the modules in each take."""
+    row_of = {path: row for row, path in enumerate(paths)}
+    total = own.copy()
+    for path, row in row_of.items():
+        for depth in range(1, len(path)):
+            outer = row_of.get(path[:depth])
+            if outer is not None:
+                total[:, outer] += own[:, row]
+    order = sorted(range(len(paths)), key=lambda row: paths[row])
+    return tuple(
+        ModuleDeviceTime(
+            module=texts[row],
+            depth=len(paths[row]) - 1,
+            forward_ns=int(total[0, row]),
+            backward_ns=int(total[1, row]),
+            own_forward_ns=int(own[0, row]),
+            own_backward_ns=int(own[1, row]),
+            graph_ns=int(total[2, row]),
+        )
+        for row in order
+        if total[:, row].any()
+    )
