@@ -9,12 +9,14 @@ Needs an NVIDIA GPU; ``--device cpu`` only tries the benchmark itself out.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it logs every start and stop
@@ -29,6 +31,11 @@ from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wa
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
 from opscope.trace.device_rules import check_device_rules
+from opscope.trace.trace import Trace
+
+_LEAST_ATTRIBUTED = 0.99
+_MOST_OF_TORCHS = 0.5
+_LAUNCH_BOUND = "launch-bound loop of tiny kernels"
 
 _VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "plain": nullcontext,
@@ -47,6 +54,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--kernels", type=int, default=1_000_000)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--json", type=Path, help="write the figures, and what is wrong, there")
     options = parser.parse_args()
     device = options.device
     if device == "cuda" and not torch.cuda.is_available():
@@ -54,30 +62,65 @@ def main() -> None:
     where = torch.cuda.get_device_name() if device == "cuda" else "no GPU: a rehearsal"
     console = Console(width=160)
     console.print(f"{where}, torch {torch.__version__}")
-    graphs = _graphs(device)  # first, while CUPTI's subscription is free
+    figures = Figures(device, options.json)
+    graphs = _graphs(device, figures)  # first, while CUPTI's subscription is free
     programs = {name: make(device) for name, make in PROGRAMS.items()}
-    console.print(_costs(programs, device, options.rounds))
-    console.print(_agreement(programs, device))
+    console.print(_agreement(programs, device, figures))
     console.print(graphs)
-    for line in (_many(device, options.kernels), _afterwards(device)):
+    for line in (_many(device, options.kernels, figures), _afterwards(device)):
         console.print(line)
+    console.print(_costs(programs, device, options.rounds, figures))
 
 
-def _graphs(device: str) -> str:
+class Figures:
+    """What was measured and what of it is wrong, in a file that is whole after every part."""
+
+    def __init__(self, device: str, path: Path | None) -> None:
+        """``device``: nothing is wrong in a rehearsal on the CPU. ``path``: None for no file."""
+        self._is_real = device == "cuda"
+        self._path = path
+        self._content: dict[str, Any] = {"wrong": []}
+
+    def add(self, what: str, figures: Any, *wrong: str) -> None:
+        """Note figures of a part, and what is wrong in words; empty texts are nothing."""
+        self._content[what] = figures
+        if self._is_real:
+            self._content["wrong"] += [text for text in wrong if text]
+        if self._path is not None:
+            self._path.write_text(json.dumps(self._content))
+
+
+def _graphs(device: str, figures: Figures) -> str:
     with opscope.profile() as prof:
         graph_replay(device)()
-    return f"captured and replayed while recording: {attribute_graphs(prof.trace).describe()}"
+    found = attribute_graphs(prof.trace)
+    missing = "no work in CUDA graphs was recorded" if not found.kernels else ""
+    unknown = found.share < _LEAST_ATTRIBUTED and f"graphs: {found.describe()}"
+    about = {"kernels": found.kernels, "attributed": found.share}
+    figures.add("graphs", about, missing, unknown or "", _broken("graphs", prof.trace))
+    return f"captured and replayed while recording: {found.describe()}"
 
 
-def _costs(programs: dict[str, Program], device: str, rounds: int) -> Table:
+def _broken(what: str, trace: Trace) -> str:
+    """What rules the device work of a trace breaks, in words."""
+    broken = check_device_rules(trace).broken
+    return f"{what}: {'; '.join(broken)}" if broken else ""
+
+
+def _costs(programs: dict[str, Program], device: str, rounds: int, figures: Figures) -> Table:
     table = Table(title="Median time of a run, and of stopping")
     table.add_column("program")
     for heading in (*_VARIANTS, "share of torch's overhead", "opscope stops", "torch stops"):
         table.add_column(heading, justify="right")
+    told: dict[str, Any] = {}
     for name, program in programs.items():
         runs, stops = _measure(program, device, rounds)
         plain, ours, theirs = (runs[variant] for variant in _VARIANTS)
         share = (ours - plain) / (theirs - plain) if theirs > plain else float("nan")
+        told[name] = {**runs, "share of torch's": share, "stops": stops}
+        dear = name == _LAUNCH_BOUND and not share <= _MOST_OF_TORCHS
+        wrong = f"{name}: recording costs {share:.2f} of what torch.profiler's does" if dear else ""
+        figures.add("costs_s", told, wrong)
         times = (plain, ours, theirs, stops["opscope"], stops["torch.profiler"])
         shown = [f"{value * 1000:.3f} ms" for value in times]
         table.add_row(name, *shown[:3], f"{share:.2f}", *shown[3:])
@@ -111,12 +154,20 @@ def _seconds(
     return ran - start, time.perf_counter() - ran
 
 
-def _agreement(programs: dict[str, Program], device: str) -> Table:
+def _agreement(programs: dict[str, Program], device: str, figures: Figures) -> Table:
     table = Table(title="What the device did, opscope / torch.profiler")
     for heading in ("program", "pieces of work", "names and counts", "launches", "device time"):
         table.add_column(heading, justify="left" if heading == "program" else "right")
+    told: dict[str, Any] = {}
     for name, program in programs.items():
         ours, theirs = work_under_opscope(program, device), work_under_torch(program, device)
+        same = ours.counts == theirs.counts and ours.launches == theirs.launches
+        told[name] = {
+            "same": same,
+            "device_ms": ours.total_ms,
+            "torch's device_ms": theirs.total_ms,
+        }
+        figures.add("agreement", told, "" if same else f"{name}: torch.profiler saw other work")
         table.add_row(
             name,
             f"{ours.counts.total():,} / {theirs.counts.total():,}",
@@ -135,7 +186,7 @@ def _first_difference(ours: Any, theirs: Any) -> str:
     return f"DIFFER: {name[:40]} {ours.counts[name]} / {theirs.counts[name]}"
 
 
-def _many(device: str, kernels: int) -> str:
+def _many(device: str, kernels: int, figures: Figures) -> str:
     program = tiny_kernels(device, kernels)
     with opscope.profile() as prof:
         program()
@@ -144,6 +195,9 @@ def _many(device: str, kernels: int) -> str:
     seconds = time.perf_counter() - start
     found = int(np.count_nonzero(trace.table("gpu")["kind"] == 0))
     lost = {k: v for k, v in trace.ledger.get("gpu", {}).items() if k.startswith("dropped") and v}
+    gone = f"{kernels - found:,} of {kernels:,} kernels lost" if found < kernels else ""
+    about = {"launches": kernels, "recorded": found, "lost": lost, "decoded_s": seconds}
+    figures.add("many launches", about, gone, _broken("many launches", trace))
     return (
         f"{kernels:,} launches: {found:,} kernels recorded, lost: {lost or 'none'}, decoded in "
         f"{seconds:.2f} s; {check_device_rules(trace).describe()}"
