@@ -6,8 +6,9 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from opscope.activity_configs import is_activity_config, not_recorded, warn_of_not_recorded
 from opscope.errors import UsageError
 from opscope.recording.sources import switches
 from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
@@ -55,11 +56,26 @@ def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
     return asked and (torch.cuda.is_available() or bool(os.environ.get("OPSCOPE_CUPTI")))
 
 
+@dataclass(frozen=True)
+class ParsedActivities:
+    """What ``activities`` said.
+
+    Attributes:
+        activities: what to record.
+        filters: kinds of event, of the activities that were given with any.
+        configs: what configuration objects ask for besides; see ``activity_configs``.
+    """
+
+    activities: set[ProfilerActivity]
+    filters: dict[ProfilerActivity, set[str]]
+    configs: list[Any]
+
+
 def parse_activities(
-    activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None,
+    activities: Iterable[ProfilerActivity | dict[ProfilerActivity, Any]] | None,
     use_cuda: bool | None,
-) -> tuple[set[ProfilerActivity], dict[ProfilerActivity, set[str]]]:
-    """Activities and the filters given with some of them.
+) -> ParsedActivities:
+    """Activities, the filters given with some of them, and what else is asked for.
 
     Raises:
         UsageError: none left, one given twice, or not an activity at all.
@@ -73,6 +89,7 @@ def parse_activities(
         )
     parsed: set[ProfilerActivity] = set()
     filters: dict[ProfilerActivity, set[str]] = {}
+    configs: list[Any] = []
     for item in supported_activities() if activities is None else activities:
         for activity, kinds in item.items() if isinstance(item, dict) else ((item, None),):
             if not isinstance(activity, ProfilerActivity):
@@ -83,8 +100,12 @@ def parse_activities(
             if activity in parsed:
                 raise UsageError(f"activities: {activity.name} is given more than once.")
             parsed.add(activity)
+            if kinds is not None and is_activity_config(kinds):
+                configs += kinds.profiler_configs
+                kinds = kinds.activity_types
             if kinds is not None:
                 filters[activity] = set(kinds)
+    warn_of_not_recorded(not_recorded(configs), stacklevel=4)
     _apply_use_cuda(parsed, use_cuda)
     left = set(parsed)
     if ProfilerActivity.CUDA in parsed and not records_cuda(parsed):
@@ -92,7 +113,7 @@ def parse_activities(
         left.discard(ProfilerActivity.CUDA)
     if not left:
         raise UsageError("activities: nothing left to record. Name at least ProfilerActivity.CPU.")
-    return parsed, filters
+    return ParsedActivities(parsed, filters, configs)
 
 
 def _apply_use_cuda(parsed: set[ProfilerActivity], use_cuda: bool | None) -> None:

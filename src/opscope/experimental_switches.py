@@ -38,6 +38,14 @@ def experimental_switches(config: Any) -> dict[str, Any]:
     return {name: state[place] for name, place in places.items()}
 
 
+def with_switch(config: Any, name: str, value: Any) -> Any:
+    """A copy of torch's ``_ExperimentalConfig`` with another value of one switch."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    switches = {**experimental_switches(config), name: value}
+    return _ExperimentalConfig(**switches)
+
+
 @functools.cache
 def _places_in_state(kind: Callable[..., Any]) -> dict[str, int]:
     default = kind().__getstate__()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.activities import chosen_activities, parse_activities, records_cuda
+from opscope.activity_configs import wants_synchronisations
 from opscope.cycles import Cycle, Cycles
 from opscope.errors import LifecycleError, UsageError
 from opscope.experimental_switches import experimental_switches
@@ -37,7 +38,7 @@ class ProfileRecording(Cycles):
     def __init__(
         self,
         *,
-        activities: Iterable[ProfilerActivity | dict[ProfilerActivity, list[str]]] | None = None,
+        activities: Iterable[ProfilerActivity | dict[ProfilerActivity, Any]] | None = None,
         schedule: Schedule | None = None,
         on_trace_ready: Callable[..., Any] | None = None,
         record_shapes: bool = False,
@@ -68,7 +69,11 @@ class ProfileRecording(Cycles):
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
             if given is not None and not callable(given):
                 raise UsageError(_not_callable(name, given))
-        self.activities, self.activity_filters = parse_activities(activities, use_cuda)
+        parsed = parse_activities(activities, use_cuda)
+        self.activities, self.activity_filters = parsed.activities, parsed.filters
+        asked = experimental_switches(experimental_config)
+        if wants_synchronisations(parsed.configs):
+            asked["enable_cuda_sync_events"] = True
         self._settings = ProfileSettings.of(
             {
                 "record_shapes": record_shapes or record_outputs,
@@ -86,7 +91,7 @@ class ProfileRecording(Cycles):
             },
             all_threads=all_threads,
             source_lines=source_lines,
-            switches=experimental_switches(experimental_config),
+            switches=asked,
         )
         vars(self).update(self._settings.flags)
         self.record_outputs = record_outputs

@@ -44,7 +44,8 @@ class profile(ProfileRecording):
     Args:
         activities: what to record; None for everything the machine has. An item may be a dict from
             activity to the names of the kinds of event to keep (``{CPU: ["CPU_OP"]}``,
-            ``{CUDA: ["CONCURRENT_KERNEL", "GPU_MEMCPY"]}``).
+            ``{CUDA: ["CONCURRENT_KERNEL", "GPU_MEMCPY"]}``), or to a ``ProfilerActivityConfig``,
+            torch's or that of :mod:`opscope.activity_configs`.
         schedule: which steps to record (see :func:`opscope.schedule`); None records all.
         on_trace_ready: called with this object whenever a cycle's trace is ready.
         record_shapes: arguments of operators: shapes, strides, dtypes, scalars.

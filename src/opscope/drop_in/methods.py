@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
+from collections.abc import Mapping
 from time import perf_counter, perf_counter_ns
 from typing import Any
 
@@ -83,23 +85,61 @@ def parse_kineto_results(self: Any, result: Any, timeout_s: float | None = None)
 
 
 def export_chrome_trace(
-    self: Any, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
+    self: Any,
+    path: str,
+    metadata: dict[str, str] | None = None,
+    use_python_export: bool = False,
+    cuda_graph_annotations: Mapping[int, Any] | None = None,
+    graph_lanes: str = "none",
+    default_stream: int = 7,
 ) -> None:
     """``torch.autograd.profiler.profile.export_chrome_trace``: any number of times."""
+    _warn_of_lanes(cuda_graph_annotations, graph_lanes)
     self.kineto_results.save(path, _parsed(metadata))
 
 
-def export_last_cycle(self: Any, path: str, use_python_export: bool = False) -> None:
+def export_last_cycle(
+    self: Any,
+    path: str,
+    use_python_export: bool = False,
+    cuda_graph_annotations: Mapping[int, Any] | None = None,
+    graph_lanes: str = "none",
+    default_stream: int = 7,
+) -> None:
     """``torch.profiler.profile.export_chrome_trace``: the writer itself knows ``.gz``."""
+    _warn_of_lanes(cuda_graph_annotations, graph_lanes)
     if self.profiler is None:
         raise AssertionError("Profiler must be initialized before exporting chrome trace")
     added = getattr(self, "_trace_metadata", None)
     self.profiler.kineto_results.save(path, _parsed(added))
 
 
-def export_result(result: Any, path: str, metadata: dict[str, str] | None = None) -> None:
+def export_result(
+    result: Any,
+    path: str,
+    metadata: dict[str, str] | None = None,
+    annotations: Mapping[int, Any] | None = None,
+    graph_lanes: str = "none",
+    default_stream: int = 7,
+) -> None:
     """``torch.profiler._chrome_trace_export.export_chrome_trace``."""
+    _warn_of_lanes(annotations, graph_lanes)
     result.save(path, _parsed(metadata))
+
+
+def _warn_of_lanes(annotations: Mapping[int, Any] | None, graph_lanes: str) -> None:
+    """Refuse what torch refuses, and say that work of CUDA graphs stays where it ran."""
+    if graph_lanes not in ("none", "all"):
+        raise ValueError(f"graph_lanes must be 'all' or 'none', got {graph_lanes!r}")
+    if graph_lanes == "all" and not annotations:
+        raise ValueError("graph_lanes='all' needs cuda_graph_annotations")
+    if annotations:
+        warnings.warn(
+            "export_chrome_trace(cuda_graph_annotations=...): opscope shows work of CUDA graphs "
+            "on the streams that it ran on, without these annotations. For them, run the program "
+            "on torch's own profiler, without the drop-in.",
+            stacklevel=3,
+        )
 
 
 def _parsed(metadata: dict[str, str] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from opscope.drop_in import methods
+from opscope.drop_in import cuspy, methods
 from opscope.drop_in.backend import observer_functions, session, switches
 from opscope.drop_in.backend.config import ProfilerConfig
 from opscope.drop_in.backend.kineto_event import KinetoEvent
@@ -131,6 +131,11 @@ def _methods() -> tuple[tuple[type, str, Any], ...]:
         (emit_nvtx, "__exit__", methods.exit_nvtx),
         (_KinetoProfile, "export_chrome_trace", methods.export_last_cycle),
         (_KinetoProfile, "_memory_profile", memory_profile),
+        (
+            _KinetoProfile,
+            "prepare_trace",
+            cuspy.prepare_trace_of_ours(vars(_KinetoProfile)["prepare_trace"]),
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.activities import ChosenActivities
+from opscope.activity_configs import asked_by_extensions, warn_of_not_recorded
 from opscope.drop_in.backend import ranges, switches
 from opscope.drop_in.backend.config import (
     ProfilerConfig,
@@ -98,8 +99,15 @@ def prepare_profiler(
     config: ProfilerConfig,
     activities: set[Any],
     activity_filter: Mapping[Any, set[str]] | None = None,
+    profiler_extensions: Mapping[str, str] | None = None,
 ) -> None:
     """Do what is slow, ahead of ``enable_profiler``; warns of what cannot be recorded.
+
+    Args:
+        config: as for ``enable_profiler``.
+        activities: what to record.
+        activity_filter: which kinds of event of these.
+        profiler_extensions: of torch 2.15: what configurations of activities ask for beyond it.
 
     Raises:
         RuntimeError: the filter names an unknown kind of event.
@@ -108,6 +116,7 @@ def prepare_profiler(
     _kinds = kinds_of_cpu_events(activity_filter or {})
     _device_kinds = kinds_of_device_activity(activity_filter or {})
     warn_of_unsupported(config.settings.switches)
+    warn_of_not_recorded(asked_by_extensions(profiler_extensions or {}), stacklevel=4)
     _recording(config, activities).prepare()
 
 
