@@ -22,7 +22,7 @@ PYTHON_CODE := $(wildcard src tests examples benchmarks release) native/schema
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo images test lint typecheck format format-check bench native-test gpu-test \
-  gpu-check torture deaths interpreter-test web-test report-page browser package-test release \
+  gpu-check torture deaths interpreter-test matrix web-test report-page browser package-test release \
   coverage docs clean
 
 help: ## List these commands
@@ -93,6 +93,9 @@ deaths: install ## Programs that die while they are recorded, compared with what
 
 interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found
 	tests/interpreters/run.sh
+
+matrix: install ## Test on every torch and Python that can be had, or ROW="torch-2.6 python-3.13"; TESTS= for pytest
+	cd tests && ../$(BIN)/python -m matrix $(ROW) $(if $(TESTS),-- $(TESTS))
 
 gpu-test: install ## Compare what is recorded of a GPU with torch.profiler's; needs an NVIDIA GPU
 	$(BIN)/python -m pytest tests/gpu

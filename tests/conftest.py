@@ -18,5 +18,8 @@ with contextlib.suppress(ImportError):
 # Tables are as wide as the terminal around the tests says; here they are what a pipe gets.
 os.environ.pop("COLUMNS", None)
 
+pytest_plugins = []
 if "OPSCOPE_TESTS_TAKEN" in os.environ:  # one of several processes, see run.py
-    pytest_plugins = ["support.taken_files"]
+    pytest_plugins.append("support.taken_files")
+if "OPSCOPE_MATRIX_OUTCOMES" in os.environ:  # a row of the matrix, see matrix
+    pytest_plugins.append("matrix.outcomes")

@@ -1,8 +1,9 @@
 """Libraries of CUDA that do nothing, so that a torch built for CUDA can be imported without them.
 
-torch's wheels for Linux are built for CUDA, whose libraries are gigabytes in packages of their own. What is linked
-against is read from torch's libraries themselves: names of libraries that are nowhere here, and the symbols that nobody
-defines. Each stub has these symbols and answers every call with "there is no device", as on a machine without a GPU.
+torch's wheels for Linux are built for CUDA, whose libraries are gigabytes in packages of their
+own. What is linked against is read from torch's libraries themselves: names of libraries that are
+nowhere here, and the symbols that nobody defines. Each stub has these symbols and answers every
+call with "there is no device", as on a machine without a GPU.
 """
 
 import re
@@ -86,7 +87,7 @@ def missing_symbols(libraries, is_here):
 
 
 def _is_of_the_system(symbol):
-    """Whether the C and C++ libraries have it: their symbols carry no version where they are weak or Python's."""
+    """Whether it is of Python or of C++, and not of a library for C."""
     return symbol.startswith(("Py", "_Py", "_Z", "__cxa", "__gxx", "_Unwind", "_ITM", "__gmon"))
 
 
@@ -95,7 +96,9 @@ def source_of(symbols):
     lines = []
     for symbol in sorted(symbols):
         if symbol.endswith(("String", "ErrorName", "StringV2")):
-            lines.append(f'const char *{symbol}(void) {{ return "a stub: there is no CUDA here"; }}')
+            lines.append(
+                f'const char *{symbol}(void) {{ return "a stub: there is no CUDA here"; }}'
+            )
         else:
             answer = 0 if symbol.startswith("__cuda") or "GetLastError" in symbol else NO_DEVICE
             lines.append(f"long {symbol}(void) {{ return {answer}; }}")
@@ -115,7 +118,7 @@ def version_script(symbols):
 
 
 def write_stubs(folder):
-    """Put stubs beside torch's libraries in ``folder`` for all that they miss; returns their names."""
+    """Put stubs for all that torch's libraries miss beside them; returns the names of the stubs."""
     cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     system = {line.split()[0] for line in cache.splitlines()[1:] if line.split()}
     # The extension modules beside the folder need nothing of CUDA that these do not.
@@ -133,7 +136,17 @@ def _build_stub(path, symbols):
     versions = [f"-Wl,--version-script={script}"] if script.stat().st_size else []
     try:
         subprocess.run(
-            ["cc", "-shared", "-fPIC", "-w", f"-Wl,-soname,{path.name}", *versions, str(source), "-o", str(path)],
+            [
+                "cc",
+                "-shared",
+                "-fPIC",
+                "-w",
+                f"-Wl,-soname,{path.name}",
+                *versions,
+                str(source),
+                "-o",
+                str(path),
+            ],
             check=True,
         )
     finally:

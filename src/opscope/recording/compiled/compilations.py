@@ -17,6 +17,9 @@ from opscope.recording.compiled.notes import note_calls
 from opscope.trace.codes import CompilationKind
 
 _UTILITIES = "torch._dynamo.utils"
+_RECORDER = "record_compilation_metrics"
+_CONTEXT = "_METRICS_CONTEXT"
+"""What calls the recorder in torch before 2.13: one object, made with the function itself."""
 _MOST = 10_000
 _LONGEST_REASON = 400
 
@@ -55,7 +58,11 @@ _breaks_taken: int = 0
 def listen_to_compilations() -> None:
     """Know of every compilation as it ends; dynamo's utilities were imported just now."""
     utilities: Any = sys.modules.get(_UTILITIES)
-    note_calls(utilities, "record_compilation_metrics", lambda *_: _take_over(utilities))
+    original = getattr(utilities, _RECORDER, None)
+    note_calls(utilities, _RECORDER, lambda *_: _take_over(utilities))
+    context = getattr(utilities, _CONTEXT, None)
+    if context is not None and getattr(context, "_on_exit", None) is original:
+        context._on_exit = getattr(utilities, _RECORDER)
 
 
 def known_compilations() -> list[Compilation]:
@@ -66,8 +73,10 @@ def known_compilations() -> list[Compilation]:
 def is_listening() -> bool:
     """Whether compilations of this process would be known: torch has what this builds on."""
     utilities = sys.modules.get(_UTILITIES)
-    recorder = getattr(utilities, "record_compilation_metrics", None)
-    return utilities is None or hasattr(recorder, "__wrapped__")
+    recorder = getattr(utilities, _RECORDER, None)
+    context = getattr(utilities, _CONTEXT, None)
+    calls = getattr(context, "_on_exit", recorder)  # newer torch looks the recorder up at each end
+    return utilities is None or hasattr(calls, "__wrapped__")
 
 
 def _take_over(utilities: Any) -> None:

@@ -1,0 +1,81 @@
+"""Run the tests on rows of the matrix: ``python -m matrix [ROW ...] [-- ARGUMENTS]``.
+
+Without rows, on all. A row runs what torch has a part in, or, where it has no torch, what needs
+none; with arguments it runs what these say to pytest, and writes no result. Results are files in
+``results``, and docs/versions.md.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from matrix.environment import HERE, RowUnavailable, make_environment
+from matrix.results import RESULTS, read_outcomes, summary, write_page
+from matrix.rows import ROWS, parse_row
+
+WITH_TORCH = (
+    *("tests/integration", "tests/unit/recording", "tests/unit/drop_in", "tests/unit/replay"),
+    *("tests/unit/launch", "tests/unit/trace/test_overloads.py", "tests/unit/export"),
+    *("tests/unit/trace/test_registered_operators.py", "tests/unit/test_settings.py"),
+    *("tests/unit/test_activities.py", "tests/unit/test_experimental_switches.py"),
+)
+WITHOUT_TORCH = ("tests/unit",)
+_FACTS = """
+import json, platform
+try:
+    import torch
+    version = torch.__version__
+except ImportError:
+    version = ""
+print(json.dumps({"torch": version, "python": platform.python_version()}))
+"""
+
+
+def main(arguments):
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    names, chosen = arguments[:split] or ROWS, arguments[split + 1 :]
+    codes = [run_row(parse_row(name), chosen) for name in names]
+    write_page()
+    return max(codes)
+
+
+def run_row(row, chosen):
+    """0 if no test failed, or the row cannot be had here."""
+    print(f"== {row.name}", flush=True)
+    try:
+        python = make_environment(row)
+    except RowUnavailable as problem:
+        print(f"{row.name}: {problem}", flush=True)
+        _write(row, {"unavailable": str(problem)})
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [str(python), "tests/run.py", "-q", "-p", "no:cacheprovider"]
+            + (chosen or list(WITH_TORCH if row.torch else WITHOUT_TORCH)),
+            cwd=HERE,
+            env={
+                **os.environ,
+                "OPSCOPE_MATRIX_OUTCOMES": folder,
+                "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+            },
+        )
+        outcomes = read_outcomes(Path(folder))
+    asked = subprocess.run([str(python), "-c", _FACTS], capture_output=True, text=True, check=True)
+    found = summary(outcomes)
+    print(f"{row.name}: {found['passed']} passed, {len(found['failed'])} failed", flush=True)
+    if not chosen:
+        _write(row, {**json.loads(asked.stdout), **found})
+    return done.returncode
+
+
+def _write(row, result):
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{row.name}.json"
+    path.write_text(json.dumps({"row": row.name, **result}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""What the rows of the matrix gave, as files and as the page docs/versions.md."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+from matrix.rows import ROWS
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "versions.md"
+_BEGIN = """# Versions of torch and Python
+
+What `make matrix` found, row by row: each has the tests that torch has a part in, or, without
+torch, those of the core and of the recorder of Python calls. Builds for CUDA were used without
+their libraries, which `tests/matrix/cuda_stubs.py` stands in for; no machine had a GPU. Skipped are
+tests of what a version does not have, and of what the machine does not have.
+
+"""
+
+
+def read_outcomes(folder):
+    """By test how it ended and why; what several processes skipped alike is there once."""
+    outcomes = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        for line in file.read_text().splitlines():
+            one = json.loads(line)
+            if (
+                outcomes.get(one["test"], {}).get("outcome") != "failed"
+            ):  # also where its end passed
+                outcomes[one["test"]] = one
+    return outcomes
+
+
+def summary(outcomes):
+    """Counts, reasons of those skipped, and what failed with the first line of its message."""
+    skipped = Counter(one["reason"] for one in outcomes.values() if one["outcome"] == "skipped")
+    failed = {
+        test: (one["reason"].strip().splitlines() or [""])[0][:200]
+        for test, one in sorted(outcomes.items())
+        if one["outcome"] == "failed"
+    }
+    passed = sum(1 for one in outcomes.values() if one["outcome"] == "passed")
+    return {"passed": passed, "skipped": dict(sorted(skipped.items())), "failed": failed}
+
+
+def write_page(results=RESULTS, page=PAGE):
+    """The page from all results that there are, in the order of the rows."""
+    order = {name: number for number, name in enumerate(ROWS)}
+    found = [json.loads(path.read_text()) for path in sorted(results.glob("*.json"))]
+    found.sort(key=lambda result: order.get(result["row"], len(order)))
+    page.write_text(_BEGIN + _overview(found) + "".join(map(_section, found)))
+
+
+def _overview(found):
+    rows = "".join(
+        f"| `{result['row']}` | not run: {result['unavailable']} | | |\n"
+        if "unavailable" in result
+        else f"| `{result['row']}` | {result['passed']} | {sum(result['skipped'].values())} "
+        f"| {len(result['failed'])} |\n"
+        for result in found
+    )
+    return f"| row | passed | skipped | failed |\n|---|---|---|---|\n{rows}"
+
+
+def _section(result):
+    if "unavailable" in result:
+        return ""
+    torch = f"torch {result['torch']}" if result["torch"] else "No torch"
+    lines = [f"\n## {torch}, Python {result['python']}\n"]
+    if result["skipped"]:
+        lines += ["| skipped | why |", "|---|---|"]
+        lines += [f"| {count} | {_cell(why)} |" for why, count in result["skipped"].items()]
+    if result["failed"]:
+        lines += ["", "| failed | with |", "|---|---|"]
+        lines += [f"| `{_cell(test)}` | {_cell(why)} |" for test, why in result["failed"].items()]
+    if len(lines) == 1:
+        lines.append("Everything ran and passed.")
+    return "\n".join([*lines, ""])
+
+
+def _cell(text):
+    # Addresses and folders of one run would make every page another.
+    text = re.sub(r"0x[0-9a-f]+", "0x…", re.sub(r"/[\w./+-]*/", "…/", " ".join(text.split())))
+    return text.replace("|", "\\|").replace("<", "&lt;")
