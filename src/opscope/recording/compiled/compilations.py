@@ -53,6 +53,7 @@ class Compilation:
 
 _known: deque[Compilation] = deque(maxlen=_MOST)
 _breaks_taken: int = 0
+_reasons: dict[str, str] = {}  # by id of the compilation that has begun
 
 
 def listen_to_compilations() -> None:
@@ -63,6 +64,22 @@ def listen_to_compilations() -> None:
     context = getattr(utilities, _CONTEXT, None)
     if context is not None and getattr(context, "_on_exit", None) is original:
         context._on_exit = getattr(utilities, _RECORDER)
+
+
+def _listen_to_recompilations() -> None:
+    """Know why there is another one with torch 2.6, which does not keep the reason.
+
+    Told after the first compilation: dynamo is imported whole then.
+    """
+    reasons = "get_and_maybe_log_recompilation_reason"
+    note_calls(sys.modules.get("torch._dynamo.convert_frame"), reasons, _note_reasons)
+
+
+def _note_reasons(reasons: list[str], *_: Any) -> None:
+    guards: Any = sys.modules["torch._guards"]
+    _reasons.clear()  # those of a compilation that never ended, on whatever thread
+    if reasons:
+        _reasons[str(guards.CompileContext.current_compile_id())] = reasons[-1]
 
 
 def known_compilations() -> list[Compilation]:
@@ -80,6 +97,7 @@ def is_listening() -> bool:
 
 
 def _take_over(utilities: Any) -> None:
+    _listen_to_recompilations()
     metrics = utilities.get_compilation_metrics()
     if metrics:
         compilation = _compilation(metrics[-1])
@@ -94,7 +112,8 @@ def _compilation(metrics: Any) -> Compilation:
     def text(name: str) -> str:
         return str(getattr(metrics, name, None) or "")
 
-    again, failed = text("recompile_reason"), text("fail_reason")
+    noted = _reasons.pop(text("compile_id"), "")
+    again, failed = text("recompile_reason") or noted, text("fail_reason")
     kind = CompilationKind.RECOMPILATION if again else CompilationKind.COMPILATION
     hits = number("inductor_fx_local_cache_hit_count") + number("aotautograd_local_cache_hit_count")
     is_backward = getattr(metrics, "is_forward", True) is False
