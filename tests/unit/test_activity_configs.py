@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("torch", reason="activities are torch's")
 
-from torch.profiler import ProfilerActivity  # noqa: E402
+from torch.profiler import ProfilerActivity
 
-import opscope  # noqa: E402
-from opscope.activities import parse_activities  # noqa: E402
-from opscope.activity_configs import (  # noqa: E402
+import opscope
+from opscope.activities import parse_activities
+from opscope.activity_configs import (
     CuspyConfig,
     PerformanceMetricsConfig,
     ProfilerActivityConfig,
