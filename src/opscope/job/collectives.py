@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,8 @@ def collectives_together(
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
-    """Who took part in what. ``row`` is in that process's collectives. Shape (shares,)."""
+    """Who took part in what, process by process: those of a process begin at ``begin``, of shape
+    (processes + 1,). ``row`` is in that process's collectives. Shape (shares,)."""
 
     groups: tuple[ProcessGroup, ...]
     group: Values
@@ -230,7 +232,13 @@ class _Shares:
     collective: Values
     process: Values
     row: Values
+    begin: Values
     unmatched: dict[str, int]
+
+    def of_each(self) -> Iterator[tuple[int, slice]]:
+        """Every process with its shares."""
+        for process, (first, last) in enumerate(pairwise(self.begin.tolist())):
+            yield process, slice(first, last)
 
 
 Key = tuple[ProcessGroup, int, int, int]
@@ -257,6 +265,7 @@ def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) 
             else:
                 by_key.setdefault(key, {})[process] = rows
     groups: list[ProcessGroup] = sorted({key[0] for key in by_key})
+    row_of = {one: row for row, one in enumerate(groups)}
     group: list[int] = []
     name: list[str] = []
     number: list[int] = []
@@ -284,21 +293,24 @@ def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) 
             which = first + np.searchsorted(shared, own[there])
             rows = rows_of[process][there]
             parts.append((which, np.full(len(rows), process, dtype=np.int64), rows))
-            for place, row in zip(which.tolist(), rows.tolist(), strict=True):
-                name_of.setdefault(place, found[process].name[row])
-        group += [groups.index(key[0])] * len(shared)
+            if len(name_of) < len(shared):
+                for place, row in zip(which.tolist(), rows.tolist(), strict=True):
+                    name_of.setdefault(place, found[process].name[row])
+        group += [row_of[key[0]]] * len(shared)
         name += [name_of[first + place] for place in range(len(shared))]
         number += shared.tolist()
     parts.append((np.zeros(0, dtype=np.int64),) * 3)
     collective, of_process, row = (np.concatenate([part[i] for part in parts]) for i in range(3))
+    by_process = np.argsort(of_process, kind="stable")
     return _Shares(
         groups=tuple(groups),
         group=np.array(group, dtype=np.int64),
         name=tuple(name),
         number=np.array(number, dtype=np.int64),
-        collective=collective,
-        process=of_process,
-        row=row,
+        collective=collective[by_process],
+        process=of_process[by_process],
+        row=row[by_process],
+        begin=np.searchsorted(of_process[by_process], np.arange(len(found) + 1)),
         unmatched=unmatched,
     )
 
@@ -326,10 +338,11 @@ def _one_rank(
     signatures: dict[tuple[str, int], int],
 ) -> OneRank:
     shift = int(clocks.shift_ns[process])
-    size = np.maximum(one.sent_bytes, one.received_bytes)
-    kinds = [_kind(one.name[row], int(size[row])) for row in rows.tolist()]
+    size = np.maximum(one.sent_bytes, one.received_bytes)[rows].tolist()
+    kinds = [_kind(one.name[row], of) for row, of in zip(rows.tolist(), size, strict=True)]
+    signature = [signatures.setdefault(kind, len(signatures)) for kind in kinds]
     return OneRank(
-        signature=np.array([signatures.setdefault(kind, len(signatures)) for kind in kinds]),
+        signature=np.array(signature, dtype=np.int64),
         number=one.number[rows],
         begin_ns=one.begin_ns[rows] + shift,
         end_ns=np.where(one.end_ns[rows] == NONE, NONE, one.end_ns[rows] + shift),
@@ -377,9 +390,8 @@ def _columns(
 def _gathered(shares: _Shares, columns: list[Values]) -> Values:
     """Of each share the value in its process's column."""
     found = np.zeros(len(shares.row), dtype=np.int64)
-    for process, column in enumerate(columns):
-        own = np.flatnonzero(shares.process == process)
-        found[own] = column[shares.row[own]]
+    for process, own in shares.of_each():
+        found[own] = columns[process][shares.row[own]]
     return found
 
 
@@ -438,9 +450,8 @@ def _described(
 def _on_one(shares: _Shares, clocks: Clocks, columns: list[Values]) -> Values:
     """Of each share a time on the job's clock; ``NONE`` stays."""
     found = np.full(len(shares.row), NONE, dtype=np.int64)
-    for process, column in enumerate(columns):
-        own = np.flatnonzero(shares.process == process)
-        time = column[shares.row[own]]
+    for process, own in shares.of_each():
+        time = columns[process][shares.row[own]]
         found[own] = np.where(time == NONE, NONE, clocks.on_one(process, time))
     return found
 
@@ -476,7 +487,6 @@ def _bounds(count: int, shares: _Shares, clocks: Clocks, start: Values) -> Amoun
     np.minimum.at(least, shares.collective, machine)
     np.maximum.at(most, shares.collective, machine)
     several = least != most
-    for process in range(len(clocks.machine)):
-        own = np.flatnonzero(shares.process == process)
+    for process, own in shares.of_each():
         np.maximum.at(bound, shares.collective[own], clocks.bound_ns(process, start[own]))
     return np.where(several, 2 * bound, 0.0)
