@@ -25,6 +25,7 @@ from release.wheels import (
     REQUIREMENTS,
     Builder,
     bridge_source_of,
+    make_aarch64_wheel,
     make_archive,
     make_builder,
     make_wheel,
@@ -54,6 +55,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=_ROOT / "build" / "release")
     parser.add_argument(
         "--python", action="append", help="an interpreter to build for; several times for several"
+    )
+    parser.add_argument(
+        "--aarch64", action="store_true", help="also wheels for aarch64, with a cross compiler"
     )
     parser.add_argument(
         "--torch-releases", help="only these, with commas, instead of torch_releases.json; or none"
@@ -94,12 +98,18 @@ def _release(options: argparse.Namespace) -> None:
         if wheel.stat().st_size > _MOST_BYTES:
             raise ReleaseError(f"{wheel.name} has more than {_MOST_BYTES:,} B")
         wheels[wheel] = (builder.tag, interpreter)
+    for_others = []
+    for builder in builders if options.aarch64 else ():
+        plain = make_aarch64_wheel(builder, sources, work / "plain")
+        wheel, policy = tag_for_many(builder, plain, output)
+        _say(f"{wheel.name}: {wheel.stat().st_size:,} B, keeps to {policy}; cannot be tried here")
+        for_others.append(wheel)
 
     torches = dict(word.partition("=")[::2] for word in options.try_with)
     tried = [
         _try(wheel, interpreter, torches.get(tag)) for wheel, (tag, interpreter) in wheels.items()
     ]
-    _vouch([archive, *wheels], output, commit, bridges, tried, began)
+    _vouch([archive, *wheels, *for_others], output, commit, bridges, tried, began)
     _say(f"released into {output}")
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from release.running import ReleaseError, run
 REQUIREMENTS = Path(__file__).parents[1] / "requirements"
 # Torch's own libraries, which are loaded by then: nothing that a wheel could bring.
 _TORCHS = ("libtorch_cpu.so", "libc10.so")
+_AARCH64 = Path(__file__).parent / "aarch64.cmake"
 _MAKE_ARCHIVE = "import sys; from scikit_build_core.build import build_sdist as b; b(sys.argv[1])"
 
 
@@ -78,19 +80,50 @@ def make_wheel(builder: Builder, sources: Path, result: Path, bridges: Path | No
     Raises:
         ReleaseError: it cannot be built.
     """
+    shipped = "" if bridges is None else bridges.resolve()
+    asked = {"cmake.define.OPSCOPE_PREBUILT_BRIDGES": shipped}
+    return _make_wheel(builder, sources, result, builder.core, asked, {})
+
+
+def _make_wheel(
+    builder: Builder,
+    sources: Path,
+    result: Path,
+    core: Path,
+    more: Mapping[str, str | Path],
+    variables: Mapping[str, str],
+) -> Path:
     shutil.rmtree(result, ignore_errors=True)
     settings = {
-        "build-dir": builder.core.resolve(),
-        "cmake.define.OPSCOPE_PREBUILT_BRIDGES": "" if bridges is None else bridges.resolve(),
+        "build-dir": core.resolve(),
         "cmake.define.OPSCOPE_BRINGS_ITS_CXX": "ON",
+        **more,
     }
     asked = [f"--config-settings={key}={value}" for key, value in settings.items()]
     run(
         [builder.python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"],
         ["--wheel-dir", result, *asked, sources],
+        variables=variables,
     )
     (wheel,) = result.glob("*.whl")
     return wheel
+
+
+def make_aarch64_wheel(builder: Builder, sources: Path, result: Path) -> Path:
+    """Compile and pack a wheel for aarch64, on a machine of another kind; it has no bridges.
+
+    Python's headers are those of this machine: all that matters in them is the same on both.
+
+    Raises:
+        ReleaseError: there is no cross compiler, or it cannot be built.
+    """
+    core = builder.core.with_name(f"{builder.core.name}-aarch64")
+    asked = {"cmake.define.CMAKE_TOOLCHAIN_FILE": _AARCH64}
+    variables = {
+        "_PYTHON_HOST_PLATFORM": "linux-aarch64",
+        "SETUPTOOLS_EXT_SUFFIX": f".cpython-{builder.tag[2:]}-aarch64-linux-gnu.so",
+    }
+    return _make_wheel(builder, sources, result, core, asked, variables)
 
 
 def bridge_source_of(wheel: Path, folder: Path) -> Path:

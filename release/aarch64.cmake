@@ -1,0 +1,11 @@
+# Compiling for aarch64 on another machine, with Debian's cross compiler (apt-get install g++-aarch64-linux-gnu)
+# or the one whose tools AARCH64_TOOLS is the beginning of.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(TOOLS "$ENV{AARCH64_TOOLS}")
+if(NOT TOOLS)
+  set(TOOLS aarch64-linux-gnu-)
+endif()
+set(CMAKE_C_COMPILER "${TOOLS}gcc$ENV{AARCH64_TOOLS_END}")
+set(CMAKE_CXX_COMPILER "${TOOLS}g++$ENV{AARCH64_TOOLS_END}")
+set(CMAKE_STRIP "${TOOLS}strip")
