@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 NPM = PYTHON="$(CURDIR)/$(BIN)/python" web/npm
 STAMPS := $(VENV)/stamps
+PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
 ASAN := build/torture-asan
 COUNTED := build/counted
 
@@ -166,7 +167,8 @@ package-test: $(STAMPS)/venv ## Does a plain `pip install .` work, with build is
 clean: ## Remove everything that these commands made
 	rm -rf $(VENV) build demo-out web/node_modules web/.node .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# A torch that this Python already has is used; otherwise the pinned one is installed.
+# A torch that this Python already has is used; otherwise the pinned one is installed. Python's own switch
+# for that does not reach the packages of an environment that $(PYTHON) itself is in.
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo "opscope needs Python 3.10 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11" >&2; \
@@ -175,6 +177,8 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv --clear $$shared $(VENV) || { \
 	  echo "No virtual environment could be made. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	  exit 1; }
+	@if $(PYTHON) -c 'import sys, torch; sys.exit(sys.prefix == sys.base_prefix)' 2>/dev/null; then \
+	  $(PYTHON) -c '$(PACKAGES)' > "$$($(BIN)/python -c '$(PACKAGES)')/beside.pth"; fi
 	@mkdir -p $(STAMPS) && touch $@
 
 # NVIDIA's headers of some CUDA releases, for tests alone; without them those are skipped.
