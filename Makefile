@@ -191,10 +191,11 @@ $(STAMPS)/cupti: $(STAMPS)/venv requirements/cupti-11.8.txt requirements/cupti-1
 	@touch $@
 
 # What running takes, without bytecode: Python makes that of what is imported, and of all it takes as long as the rest.
-# pip speaks when it fails, and where torch is fetched, which takes long.
+# pip speaks when it fails (-qq: not of indexes that it could not look into), and where torch is fetched, which
+# takes long.
 $(STAMPS)/running: $(STAMPS)/venv requirements/run.txt requirements/torch.txt
 	@echo "Installing what opscope runs with into $(VENV) ..."
-	@$(PIP) install --quiet --no-compile --requirement requirements/run.txt
+	@$(PIP) install -qq --no-compile --requirement requirements/run.txt
 	@$(BIN)/python -c 'import torch' 2>/dev/null \
 	  || $(PIP) install torch==2.13.0 --constraint requirements/torch.txt || { \
 	  echo "torch 2.13.0 has no build for this Python and platform that pip can find. Install one you" >&2; \
@@ -205,12 +206,12 @@ $(STAMPS)/running: $(STAMPS)/venv requirements/run.txt requirements/torch.txt
 $(STAMPS)/dependencies: $(STAMPS)/running $(STAMPS)/cupti requirements/dev.txt requirements/readers.txt \
   requirements/clients.txt requirements/job.txt
 	@echo "Installing what tests and checks take ..."
-	@$(PIP) install --quiet --requirement requirements/dev.txt
-	@$(PIP) install --quiet --no-deps --requirement requirements/readers.txt \
+	@$(PIP) install -qq --requirement requirements/dev.txt
+	@$(PIP) install -qq --no-deps --requirement requirements/readers.txt \
 	  --requirement requirements/clients.txt --requirement requirements/job.txt
 	@touch $@
 
 $(STAMPS)/opscope: $(STAMPS)/running $(COMPILED_FROM)
 	@echo "Compiling opscope's native core ..."
-	@$(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	@$(PIP) install -qq --no-build-isolation --no-deps --editable .
 	@touch $@
