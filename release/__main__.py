@@ -151,7 +151,8 @@ def _try(wheel: Path, interpreter: str, torch: str | None) -> Tried:
     tried = try_wheel(wheel, interpreter, torch)
     _say(
         f"{wheel.name} tried with {f'torch {torch}' if torch else 'no torch'}: installed in "
-        f"{tried.installed_s:.1f} s, then {tried.until_summary_s:.1f} s to the first summary"
+        f"{tried.installed_s:.1f} s, then {tried.until_summary_s:.1f} s to the first summary "
+        f"(of processors: {tried.installed_cpu_s:.1f} s and {tried.until_summary_cpu_s:.1f} s)"
     )
     return tried
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import tempfile
 import time
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class Tried:
         bytes: its size.
         installed_s: what pip took to install it with its dependencies, torch being there.
         until_summary_s: from there to the first summary's end, recording included.
+        installed_cpu_s, until_summary_cpu_s: what processors worked for that, which tells more where the
+            machine is busy.
     """
 
     wheel: str
@@ -45,6 +48,8 @@ class Tried:
     bytes: int
     installed_s: float
     until_summary_s: float
+    installed_cpu_s: float
+    until_summary_cpu_s: float
 
 
 def try_wheel(wheel: Path, interpreter: str, torch: str | None) -> Tried:
@@ -65,14 +70,27 @@ def try_wheel(wheel: Path, interpreter: str, torch: str | None) -> Tried:
         pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet"]
         if torch is not None:
             run([*pip, f"torch=={torch}"])
-        began = time.monotonic()
+        began, worked = time.monotonic(), _worked_s()
         run([*pip, wheel.resolve()])
-        installed_s = time.monotonic() - began
-        began = time.monotonic()
+        installed, installing = time.monotonic(), _worked_s()
         _use_without_torch(folder) if torch is None else _record(folder)
-        until_summary_s = time.monotonic() - began
+        seen, seeing = time.monotonic(), _worked_s()
         _look_around(folder, torch)
-        return Tried(wheel.name, torch, wheel.stat().st_size, installed_s, until_summary_s)
+        return Tried(
+            wheel=wheel.name,
+            torch=torch,
+            bytes=wheel.stat().st_size,
+            installed_s=installed - began,
+            until_summary_s=seen - installed,
+            installed_cpu_s=installing - worked,
+            until_summary_cpu_s=seeing - installing,
+        )
+
+
+def _worked_s() -> float:
+    """Of processors, for all programs that were run and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _opscope(folder: Path, *arguments: str) -> str:
