@@ -39,8 +39,8 @@ class Tried:
         bytes: its size.
         installed_s: what pip took to install it with its dependencies, torch being there.
         until_summary_s: from there to the first summary's end, recording included.
-        installed_cpu_s, until_summary_cpu_s: what processors worked for that, which tells more where the
-            machine is busy.
+        installed_cpu_s, until_summary_cpu_s: what processors worked for that, which tells more
+            where the machine is busy.
     """
 
     wheel: str
