@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from opscope.errors import UsageError
 
 SWITCHES: dict[str, Any] = {
     "profiler_metrics": ["a metric"],
@@ -30,9 +32,24 @@ def experimental_switches(config: Any) -> dict[str, Any]:
 
     torch exposes them only through pickling, in an order that versions change. So the order is
     found out by setting one after the other.
+
+    Args:
+        config: torch's object, or its switches by name: then also those that this torch does not
+            have yet, or no more.
+
+    Raises:
+        UsageError: a name is no switch's.
     """
     if config is None:
         return {}
+    if isinstance(config, Mapping):
+        unknown = sorted(map(str, set(config) - set(SWITCHES)))
+        if unknown:
+            raise UsageError(
+                f"experimental_config: there is no switch {', '.join(unknown)}; there are "
+                f"{', '.join(SWITCHES)}."
+            )
+        return dict(config)
     state = config.__getstate__()
     places = _places_in_state(type(config))  # type: ignore[arg-type]
     return {name: state[place] for name, place in places.items()}

@@ -61,8 +61,8 @@ class profile(ProfileRecording):
             of them while another recording wants them.
         emit_nvtx: have Nsight Systems show every span as well, as an NVTX range.
         emit_itt: likewise VTune, as an ITT task; a process has either.
-        experimental_config: torch's ``_ExperimentalConfig``; the switches that mean something here
-            are honoured.
+        experimental_config: torch's ``_ExperimentalConfig``, or a dict of its switches by name,
+            which may be any of any torch; those that mean something here are honoured.
         execution_trace_observer: anything with ``start``, ``stop`` and ``cleanup``; runs for the
             same steps. opscope's own shows the same events, under the same ids.
         acc_events: keep the events of all cycles, not only of the last.

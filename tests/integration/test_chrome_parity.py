@@ -71,7 +71,8 @@ def torchs(tmp_path_factory):
 def test_a_file_of_torch_profiler_is_written_back_as_it_was(torchs, tmp_path):
     write_chrome_trace(opscope.load(torchs), tmp_path / "ours.json")
 
-    assert counted(rows(tmp_path / "ours.json")) == counted(rows(torchs))
+    older = () if '"finished"' in Path(torchs).read_text() else ("finished",)
+    assert counted(rows(tmp_path / "ours.json", *older)) == counted(rows(torchs))
     ours, its = (json.loads(Path(p).read_text()) for p in (tmp_path / "ours.json", torchs))
     assert {k: v for k, v in ours.items() if k not in ("traceEvents", "traceName")} == {
         k: v for k, v in its.items() if k not in ("traceEvents", "traceName")

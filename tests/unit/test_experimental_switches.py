@@ -1,6 +1,9 @@
 """The switches of torch's ``_ExperimentalConfig``, in whatever order torch keeps them."""
 
-from opscope.experimental_switches import experimental_switches
+import pytest
+
+from opscope.errors import UsageError
+from opscope.experimental_switches import experimental_switches, with_switch
 
 
 class Config:
@@ -36,3 +39,23 @@ def test_what_cannot_be_seen_is_left_out():
 
 def test_no_configuration_has_no_switches():
     assert experimental_switches(None) == {}
+
+
+def test_switches_of_any_torch_may_be_named():
+    asked = {"profiler_metrics": ["m"], "trace_only": True}
+    assert experimental_switches(asked) == asked
+
+
+def test_a_name_that_is_no_switch_is_refused():
+    with pytest.raises(UsageError, match="there is no switch trace_olny; there are"):
+        experimental_switches({"trace_olny": True})
+
+
+def test_one_switch_can_be_set_in_a_copy():
+    profiler = pytest.importorskip("torch._C._profiler", reason="the copy is torch's own")
+    config = profiler._ExperimentalConfig(verbose=True)
+    other = with_switch(config, "enable_cuda_sync_events", True)
+    found = experimental_switches(other)
+    assert found["verbose"] and found["enable_cuda_sync_events"]
+    assert not experimental_switches(config)["enable_cuda_sync_events"]
+    assert experimental_switches(with_switch(None, "verbose", True))["verbose"]

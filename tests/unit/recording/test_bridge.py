@@ -300,7 +300,7 @@ def test_another_torch_or_source_has_another_place(workshop, monkeypatch):
     here = bridge._library_path()
     places = {here}
     for what in ("torch", "torch_git", "cxx11_abi", "platform", "flags", "source"):
-        other = {**bridge._fingerprint(), what: "0"}
+        other = {**bridge._fingerprint(), what: "another"}
         with monkeypatch.context() as patched:
             patched.setattr(bridge, "_fingerprint", lambda other=other: other)
             places.add(bridge._library_path())
