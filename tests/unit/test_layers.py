@@ -33,6 +33,7 @@ LEAVES = [
     "thread_pool",
     "cached_property",
     "experimental_switches",
+    "activity_configs",
     "launch",
     "_native",
 ]
