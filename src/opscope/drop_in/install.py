@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _section = _native.Section()
 _saved: list[tuple[Any, str, Any]] = []  # owner, name and value before
+_added: list[str] = []  # names of modules that torch has no more
 _installed: Replacements | None = None
 _daemon: DaemonClient | None = None
 _had_ours: set[tuple[str, str]] = set()  # globals that held one of ours before install()
@@ -105,6 +106,8 @@ def _install() -> dict[int, tuple[Any, Any]]:
     _had_ours.update((m.__name__, name) for m, name, _ in _globals_among(found.news))
     for owner, name, value in found.methods:
         _replace(owner, name, value)
+    for name, module in found.modules.items():
+        _add_module(name, module)
     for module, name, value in _globals_among(found.originals):
         _replace(module, name, found.originals[id(value)][1])
     _installed = found
@@ -164,10 +167,22 @@ def _replace(owner: Any, name: str, value: Any) -> None:
     setattr(owner, name, value)
 
 
+def _add_module(name: str, module: ModuleType) -> None:
+    package, _, last = name.rpartition(".")
+    _added.append(name)
+    sys.modules[name] = module
+    setattr(sys.modules[package], last, module)
+
+
 def _restore() -> None:
     for owner, name, value in reversed(_saved):
         setattr(owner, name, value)
     _saved.clear()
+    for module in _added:
+        package, _, last = module.rpartition(".")
+        sys.modules.pop(module, None)
+        vars(sys.modules[package]).pop(last, None)
+    _added.clear()
 
 
 def _globals_among(values: dict[int, tuple[Any, Any]]) -> Iterator[tuple[ModuleType, str, Any]]:

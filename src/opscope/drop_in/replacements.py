@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
-from opscope.drop_in import cuspy, methods
+from opscope.drop_in import anti_patterns, cuspy, methods
 from opscope.drop_in.backend import observer_functions, session, switches
 from opscope.drop_in.backend.config import ProfilerConfig
 from opscope.drop_in.backend.kineto_event import KinetoEvent
@@ -80,11 +82,13 @@ class Replacements:
         methods: class, name and function, of methods.
         originals: by ``id()`` of each of torch's functions and classes: it, and what replaces it.
         news: the other way round, by ``id()`` of ours.
+        modules: by name those that this torch has no more.
     """
 
     methods: tuple[tuple[type, str, Any], ...]
     originals: dict[int, tuple[Any, Any]]
     news: dict[int, tuple[Any, Any]]
+    modules: dict[str, ModuleType]
 
 
 def find_replacements() -> Replacements:
@@ -116,7 +120,17 @@ def find_replacements() -> Replacements:
     # Not undone by uninstall(): a program may have imported it from opscope itself.
     pairs.append((torch.profiler.ExecutionTraceObserver, ExecutionTraceObserver))
     originals = {id(original): (original, new) for original, new in pairs}
-    return Replacements(_methods(), originals, news)
+    return Replacements(_methods(), originals, news, _modules())
+
+
+def _modules() -> dict[str, ModuleType]:
+    name = "torch.profiler._pattern_matcher"
+    there = sys.modules.get(name)
+    if there is None:
+        is_torchs = importlib.util.find_spec(name) is not None
+    else:
+        is_torchs = there is not anti_patterns
+    return {} if is_torchs else {name: anti_patterns}
 
 
 def _methods() -> tuple[tuple[type, str, Any], ...]:
