@@ -38,6 +38,7 @@
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
 #include "readers/bindings.h"
+#include "roctracer/roctracer_source.h"
 #include "sampler/bindings.h"
 #include "streams/bindings.h"
 #include "streams/decoded_dict.h"
@@ -216,6 +217,7 @@ NB_MODULE(_native, m) {
   bind_collections(m);
   bind_lifecycle(m);
   GpuActivity::instance().set_source(&cupti::make_cupti_source);
+  m.def("record_rocm_devices", [] { GpuActivity::instance().set_source(&roctracer::make_roctracer_source); });
   bind_gpu(m);
   bind_graph(m);
   bind_memory(m);

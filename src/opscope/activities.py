@@ -50,10 +50,15 @@ def supported_activities() -> set[ProfilerActivity]:
 
 def records_cuda(activities: Iterable[ProfilerActivity]) -> bool:
     """Whether CUDA is asked for and there: a device, or a library that stands in for it."""
+    return any(activity.name == "CUDA" for activity in activities) and devices_are_there()
+
+
+def devices_are_there() -> bool:
+    """Whether torch sees a device, or a library that stands in for one's is named."""
     import torch
 
-    asked = any(activity.name == "CUDA" for activity in activities)
-    return asked and (torch.cuda.is_available() or bool(os.environ.get("OPSCOPE_CUPTI")))
+    named = os.environ.get("OPSCOPE_CUPTI") or os.environ.get("OPSCOPE_ROCTRACER")
+    return bool(torch.cuda.is_available() or named)
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,18 @@ _NOISE = {(0, 10), (0, 16), (0, 17), (0, 133), (0, 134), (0, 136)} | {(1, 304), 
 Row = dict[str, Any]
 
 
-def differences(played: Played, trace: Trace, shown: int = 10) -> list[str]:
+def differences(
+    played: Played, trace: Trace, shown: int = 10, rounding_ns: int = ROUNDING_NS
+) -> list[str]:
     """What the trace has otherwise than the file, in words; empty where they are equal.
 
     Args:
         played: what of the file was played.
         trace: what was recorded of that, with CUDA events.
         shown: how many pieces of work to name.
+        rounding_ns: how far off a time may be.
     """
-    found = [*_work_differences(played, trace)]
+    found = [*_work_differences(played, trace, rounding_ns)]
     more = [f"... and {len(found) - shown:,} more"] if len(found) > shown else []
     return [
         *found[:shown],
@@ -59,7 +62,7 @@ def _identity(row: Row) -> tuple[Any, ...]:
     return tuple(value for name, value in row.items() if name not in left_out)
 
 
-def _work_differences(played: Played, trace: Trace) -> Iterator[str]:
+def _work_differences(played: Played, trace: Trace, rounding_ns: int) -> Iterator[str]:
     wanted, found = sorted(_wanted(played), key=_order), sorted(_found(trace), key=_order)
     if len(wanted) != len(found):
         yield f"{len(found):,} pieces of work instead of {len(wanted):,}"
@@ -70,7 +73,7 @@ def _work_differences(played: Played, trace: Trace) -> Iterator[str]:
     for ours, theirs in zip(found, wanted, strict=False):
         ours["start_ns"] -= moved
         for what, value in theirs.items():
-            allowed = ROUNDING_NS + (theirs["start_ns"] - first) * RATE_ERROR
+            allowed = rounding_ns + (theirs["start_ns"] - first) * RATE_ERROR
             near = what.endswith("_ns") and abs(ours[what] - value) <= allowed
             if ours[what] != value and not near:
                 yield f"{theirs['name'][:60]}: {what} is {ours[what]}, not {value}"

@@ -89,7 +89,7 @@ class _Stage:
         for function in {
             (span.api, span.function, span.name) for spans in job.threads.values() for span in spans
         }:
-            version = "" if function[0] else "_v3020"
+            version = "_v3020" if function[0] == 0 and function[2].startswith("cuda") else ""
             self._library.fake_name_call(*function[:2], f"{function[2]}{version}".encode())
 
     def play_threads(self) -> None:
@@ -112,7 +112,7 @@ class _Stage:
             open_spans.append((span, self._entered(span, [s.name for s, _ in open_spans])))
             self._spans += 1
             if self._spans % _FLUSHED_EVERY == 0:
-                self._library.cuptiActivityFlushAll(0)
+                self._library.fake_flush()
         while open_spans:
             open_spans.pop()[1].__exit__(None, None, None)
 

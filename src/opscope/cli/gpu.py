@@ -13,7 +13,7 @@ from rich.text import Text
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
 from opscope.analysis.device_use.idle import Idle
 from opscope.analysis.device_use.owners import ModuleDeviceTime
-from opscope.analysis.device_use.reserved import MemoryUse
+from opscope.analysis.device_use.reserved import ReservedMemory
 from opscope.analysis.device_use.streams import StreamUse
 from opscope.analysis.devices import device_title
 from opscope.analysis.period import Which, find_which
@@ -133,7 +133,7 @@ def _stream_row(found: DevicesUse, stream: StreamUse, title: str) -> Row:
     return title, "busy", time_text(stream.busy_ns), share, delay
 
 
-def _memory_row(memory: MemoryUse) -> Row:
+def _memory_row(memory: ReservedMemory) -> Row:
     title = f"{device_title(memory.device)}, memory"
     used = f"at most {bytes_text(memory.peak_used_bytes)} in use"
     if memory.peak_reserved_bytes < 0:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opscope import _native
-from opscope.activities import ChosenActivities
+from opscope.activities import ChosenActivities, devices_are_there
 from opscope.errors import ReachError
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.cost_by_kind import cost_by_kind
@@ -28,8 +28,7 @@ def options_of(recorded: Mapping[str, bool]) -> RecordingOptions:
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "ops"):
         raise ReachError("The program has not imported torch yet. Ask again when it has.")
-    devices = bool(torch.cuda.is_available() or os.environ.get("OPSCOPE_CUPTI"))
-    chosen = ChosenActivities(cpu=True, cuda=devices)
+    chosen = ChosenActivities(cpu=True, cuda=devices_are_there())
     settings = ProfileSettings.of({name: bool(on) for name, on in recorded.items()})
     return settings.recording_options(chosen)
 

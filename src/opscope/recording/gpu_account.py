@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from opscope.recording.decoded import Decoded
-from opscope.recording.gpu_collecting import DEVICES
+from opscope.recording.gpu_collecting import devices
 from opscope.recording.ledger import Recorded, Row
 from opscope.trace.codes import GpuKind
 
@@ -17,7 +17,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
     decoded = recorded.decoded
     if decoded.gpu_refused:
         return [
-            ("gpu", f"not recorded: {DEVICES.library} cannot be used", 1.0),
+            ("gpu", f"not recorded: {devices().library} cannot be used", 1.0),
             *(("gpu", what, value) for what, value in decoded.gpu_timed.items()),
         ]
     if decoded.devices is None:
@@ -28,7 +28,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "requested", counts["recorded"] + lost),
         ("gpu", "recorded", counts["recorded"]),
         ("gpu", "dropped: memory budget", counts["over_budget"]),
-        ("gpu", f"dropped: by {DEVICES.library}, no buffer free", counts["dropped"]),
+        ("gpu", f"dropped: by {devices().library}, no buffer free", counts["dropped"]),
         ("gpu", "buffers refused: memory budget", counts["refused_buffers"]),
         ("gpu", "unfinished", counts["unfinished"]),
         ("gpu", "of an unknown kind", counts["unknown"]),
@@ -52,8 +52,8 @@ def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
     source = decoded.devices.account
     about = {
         "library": source["library_path"],
-        f"{DEVICES.library.lower()}_version": source["library_version"],
+        f"{devices().library.lower()}_version": source["library_version"],
         "clock": "recorder" if source["clock_is_ours"] else "converted",
     }
-    properties = DEVICES.properties()
+    properties = devices().properties()
     return {"gpu": about, **({"deviceProperties": properties} if properties else {})}

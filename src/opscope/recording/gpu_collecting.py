@@ -14,17 +14,24 @@ from opscope import _native
 from opscope.notice import notice
 from opscope.recording.cuda_devices import CudaDevices
 from opscope.recording.device_kind import DeviceKind
-
-DEVICES: DeviceKind = CudaDevices()
-"""The kind that is recorded; the native core has its source."""
+from opscope.recording.rocm_devices import RocmDevices, torch_is_for_rocm
 
 _reported: set[str] = set()
 
 
 @lru_cache(maxsize=1)
+def devices() -> DeviceKind:
+    """The kind that is recorded; the native core has its source. Known once it is asked for."""
+    if not torch_is_for_rocm():
+        return CudaDevices()
+    _native.record_rocm_devices()
+    return RocmDevices()
+
+
+@lru_cache(maxsize=1)
 def set_up_gpu() -> None:
     """Tell the recorder where to look for the library."""
-    _native.set_gpu_candidates(DEVICES.candidates())
+    _native.set_gpu_candidates(devices().candidates())
 
 
 def begin_gpu(times_annotations: bool = False) -> str:
@@ -36,18 +43,18 @@ def begin_gpu(times_annotations: bool = False) -> str:
         times_annotations: CUDA events are used instead.
     """
     set_up_gpu()
-    tool = DEVICES.tool_around()
-    refused = _native.configure_gpu(not tool and DEVICES.may_share())
+    tool = devices().tool_around()
+    refused = _native.configure_gpu(not tool and devices().may_share())
     if refused and tool:
         refused = (
-            f"{tool} is looking at this process, and it uses {DEVICES.library} too ({refused})"
+            f"{tool} is looking at this process, and it uses {devices().library} too ({refused})"
         )
     if refused and refused not in _reported:
         _reported.add(refused)
         notice(
             f"GPU activity is not recorded: {refused}. Everything on the CPU is"
             f"{', and annotations are timed by CUDA events' if times_annotations else ''}. "
-            f"{DEVICES.advice()}"
+            f"{devices().advice()}"
         )
     return refused
 
@@ -61,4 +68,4 @@ def end_gpu() -> None:
 
 def wait_for_devices() -> None:
     """Wait until what was launched has run: work is reported when it is over."""
-    DEVICES.wait()
+    devices().wait()

@@ -67,7 +67,7 @@ def core(monkeypatch):
 def xpus(monkeypatch):
     xpus = Xpus()
     for module in (gpu_collecting, gpu_account):
-        monkeypatch.setattr(module, "DEVICES", xpus)
+        monkeypatch.setattr(module, "devices", lambda: xpus)
     return xpus
 
 

@@ -15,9 +15,9 @@ from opscope.analysis.account.pieces import Pieces, pieces_of
 from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, next_work
 from opscope.analysis.device_use.owners import ModuleDeviceTime, modules_of, owners_of
-from opscope.analysis.device_use.reserved import MemoryUse, memory_of
-from opscope.analysis.device_use.spans import Spans, union_of
+from opscope.analysis.device_use.reserved import ReservedMemory, memory_of
 from opscope.analysis.device_use.streams import StreamUse, streams_of
+from opscope.analysis.device_use.stretches import Stretches, union_of
 from opscope.analysis.devices import device_name
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
 from opscope.analysis.period import Period, Which, period_of
@@ -90,7 +90,7 @@ class DevicesUse:
     wall_ns: int
     devices: tuple[DeviceUse, ...]
     modules: tuple[ModuleDeviceTime, ...]
-    memory: tuple[MemoryUse, ...]
+    memory: tuple[ReservedMemory, ...]
     notes: tuple[str, ...]
 
     def share(self, time_ns: int) -> float:
@@ -185,7 +185,7 @@ def _device(
     )
 
 
-def _longest(gaps: Spans) -> int:
+def _longest(gaps: Stretches) -> int:
     return int((gaps.end_ns - gaps.start_ns).max(initial=0))
 
 
@@ -217,7 +217,7 @@ def _notes(
     trace: Trace,
     devices: tuple[DeviceUse, ...],
     modules: tuple[ModuleDeviceTime, ...],
-    memory: tuple[MemoryUse, ...],
+    memory: tuple[ReservedMemory, ...],
     occupancy: KernelOccupancy | None,
 ) -> Iterator[str]:
     """What cannot be said of a trace that has device work."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.pieces import Pieces
-from opscope.analysis.device_use.spans import Spans
+from opscope.analysis.device_use.stretches import Stretches
 from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
@@ -104,7 +104,7 @@ class NextWork:
     is_there: Flags
 
 
-def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Spans) -> NextWork:
+def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Stretches) -> NextWork:
     """The work that ends each gap, of that which begins then the one launched first.
 
     Args:
@@ -129,7 +129,7 @@ def next_work(trace: Trace, pieces: Pieces, rows: Values, gaps: Spans) -> NextWo
     return NextWork(launched, thread, is_there)
 
 
-def idle_by_cause(pieces: Pieces, gaps: Spans, ended_by: NextWork) -> npt.NDArray[np.int64]:
+def idle_by_cause(pieces: Pieces, gaps: Stretches, ended_by: NextWork) -> npt.NDArray[np.int64]:
     """How long each gap was for which cause.
 
     Args:
@@ -171,7 +171,7 @@ def _host_time(pieces: Pieces, thread: int, start: Values, end: Values) -> npt.N
     result = np.zeros((len(start), len(Idle)), dtype=np.int64)
     for cause in _BY_HOST:
         chosen = what == cause
-        result[:, cause] = Spans(begins[chosen], ends[chosen]).covered(start, end)
+        result[:, cause] = Stretches(begins[chosen], ends[chosen]).covered(start, end)
     result[:, Idle.HOST] += end - start - result.sum(axis=1)  # nothing was recorded there
     place = np.searchsorted(begins, start, side="right") - 1
     at = np.maximum(place, 0)

@@ -14,7 +14,7 @@ _CPU = 0
 
 
 @dataclass(frozen=True)
-class MemoryUse:
+class ReservedMemory:
     """The memory of one device.
 
     Attributes:
@@ -32,7 +32,7 @@ class MemoryUse:
     unused_share: float
 
 
-def memory_of(trace: Trace) -> tuple[MemoryUse, ...]:
+def memory_of(trace: Trace) -> tuple[ReservedMemory, ...]:
     """One for each device but the processor that allocated anything."""
     table = trace.table("allocations")
     return tuple(
@@ -42,13 +42,13 @@ def memory_of(trace: Trace) -> tuple[MemoryUse, ...]:
     )
 
 
-def _use(counter: MemoryCounter, device: str) -> MemoryUse:
+def _use(counter: MemoryCounter, device: str) -> ReservedMemory:
     used, reserved = counter.allocated_bytes, counter.reserved_bytes
     peak = int(used.max(initial=0))
     if not len(reserved):
-        return MemoryUse(device, peak, -1, -1, -1.0)
+        return ReservedMemory(device, peak, -1, -1, -1.0)
     fullest = int(np.argmax(reserved))
     lasted = np.append(np.diff(counter.time_ns), 0).astype(np.float64)
     held = float((reserved * lasted).sum())
     unused = 1 - float((used * lasted).sum()) / held if held else 1 - used[-1] / reserved[-1]
-    return MemoryUse(device, peak, int(reserved[fullest]), int(used[fullest]), float(unused))
+    return ReservedMemory(device, peak, int(reserved[fullest]), int(used[fullest]), float(unused))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.device_use.spans import union_of
+from opscope.analysis.device_use.stretches import union_of
 from opscope.trace.codes import EventKind
 from opscope.trace.trace import Trace
 

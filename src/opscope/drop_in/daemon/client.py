@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from opscope.activities import ChosenActivities
+from opscope.activities import ChosenActivities, devices_are_there
 from opscope.drop_in.daemon import messages
 from opscope.drop_in.daemon.request import TraceRequest
 from opscope.export.chrome.writer import write_chrome_trace
@@ -137,7 +137,4 @@ class _StepWait:
 
 
 def _activities() -> ChosenActivities:
-    import torch
-
-    is_there = torch.cuda.is_available() or bool(os.environ.get("OPSCOPE_CUPTI"))
-    return ChosenActivities(cpu=True, cuda=is_there)
+    return ChosenActivities(cpu=True, cuda=devices_are_there())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from opscope.analysis.device_use.spans import Spans, union_of
+from opscope.analysis.device_use.stretches import Stretches, union_of
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -41,4 +41,4 @@ def test_nothing_leaves_all_time_free():
     assert (len(nothing), nothing.total_ns) == (0, 0)
     gaps = nothing.gaps(3, 8)
     assert (gaps.start_ns.tolist(), gaps.end_ns.tolist()) == ([3], [8])
-    assert nothing.overlap_ns(Spans(np.array([1]), np.array([5]))) == 0
+    assert nothing.overlap_ns(Stretches(np.array([1]), np.array([5]))) == 0

@@ -11,8 +11,8 @@ Values = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Spans:
-    """Stretches that do not touch, in order. Arrays have shape (spans,).
+class Stretches:
+    """Stretches that do not touch, in order. Arrays have shape (stretches,).
 
     Attributes:
         start_ns: of each.
@@ -44,27 +44,27 @@ class Spans:
         """How much of each stretch they cover; shape of ``start_ns``."""
         return self.covered_until(end_ns) - self.covered_until(start_ns)
 
-    def overlap_ns(self, others: Spans) -> int:
+    def overlap_ns(self, others: Stretches) -> int:
         """How long both go on at once."""
         return int(self.covered(others.start_ns, others.end_ns).sum())
 
-    def gaps(self, start_ns: int, end_ns: int) -> Spans:
+    def gaps(self, start_ns: int, end_ns: int) -> Stretches:
         """What they leave free between two moments."""
         starts = np.concatenate([[start_ns], self.end_ns]).clip(start_ns, end_ns)
         ends = np.concatenate([self.start_ns, [end_ns]]).clip(start_ns, end_ns)
         free = ends > starts
-        return Spans(starts[free], ends[free])
+        return Stretches(starts[free], ends[free])
 
 
-def union_of(start_ns: Values, end_ns: Values) -> Spans:
+def union_of(start_ns: Values, end_ns: Values) -> Stretches:
     """The time in which at least one stretch goes on; those without length have none."""
     order = np.argsort(start_ns, kind="stable")
     start, end = start_ns[order], end_ns[order]
     if not len(start):
-        return Spans(start, end)
+        return Stretches(start, end)
     reached = np.maximum.accumulate(end)
     first = np.concatenate([[True], start[1:] > reached[:-1]])
     last = np.append(np.flatnonzero(first)[1:] - 1, len(start) - 1)
-    spans = Spans(start[first], reached[last])
+    spans = Stretches(start[first], reached[last])
     long = spans.end_ns > spans.start_ns
-    return Spans(spans.start_ns[long], spans.end_ns[long])
+    return Stretches(spans.start_ns[long], spans.end_ns[long])
