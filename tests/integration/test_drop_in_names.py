@@ -18,7 +18,21 @@ from opscope.experimental_switches import SWITCHES  # noqa: E402
 PAGE = Path(__file__).parents[2] / "docs" / "from-torch-profiler.md"
 LATER = {  # names of torch later than 2.6
     "_ITraceActivity", "_cupti_monitor_pending_buffers", "EventMetadata", "symbolize_addresses",
+    "_is_kineto_stopped", "_get_approximate_time", "ProfilerActivityConfig", "CuspyConfig",
+    "PerformanceMetricsConfig",
 }  # fmt: skip
+GONE = {  # names that torch 2.14 does not have any more
+    "_utils.BasicEvaluation", "_utils.EventKey", "_utils.EventMetrics",
+    "_utils.source_code_location",
+}  # fmt: skip
+HOMES = (
+    "torch.profiler",
+    "torch.profiler.profiler",
+    "torch.profiler.itt",
+    "torch.autograd.profiler",
+    "torch.autograd.profiler_util",
+    "torch.autograd.profiler_legacy",
+)
 
 
 def documented():
@@ -53,11 +67,39 @@ def test_every_name_is_there_and_whose_it_is_said_to_be():
             try:
                 value = resolve(module, name)
             except AttributeError:
-                assert name in LATER, f"{module}.{name} is documented, and is not there"
+                assert name in LATER | GONE, f"{module}.{name} is documented, and is not there"
                 continue
             if whose == "opscope":
                 home = getattr(value, "__module__", "")
                 assert home.startswith("opscope."), f"{module}.{name} is {home}'s"
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_every_public_name_of_this_torch_is_on_the_page(home):
+    module = importlib.import_module(home)
+    public = {name for name in module.__all__ if not isinstance(getattr(module, name), type(re))}
+    assert public
+    said = {name.rpartition(".")[2] for _, name, _ in documented()}
+    assert public - said == set()
+
+
+def test_every_public_attribute_of_what_is_replaced_is_there():
+    from opscope.drop_in.replacements import find_replacements
+
+    classes = [pair for pair in find_replacements().originals.values() if isinstance(pair[0], type)]
+    assert len(classes) > 15
+    missing = {
+        f"{torchs.__name__}.{name}"
+        for torchs, ours in classes
+        for name in {*dir(torchs), *getattr(torchs, "__annotations__", {})}
+        if not name.startswith("_")
+        and not any(name in {*vars(kind), *annotations(kind)} for kind in ours.__mro__)
+    }
+    assert missing == set()
+
+
+def annotations(kind):
+    return vars(kind).get("__annotations__", {})
 
 
 def test_what_the_switch_replaces_is_on_the_page():
@@ -81,10 +123,10 @@ def test_every_experimental_switch_is_on_the_page():
 
 
 def test_what_cannot_be_recorded_is_warned_of():
-    asked = torch._C._profiler._ExperimentalConfig(profiler_metrics=["some_metric"])
+    asked = torch._C._profiler._ExperimentalConfig(performance_events=["some_event"])
     with (
         opscope.drop_in.install(),
-        pytest.warns(UserWarning, match=r"\(profiler_metrics\): opscope records no hardware"),
+        pytest.warns(UserWarning, match=r"\(performance_events\): opscope records no performance"),
         torch.profiler.profile(experimental_config=asked) as prof,
     ):
         torch.ones(2).neg()

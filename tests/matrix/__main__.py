@@ -1,8 +1,9 @@
 """Run the tests on rows of the matrix: ``python -m matrix [ROW ...] [-- ARGUMENTS]``.
 
 Without rows, on all. A row runs what torch has a part in, or, where it has no torch, what needs
-none; with arguments it runs what these say to pytest, and writes no result. Results are files in
-``results``, and docs/versions.md.
+none; with ``--closest`` those tests alone that build on torch's own objects. With arguments it runs
+what these say to pytest, and writes no result. Results are files in ``results``, and
+docs/versions.md.
 """
 
 import json
@@ -23,6 +24,24 @@ WITH_TORCH = (
     *("tests/unit/test_activity_configs.py", "tests/unit/test_experimental_switches.py"),
 )
 WITHOUT_TORCH = ("tests/unit",)
+# What builds on torch's own objects and C++, and so notices first what a version has changed.
+CLOSEST = (
+    *(f"tests/integration/test_drop_in_{name}.py" for name in (
+        *("names", "install", "switches", "ranges", "legacy", "memory_profile", "threads"),
+        *("compile", "interruptions"),
+    )),
+    *(f"tests/integration/test_{name}.py" for name in (
+        *("anti_patterns", "torch_profiler_agreement", "profile_tables", "profile_cycles"),
+        *("recorder_spans", "recorder_tensors", "recorder_windows", "recorder_agreement"),
+        *("memory_events", "memory_categories", "event_trees", "fast_annotations"),
+        *("outermost_operators", "execution_trace_agreement", "execution_trace_observer"),
+        *("compilations", "compiled_lines", "compiled_annotations", "chrome_parity"),
+        *("gpu_recording", "gpu_filters", "ranges", "script_calls", "process_groups"),
+    )),
+    *("tests/unit/drop_in", "tests/unit/recording/test_bridge.py", "tests/unit/replay"),
+    *("tests/unit/test_activity_configs.py", "tests/unit/test_experimental_switches.py"),
+    "tests/unit/trace/test_registered_operators.py",
+)  # fmt: skip
 _FACTS = """
 import json, platform
 try:
@@ -36,13 +55,15 @@ print(json.dumps({"torch": version, "python": platform.python_version()}))
 
 def main(arguments):
     split = arguments.index("--") if "--" in arguments else len(arguments)
-    names, chosen = arguments[:split] or ROWS, arguments[split + 1 :]
-    codes = [run_row(parse_row(name), chosen) for name in names]
+    names, chosen = arguments[:split], arguments[split + 1 :]
+    closest = "--closest" in names
+    rows = [parse_row(name) for name in names if name != "--closest"] or map(parse_row, ROWS)
+    codes = [run_row(row, chosen, closest) for row in rows]
     write_page()
     return max(codes)
 
 
-def run_row(row, chosen):
+def run_row(row, chosen, closest=False):
     """0 if no test failed, or the row cannot be had here."""
     print(f"== {row.name}", flush=True)
     try:
@@ -54,7 +75,7 @@ def run_row(row, chosen):
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [str(python), "tests/run.py", "-q", "-p", "no:cacheprovider"]
-            + (chosen or list(WITH_TORCH if row.torch else WITHOUT_TORCH)),
+            + (chosen or list(_tests_of(row, closest))),
             cwd=HERE,
             env={
                 **os.environ,
@@ -70,8 +91,14 @@ def run_row(row, chosen):
         return done.returncode or 1
     print(f"{row.name}: {found['passed']} passed, {len(found['failed'])} failed", flush=True)
     if not chosen:
-        _write(row, {**json.loads(asked.stdout), **found})
+        _write(row, {**json.loads(asked.stdout), "closest": closest and bool(row.torch), **found})
     return done.returncode
+
+
+def _tests_of(row, closest):
+    if row.torch:
+        return CLOSEST if closest else WITH_TORCH
+    return WITHOUT_TORCH
 
 
 def _write(row, result):

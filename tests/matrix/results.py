@@ -53,14 +53,19 @@ def write_page(results=RESULTS, page=PAGE):
 
 
 def _overview(found):
-    rows = "".join(
-        f"| `{result['row']}` | not run: {result['unavailable']} | | |\n"
-        if "unavailable" in result
-        else f"| `{result['row']}` | {result['passed']} | {sum(result['skipped'].values())} "
-        f"| {len(result['failed'])} |\n"
-        for result in found
-    )
-    return f"| row | passed | skipped | failed |\n|---|---|---|---|\n{rows}"
+    head = "| row | passed | skipped | failed |\n|---|---|---|---|\n"
+    return head + "".join(map(_line, found))
+
+
+def _line(result):
+    if "unavailable" in result:
+        return f"| `{result['row']}` | not run: {result['unavailable']} | | |\n"
+    skipped, failed = sum(result["skipped"].values()), len(result["failed"])
+    return f"| `{result['row']}`{_part(result)} | {result['passed']} | {skipped} | {failed} |\n"
+
+
+def _part(result):
+    return ", only what is closest to torch" if result.get("closest") else ""
 
 
 def _section(result):

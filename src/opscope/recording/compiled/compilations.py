@@ -19,7 +19,7 @@ from opscope.trace.codes import CompilationKind
 _UTILITIES = "torch._dynamo.utils"
 _RECORDER = "record_compilation_metrics"
 _CONTEXT = "_METRICS_CONTEXT"
-"""What calls the recorder in torch before 2.13: one object, made with the function itself."""
+"""What calls the recorder in torch 2.9 and older: one object, made with the function itself."""
 _MOST = 10_000
 _LONGEST_REASON = 400
 

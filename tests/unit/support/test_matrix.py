@@ -1,0 +1,121 @@
+"""The matrix of torch and Python: its rows, its stand-ins for CUDA's libraries, what it says."""
+
+import ctypes
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from matrix.cuda_stubs import Library, missing_symbols, read_library, source_of, write_stubs
+from matrix.results import read_outcomes, summary, write_page
+from matrix.rows import ROWS, Row, find_python, parse_row
+
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("cc") and shutil.which("readelf")), reason="needs a C compiler and readelf"
+)
+
+
+def test_rows_are_known_by_name():
+    assert parse_row("torch-2.6") == Row("torch-2.6", "2.6.0", "3.11")
+    assert parse_row("python-3.13t") == Row("python-3.13t", "", "3.13t")
+    both = parse_row("torch-2.15-python-3.12")
+    assert (both.torch, both.python) == ("2.15.0", "3.12")
+    assert len({parse_row(name) for name in ROWS}) == len(ROWS)
+
+
+@pytest.mark.parametrize("name", ["", "torch", "torch-1.0", "torch-2.6.0", "python", "numpy-2"])
+def test_what_is_no_row_is_refused(name):
+    with pytest.raises(ValueError, match="There is no row"):
+        parse_row(name)
+
+
+def test_interpreters_are_found_by_what_they_say(tmp_path):
+    own = "%d.%d" % sys.version_info[:2]  # noqa: UP031 (as rows asks)
+    assert find_python(own) is not None
+    assert find_python("2.99", [str(tmp_path)]) is None
+    liar = tmp_path / "2.99" / "bin" / "python3"
+    liar.parent.mkdir(parents=True)
+    liar.write_text(f"#!{sys.executable}\n")
+    liar.chmod(0o755)
+    assert find_python("2.99", [str(tmp_path)]) is None
+
+
+def test_what_is_missing_is_found_where_it_belongs():
+    libraries = {
+        "libours.so": Library(
+            needs=["libcudart.so.12", "libc.so.6"],
+            defines={"ours"},
+            lacks=[("cudaMalloc", "libcudart.so.12"), ("ours", ""), ("plain", ""), ("_Zfoo", "")],
+            version_of={"libcudart.so.12": "libcudart.so.12", "GLIBC_2.2.5": "libc.so.6"},
+        )
+    }
+    found = missing_symbols(libraries, {"libc.so.6"}.__contains__)
+    assert found == {"libcudart.so.12": {"cudaMalloc": "libcudart.so.12", "plain": ""}}
+    assert missing_symbols(libraries, lambda name: True) == {}
+
+
+def test_stubs_answer_that_there_is_no_device():
+    source = source_of({"cudaMalloc": "", "cudaGetErrorString": "", "cudaGetLastError": ""})
+    assert "cudaMalloc(void) { return 100; }" in source
+    assert "cudaGetLastError(void) { return 0; }" in source
+    assert 'cudaGetErrorString(void) { return "' in source
+
+
+@needs_compiler
+def test_a_library_can_be_loaded_with_stubs(tmp_path):
+    def compile(name, text, *options):
+        (tmp_path / "x.c").write_text(text)
+        command = ["cc", "-shared", "-fPIC", str(tmp_path / "x.c"), "-o", str(tmp_path / name)]
+        subprocess.run([*command, *options], check=True)
+        (tmp_path / "x.c").unlink()
+
+    compile("libgone.so.3", "int gone(void) { return 7; }", "-Wl,-soname,libgone.so.3")
+    compile(
+        "libneeds.so",
+        "int gone(void); int asked(void) { return gone(); }",
+        *(f"-L{tmp_path}", "-l:libgone.so.3", "-Wl,-rpath,$ORIGIN"),
+    )
+    (tmp_path / "libgone.so.3").unlink()
+    with pytest.raises(OSError, match="libgone"):
+        ctypes.CDLL(str(tmp_path / "libneeds.so"))
+    assert read_library(tmp_path / "libneeds.so").needs[0] == "libgone.so.3"
+
+    assert write_stubs(tmp_path) == ["libgone.so.3"]
+    assert ctypes.CDLL(str(tmp_path / "libneeds.so")).asked() == 100
+    assert {path.name for path in tmp_path.iterdir()} == {"libneeds.so", "libgone.so.3"}
+
+
+def outcome(test, how, reason=""):
+    return json.dumps({"test": test, "outcome": how, "reason": reason}) + "\n"
+
+
+def test_outcomes_of_processes_are_put_together(tmp_path):
+    skipped = outcome("a.py", "skipped", "no torch")
+    failed = outcome("b.py::x", "failed", "E one\nmore") + outcome("b.py::x", "passed")
+    (tmp_path / "1.jsonl").write_text(skipped + failed)
+    (tmp_path / "2.jsonl").write_text(skipped + outcome("c.py::y", "passed"))
+    found = summary(read_outcomes(tmp_path))
+    assert found == {"passed": 1, "skipped": {"no torch": 1}, "failed": {"b.py::x": "E one"}}
+    assert summary({}) == {"passed": 0, "skipped": {}, "failed": {}}
+
+
+def test_the_page_says_what_each_row_gave(tmp_path):
+    full = {
+        "passed": 3,
+        "skipped": {"no | here": 2},
+        "failed": {"a.py::x": "at 0x12ab in /tmp/y/z"},
+    }
+    for name, result in {
+        "torch-2.6": {"torch": "2.6.0", "python": "3.11.7", "closest": True, **full},
+        "python-3.14": {"unavailable": "There is no Python 3.14 here."},
+        "python-3.12": {"torch": "", "python": "3.12.1", "passed": 1, "skipped": {}, "failed": {}},
+    }.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"row": name, **result}))
+    write_page(tmp_path, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "| `torch-2.6`, only what is closest to torch | 3 | 2 | 1 |" in page
+    assert "| `python-3.14` | not run: There is no Python 3.14 here. | | |" in page
+    assert "| 2 | no \\| here |" in page and "| `a.py::x` | at 0x… in …/z |" in page
+    assert "Everything ran and passed." in page.partition("No torch, Python 3.12.1")[2]
