@@ -117,7 +117,8 @@ def _costs(programs: dict[str, Program], device: str, rounds: int, figures: Figu
         runs, stops = _measure(program, device, rounds)
         plain, ours, theirs = (runs[variant] for variant in _VARIANTS)
         share = (ours - plain) / (theirs - plain) if theirs > plain else float("nan")
-        told[name] = {**runs, "share of torch's": share, "stops": stops}
+        known = None if np.isnan(share) else share  # JSON has no name for what is no number
+        told[name] = {**runs, "share of torch's": known, "stops": stops}
         dear = name == _LAUNCH_BOUND and not share <= _MOST_OF_TORCHS
         wrong = f"{name}: recording costs {share:.2f} of what torch.profiler's does" if dear else ""
         figures.add("costs_s", told, wrong)

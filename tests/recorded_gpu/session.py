@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from tests.recorded_gpu.compare import differences, kept_of, told_of_noise
-from tests.recorded_gpu.job import Job, read_job
+from tests.recorded_gpu.job import SYNCHRONISATION, Job, read_job
 from tests.recorded_gpu.play import Played, play
 from tests.support.fake_cupti import FakeCupti
 from torch._C._profiler import _ExperimentalConfig
@@ -24,13 +25,14 @@ from opscope.trace.trace import Trace
 MISBEHAVIOURS: dict[str, dict[str, int]] = {
     "in order": {},
     "late, shuffled, by 4 threads": {"shuffled": 7, "threads": 4, "records_per_buffer": 37},
+    "a device and context per stream": {"shuffled": 9, "threads": 3, "apart": 1},
     "kernels as a graph": {"shuffled": 5, "threads": 2, "as graph": 1},
     "1 of 13 lost": {"shuffled": 3, "threads": 3, "records_per_buffer": 101, "lose_one_in": 13},
 }
 """What CUPTI is free to do, and settings of the stand-in for it."""
 
 LAUNCHING: dict[str, dict[str, int]] = {
-    **{how: set_ for how, set_ in MISBEHAVIOURS.items() if "as graph" not in set_},
+    **{how: set_ for how, set_ in MISBEHAVIOURS.items() if not {"as graph", "apart"} & set_.keys()},
     "little room for records": {"log bytes": 1 << 24},
     "one buffer": {"buffer bytes": 1, "threads": 4},
 }
@@ -69,6 +71,8 @@ def play_files(library: str, files: Iterable[Path], launches: int) -> int:
 
 def played_wrong(job: Job, fake: FakeCupti, settings: dict[str, int]) -> list[str]:
     """Play a job under ``settings`` of the stand-in; what the trace has wrong, in words."""
+    if "apart" in settings:
+        job = _apart(job)
     trace, played, counts = _recorded(job, fake, settings)
     wrong = _account_differences(trace, played, counts)
     if settings.get("lose_one_in"):
@@ -79,6 +83,17 @@ def played_wrong(job: Job, fake: FakeCupti, settings: dict[str, int]) -> list[st
         *differences(played, trace),
         *([f"{early} begin before their launch"] if early else []),
     ]
+
+
+def _apart(job: Job) -> Job:
+    """With each stream on a device of its own: files of one process have one device and context."""
+    with_work = dict.fromkeys(work.stream for work in job.work if work.kind != SYNCHRONISATION)
+    place = {stream: row for row, stream in enumerate(with_work)}
+    rows = [place.get(one.stream, 0) for one in job.work]
+    work = [
+        replace(one, device=row, context=10 + row) for one, row in zip(job.work, rows, strict=True)
+    ]
+    return replace(job, work=work)
 
 
 def _recorded(
