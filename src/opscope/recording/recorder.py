@@ -23,6 +23,7 @@ from opscope.recording.cost import recording_cost_ns, slowdown_between_events
 from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.distributed_job import note_job
+from opscope.recording.gil import refuse_without_gil
 from opscope.recording.gpu_collecting import wait_for_devices
 from opscope.recording.gpu_events import with_devices
 from opscope.recording.ledger import Cost
@@ -93,7 +94,9 @@ class Recording:
 
         Raises:
             BridgeError: it cannot be built or loaded.
+            LifecycleError: Python runs without the GIL.
         """
+        refuse_without_gil()
         for source in SOURCES:
             if source.prepare is not None:
                 source.prepare()

@@ -1,0 +1,50 @@
+"""Nothing is recorded where the GIL is off, and that is said."""
+
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from opscope.errors import LifecycleError
+from opscope.recording.gil import refuse_without_gil
+from opscope.recording.recorder import Recording
+from opscope.recording.sources import RecordingOptions
+
+
+def test_recording_without_the_gil_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    recording = Recording(RecordingOptions(stack=True))
+    with pytest.raises(LifecycleError, match=r"without the GIL.*PYTHON_GIL=1"):
+        recording.start()
+    assert not recording.running
+
+
+@pytest.mark.parametrize("is_enabled", [lambda: True, None])
+def test_with_it_nothing_is_said(monkeypatch, is_enabled):
+    if is_enabled is None:
+        monkeypatch.delattr(sys, "_is_gil_enabled", raising=False)
+    else:
+        monkeypatch.setattr(sys, "_is_gil_enabled", is_enabled, raising=False)
+    refuse_without_gil()
+
+
+PROGRAM = """
+import sys
+from opscope.recording.gil import refuse_without_gil
+refuse_without_gil()
+print(sys._is_gil_enabled())
+"""
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has the GIL"
+)
+@pytest.mark.parametrize("gil", ["", "1", "0"])
+def test_a_build_without_it_records_with_it(gil):
+    command = [sys.executable, *((f"-Xgil={gil}",) if gil else ()), "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if gil == "0":
+        assert done.returncode != 0 and "opscope cannot record" in done.stderr
+    else:
+        assert done.stdout.split() == ["True"], done.stderr
