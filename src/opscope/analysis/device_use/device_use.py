@@ -16,11 +16,11 @@ from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.device_use.idle import Idle, idle_by_cause, next_work
 from opscope.analysis.device_use.owners import ModuleDeviceTime, modules_of, owners_of
 from opscope.analysis.device_use.reserved import ReservedMemory, memory_of
-from opscope.analysis.device_use.streams import StreamUse, streams_of
+from opscope.analysis.device_use.streams import StreamUse, streams_of, times_between
 from opscope.analysis.device_use.stretches import Stretches, union_of
 from opscope.analysis.devices import device_name
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
-from opscope.analysis.period import Period, Which, period_of
+from opscope.analysis.period import Period, Which, period_of, wall_bounds
 from opscope.analysis.program_steps import program_steps
 from opscope.trace.codes import EventKind, GpuKind
 from opscope.trace.trace import Trace
@@ -117,21 +117,24 @@ def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesU
         UsageError: there is no such part.
     """
     period = period_of(trace, which)
-    part, gpu = period.trace, period.trace.table("gpu")
-    rows = np.flatnonzero(np.isin(gpu["kind"], WORK_KINDS))
-    rows = rows[np.argsort(gpu["start_ns"][rows], kind="stable")]
-    memory = memory_of(part)
+    gpu, memory = trace.table("gpu"), memory_of(period.trace)
+    start = gpu["start_ns"]
+    there = (start < period.end_ns) & (start + gpu["duration_ns"] >= period.start_ns)
+    rows = np.flatnonzero(there & np.isin(gpu["kind"], WORK_KINDS))
+    rows = rows[np.argsort(start[rows], kind="stable")]
     if not len(rows):
-        missing = (_nothing(trace, part),)
+        missing = (_nothing(trace),)
         return DevicesUse(str(period), period.wall_ns, (), (), memory, missing)
-    steps, _ = program_steps(part)
-    pieces = pieces_of(part, steps, (period.start_ns, period.end_ns), {})
-    occupancy = kernel_occupancy(part)
+    # Of the recording, and not of the part: work may have been launched before that begins.
+    steps, _ = program_steps(trace)
+    pieces = pieces_of(trace, steps, wall_bounds(trace), {})
+    occupancy = kernel_occupancy(trace)
     devices = tuple(
-        _device(period, pieces, own, name, occupancy) for name, own in _by_device(part, rows)
+        _device(trace, period, pieces, own, name, occupancy)
+        for name, own in _by_device(trace, rows)
     )
-    modules = modules_of(part, rows)
-    notes = tuple(_notes(part, devices, modules, memory, occupancy))
+    modules = modules_of(trace, rows, (period.start_ns, period.end_ns))
+    notes = tuple(_notes(trace, devices, modules, memory, occupancy))
     return DevicesUse(str(period), period.wall_ns, devices, modules, memory, notes)
 
 
@@ -145,11 +148,16 @@ def _by_device(trace: Trace, rows: Values) -> Iterator[tuple[str, Values]]:
 
 
 def _device(
-    period: Period, pieces: Pieces, rows: Values, name: str, occupancy: KernelOccupancy | None
+    trace: Trace,
+    period: Period,
+    pieces: Pieces,
+    rows: Values,
+    name: str,
+    occupancy: KernelOccupancy | None,
 ) -> DeviceUse:
-    trace, gpu = period.trace, period.trace.table("gpu")
-    start, took = gpu["start_ns"][rows], gpu["duration_ns"][rows]
-    begin, end = (at.clip(period.start_ns, period.end_ns) for at in (start, start + took))
+    bounds = (period.start_ns, period.end_ns)
+    begin, end = times_between(trace, rows, bounds)
+    took = end - begin
     what = what_work_is(trace, rows)
     computing, communicating, copying, busy = (
         union_of(begin[chosen], end[chosen])
@@ -160,7 +168,7 @@ def _device(
             np.ones(len(rows), dtype=np.bool_),
         )
     )
-    gaps = busy.gaps(period.start_ns, period.end_ns)
+    gaps = busy.gaps(*bounds)
     by_cause = idle_by_cause(pieces, gaps, next_work(trace, pieces, rows, gaps)).sum(axis=0)
     owners = owners_of(trace, rows)
     nobodys = owners.has_launch & ~owners.has_owner
@@ -176,7 +184,7 @@ def _device(
         idle_ns={cause: int(by_cause[cause]) for cause in Idle if by_cause[cause]},
         gaps=len(gaps),
         longest_gap_ns=_longest(gaps),
-        streams=streams_of(trace, rows, period.wall_ns),
+        streams=streams_of(trace, rows, bounds),
         without_launch=int(np.count_nonzero(~owners.has_launch)),
         without_owner=int(np.count_nonzero(nobodys)),
         without_owner_ns=int(took[nobodys].sum()),
@@ -201,11 +209,11 @@ def _occupancy(trace: Trace, rows: Values, occupancy: KernelOccupancy | None) ->
     return float(np.average(occupancy.occupancy[kernels], weights=weight))
 
 
-def _nothing(whole: Trace, part: Trace) -> str:
-    about = whole.metadata.get("gpu", {})
+def _nothing(trace: Trace) -> str:
+    about = trace.metadata.get("gpu", {})
     if isinstance(about, dict) and about.get("unavailable"):
         return f"no device work was recorded: {about['unavailable']}"
-    if len(whole.table("gpu")) and whole is not part:
+    if len(trace.table("gpu")):
         return "no device work in this part of the recording; --period all looks at all of it"
     return (
         "no device work was recorded: the program used no GPU, or CUDA was not among what was to "
@@ -223,7 +231,10 @@ def _notes(
     """What cannot be said of a trace that has device work."""
     missing = sum(device.without_launch for device in devices)
     if missing:
-        yield f"the launch of {missing:,} pieces of work was not recorded; nor is their owner known"
+        yield (
+            f"the launch of {missing:,} pieces of work was not recorded, or is not in what was "
+            "read; nor is their owner known"
+        )
     kinds = trace.events["kind"]
     if not (kinds == EventKind.RUNTIME_CALL).any():
         yield "no calls of the device's runtime were recorded, so no launch is known by its time"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.device_use.streams import times_between
 from opscope.analysis.module_attribution import ModuleAttribution, attribute_to_modules
 from opscope.trace.codes import EventKind
 from opscope.trace.trace import Trace
@@ -90,7 +91,7 @@ def _node_field(trace: Trace, rows: Values, field: str) -> Values:
     return found
 
 
-def modules_of(trace: Trace, rows: Values) -> tuple[ModuleDeviceTime, ...]:
+def modules_of(trace: Trace, rows: Values, bounds: tuple[int, int]) -> tuple[ModuleDeviceTime, ...]:
     """Device time of every module, outer before inner; empty where no module calls are known.
 
     Work in a graph counts for the module in which its node was captured, in the pass of that. Of a
@@ -100,6 +101,7 @@ def modules_of(trace: Trace, rows: Values) -> tuple[ModuleDeviceTime, ...]:
     Args:
         trace: any.
         rows: work, rows in ``gpu``.
+        bounds: the time looked at, Unix nanoseconds; work counts as far as it is in that.
     """
     found = attribute_to_modules(trace)
     gpu = trace.table("gpu")
@@ -110,7 +112,8 @@ def modules_of(trace: Trace, rows: Values) -> tuple[ModuleDeviceTime, ...]:
     backward = np.where(in_graph, captured_backward, backward)
     paths, texts = [*found.paths], [found.text(row) for row in range(len(found.paths))]
     path = _with_earlier_captures(trace, rows, path, (paths, texts))
-    time = gpu["duration_ns"][rows]
+    begin, end = times_between(trace, rows, bounds)
+    time = end - begin
     sums = np.zeros((3, len(paths)), dtype=np.int64)
     for row, chosen in enumerate((~backward, backward, in_graph)):
         there = chosen & (path >= 0)

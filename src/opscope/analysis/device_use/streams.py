@@ -42,32 +42,40 @@ class StreamUse:
     depth_max: int
 
 
-def streams_of(trace: Trace, rows: Values, wall_ns: int) -> tuple[StreamUse, ...]:
+def times_between(trace: Trace, rows: Values, bounds: tuple[int, int]) -> tuple[Values, Values]:
+    """Beginning and end of work, cut to the time between two moments."""
+    start = trace.table("gpu")["start_ns"][rows]
+    end = start + trace.table("gpu")["duration_ns"][rows]
+    return start.clip(*bounds), end.clip(*bounds)
+
+
+def streams_of(trace: Trace, rows: Values, bounds: tuple[int, int]) -> tuple[StreamUse, ...]:
     """The streams of one device, busiest first.
 
     Args:
         trace: any.
         rows: its work, rows in ``gpu`` in order of start.
-        wall_ns: the time looked at.
+        bounds: the time looked at, Unix nanoseconds.
     """
     streams = trace.table("gpu")["stream"][rows]
     found = [
-        _stream(trace, rows[streams == stream], stream, wall_ns)
+        _stream(trace, rows[streams == stream], stream, bounds)
         for stream in np.unique(streams).tolist()
     ]
     return tuple(sorted(found, key=lambda stream: -stream.busy_ns))
 
 
-def _stream(trace: Trace, rows: Values, stream: int, wall_ns: int) -> StreamUse:
+def _stream(trace: Trace, rows: Values, stream: int, bounds: tuple[int, int]) -> StreamUse:
     gpu, events = trace.table("gpu"), trace.events
     start = gpu["start_ns"][rows]
-    busy = union_of(start, start + gpu["duration_ns"][rows])
+    busy = union_of(*times_between(trace, rows, bounds))
     launch = gpu["launch"][rows]
     known = np.flatnonzero(launch >= 0)
     known = known[events["kind"][launch[known]] == EventKind.RUNTIME_CALL]
     calls, first = np.unique(launch[known], return_index=True)
     launched, begun = events["start_ns"][calls], start[known[first]]
     delay = np.maximum(begun - launched, 0)
+    waits = (launched + delay).clip(*bounds) - launched.clip(*bounds)
     median, most, longest = (
         map(int, np.percentile(delay, (50, 90, 100))) if len(delay) else (-1, -1, -1)
     )
@@ -79,7 +87,7 @@ def _stream(trace: Trace, rows: Values, stream: int, wall_ns: int) -> StreamUse:
         delay_median_ns=median,
         delay_90_ns=most,
         delay_max_ns=longest,
-        depth_mean=float(delay.sum()) / max(wall_ns, 1),
+        depth_mean=float(waits.sum()) / max(bounds[1] - bounds[0], 1),
         depth_max=_deepest(launched, launched + delay),
     )
 

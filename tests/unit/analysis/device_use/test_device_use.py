@@ -299,6 +299,27 @@ def test_nothing_recorded_is_said_and_not_answered():
     assert "no device work" in find_device_use(build_trace([]), "all").notes[0]
 
 
+def test_work_that_was_launched_before_the_part_has_its_launch_and_module():
+    # GIVEN a start-up that launches all work there is, and steps in which the device does it
+    spans = [span("nn.Module: Net_0", 0, 280, kind=EventKind.MODULE_CALL, module="Net")]
+    spans += [launch(at) for at in range(100, 130, 5)]
+    for end in range(300, 900, 100):
+        spans.append(span("aten::mm", end - 70, end - 20))
+        spans.append(span("Optimizer.step#SGD.step", end - 10, end, kind=EventKind.ANNOTATION))
+    gpu = [kernel("k", 310 + 80 * n, 350 + 80 * n, launch=1 + n) for n in range(6)]
+    trace = build_trace(sorted(spans, key=lambda one: one.start), gpu=gpu)
+    everything = find_device_use(trace, "all")
+    for part in (everything, find_device_use(trace, "steady")):
+        assert [device.without_launch for device in part.devices] == [0]
+        assert part.devices[0].streams[0].depth_max == 6
+    steady = find_device_use(trace, "steady")
+    (device,) = steady.devices
+    assert steady.wall_ns < everything.wall_ns
+    assert sum(device.idle_ns.values()) + device.busy_ns == steady.wall_ns
+    assert 0 < device.streams[0].depth_mean <= 6
+    assert [module.forward_ns for module in steady.modules] == [device.busy_ns]
+
+
 def test_a_part_that_is_not_there():
     with pytest.raises(UsageError):
         find_device_use(build_trace([span("aten::mm", 0, 10)]), "start-up")
