@@ -18,6 +18,13 @@ Numbers = npt.NDArray[np.float64]
 
 _WARP = 32
 _REGISTER_UNIT = 256  # registers are given to warps in this many (all devices since Kepler)
+_SCHEDULERS = 4  # of a multiprocessor; each has its part of the registers (since Maxwell)
+_RESERVES_SINCE = 8  # compute capability, from which on each block costs shared memory of its own
+_RESERVED_BYTES = 1024
+_OLDEST_KNOWN = 5
+_BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24}
+"""Most blocks on a multiprocessor by compute capability; 32 on all others."""
+
 _KERNEL = 0
 
 
@@ -60,19 +67,25 @@ def _fill(result: KernelOccupancy, trace: Trace, rows: Any, device: dict[str, An
     blocks = _product(gpu.lists("grid"), rows) / device["numSms"]
     warps = np.maximum(np.ceil(_product(gpu.lists("block"), rows) / _WARP), 1)
     most_warps = device["maxThreadsPerMultiprocessor"] / _WARP
-    fitting = np.floor(most_warps / warps)
-    registers = gpu["registers_per_thread"][rows] * _WARP
-    registers = np.ceil(registers / _REGISTER_UNIT) * _REGISTER_UNIT * warps
-    shared = gpu["shared_memory_bytes"][rows].astype(np.float64)
-    for used, limit in (
-        (registers, device.get("regsPerMultiprocessor", 0)),
-        (shared, device.get("sharedMemPerMultiprocessor", 0)),
-    ):
-        if limit:
-            fitting = np.minimum(fitting, np.floor(limit / np.maximum(used, 1)))
+    fitting = np.minimum(np.floor(most_warps / warps), _most_blocks(device))
+    if limit := device.get("regsPerMultiprocessor", 0):
+        registers = gpu["registers_per_thread"][rows] * _WARP
+        registers = np.ceil(registers / _REGISTER_UNIT) * _REGISTER_UNIT
+        in_each = np.floor(limit / _SCHEDULERS / np.maximum(registers, 1))
+        fitting = np.minimum(fitting, np.floor(in_each * _SCHEDULERS / warps))
+    if limit := device.get("sharedMemPerMultiprocessor", 0):
+        reserved = _RESERVED_BYTES if device.get("computeMajor", 0) >= _RESERVES_SINCE else 0
+        shared = gpu["shared_memory_bytes"][rows].astype(np.float64) + reserved
+        fitting = np.minimum(fitting, np.floor(limit / np.maximum(shared, 1)))
     result.blocks_per_sm[rows] = blocks
     result.warps_per_sm[rows] = blocks * warps
     result.occupancy[rows] = np.minimum(np.minimum(fitting, blocks) * warps / most_warps, 1.0)
+
+
+def _most_blocks(device: dict[str, Any]) -> float:
+    """At once on one multiprocessor; no limit where the compute capability is not known."""
+    capability = (device.get("computeMajor", 0), device.get("computeMinor", 0))
+    return _BLOCKS.get(capability, 32) if capability[0] >= _OLDEST_KNOWN else np.inf
 
 
 def _product(column: Any, rows: Any) -> Numbers:

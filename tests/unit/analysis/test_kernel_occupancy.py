@@ -53,5 +53,27 @@ def test_the_scarcest_resource_decides(
     assert occupancy.blocks_per_sm.tolist() == [grid / 4]
 
 
+@pytest.mark.parametrize(
+    ("capability", "block", "registers", "shared", "expected"),
+    [
+        ((7, 0), 64, 85, 0, 20 / 64),  # each of four schedulers has registers for five warps
+        ((7, 0), 128, 32, 16384, 16 / 64),  # shared memory for four blocks
+        ((8, 0), 128, 32, 16384, 12 / 64),  # and for three, as each costs more since 8.0
+        ((8, 0), 32, 32, 0, 32 / 64),  # at most 32 blocks
+        ((8, 6), 32, 32, 0, 16 / 64),  # or 16
+        ((8, 9), 32, 32, 0, 24 / 64),  # or 24
+    ],
+)
+def test_what_devices_of_a_compute_capability_have(
+    capability: tuple[int, int], block: int, registers: int, shared: int, expected: float
+) -> None:
+    device = {**DEVICE, "computeMajor": capability[0], "computeMinor": capability[1]}
+    occupancy = kernel_occupancy(
+        kernel_trace(1000, block, registers, shared, deviceProperties=[device])
+    )
+    assert occupancy is not None
+    assert occupancy.occupancy.tolist() == [pytest.approx(expected)]
+
+
 def test_nothing_is_said_of_unknown_devices() -> None:
     assert kernel_occupancy(kernel_trace(1, 32, 1, 0)) is None
