@@ -3,11 +3,13 @@
 import contextlib
 import os
 
-from hypothesis import HealthCheck, settings
+with contextlib.suppress(ImportError):  # an interpreter that it has no build for
+    from hypothesis import HealthCheck, settings
 
-# How long an example takes says something about the machine, not about the code.
-settings.register_profile("opscope", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("opscope")
+    # How long an example takes says something about the machine, not about the code.
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("opscope", deadline=None, suppress_health_check=slow)
+    settings.load_profile("opscope")
 
 # A library's progress bar would leave a thread behind that wakes up in what a later test records.
 with contextlib.suppress(ImportError):

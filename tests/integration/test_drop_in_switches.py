@@ -90,15 +90,20 @@ def test_garbage_collections(both, wanted):
 @pytest.mark.parametrize("wanted", [True, False])
 def test_metadata_of_events(both, wanted):
     def read(prof, events):
+        [event] = [e for e in prof.events() if e.name == "aten::neg"]
+        [line] = [e for e in events if e["name"] == "aten::neg"]
+        index = line["args"]["Ev Idx"]
+        if not hasattr(type(event), "metadata_json"):  # torch's own, from 2.15 on
+            return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            [text] = [e.metadata_json for e in prof.events() if e.name == "aten::neg"]
-        [line] = [e for e in events if e["name"] == "aten::neg"]
-        return text == f'"Ev Idx": {line["args"]["Ev Idx"]}', text == ""
+            text = event.metadata_json
+        return text == f'"Ev Idx": {index}', text == ""
 
     settings = config(expose_kineto_event_metadata=wanted)
     theirs, ours = both(lambda _: torch.ones(2).neg(), read, experimental_config=settings)
-    assert ours == theirs == (wanted, not wanted)
+    assert ours == (wanted, not wanted)
+    assert theirs in (None, ours)
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -120,4 +125,6 @@ def test_adjusted_steps_nest_in_the_functions_they_end_in(both, wanted):
     settings = config(adjust_profiler_step=wanted)
     plan = torch.profiler.schedule(wait=0, warmup=1, active=3, repeat=1)
     theirs, ours = both(program, read, with_stack=True, schedule=plan, experimental_config=settings)
-    assert ours == theirs == [wanted] * 3
+    assert ours == [wanted] * 3
+    if torch.__version__ < "2.15":  # which ignores it, and is to be without it later
+        assert theirs == ours

@@ -79,9 +79,11 @@ def test_torch_profilers_filters_mean_the_same(fake: FakeCupti) -> None:
 
 
 def test_switches_for_hardware_counters_say_that_there_are_none() -> None:
-    config = torch._C._profiler._ExperimentalConfig(
-        profiler_metrics=["sm__throughput"], profiler_measure_per_kernel=True
-    )
+    metrics = {"profiler_metrics": ["sm__throughput"], "profiler_measure_per_kernel": True}
+    try:
+        config = torch._C._profiler._ExperimentalConfig(**metrics)
+    except TypeError:
+        pytest.skip("this torch has no such switches: 2.14 is the last")
     with opscope.drop_in.install(), pytest.warns(UserWarning, match="counters of kernels"):
         prof = torch.profiler.profile(activities=[CPU], experimental_config=config)
         prof.start()

@@ -24,6 +24,15 @@ WITH_TORCH = (
     *("tests/unit/test_activity_configs.py", "tests/unit/test_experimental_switches.py"),
 )
 WITHOUT_TORCH = ("tests/unit",)
+# The recorder of Python calls, which has other code for other Pythons.
+CALLS = (
+    *(f"tests/unit/recording/test_{name}.py" for name in (
+        *("python_calls", "python_functions", "own_functions", "python_windows"),
+        *("python_modules", "python_module_calls", "asyncio_tasks", "asyncio_windows"),
+        *("python_hooks", "gil"),
+    )),
+    *("tests/unit/test_lifecycle.py", "tests/unit/trace", "tests/unit/tree"),
+)  # fmt: skip
 # What builds on torch's own objects and C++, and so notices first what a version has changed.
 CLOSEST = (
     *(f"tests/integration/test_drop_in_{name}.py" for name in (
@@ -91,14 +100,14 @@ def run_row(row, chosen, closest=False):
         return done.returncode or 1
     print(f"{row.name}: {found['passed']} passed, {len(found['failed'])} failed", flush=True)
     if not chosen:
-        _write(row, {**json.loads(asked.stdout), "closest": closest and bool(row.torch), **found})
+        _write(row, {**json.loads(asked.stdout), "closest": closest, **found})
     return done.returncode
 
 
 def _tests_of(row, closest):
     if row.torch:
         return CLOSEST if closest else WITH_TORCH
-    return WITHOUT_TORCH
+    return CALLS if closest else WITHOUT_TORCH
 
 
 def _write(row, result):

@@ -65,7 +65,10 @@ def _line(result):
 
 
 def _part(result):
-    return ", only what is closest to torch" if result.get("closest") else ""
+    if not result.get("closest"):
+        return ""
+    nearest = "torch" if result["torch"] else "the interpreter"
+    return f", only what is closest to {nearest}"
 
 
 def _section(result):
