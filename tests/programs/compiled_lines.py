@@ -6,6 +6,7 @@ Run with names of cases; prints what each found as JSON.
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import threading
 
@@ -147,23 +148,25 @@ def dynamic_shapes():
     return described(recorded(lambda: [compiled(torch.randn(n)) for n in (6, 7, 8)]))
 
 
-def ends_the_process(run):
-    """Whether a signal would: kernels of older torch divide by zero unchecked."""
-    child = os.fork()
-    if child == 0:
-        with contextlib.suppress(RuntimeError):
-            run()
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+def divided():
+    return torch.compile(lambda a, b: torch.div(a, b, rounding_mode="floor"))
+
+
+def by_zero():
+    with contextlib.suppress(RuntimeError):
+        divided()(torch.ones(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int64))
 
 
 def exception_inside():
-    """A kernel that fails: its span and that of the graph say so, and later runs are recorded."""
-    compiled = torch.compile(lambda a, b: torch.div(a, b, rounding_mode="floor"))
+    """A kernel that fails: its span and that of the graph say so, and later runs are recorded.
+
+    None where a signal ends the process instead: kernels of older torch divide unchecked.
+    """
+    if subprocess.run([sys.executable, __file__, "by_zero"], capture_output=True).returncode < 0:
+        return None
+    compiled = divided()
     one, zero = torch.ones(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int64)
     compiled(one, one)
-    if ends_the_process(lambda: compiled(one, zero)):
-        return None
 
     def run():
         try:
