@@ -31,7 +31,7 @@ CALLS = (
         *("python_modules", "python_module_calls", "asyncio_tasks", "asyncio_windows"),
         *("python_hooks", "gil"),
     )),
-    *("tests/unit/test_lifecycle.py", "tests/unit/trace", "tests/unit/tree"),
+    *("tests/unit/test_lifecycle.py", "tests/unit/tree"),
 )  # fmt: skip
 # What builds on torch's own objects and C++, and so notices first what a version has changed.
 CLOSEST = (
@@ -51,6 +51,7 @@ CLOSEST = (
     *("tests/unit/test_activity_configs.py", "tests/unit/test_experimental_switches.py"),
     "tests/unit/trace/test_registered_operators.py",
 )  # fmt: skip
+_GO_ON = "--continue-on-collection-errors"
 _FACTS = """
 import json, platform
 try:
@@ -83,7 +84,7 @@ def run_row(row, chosen, closest=False):
         return 0
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [str(python), "tests/run.py", "-q", "-p", "no:cacheprovider"]
+            [str(python), "tests/run.py", "-q", "-p", "no:cacheprovider", _GO_ON]
             + (chosen or list(_tests_of(row, closest))),
             cwd=HERE,
             env={

@@ -55,9 +55,10 @@ def _packages(version):
     if version == USUAL_PYTHON and sys.version_info[:2] == tuple(map(int, version.split("."))):
         return Path(sys.executable)
     folder = FOLDER / f"packages-{version}"
-    python = folder / "bin" / "python"
-    if python.exists():
+    python, whole = folder / "bin" / "python", folder / "whole"
+    if whole.exists():
         return python
+    shutil.rmtree(folder, ignore_errors=True)  # what somebody interrupted
     interpreter = find_python(version, os.environ.get("OPSCOPE_PYTHONS", "").split(os.pathsep))
     if interpreter is None:
         raise RowUnavailable(f"There is no Python {version} here.")
@@ -71,6 +72,7 @@ def _packages(version):
         subprocess.run(
             [str(python), "-m", "pip", "install", "-qq", "--only-binary", ":all:", package]
         )
+    whole.touch()
     return python
 
 
