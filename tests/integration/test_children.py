@@ -222,6 +222,12 @@ def test_nothing_unfinished_is_left(job):
     assert unfinished_recordings(job[0]) == []
 
 
+def test_what_is_left_can_be_copied(job):
+    """Whoever copies a pipe waits for what is written to it, for ever."""
+    folder = job[0]
+    wait_until(lambda: all(one.is_file() or one.is_dir() for one in folder.rglob("*")))
+
+
 def test_all_together_are_on_one_clock(job):
     folder, told, _ = job
     trace = opscope.load(folder).together()

@@ -53,8 +53,9 @@ class ChildrenOfRun:
             if self.rank is None:
                 _clear(folder)
             (folder / PROCESSES).touch()
-            with suppress(FileExistsError, NotImplementedError, PermissionError):
-                os.mkfifo(folder / DOORBELL, 0o600)
+            if self._keeper:
+                with suppress(FileExistsError, NotImplementedError, PermissionError):
+                    os.mkfifo(folder / DOORBELL, 0o600)
             self._settings.write()
         except OSError as error:
             raise UsageError(
@@ -103,7 +104,7 @@ def _clear(folder: Path) -> None:
         for part in partition_folders(place).values():
             if is_opscope_rank(part):
                 shutil.rmtree(part, ignore_errors=True)
-        for left in (place / PROCESSES, *unfinished_recordings(place)):
+        for left in (place / PROCESSES, place / DOORBELL, *unfinished_recordings(place)):
             left.unlink(missing_ok=True)
         if place != folder:
             with suppress(OSError):  # something else is in it

@@ -46,6 +46,7 @@ def main(root: int, journal: str, package: str) -> None:
     while job.goes_on():
         job.look()
     job.make_traces(wait=True)
+    job.take_down()
 
 
 class KeptJob:
@@ -58,7 +59,8 @@ class KeptJob:
         self._read_to = 0
         self._maker = 0
         self._poll = select.poll()
-        self._bell = _open_bell(os.path.join(self._folder, ".processes.bell"))
+        self._place_of_bell = os.path.join(self._folder, ".processes.bell")
+        self._bell = _open_bell(self._place_of_bell)
         if self._bell >= 0:
             self._poll.register(self._bell, select.POLLIN)
         self._root = root
@@ -96,6 +98,16 @@ class KeptJob:
             self._maker = os.posix_spawn(sys.executable, command, _plain_environment())
             if wait:
                 os.waitpid(self._maker, 0)
+
+    def take_down(self) -> None:
+        """Leave nothing in the folder that whoever copies it would wait for for ever, as a pipe is.
+
+        That of a job that was begun there meanwhile stays.
+        """
+        if self._bell >= 0:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(self._place_of_bell), os.fstat(self._bell)):
+                    os.unlink(self._place_of_bell)
 
     def _see_new(self) -> None:
         with contextlib.suppress(OSError):
