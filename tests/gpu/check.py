@@ -24,6 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 470
+_ALL_WELL = "Nothing is wrong."
 _BUILT = ROOT / "build" / "gpu-check"
 _PACKAGES = (
     "torch", "numpy", "nanobind", "scikit_build_core", "pyarrow", "rich", "pytest",
@@ -47,15 +48,18 @@ class Findings:
         wrong: in words, most fundamental first.
         figures: by name, for the file.
         parts: seconds that each took.
+        is_rehearsal: all ran on the CPU, which says nothing of a GPU.
     """
 
     wrong: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, float] = field(default_factory=dict)
+    is_rehearsal: bool = False
 
     def as_text(self) -> str:
         """What is wrong, then the figures."""
-        lines = [f"WRONG: {one}" for one in self.wrong] or ["Nothing is wrong."]
+        well = "Rehearsed on the CPU: no GPU was checked." if self.is_rehearsal else _ALL_WELL
+        lines = [f"WRONG: {one}" for one in self.wrong] or [well]
         for name, value in self.figures.items():
             if isinstance(value, dict):
                 lines += [f"{name}: {key}: {json.dumps(one)}" for key, one in value.items()]
@@ -105,7 +109,7 @@ def check(run: Run, figures_of: Path, limit_s: float = LIMIT_S, device: str = "c
         limit_s: for all of it.
         device: ``cpu`` rehearses it where there is no GPU.
     """
-    found, end = Findings(), time.monotonic() + limit_s
+    found, end = Findings(is_rehearsal=device == "cpu"), time.monotonic() + limit_s
 
     def part(name: str, command: list[str], share: float) -> Ended:
         begun = time.monotonic()

@@ -44,6 +44,12 @@ def test_where_all_is_well_nothing_is_wrong(run, tmp_path):
     assert sum(run.limits[:1]) < 470 and max(run.limits) <= 470
 
 
+def test_a_rehearsal_does_not_claim_that_a_gpu_is_well(run, tmp_path):
+    run.ends["-c"] = Ended(0, SEES.replace('"H100"', "null"))
+    found = check(run, tmp_path / "figures.json", device="cpu")
+    assert found.as_text().startswith("Rehearsed on the CPU: no GPU was checked.")
+
+
 @pytest.mark.parametrize(
     ("part", "ended", "said"),
     [
