@@ -105,6 +105,11 @@ class ExecutionTraceObserver:
         """Whether it is recording."""
         return self._file is not None and self._file.is_showing
 
+    @property
+    def _execution_trace_running(self) -> bool:
+        """torch's attribute, which programs have asked for."""
+        return self.is_running()
+
     def start(self) -> None:
         """Record from now on. Without effect while running or not registered.
 
