@@ -24,7 +24,7 @@ _LINE = f"{'-' * 40}TorchTidy Report{'-' * 40}"
 NO_PLACE = "No source code location found"
 
 
-class Pattern:
+class AntiPattern:
     """A mistake, and how an event that shows it is known; derive and give :meth:`match`.
 
     Args:
@@ -103,7 +103,11 @@ class Pattern:
         return event
 
 
-class NamePattern(Pattern):
+Pattern = AntiPattern
+"""torch's name of it."""
+
+
+class NamePattern(AntiPattern):
     """Events whose name has a regular expression in it."""
 
     def __init__(self, prof: Any, name: str, should_benchmark: bool = False) -> None:
@@ -116,7 +120,7 @@ class NamePattern(Pattern):
         return re.search(self.name, event.name) is not None
 
 
-class _OfOperators(Pattern):
+class _OfOperators(AntiPattern):
     """Takes stacks and shapes."""
 
     @property
@@ -146,7 +150,7 @@ class ExtraCUDACopyPattern(_OfOperators):
         return before is not None
 
 
-class ForLoopIndexingPattern(Pattern):
+class ForLoopIndexingPattern(AntiPattern):
     """A tensor that is indexed in a loop."""
 
     name = "For Loop Indexing Pattern"
@@ -183,7 +187,7 @@ class ForLoopIndexingPattern(Pattern):
         return turns >= _LOOP
 
 
-class FP32MatMulPattern(Pattern):
+class FP32MatMulPattern(AntiPattern):
     """A product of matrices without TF32, on a GPU that has it."""
 
     name = "FP32 MatMul Pattern"
@@ -212,7 +216,7 @@ class FP32MatMulPattern(Pattern):
         return self.description
 
 
-class OptimizerSingleTensorPattern(Pattern):
+class OptimizerSingleTensorPattern(AntiPattern):
     """An optimizer that updates one parameter after the other."""
 
     name = "Optimizer Single Tensor Pattern"
@@ -228,7 +232,7 @@ class OptimizerSingleTensorPattern(Pattern):
         return any(event.name.endswith(name) for name in names)
 
 
-class SynchronizedDataLoaderPattern(Pattern):
+class SynchronizedDataLoaderPattern(AntiPattern):
     """A DataLoader without workers."""
 
     name = "Synchronized DataLoader Pattern"
@@ -249,7 +253,7 @@ class SynchronizedDataLoaderPattern(Pattern):
         )
 
 
-class GradNotSetToNonePattern(Pattern):
+class GradNotSetToNonePattern(AntiPattern):
     """Gradients that are filled with zeros."""
 
     name = "Gradient Set To Zero Instead of None Pattern"
@@ -263,7 +267,7 @@ class GradNotSetToNonePattern(Pattern):
         )
 
 
-class Conv2dBiasFollowedByBatchNorm2dPattern(Pattern):
+class Conv2dBiasFollowedByBatchNorm2dPattern(AntiPattern):
     """A bias that the batch norm after it takes away."""
 
     name = "Enabling Bias in Conv2d Followed By BatchNorm Pattern"
@@ -329,7 +333,7 @@ def report_all_anti_patterns(
 
     Args:
         prof: a ``torch.profiler.profile`` that has ended.
-        should_benchmark: accepted; see :class:`Pattern`.
+        should_benchmark: accepted; see :class:`AntiPattern`.
         print_enable: print it.
         json_report_dir: an existing folder for ``torchtidy_report.json``, which is added to.
     """
