@@ -20,6 +20,7 @@ from rich.text import Span, Text
 from opscope.notice import broken_pipes_are_errors
 from opscope.printable import in_encoding, printable
 from opscope.progress import listening
+from opscope.trace.remote import as_asked
 
 WIDTH_OF_FILES = 160
 """Columns of a table that goes to a pipe or file, unless COLUMNS says otherwise."""
@@ -108,11 +109,11 @@ class Messages:
 
     def say(self, text: str) -> None:
         """One paragraph; lines are never wrapped, so that paths can be copied."""
-        self._print(Text.assemble(("opscope: ", "bold cyan"), printable(text)))
+        self._print(Text.assemble(("opscope: ", "bold cyan"), printable(as_asked(text))))
 
     def fail(self, text: str) -> None:
         """One paragraph about what went wrong and what to do."""
-        self._print(Text.assemble(("opscope: ", "bold red"), text))
+        self._print(Text.assemble(("opscope: ", "bold red"), as_asked(text)))
 
     def flush(self) -> None:
         """Leave nothing for a forked child to say once more."""

@@ -50,7 +50,7 @@ class _Copy:
     """
 
     def __init__(self, address: str, store: Any, found: dict[str, _File], called: str) -> None:
-        self.address, self.found, self._store = address, found, store
+        self.address, self.found, self._store = shown_address(address), found, store
         folder = Path(tempfile.mkdtemp(prefix="opscope-remote-"))
         weakref.finalize(self, remove_of, folder, os.getpid())
         self.path = folder / called
@@ -135,6 +135,20 @@ def complete(folder: Path) -> None:
         copy.complete(folder)
 
 
+def as_asked(text: str) -> str:
+    """A text for people in which copies are called what was asked for, which stays there."""
+    for copy in list(_COPIES.values()):
+        text = text.replace(str(copy.path), copy.address)
+    return text
+
+
+def shown_address(address: str) -> str:
+    """Without who reads there and their password, and what else is said of the store."""
+    scheme, _, rest = address.partition("://")
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
 def refuse_address(path: str | os.PathLike[str]) -> None:
     """See that something that is to be written to is in the file system.
 
@@ -168,7 +182,8 @@ def _copy_of(address: str) -> _Copy:
 def _look(address: str) -> tuple[Any, str, dict[str, _File]]:
     from pyarrow import fs
 
-    with _answering(address):
+    shown = shown_address(address)
+    with _answering(shown):
         store, root = _open(address)
         there = store.get_file_info(root)
         if there.type == fs.FileType.File:
@@ -178,7 +193,7 @@ def _look(address: str) -> tuple[Any, str, dict[str, _File]]:
             entries = store.get_file_info(fs.FileSelector(root, recursive=True))
     files = [one for one in entries if one.type == fs.FileType.File]
     if not files:
-        raise TraceFormatError(f"There is no trace at {address}. Check the address.")
+        raise TraceFormatError(f"There is no trace at {shown}. Check the address.")
     return store, root, {_below(root, one.path): _file(one) for one in files}
 
 
@@ -187,6 +202,7 @@ def _open(address: str) -> tuple[Any, str]:
     import pyarrow as pa
     from pyarrow import fs
 
+    shown = shown_address(address)
     try:
         store, path = fs.FileSystem.from_uri(address)
         return store, str(path)
@@ -195,13 +211,13 @@ def _open(address: str) -> tuple[Any, str]:
             from fsspec.core import url_to_fs
         except ImportError:
             raise MissingDependencyError(
-                f"{address} cannot be read with what is installed ({_line(error)}). Run: pip "
+                f"{shown} cannot be read with what is installed ({_line(error)}). Run: pip "
                 "install fsspec, and its package for that kind of store, such as s3fs or gcsfs."
             ) from error
     try:
         found, path = url_to_fs(address)
     except ImportError as error:
-        raise MissingDependencyError(f"{address} cannot be read: {_line(error)}.") from error
+        raise MissingDependencyError(f"{shown} cannot be read: {_line(error)}.") from error
     return fs.PyFileSystem(fs.FSSpecHandler(found)), str(path)
 
 

@@ -147,6 +147,25 @@ def test_what_cannot_be_read_is_said_with_its_address(store, job, monkeypatch):
         opscope.load("memory://job")
 
 
+def test_people_are_told_of_the_address_and_not_of_the_copy(store, job, capsys):
+    address = put(store, job, "bucket/job")
+    main(["stragglers", address])
+    main(["summary", address])
+    said = capsys.readouterr()
+    assert "opscope-remote" not in said.err + said.out
+    assert "memory://bucket/job --rank" in said.err
+    with pytest.raises(SystemExit):
+        main(["summary", address, "--rank", "9"])
+    assert "memory://bucket/job has no rank 9" in capsys.readouterr().err
+
+
+def test_who_may_read_there_is_not_shown(store):
+    assert remote.shown_address("s3://key:secret@bucket/job?region=x") == "s3://bucket/job"
+    with pytest.raises(TraceFormatError) as found:
+        opscope.load("memory://key:secret@nowhere/job?token=secret")
+    assert "secret" not in str(found.value) and "memory://nowhere/job" in str(found.value)
+
+
 def test_what_changes_while_it_is_copied_is_no_trace(store, job):
     address = put(store, job, "job")
     there = opscope.load(address)
