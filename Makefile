@@ -165,7 +165,7 @@ package-test: $(STAMPS)/venv ## Does a plain `pip install .` work, with build is
 	cd build/package-test && bin/opscope --version
 
 clean: ## Remove everything that these commands made
-	rm -rf $(VENV) build demo-out web/node_modules web/.node .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo-out web/node_modules web/.node .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # A torch that this Python already has is used; otherwise the pinned one is installed. Python's own switch
 # for that does not reach the packages of an environment that $(PYTHON) itself is in.
