@@ -28,6 +28,18 @@ class NoCollection {
   bool was_on_;
 };
 
+#ifdef Py_GIL_DISABLED
+// A build without the GIL has it on where a module was loaded that needs it, such as this one.
+bool gil_is_enabled() {
+  PyObject* ask = PySys_GetObject("_is_gil_enabled");
+  PyObject* answer = ask == nullptr ? nullptr : PyObject_CallNoArgs(ask);
+  const bool is_enabled = answer == Py_True;
+  Py_XDECREF(answer);
+  PyErr_Clear();
+  return is_enabled;
+}
+#endif
+
 }  // namespace
 
 void configure_sources(uint32_t also) {
@@ -36,7 +48,7 @@ void configure_sources(uint32_t also) {
 
 uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
 #ifdef Py_GIL_DISABLED
-  if ((wants & (kWantCalls | kWantModules)) != 0) {
+  if ((wants & (kWantCalls | kWantModules)) != 0 && !gil_is_enabled()) {
     throw std::runtime_error(
         "Python calls and modules cannot be recorded without the GIL; leave out "
         "with_stack and with_modules, or set PYTHON_GIL=1");
