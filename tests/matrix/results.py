@@ -81,7 +81,8 @@ def _section(result):
         lines += [f"| {count} | {_cell(why)} |" for why, count in result["skipped"].items()]
     if result["failed"]:
         lines += ["", "| failed | with |", "|---|---|"]
-        lines += [f"| `{_cell(test)}` | {_cell(why)} |" for test, why in result["failed"].items()]
+        failed = result["failed"].items()
+        lines += [f"| `{_escaped(test)}` | {_cell(why)} |" for test, why in failed]
     if len(lines) == 1:
         lines.append("Everything ran and passed.")
     return "\n".join([*lines, ""])
@@ -90,4 +91,8 @@ def _section(result):
 def _cell(text):
     # Addresses and folders of one run would make every page another.
     text = re.sub(r"0x[0-9a-f]+", "0x…", re.sub(r"/[\w./+-]*/", "…/", " ".join(text.split())))
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    return _escaped(text).replace("<", "&lt;")
+
+
+def _escaped(text):
+    return text.replace("|", "\\|")
