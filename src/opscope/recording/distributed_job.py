@@ -25,8 +25,13 @@ def note_job() -> None:
 
 def describe_job() -> dict[str, Any]:
     """Rank, world size and, where it was seen, the group, as torch says it; empty outside a job."""
+    return joined_job() or _launched()
+
+
+def joined_job() -> dict[str, Any]:
+    """The same of the last group that a recording saw; empty without one."""
     note_job()
-    return _last_seen or _launched()
+    return _last_seen
 
 
 def launched_rank() -> int | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.recording.decoded import Decoded
-from opscope.recording.distributed_job import JOB_KEY, describe_job
+from opscope.recording.distributed_job import JOB_KEY, joined_job
 from opscope.recording.listeners import Listener
 
 Groups = dict[str, dict[str, Any]]
@@ -137,10 +137,10 @@ class ProcessGroups(Listener):
 
     def note(self) -> None:
         """Remember what there is now, also for a recording that will not come to its end."""
-        now, job = read_process_groups(), describe_job()
+        now = read_process_groups()
         if now:
             self._seen = _joined(self._seen, now)
-            _native.note_in_stream(json.dumps({_NOTE: self._seen, _JOB: job}))
+            _native.note_in_stream(json.dumps({_NOTE: self._seen, _JOB: joined_job()}))
 
     def before_end(self) -> None:
         """Note them once more."""
