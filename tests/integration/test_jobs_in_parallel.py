@@ -1,7 +1,5 @@
 """Real jobs of every kind of parallelism: who is slow, that nothing is lost, nothing is changed."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 import opscope
 from opscope.analysis.account.causes import Cause
 from opscope.trace.partition import RANK, Partition
+from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -30,10 +29,7 @@ def torchrun(*arguments, recorder=()):
     """Runs the program in all ranks; gives the finished process of what was started."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
     command = [sys.executable, *(recorder or ()), *launcher, PROGRAM, *arguments]
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done
+    return run_gloo_job(command, OMP_NUM_THREADS="1")
 
 
 def results(done, way):

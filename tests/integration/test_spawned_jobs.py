@@ -1,7 +1,5 @@
 """A job that its own program starts, whose ranks talk to each other from several threads."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 import opscope
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.collectives.kinds import NONE
+from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
 
@@ -27,14 +26,7 @@ RANKS, STEPS, OTHERS, SLOW = 3, 16, 6, 1
 def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("spawned") / "job"
     recorder = ["-m", "opscope", "run", "--children", "--shapes", "-o", str(folder)]
-    done = subprocess.run(
-        [sys.executable, *recorder, PROGRAM, str(SLOW)],
-        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_gloo_job([sys.executable, *recorder, PROGRAM, str(SLOW)])
     return opscope.load(folder)
 
 
