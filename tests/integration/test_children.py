@@ -17,6 +17,7 @@ from opscope.trace.partition import PROCESS, RANK, Partition
 from opscope.trace.processes import Processes
 from opscope.trace.processor_rows import COMPUTED, WAITED
 from opscope.trace.unfinished_recordings import unfinished_recordings
+from support.gloo_jobs import run_gloo_job
 
 torch = pytest.importorskip("torch", reason="records programs of torch")
 
@@ -375,14 +376,8 @@ def test_ranks_of_torchrun_are_ranks_and_their_children_are_not(tmp_path):
     folder, program = tmp_path / "ranks", tmp_path / "program.py"
     program.write_text(TWO_RANKS)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [sys.executable, "-m", "opscope", "run", "--children", "-o", folder, *torchrun, program],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"},
-    )
-    assert done.returncode == 0, done.stderr
+    recorder = ["-m", "opscope", "run", "--children", "-o", folder]
+    run_gloo_job([sys.executable, *recorder, *torchrun, program])
     processes = Processes.in_folder(folder)
     for rank in range(2):
         trace = processes.load(Partition(RANK, rank))

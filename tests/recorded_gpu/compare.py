@@ -16,6 +16,9 @@ from opscope.trace.trace import Trace
 ROUNDING_NS = 2
 """A time goes from nanoseconds to ticks and back."""
 
+_MOST_CLOCK_ERROR_NS = 1_000.0
+"""What a trace says of that is believed up to here."""
+
 RATE_ERROR = 5e-9
 """Of the recorder's clock, where a file is too long to be waited for and times lie ahead of it."""
 
@@ -70,13 +73,20 @@ def _work_differences(played: Played, trace: Trace, rounding_ns: int) -> Iterato
         return
     first = min(row["start_ns"] for row in wanted)
     moved = min(row["start_ns"] for row in found) - first
+    clock_ns = _clock_error_ns(trace)
     for ours, theirs in zip(found, wanted, strict=False):
         ours["start_ns"] -= moved
         for what, value in theirs.items():
             allowed = rounding_ns + (theirs["start_ns"] - first) * RATE_ERROR
+            allowed += clock_ns * (what == "start_ns")
             near = what.endswith("_ns") and abs(ours[what] - value) <= allowed
             if ours[what] != value and not near:
                 yield f"{theirs['name'][:60]}: {what} is {ours[what]}, not {value}"
+
+
+def _clock_error_ns(trace: Trace) -> float:
+    """How far off the trace says its times of devices may be: of the playing machine's clocks."""
+    return min(trace.ledger.get("gpu", {}).get("clock error_ns", 0.0), _MOST_CLOCK_ERROR_NS)
 
 
 def _order(row: Row) -> tuple[Any, ...]:

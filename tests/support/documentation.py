@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 from opscope.cli import main
+from support.gloo_jobs import ABORTED, ATTEMPTS
 
 COLUMNS = "100"
 _FENCE = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -56,9 +57,16 @@ def run_command(command: str, folder: Path) -> str:
     environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "OMP_NUM_THREADS": "1"}
     # What another program compiled has that one's lines.
     environment["TORCHINDUCTOR_CACHE_DIR"] = os.fspath(Path(folder) / ".inductor")
-    done = subprocess.run(
-        ["sh", "-c", f"{command} 2>&1"], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(
+            ["sh", "-c", f"{command} 2>&1"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode == 0 or ABORTED not in done.stdout:
+            break
     assert done.returncode == 0, f"{command}\n{done.stdout}"
     return done.stdout
 

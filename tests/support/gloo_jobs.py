@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-_ABORTED = "terminate called without an active exception"
-_ATTEMPTS = 4
+ABORTED = "terminate called without an active exception"
+ATTEMPTS = 4
 
 
 def run_gloo_job(
@@ -18,7 +18,7 @@ def run_gloo_job(
 
     It does so where nothing is recorded, too, in about one job of twenty.
     """
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         done = subprocess.run(
             command,
             env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", **environment},
@@ -27,7 +27,7 @@ def run_gloo_job(
             timeout=300,
             check=False,
         )
-        if done.returncode == 0 or _ABORTED not in done.stderr:
+        if done.returncode == 0 or ABORTED not in done.stderr:
             break
     assert done.returncode == 0, done.stderr[-3000:]
     return done
