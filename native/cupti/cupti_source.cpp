@@ -178,15 +178,7 @@ void CuptiSource::leave_out_noise() {
 uint64_t CuptiSource::timestamp() { return current->our_clock_.device_ns(now_ticks()); }
 
 gpu::DeviceClock::Point CuptiSource::read_clocks() const {
-  gpu::DeviceClock::Point best{0, 0, UINT64_MAX};
-  for (int attempt = 0; attempt < 32; ++attempt) {
-    uint64_t device_ns = 0;
-    const uint64_t before = now_ticks();
-    library_.get_timestamp(&device_ns);
-    const uint64_t gap = now_ticks() - before;
-    if (gap < best.gap_ticks) best = {device_ns, before + gap / 2, gap};
-  }
-  return best;
+  return gpu::DeviceClock::read(library_.get_timestamp);
 }
 
 gpu::DeviceClock CuptiSource::clock() {

@@ -19,6 +19,19 @@ class DeviceClock {
     uint64_t gap_ticks = 0;  // between the two reads of ticks around the one of the device's clock
   };
 
+  // Both clocks at one moment: of several readings the one that took least.
+  static Point read(int (*get_timestamp)(uint64_t* device_ns)) {
+    Point best{0, 0, UINT64_MAX};
+    for (int attempt = 0; attempt < 32; ++attempt) {
+      uint64_t device_ns = 0;
+      const uint64_t before = now_ticks();
+      get_timestamp(&device_ns);
+      const uint64_t gap = now_ticks() - before;
+      if (gap < best.gap_ticks) best = {device_ns, before + gap / 2, gap};
+    }
+    return best;
+  }
+
   DeviceClock() = default;
   DeviceClock(Point from, Point to) : from_(from) {
     const auto elapsed = static_cast<double>(static_cast<int64_t>(to.device_ns - from.device_ns));

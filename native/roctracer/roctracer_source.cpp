@@ -99,15 +99,7 @@ void RoctracerSource::collect() {
 }
 
 gpu::DeviceClock::Point RoctracerSource::read_clocks() const {
-  gpu::DeviceClock::Point best{0, 0, UINT64_MAX};
-  for (int attempt = 0; attempt < 32; ++attempt) {
-    uint64_t device_ns = 0;
-    const uint64_t before = now_ticks();
-    library_.get_timestamp(&device_ns);
-    const uint64_t gap = now_ticks() - before;
-    if (gap < best.gap_ticks) best = {device_ns, before + gap / 2, gap};
-  }
-  return best;
+  return gpu::DeviceClock::read(library_.get_timestamp);
 }
 
 // Over a short time the uncertainty of both readings would make a poor rate: the host's is better.
