@@ -42,15 +42,18 @@ class _File:
 
 
 class _Copy:
-    """What was copied of one address.
+    """What was copied of one address; the copy goes with this.
 
     Attributes:
+        asked: the address, as it was given.
+        address: the same, as it is shown.
         found: what was there, by the path below it; empty for the address itself.
         path: of the copy.
     """
 
     def __init__(self, address: str, store: Any, found: dict[str, _File], called: str) -> None:
-        self.address, self.found, self._store = shown_address(address), found, store
+        self.asked, self.address = address, shown_address(address)
+        self.found, self._store = found, store
         folder = Path(tempfile.mkdtemp(prefix="opscope-remote-"))
         weakref.finalize(self, remove_of, folder, os.getpid())
         self.path = folder / called
@@ -101,7 +104,8 @@ class _Copy:
             unfinished.unlink(missing_ok=True)
 
 
-_COPIES: dict[str, _Copy] = {}
+_COPIES: list[_Copy] = []
+"""Also of what is no longer there: whoever opened it may go on reading."""
 _LOCK = threading.Lock()
 
 
@@ -131,13 +135,13 @@ def complete(folder: Path) -> None:
     Raises:
         TraceFormatError: one cannot be read any more.
     """
-    for copy in list(_COPIES.values()):
+    for copy in list(_COPIES):
         copy.complete(folder)
 
 
 def as_asked(text: str) -> str:
     """A text for people in which copies are called what was asked for, which stays there."""
-    for copy in list(_COPIES.values()):
+    for copy in list(_COPIES):
         text = text.replace(str(copy.path), copy.address)
     return text
 
@@ -172,11 +176,12 @@ def _copy_of(address: str) -> _Copy:
     """The copy that was made already, if what is there is the same."""
     with _LOCK:
         store, root, found = _look(address)
-        copy = _COPIES.get(address)
-        if copy is None or copy.found != found:
-            called = PurePosixPath(root).name or "recording"
-            copy = _COPIES[address] = _Copy(address, store, found, called)
-        return copy
+        for copy in _COPIES:
+            if copy.asked == address and copy.found == found:
+                return copy
+        called = PurePosixPath(root).name or "recording"
+        _COPIES.append(_Copy(address, store, found, called))
+        return _COPIES[-1]
 
 
 def _look(address: str) -> tuple[Any, str, dict[str, _File]]:

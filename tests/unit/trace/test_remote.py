@@ -23,7 +23,7 @@ fsspec = pytest.importorskip("fsspec")
 def store(monkeypatch):
     """A store in memory, empty."""
     found = fsspec.filesystem("memory")
-    monkeypatch.setattr(remote, "_COPIES", {})
+    monkeypatch.setattr(remote, "_COPIES", [])
     found.store.clear()
     found.pseudo_dirs[:] = [""]
     yield found
@@ -96,12 +96,15 @@ def test_a_copy_is_made_again_when_something_else_is_there(store, job):
     address = put(store, job, "job")
     first = local_path(address)
     assert local_path(address) == first
+    opened = opscope.load(address)
+    assert len(opened[1].events) == 1
     build_trace([span("aten::add", 0, 1)]).save(job, rank=4)
     put(store, job, "other")
     for name in store.find("/other/rank=00004"):
         store.copy(name, name.replace("/other", "/job"))
     assert local_path(address) != first
     assert opscope.load(address).ranks == [0, 1, 2, 3, 4]
+    assert len(opened[1].events) == len(opened[2].events) == 1
 
 
 def test_files_of_other_tools_are_read(store, job, tmp_path):
