@@ -1,6 +1,8 @@
 """Run the tests in as many processes as there are processors: ``python tests/run.py [ARGUMENTS]``.
 
-Arguments are pytest's. The first process shows what it does; what the others wrote follows.
+Arguments are pytest's. The first process shows what it does; what the others wrote follows. A few
+tests that fail are run once more when nothing else runs: what fails beside others and not alone is
+named, and what fails again has failed. ``OPSCOPE_TEST_ONCE=1`` runs nothing twice.
 """
 
 import os
@@ -10,6 +12,12 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+
+FAILED = 1
+"""What pytest ends with when it ran everything and some of it failed."""
+
+RUN_AGAIN = 5
+"""More failures than these are not the machine's doing."""
 
 
 def main() -> int:
@@ -23,7 +31,22 @@ def main() -> int:
         codes = [process.wait() for process in processes]
         for number, output in enumerate(outputs, start=2):
             print(f"\n== what process {number} of {count} wrote\n{output.read_text()}", flush=True)
-    return max(map(abs, codes))
+        failed = sorted({line for file in Path(folder).glob("failed-*") for line in _lines(file)})
+    code = max(map(abs, codes))
+    again = code == FAILED and 0 < len(failed) <= RUN_AGAIN
+    return _run_alone(failed) if again and "OPSCOPE_TEST_ONCE" not in os.environ else code
+
+
+def _run_alone(failed):
+    print(f"\n== once more, alone: {len(failed)} that failed", flush=True)
+    code = abs(subprocess.call([sys.executable, "-m", "pytest", *failed], cwd=HERE.parent))
+    if code == 0:
+        print("\n== passed alone, after failing beside other tests:", *failed, sep="\n   ")
+    return code
+
+
+def _lines(file):
+    return file.read_text().splitlines()
 
 
 def _start(folder, arguments, output=None):

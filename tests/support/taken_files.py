@@ -42,6 +42,12 @@ def pytest_runtestloop(session):
     return True
 
 
+def pytest_runtest_logreport(report):
+    if report.failed:
+        with FOLDER.joinpath(f"failed-{os.getpid()}").open("a") as file:
+            file.write(f"{report.nodeid}\n")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """What takes longest first, so that no process is left with it at the end."""
