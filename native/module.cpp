@@ -222,6 +222,7 @@ NB_MODULE(_native, m) {
   bind_graph(m);
   bind_memory(m);
   bind_columns(m);
+  bind_numpy_memory(m);
   bind_nesting(m);
   bind_sampler(m);
   bind_watch(m);

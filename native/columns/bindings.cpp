@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "columns/mix.h"
 #include "columns/places.h"
 #include "columns/row_order.h"
+#include "columns/stretches.h"
 #include "interpreter/without_gil.h"
 #include "numpy/to_numpy.h"
 
@@ -91,6 +93,55 @@ nb::object mix(const Numbers<uint64_t>& values) {
   return to_array(std::move(mixed));
 }
 
+template <class T>
+std::span<const T> span_of(const Numbers<T>& column) {
+  return {column.data(), column.size()};
+}
+
+nb::object usual_lengths(const Numbers<int64_t>& length, const Numbers<int64_t>& event,
+                         const Numbers<int32_t>& label, size_t labels, int64_t longer_than) {
+  if (length.size() != event.size()) throw nb::value_error("every stretch has a length and an event");
+  auto usual = [&] {
+    const WithoutGil without_gil;
+    return columns::usual_lengths(span_of(length), span_of(event), span_of(label), labels, longer_than);
+  }();
+  return to_array(std::move(usual));
+}
+
+nb::object delays(const Numbers<int64_t>& edges, const Numbers<int64_t>& usual, const Numbers<int64_t>& start,
+                  const Numbers<int64_t>& delayed, int64_t end, double odd, double shortest, double most) {
+  if (edges.size() != usual.size() + 1) throw nb::value_error("stretches have one edge more");
+  if (start.size() != delayed.size()) throw nb::value_error("columns of one table have different lengths");
+  auto waiting = [&] {
+    const WithoutGil without_gil;
+    const columns::Waits waits{span_of(start), span_of(delayed), end};
+    return columns::delays(span_of(edges), span_of(usual), waits, {odd, shortest, most});
+  }();
+  return to_array(std::move(waiting));
+}
+
+nb::object sums_between(const Numbers<int64_t>& edges, const Numbers<int64_t>& times,
+                        const Numbers<double>& amounts, bool right) {
+  if (times.size() != amounts.size()) throw nb::value_error("every time has an amount");
+  auto sums = [&] {
+    const WithoutGil without_gil;
+    return columns::sums_between(span_of(edges), span_of(times), span_of(amounts), right);
+  }();
+  return to_array(std::move(sums));
+}
+
+nb::object shown_at(const Numbers<int64_t>& moments, const Numbers<double>& shown,
+                    const Numbers<int64_t>& times) {
+  if (moments.size() == 0 || moments.size() != shown.size()) {
+    throw nb::value_error("a clock shows something at every moment, and has one");
+  }
+  auto result = [&] {
+    const WithoutGil without_gil;
+    return columns::shown_at(span_of(moments), span_of(shown), span_of(times));
+  }();
+  return to_array(std::move(result));
+}
+
 }  // namespace
 
 void bind_columns(nb::module_& module) {
@@ -99,6 +150,11 @@ void bind_columns(nb::module_& module) {
   module.def("group_medians", &group_medians, "values"_a, "group"_a, "groups"_a);
   module.def("places", &places, "sorted"_a, "values"_a, "right"_a);
   module.def("mix", &mix, "values"_a);
+  module.def("usual_lengths", &usual_lengths, "length"_a, "event"_a, "label"_a, "labels"_a, "longer_than"_a);
+  module.def("delays", &delays, "edges"_a, "usual"_a, "start"_a, "delayed"_a, "end"_a, "odd"_a, "shortest"_a,
+             "most"_a);
+  module.def("sums_between", &sums_between, "edges"_a, "times"_a, "amounts"_a, "right"_a);
+  module.def("shown_at", &shown_at, "moments"_a, "shown"_a, "times"_a);
 }
 
 }  // namespace opscope

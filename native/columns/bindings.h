@@ -6,5 +6,6 @@
 namespace opscope {
 
 void bind_columns(nanobind::module_& module);
+void bind_numpy_memory(nanobind::module_& module);
 
 }  // namespace opscope

@@ -511,6 +511,35 @@ def places(
     sorted: NDArray[np.int64], values: NDArray[np.int64], right: bool
 ) -> NDArray[np.int64]: ...
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]: ...
+def usual_lengths(
+    length: NDArray[np.int64],
+    event: NDArray[np.int64],
+    label: NDArray[np.int32],
+    labels: int,
+    longer_than: int,
+) -> NDArray[np.int64]: ...
+def delays(
+    edges: NDArray[np.int64],
+    usual: NDArray[np.int64],
+    start: NDArray[np.int64],
+    delayed: NDArray[np.int64],
+    end: int,
+    odd: float,
+    shortest: float,
+    most: float,
+) -> NDArray[np.float64]: ...
+def sums_between(
+    edges: NDArray[np.int64], times: NDArray[np.int64], amounts: NDArray[np.float64], right: bool
+) -> NDArray[np.float64]: ...
+def shown_at(
+    moments: NDArray[np.int64], shown: NDArray[np.float64], times: NDArray[np.int64]
+) -> NDArray[np.int64]: ...
+def with_reused_memory(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """``function(*args, **kwargs)``, where NumPy takes the memory of arrays that were dropped."""
+
+def reused_memory() -> tuple[int, int]:
+    """Bytes of it in use by arrays, and free but kept for what :func:`with_reused_memory` runs."""
+
 def equal_values(
     base: NDArray[np.uint64],
     is_unique: NDArray[np.bool_],

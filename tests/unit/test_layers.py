@@ -23,6 +23,7 @@ LEAVES = [
     "unfinished",
     "errors",
     "memory_limit",
+    "reused_memory",
     "child_process",
     "schedule",
     "progress",

@@ -27,6 +27,7 @@ from opscope.export.perfetto_tracks import (
     instant_packet,
 )
 from opscope.export.window import process_id_of, process_name_of, window_of
+from opscope.reused_memory import reusing_memory
 from opscope.trace.codes import CATEGORIES, GpuKind
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.names import Names
@@ -45,6 +46,7 @@ _UNKNOWN = "unknown"  # kinds of events that only a newer opscope knows
 _PROCESS_RANK = 1000  # devices come after processes
 
 
+@reusing_memory
 def write_perfetto(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Write ``trace`` to ``path`` (by convention ``.pftrace``), compressed if that ends in ``.gz``.
 

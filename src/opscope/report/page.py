@@ -22,6 +22,7 @@ from opscope.export.output_file import write_file
 from opscope.job.collectives import JobCollectives
 from opscope.job.slow_ranks import SlowRanks
 from opscope.report.payload import gather
+from opscope.reused_memory import reusing_memory
 from opscope.trace.partition import Partition
 from opscope.trace.trace import Trace
 
@@ -49,6 +50,7 @@ style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'">
 """
 
 
+@reusing_memory
 def write_report(
     trace: Trace,
     path: str | os.PathLike[str],

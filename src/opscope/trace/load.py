@@ -7,6 +7,7 @@ from pathlib import Path
 
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
+from opscope.reused_memory import reusing_memory
 from opscope.trace.input_file import is_folder, shown_path, status_of
 from opscope.trace.partition import Partition, asked_partition, in_order, partition_folders
 from opscope.trace.remote import local_path
@@ -64,6 +65,7 @@ def unfinished_part(path: Path, part: Partition | None) -> Trace | None:
     return unfinished_trace(begun, part, partition_folders(path))
 
 
+@reusing_memory
 def load_trace(
     path: str | os.PathLike[str], rank: int | None = None, process: int | None = None
 ) -> Trace:

@@ -21,12 +21,14 @@ from opscope.unfinished import remove_unfinished
 
 if TYPE_CHECKING:
     from opscope.trace.partition import Partition
+from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
 
 _LIBRARIES_BYTES, _ROW_BYTES = 1 << 30, 400
 """More than Arrow's libraries and their pools take, and than a row does on its way to the disk."""
 
 
+@reusing_memory
 def save_trace(trace: Trace, path: str | os.PathLike[str], asked: Partition | None = None) -> Path:
     """As ``store.save_part``, whatever memory there is; with too little, ``path`` stays as it is.
 

@@ -24,6 +24,7 @@ from opscope.analysis.account.processor import (
 )
 from opscope.analysis.period import Period, Which, period_of
 from opscope.analysis.program_steps import program_steps
+from opscope.reused_memory import reusing_memory
 from opscope.trace.codes import WaitsFor
 from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.trace import Trace
@@ -55,6 +56,7 @@ _FOR_ANOTHER = (Cause.LOCK, Cause.UNKNOWN)
 _LASTING = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.DEVICE)
 
 
+@reusing_memory
 def find_account(trace: Trace, which: Which | str = Which.STEADY) -> Account:
     """Where the time went: the wall time of every thread and device by cause, without rest.
 

@@ -12,6 +12,7 @@ from opscope import _native
 from opscope.analysis.critical_path.graph import WaitGraph, wait_graph
 from opscope.analysis.period import Which, period_of
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.reused_memory import reusing_memory
 from opscope.trace.html_table import html_table
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import own_texts
@@ -95,6 +96,7 @@ class CriticalPath:
         return html_table("opscope: critical path", ("on the path", "time", "share"), rows, "")
 
 
+@reusing_memory
 def find_critical_path(trace: Trace, which: Which | str = Which.STEADY) -> CriticalPath:
     """What a period took because of what.
 

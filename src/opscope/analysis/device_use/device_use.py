@@ -22,6 +22,7 @@ from opscope.analysis.devices import device_name
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
 from opscope.analysis.period import Period, Which, period_of, wall_bounds
 from opscope.analysis.program_steps import program_steps
+from opscope.reused_memory import reusing_memory
 from opscope.trace.codes import EventKind, GpuKind
 from opscope.trace.trace import Trace
 
@@ -106,6 +107,7 @@ class DevicesUse:
         return found
 
 
+@reusing_memory
 def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesUse:
     """How busy devices were, why not, and whose work they did.
 

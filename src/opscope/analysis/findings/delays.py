@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.account.processor import Intervals
-from opscope.analysis.grouped_medians import medians
-from opscope.trace.row_groups import places_in
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import event_texts
 
@@ -32,32 +31,18 @@ def delays_ns(trace: Trace, intervals: Intervals, edges: Values, event: Values) 
         edges: where stretches begin, and the last one's end; Unix nanoseconds.
         event: the innermost of each stretch, -1 for none.
     """
-    length_ns = np.diff(edges)
-    took = length_ns.astype(np.float64)
     if not intervals.delayed_ns.any():
-        return np.zeros(len(took))
-    row = places_in(intervals.start_ns, edges[:-1], side="right") - 1
-    known = (row >= 0) & (edges[:-1] < intervals.end_ns)
-    row = np.maximum(row, 0)
-    beyond = np.where(known, np.maximum(took - _ODD * _medians(trace, length_ns, event), 0), 0.0)
-    beyond[beyond < _SHORTEST_NS] = 0.0
-    count, delayed = len(intervals.start_ns), intervals.delayed_ns.astype(np.float64)
-    found = np.bincount(row, weights=beyond, minlength=count)
-    waiting = beyond * np.minimum(delayed / np.maximum(found, 1.0), 1.0)[row]
-    left = np.where(known, took - waiting, 0)
-    room = np.bincount(row, weights=left, minlength=count)
-    spread = np.minimum(np.maximum(delayed - found, 0) / np.maximum(room, 1.0), _MOST)
-    return np.asarray(waiting + left * spread[row])
-
-
-def _medians(trace: Trace, took: Values, event: Values) -> Amounts:
-    """Of each stretch that may have been interrupted the median of those called alike, else 0."""
-    result = np.zeros(len(took))
+        return np.zeros(len(event))
     label, texts = event_texts(trace)
-    group = np.append(label, np.int32(len(texts)))[event]
-    is_wanted = np.zeros(len(texts) + 1, dtype=np.bool_)
-    is_wanted[group[took > _SHORTEST_NS]] = True
-    rows = np.flatnonzero(is_wanted[group])
-    alike = group[rows]
-    result[rows] = medians(took[rows], alike, len(is_wanted))[alike]
-    return result
+    usual = _native.usual_lengths(
+        np.diff(edges),
+        np.ascontiguousarray(event, dtype=np.int64),
+        np.ascontiguousarray(label, dtype=np.int32),
+        len(texts),
+        _SHORTEST_NS,
+    )
+    start = np.ascontiguousarray(intervals.start_ns, dtype=np.int64)
+    delayed = np.ascontiguousarray(intervals.delayed_ns, dtype=np.int64)
+    return _native.delays(
+        edges, usual, start, delayed, int(intervals.end_ns), _ODD, _SHORTEST_NS, _MOST
+    )

@@ -41,6 +41,7 @@ from opscope.analysis.period import Period, Which, period_of
 from opscope.analysis.quantity_text import share_text
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.errors import UsageError
+from opscope.reused_memory import reusing_memory
 from opscope.trace.ledger_rows import sampled_steps
 from opscope.trace.trace import Trace
 
@@ -85,6 +86,7 @@ PATTERNS: tuple[Pattern, ...] = (
 )
 
 
+@reusing_memory
 def find_findings(
     trace: Trace,
     benchmark: bool = False,

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.program_files import is_library
 from opscope.trace.codes import EventKind
 from opscope.trace.ledger_rows import KIND_COST, QUICKEST, QUICKEST_TAKES, SLOWDOWN, CostKind
-from opscope.trace.row_groups import order_rows, places_in
+from opscope.trace.row_groups import order_rows
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
@@ -97,10 +98,10 @@ def costs_ns(trace: Trace, edges: Values, costs: RecordingCosts) -> Amounts:
     events = trace.events
     half = _of_events_ns(trace, costs.of_one_ns) * _coldness(trace, costs.quickest_ns) / 2
     ends = events["start_ns"] + event_tree(trace).duration_ns
-    total = np.zeros(len(edges) + 1)  # what was before the first edge, then after each
-    np.add.at(total, places_in(edges, events["start_ns"], side="left"), half)
-    np.add.at(total, places_in(edges, ends, side="right"), half)
-    return np.asarray(total[1:-1])
+    start = np.ascontiguousarray(events["start_ns"], dtype=np.int64)
+    before = _native.sums_between(edges, start, half, right=False)
+    after = _native.sums_between(edges, ends, half, right=True)
+    return np.asarray((before + after)[1:-1])
 
 
 def _of_events_ns(trace: Trace, of_one_ns: Mapping[CostKind, float]) -> Amounts:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.account.processor import intervals_by_thread
 from opscope.analysis.findings.delays import delays_ns
 from opscope.analysis.findings.recording_cost import costs_ns, recording_costs
@@ -36,15 +37,13 @@ class Clock:
 
     def __init__(self, moments: Values, lengths: Amounts) -> None:
         """The clock shows so much more at each moment than at the one before."""
-        self._moments, self._first = (moments - moments[0]).astype(np.float64), int(moments[0])
+        self._moments, self._first = moments, int(moments[0])
         self._shown = np.concatenate([[0.0], np.cumsum(lengths)])
 
     def at(self, time_ns: Values) -> Values:
         """What it shows at moments of the recording, Unix nanoseconds."""
-        past = np.asarray(time_ns, dtype=np.int64) - self._first
-        inside = np.clip(past, 0, int(self._moments[-1]))
-        shown = np.interp(inside.astype(np.float64), self._moments, self._shown)
-        return np.asarray((shown + 0.5).astype(np.int64) + self._first, dtype=np.int64)
+        times = np.ascontiguousarray(time_ns, dtype=np.int64)
+        return _native.shown_at(self._moments, self._shown, times) + self._first
 
 
 def unrecorded(trace: Trace) -> Trace:

@@ -15,12 +15,14 @@ from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.replayed import fix_of
 from opscope.analysis.period import Period, Which, period_of
 from opscope.errors import UsageError
+from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
 
 Factors = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
+@reusing_memory
 def find_what_if(
     trace: Trace, factors: Mapping[str, float], which: Which | str = Which.STEADY
 ) -> WhatIf:

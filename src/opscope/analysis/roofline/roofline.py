@@ -22,6 +22,7 @@ from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.traffic import TRAFFIC, bytes_moved, tensors_in
 from opscope.analysis.signatures import Signature, first_of_each, mix, shape_signatures
 from opscope.errors import UsageError
+from opscope.reused_memory import reusing_memory
 from opscope.trace.codes import DeviceType
 from opscope.trace.schema import EventKind, Role
 from opscope.trace.trace import Trace
@@ -107,6 +108,7 @@ class Roofline:
         return {**asdict(self), "rows": rows, "coverage": self.coverage}
 
 
+@reusing_memory
 def find_roofline(
     trace: Trace, peaks: Peaks | None = None, which: Which | str = Which.STEADY
 ) -> Roofline:

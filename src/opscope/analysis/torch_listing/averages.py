@@ -14,6 +14,7 @@ from opscope.analysis.stacks import Stacks
 from opscope.analysis.torch_listing.argument_lists import plain_shapes
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.analysis.torch_listing.rows import ListedRows, Quantities, RowSource, list_rows
+from opscope.reused_memory import reusing_memory
 from opscope.trace.row_blocks import row_blocks
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import Arguments
@@ -69,6 +70,7 @@ class Averages:
         )
 
 
+@reusing_memory
 def key_averages(
     trace: Trace,
     group_by_input_shape: bool = False,

@@ -18,6 +18,7 @@ from opscope.export.native_blocks import blocks_of
 from opscope.export.native_columns import argument_columns, name_columns
 from opscope.export.output_file import Block, write_file
 from opscope.export.window import process_id_of, process_name_of, window_of
+from opscope.reused_memory import reusing_memory
 from opscope.thread_pool import ThreadPool
 from opscope.trace.chrome.own_columns import RowsWritten, own_columns, with_own_columns
 from opscope.trace.dtypes import CPP_NAMES
@@ -27,6 +28,7 @@ BLOCK_BYTES = 4 << 20
 """Large enough that threads seldom meet, small enough to stay in cache while it is compressed."""
 
 
+@reusing_memory
 def write_chrome_trace(
     trace: Trace, path: str | os.PathLike[str], *, with_python: bool = True
 ) -> None:

@@ -1,0 +1,179 @@
+// Memory that is used again: whose it is, what it holds, and that it goes back.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "columns/reused_memory.h"
+
+using namespace opscope;
+using namespace opscope::tests;
+using columns::ReusedMemory;
+
+namespace {
+
+constexpr size_t kLarge = ReusedMemory::kSmallestBytes;
+
+bool all_are(const void* data, size_t size, uint8_t value) {
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  for (size_t i = 0; i < size; ++i) {
+    if (bytes[i] != value) return false;
+  }
+  return true;
+}
+
+// Arrays of random sizes, each filled with a number of its own that has to be there when it is freed.
+bool keeps_contents(ReusedMemory& memory, uint32_t seed, int rounds) {
+  struct Array {
+    void* data;
+    size_t size;
+    uint8_t value;
+  };
+  std::mt19937 random(seed);
+  std::vector<Array> arrays;
+  bool kept = true;
+  memory.begin();
+  for (int round = 0; round < rounds; ++round) {
+    const size_t size = random() % 3 == 0 ? random() % 1000 : kLarge / 2 + random() % (3 * kLarge);
+    const auto value = static_cast<uint8_t>(random());
+    switch (random() % 4) {
+      case 0: {
+        void* const data = memory.allocate_cleared(size, 1);
+        kept &= all_are(data, size, 0);
+        std::memset(data, value, size);
+        arrays.push_back({data, size, value});
+        break;
+      }
+      case 1:
+        arrays.push_back({memory.allocate(size), size, value});
+        std::memset(arrays.back().data, value, size);
+        break;
+      case 2:
+        if (arrays.empty()) break;
+        arrays.back().data = memory.reallocate(arrays.back().data, size);
+        kept &= all_are(arrays.back().data, std::min(size, arrays.back().size), arrays.back().value);
+        arrays.back() = {arrays.back().data, size, value};
+        std::memset(arrays.back().data, value, size);
+        break;
+      default:
+        if (arrays.empty()) break;
+        std::swap(arrays[random() % arrays.size()], arrays.back());
+        kept &= all_are(arrays.back().data, arrays.back().size, arrays.back().value);
+        memory.release(arrays.back().data);
+        arrays.pop_back();
+    }
+  }
+  memory.end();
+  for (const Array& array : arrays) {
+    kept &= all_are(array.data, array.size, array.value);
+    memory.release(array.data);
+  }
+  return kept;
+}
+
+}  // namespace
+
+TEST(what_is_freed_is_used_again_until_the_end) {
+  ReusedMemory memory;
+  memory.begin();
+  void* const first = memory.allocate(kLarge);
+  CHECK(memory.amounts().used_bytes >= kLarge);
+  memory.release(first);
+  CHECK_SAME(memory.amounts().used_bytes, size_t{0});
+  CHECK(memory.amounts().kept_bytes >= kLarge);
+  CHECK(memory.allocate(kLarge) == first);
+  memory.release(first);
+  memory.end();
+  CHECK_SAME(memory.amounts().kept_bytes, size_t{0});
+}
+
+TEST(an_array_outlives_the_end_and_then_goes_back) {
+  ReusedMemory memory;
+  memory.begin();
+  void* const kept = memory.allocate(kLarge);
+  std::memset(kept, 7, kLarge);
+  memory.end();
+  CHECK(all_are(kept, kLarge, 7));
+  memory.release(kept);
+  CHECK_SAME(memory.amounts().used_bytes, size_t{0});
+  CHECK_SAME(memory.amounts().kept_bytes, size_t{0});
+}
+
+TEST(nobody_computes_so_it_is_the_c_librarys) {
+  ReusedMemory memory;
+  void* const data = memory.allocate(kLarge);
+  CHECK_SAME(memory.amounts().used_bytes, size_t{0});
+  memory.begin();
+  memory.release(data);
+  CHECK_SAME(memory.amounts().kept_bytes, size_t{0});
+  memory.end();
+}
+
+TEST(no_more_is_kept_than_that) {
+  ReusedMemory memory;
+  memory.begin();
+  std::vector<void*> arrays;
+  for (size_t had = 0; had < 2 * ReusedMemory::kKeptBytes; had += ReusedMemory::kChunkBytes) {
+    arrays.push_back(memory.allocate(ReusedMemory::kChunkBytes));
+  }
+  for (void* const array : arrays) memory.release(array);
+  CHECK(memory.amounts().kept_bytes <= ReusedMemory::kKeptBytes);
+  memory.end();
+}
+
+TEST(no_memory_is_no_crash) {
+  ReusedMemory memory;
+  memory.begin();
+  CHECK(memory.allocate(SIZE_MAX) == nullptr);
+  CHECK(memory.allocate_cleared(SIZE_MAX / 2, 4) == nullptr);
+  memory.release(nullptr);
+  void* const none = memory.reallocate(nullptr, 0);
+  CHECK(none != nullptr);
+  memory.release(none);
+  memory.end();
+}
+
+TEST(arrays_hold_what_was_put_there) {
+  ReusedMemory memory;
+  for (uint32_t seed = 0; seed < 8; ++seed) CHECK(keeps_contents(memory, seed, 300));
+  CHECK_SAME(memory.amounts().used_bytes, size_t{0});
+}
+
+TEST(from_several_threads) {
+  ReusedMemory memory;
+  std::vector<uint8_t> kept(4);
+  std::vector<std::thread> threads;
+  for (uint32_t seed = 0; seed < kept.size(); ++seed) {
+    threads.emplace_back([&, seed] { kept[seed] = keeps_contents(memory, 100 + seed, 200); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(all_are(kept.data(), kept.size(), 1));
+  CHECK_SAME(memory.amounts().used_bytes, size_t{0});
+  CHECK_SAME(memory.amounts().kept_bytes, size_t{0});
+}
+
+TEST(a_forked_child_goes_on_by_itself) {
+  ReusedMemory& memory = ReusedMemory::instance();
+  memory.begin();
+  void* const array = memory.allocate(kLarge);
+  std::memset(array, 3, kLarge);
+  memory.release(memory.allocate(kLarge));
+  const pid_t child = fork();
+  if (child == 0) {
+    memory.end();
+    const bool given_back = memory.amounts().kept_bytes == 0;
+    _exit(given_back && all_are(array, kLarge, 3) ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  CHECK_SAME(status, 0);
+  memory.end();
+  memory.release(array);
+}
+
+int main() { return run_all(); }
