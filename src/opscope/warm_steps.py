@@ -24,6 +24,7 @@ class WarmSteps:
         self,
         new_recording: Callable[[bool], ProfileRecording],
         when_done: Callable[[ProfileRecording], None],
+        when_without: Callable[[ProfileRecording], bool] = lambda recording: False,
     ) -> None:
         """Use recordings that ``new_recording`` makes.
 
@@ -31,8 +32,12 @@ class WarmSteps:
             new_recording: called for each, with whether it is to be of the warm program; it has not
                 started yet.
             when_done: called with the recording of the warm steps as soon as there are enough.
+            when_without: called with that of a program in which no step has ended for ``limit_s``,
+                such as a server, on a thread of its own; says whether that was all there is to say,
+                unless steps follow.
         """
         self._new_recording, self._when_done = new_recording, when_done
+        self._when_without, self._is_answered = when_without, False
         self._recording: ProfileRecording | None = None  # the one to look at, as things stand
         self._warm: ProfileRecording | None = None
         self._warm_since_s = 0.0
@@ -41,6 +46,16 @@ class WarmSteps:
         self._is_handed_over = False  # not where handing it over was interrupted
         self._process = os.getpid()  # a forked child's steps are its own
         self._limit: threading.Timer | None = None
+
+    @property
+    def limit_s(self) -> float:
+        """How long a program is recorded in which no step ends."""
+        return _LONG_S
+
+    @property
+    def ended_steps(self) -> int:
+        """How many steps of the program have ended."""
+        return self._ended
 
     @property
     def recorded_steps(self) -> int:
@@ -56,7 +71,7 @@ class WarmSteps:
         self._recording = self._new_recording(False)
         self._recording.start()
         # A program without steps, a server for instance, is not recorded for good.
-        self._limit = threading.Timer(_LONG_S, self._recording.stop)
+        self._limit = threading.Timer(_LONG_S, self._end_without_steps, [self._recording])
         self._limit.daemon = True
         self._limit.start()
 
@@ -80,14 +95,22 @@ class WarmSteps:
                 self._is_handed_over = True
 
     def finish(self) -> ProfileRecording | None:
-        """The program has ended: what to look at, stopped; None where ``when_done`` had it."""
+        """The program has ended: what to look at, stopped; None where it has been handed over."""
         if self._is_handed_over:
             return None
+        if self._limit is not None and os.getpid() == self._process:
+            self._limit.cancel()
+            self._limit.join()
         self._is_done = self._is_handed_over = True
         self._end_start()
         if self._warm is not None:
             self._warm.stop()
-        return self._recording
+        return None if self._is_answered and self._recording is not self._warm else self._recording
+
+    def _end_without_steps(self, recording: ProfileRecording) -> None:
+        recording.stop()
+        if not self._ended and not self._is_done:
+            self._is_answered = self._when_without(recording)
 
     def _end_start(self) -> None:
         if self._limit is not None:

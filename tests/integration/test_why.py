@@ -108,8 +108,55 @@ def test_a_program_that_ends_before_it_is_warm_is_explained_by_its_start(why, tm
 
 def test_a_program_without_steps(why):
     done = why("0")
-    assert "before it was warm" in done.stderr
+    assert "no optimizer's step() has returned" in done.stderr
     assert done.stdout == "the end\n"
+
+
+SERVES = """\
+import sys, threading, time
+import opscope.warm_steps
+
+opscope.warm_steps._LONG_S = 3.0
+"""
+SERVING = """
+def serve():
+    while time.monotonic() < until:
+        with torch.inference_mode():
+            network(x)
+        time.sleep(0.01)
+
+x = torch.randn(16, 16)
+until = time.monotonic() + 6
+threads = [threading.Thread(target=serve) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.fixture
+def server(tmp_path):
+    """First it calls its network from two threads, then it trains for as many steps as asked."""
+    imported, rest = PROGRAM.split("import sys\n")[1].split("optimizer = ")
+    path = tmp_path / "train.py"
+    path.write_text(f"{SERVES}{imported}{SERVING}optimizer = {rest}")
+
+
+def test_a_server_is_answered_for_while_it_runs(why, server, tmp_path):
+    done = why("0")
+    assert "no optimizer's step() has returned for 3 s" in done.stderr
+    assert done.stderr.count("trace written to") == 1
+    assert "train.py:16 in forward" in done.stderr
+    assert done.stdout == "the end\n"
+
+
+def test_steps_that_follow_are_looked_at_too(why, server, tmp_path):
+    done = why("60")
+    assert "no optimizer's step() has returned for 3 s" in done.stderr
+    assert "steps of the program once it was warm" in done.stderr
+    assert done.stderr.count("trace written to") == 2
+    assert optimizer_steps(opscope.load(tmp_path / "train.opscope")) > 5
 
 
 def test_a_program_that_leaves_in_the_middle_keeps_its_code(why):

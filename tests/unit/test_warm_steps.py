@@ -1,5 +1,7 @@
 """Which steps ``opscope run --why`` records."""
 
+import threading
+
 import pytest
 
 from opscope import warm_steps
@@ -25,9 +27,9 @@ def clock(monkeypatch):
 
 
 class Program:
-    def __init__(self, clock):
+    def __init__(self, clock, when_without=lambda recording: False):
         self.made, self.done, self.clock = [], [], clock
-        self.steps = WarmSteps(self.make, self.done.append)
+        self.steps = WarmSteps(self.make, self.done.append, when_without)
         self.steps.begin()
 
     def make(self, is_warm):
@@ -86,6 +88,51 @@ def test_a_program_without_steps_is_recorded_for_a_while_only(clock, monkeypatch
     program.steps._limit.join(60)
     assert program.states == ["stopped"]
     assert program.steps.finish() is program.made[0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "answered", "left"),
+    [
+        (0, True, None),
+        (0, False, 0),
+        (1, True, None),
+        (2, False, 0),
+        (5, True, 1),
+    ],
+)
+def test_a_program_without_steps_is_answered_while_it_runs(
+    clock, monkeypatch, steps, answered, left
+):
+    monkeypatch.setattr(warm_steps, "_LONG_S", 0.0)
+    program = Program(clock, lambda recording: answered and recording.state == "stopped")
+    program.steps._limit.join(60)
+    monkeypatch.setattr(warm_steps, "_LONG_S", 20.0)
+    program.run(steps, 0.01)
+    assert program.steps.finish() is (None if left is None else program.made[left])
+    assert set(program.states) == {"stopped"}
+
+
+def test_the_end_waits_for_what_is_being_said(clock, monkeypatch):
+    monkeypatch.setattr(warm_steps, "_LONG_S", 0.0)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def say(recording):
+        begun.set()
+        return go_on.wait(60)
+
+    program = Program(clock, say)
+    assert begun.wait(60)
+    threading.Timer(0.05, go_on.set).start()
+    assert program.steps.finish() is None
+    assert go_on.is_set()
+
+
+def test_nothing_is_said_of_no_steps_where_one_has_ended(clock, monkeypatch):
+    said = []
+    program = Program(clock, said.append)
+    program.run(1, 0.01)
+    program.steps._end_without_steps(program.made[0])
+    assert said == []
 
 
 def test_steps_whose_handing_over_was_interrupted_are_handed_over_at_the_end(clock):

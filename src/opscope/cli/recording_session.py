@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import period_of
+from opscope.analysis.program_steps import module_calls
 from opscope.child_process import ChildProcess, is_limited
 from opscope.children.job import ChildrenOfRun
 from opscope.cli.completeness import describe_completeness
@@ -34,6 +35,9 @@ from opscope.trace.metadata_kinds import WARM
 from opscope.trace.partition import asked_partition
 from opscope.trace.trace import Trace
 from opscope.warm_steps import WarmSteps
+
+_FEWEST_CALLS = 3
+"""Of a network, so that a program without steps is taken to do that."""
 
 
 class RecordingSession:
@@ -87,7 +91,7 @@ class RecordingSession:
             after_each_optimizer_step(self._profile.step)
 
     def _begin_to_find_out(self) -> None:
-        self._warm = WarmSteps(self._new_recording, self._keep_warm_steps)
+        self._warm = WarmSteps(self._new_recording, self._keep_warm_steps, self._answer_so_far)
         self._warm.begin()
         after_each_optimizer_step(self._step_ended)
 
@@ -214,7 +218,8 @@ class RecordingSession:
             )
 
     def _finish_finding_out(self, warm: WarmSteps) -> None:
-        recording = warm.finish()
+        with interrupts_wait():  # for what is being said of a program without steps
+            recording = warm.finish()
         if recording is None or self._failed or self._has_kept:
             return
         if warm.recorded_steps:
@@ -224,8 +229,33 @@ class RecordingSession:
                 self._messages.say(
                     "the program ended before it was warm, so this is about its start; a step ends "
                     "when the optimizer's step() returns"
+                    if warm.ended_steps
+                    else "no optimizer's step() has returned, so this is about the program from "
+                    f"its start on, {warm.limit_s:.0f} s at most"
                 )
             self._keep(recording, self._destination)
+
+    def _answer_so_far(self, recording: ProfileRecording) -> bool:
+        """Say why a program is slow that has no steps, while it runs on; on a thread of ours.
+
+        Only where it calls a network again and again: else it may still be about to begin.
+        """
+        warm = self._warm
+        if self._failed or self._answers_for_all or warm is None or recording.is_drained:
+            return False
+        try:
+            if len(module_calls(recording.trace)) < _FEWEST_CALLS:
+                return False
+            self._messages.say(
+                f"no optimizer's step() has returned for {warm.limit_s:.0f} s, so this is about "
+                "the calls of the network until now; steps are looked at if there are any later"
+            )
+            self._keep(recording, self._destination)
+            self._has_kept = False  # by what is the last that is said
+        except Exception as error:  # the program runs on
+            self._messages.fail(f"What was recorded could not be looked at: {_reason(error)}")
+            return False
+        return True
 
     def _keep_warm_steps(self, recording: ProfileRecording) -> None:
         steps = self._warm.recorded_steps if self._warm is not None else 0
