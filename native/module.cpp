@@ -35,6 +35,7 @@
 #include "python/python_calls.h"
 #include "python/python_collections.h"
 #include "python/python_fast_annotation.h"
+#include "python/python_thread_name.h"
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
 #include "readers/bindings.h"
@@ -164,6 +165,7 @@ NB_MODULE(_native, m) {
     PyThreadState* const state = PyGILState_GetThisThreadState();
     return state == nullptr ? uint64_t{0} : PyThreadState_GetID(state);
   };
+  Recorder::instance().program_thread_name = &python_thread_name;
   m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0, "collects"_a = UINT32_MAX);
   m.def("close_window", &close_window, "window"_a);
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);

@@ -72,12 +72,14 @@ ThreadLog* Recorder::this_thread() noexcept {
 
 ThreadLog* Recorder::make_log() {
   const uint64_t in_python = python_thread();
+  std::string by_program = program_thread_name();
   std::shared_ptr<ThreadLog> log;
   {
     std::lock_guard lock(mutex_);
     log = std::make_shared<ThreadLog>(pool_, next_thread_, system_thread_id(),
                                       static_cast<uint64_t>(pthread_self()), system_thread_name(),
                                       calls_are_watched_);
+    if (!by_program.empty()) log->program_name = new std::string(std::move(by_program));
     log->python_thread = in_python;
     threads_.push_back(log);
     ++next_thread_;
@@ -90,6 +92,15 @@ ThreadLog* Recorder::make_log() {
 void Recorder::name_thread(ThreadLog* log, uint64_t torch_thread_id) {
   log->torch_thread_id = torch_thread_id;
   instance().pool_.with_stream([log](StreamFile& file) { file.meet(facts_of(*log)); });
+}
+
+bool Recorder::ask_for_name(ThreadLog& log) {
+  if (log.program_name.load() != nullptr) return true;
+  std::string by_program = program_thread_name();
+  if (by_program.empty()) return false;
+  log.program_name = new std::string(std::move(by_program));
+  pool_.with_stream([&](StreamFile& file) { file.meet(facts_of(log)); });
+  return true;
 }
 
 void Recorder::forget_thread(ThreadLog* log) {

@@ -149,9 +149,15 @@ class Recorder {
 
   void forget_thread(ThreadLog* log);
 
+  // [owner of `log`] Whether it is known by now what the program calls this thread: when a thread is first
+  // met, the program may not yet have said.
+  bool ask_for_name(ThreadLog& log);
+
   // Returns Python's id of the calling thread's state, 0 if it has none. Called without the GIL. Set once, at
   // import.
   uint64_t (*python_thread)() = [] { return uint64_t{0}; };
+  // What the program calls the calling thread, empty for what the system does. Likewise.
+  std::string (*program_thread_name)() = [] { return std::string(); };
 
  private:
   friend class ReadLock;

@@ -293,8 +293,9 @@ void StreamFile::meet(const ThreadFacts& thread) {
     slot->number = thread.number;
     slot->native_thread = thread.native_thread;
     slot->system_thread_id = thread.system_thread_id;
-    thread.name.copy(slot->name, sizeof(slot->name) - 1);
   }
+  const size_t length = thread.name.copy(slot->name, sizeof(slot->name) - 1);
+  slot->name[length] = '\0';
   slot->torch_thread_id.store(thread.torch_thread_id, std::memory_order_relaxed);
   slot->is_known.store(1, std::memory_order_release);
 }

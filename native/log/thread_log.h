@@ -70,6 +70,7 @@ class alignas(64) ThreadLog {
         pool_(pool) {
     dropped_span_.kind = RecordKind::kClose;
   }
+  ~ThreadLog() { delete program_name.load(); }
 
   // [owner] A new open span with its parent set; the caller fills in the rest, then calls
   // publish_span(). nullptr: dropped and counted; the matching close_span() is harmless.
@@ -242,6 +243,8 @@ class alignas(64) ThreadLog {
   // By pointer: builds of torch before 2.7 have another std::string than ours, and the bridge, compiled
   // as torch was, reads what follows.
   const std::unique_ptr<const std::string> name;
+  // What the program calls the thread, once that is known; set once, by the recorder.
+  std::atomic<const std::string*> program_name{nullptr};
 
  private:
   Record* next_record() {

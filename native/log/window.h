@@ -47,7 +47,9 @@ struct ThreadFacts {
 };
 
 inline ThreadFacts facts_of(const ThreadLog& log) {
-  return {log.number, log.native_thread, log.system_thread_id, log.torch_thread_id.load(), *log.name};
+  const std::string* const by_program = log.program_name.load();
+  return {log.number, log.native_thread, log.system_thread_id, log.torch_thread_id.load(),
+          by_program != nullptr ? *by_program : *log.name};
 }
 
 // Whether the frames are this thread's (ThreadFacts or ThreadLog). The system's id is compared as well: a

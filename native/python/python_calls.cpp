@@ -331,7 +331,12 @@ uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
     cache.epoch = frames.epoch();
   }
   PythonThreadCache::Code& slot = slot_in(cache.codes, code);
-  if (slot.code != code) slot = {code, frames.intern(code)};
+  if (slot.code != code) {
+    slot = {code, frames.intern(code)};
+    if (cache.asks_for_name != 0) [[unlikely]] {
+      cache.asks_for_name = Recorder::instance().ask_for_name(cache.log) ? 0 : cache.asks_for_name - 1;
+    }
+  }
   return slot.id;
 }
 

@@ -56,6 +56,8 @@ struct PythonThreadCache {
   // many functions in it are being evaluated.
   std::vector<uint64_t> ran_before;
   uint32_t evaluating = 0;
+  // How often it is still asked what `threading` calls this thread: it knows so soon after a thread began.
+  uint32_t asks_for_name = 32;
   // What that hook knows of this thread; see python_hooks_evaluation.cpp.
   uintptr_t end_of_stack = 0;
   const void* passed_on = nullptr;

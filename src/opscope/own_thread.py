@@ -29,8 +29,8 @@ class OwnThread:
         """
         self._ident = _thread.start_new_thread(self._run, ())
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for its end, which the thread itself does not."""
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for its end, for so long at most, which the thread itself does not."""
         if self.is_alive():
             self._ended.wait(timeout_s)
 

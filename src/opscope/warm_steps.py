@@ -5,11 +5,13 @@ Everything is recorded of these, and of the rest nothing, so that the rest is as
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
 from collections.abc import Callable
 
+from opscope.own_thread import OwnThread
 from opscope.profile_recording import ProfileRecording
 
 _NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
@@ -45,7 +47,8 @@ class WarmSteps:
         self._is_done = False
         self._is_handed_over = False  # not where handing it over was interrupted
         self._process = os.getpid()  # a forked child's steps are its own
-        self._limit: threading.Timer | None = None
+        self._limit: OwnThread | None = None
+        self._has_stepped_or_ended = threading.Event()
 
     @property
     def limit_s(self) -> float:
@@ -67,13 +70,17 @@ class WarmSteps:
 
         Raises:
             BridgeError: the recorder cannot be set up.
+            RuntimeError: the system has no thread left.
         """
         self._recording = self._new_recording(False)
         self._recording.start()
         # A program without steps, a server for instance, is not recorded for good.
-        self._limit = threading.Timer(_LONG_S, self._end_without_steps, [self._recording])
-        self._limit.daemon = True
-        self._limit.start()
+        self._limit = OwnThread(functools.partial(self._wait_for_steps, self._recording))
+        try:
+            self._limit.start()
+        except RuntimeError:
+            self._recording.stop()
+            raise
 
     def step_ended(self) -> None:
         """One of the program's steps has ended."""
@@ -98,8 +105,8 @@ class WarmSteps:
         """The program has ended: what to look at, stopped; None where it has been handed over."""
         if self._is_handed_over:
             return None
-        if self._limit is not None and os.getpid() == self._process:
-            self._limit.cancel()
+        self._has_stepped_or_ended.set()
+        if self._limit is not None:
             self._limit.join()
         self._is_done = self._is_handed_over = True
         self._end_start()
@@ -107,14 +114,17 @@ class WarmSteps:
             self._warm.stop()
         return None if self._is_answered and self._recording is not self._warm else self._recording
 
+    def _wait_for_steps(self, recording: ProfileRecording) -> None:
+        if not self._has_stepped_or_ended.wait(_LONG_S):
+            self._end_without_steps(recording)
+
     def _end_without_steps(self, recording: ProfileRecording) -> None:
         recording.stop()
         if not self._ended and not self._is_done:
             self._is_answered = self._when_without(recording)
 
     def _end_start(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
+        self._has_stepped_or_ended.set()
         if self._recording is not None:
             self._recording.stop()
 

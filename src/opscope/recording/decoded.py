@@ -73,6 +73,10 @@ class Decoded:
         """The same with some tables exchanged or added."""
         return replace(self, tables={**self.tables, **tables})
 
+    def with_names(self, names: Names) -> Decoded:
+        """The same with these names."""
+        return replace(self, names=names)
+
     def with_notes(self, notes: Sequence[tuple[str, str, float]]) -> Decoded:
         """The same with more rows for the ledger."""
         account = self.account.copy()

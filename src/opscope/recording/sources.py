@@ -23,6 +23,7 @@ from opscope.recording.process_groups import ProcessGroups
 from opscope.recording.processor_time import ProcessorTime
 from opscope.recording.python_source import set_up_python_source
 from opscope.recording.ranges import IttTasks, NvtxRanges
+from opscope.recording.thread_names import ThreadNames
 from opscope.recording.thread_samples import ThreadSamples
 from opscope.trace.codes import EventKind, Want
 
@@ -365,6 +366,11 @@ SOURCES = (
         tables=("gpu", "runtime_calls", "gpu_graph_nodes", "gpu_memory", "gpu_overheads"),
         listener=lambda options: DeviceActivity(options.cuda_events),
         ledger=gpu_ledger,
+    ),
+    Source(
+        name="thread names",
+        records="what Python calls threads",
+        listener=lambda _: ThreadNames(),
     ),
     Source(
         name="processor",
