@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "account/bindings.h"
 #include "columns/bindings.h"
 #include "cupti/cupti_source.h"
 #include "decode/columns.h"
@@ -226,6 +227,7 @@ NB_MODULE(_native, m) {
   bind_columns(m);
   bind_numpy_memory(m);
   bind_nesting(m);
+  bind_account(m);
   bind_sampler(m);
   bind_watch(m);
   bind_steps(m);

@@ -4,7 +4,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -79,6 +81,54 @@ nb::object around_by_time(const Column<int64_t>& start_ns, const Column<int64_t>
       [&] { return nesting::around_by_time(start_ns.data(), duration_ns.data(), start_ns.size()); });
 }
 
+// Lines of a table whose rows are in order of start, one after the other: rows, and where each line begins.
+nb::tuple rows_by_line(const Column<int32_t>& line, size_t lines) {
+  const int32_t* end = line.data() + line.size();
+  if (std::any_of(line.data(), end,
+                  [&](int32_t one) { return one < 0 || static_cast<size_t>(one) >= lines; })) {
+    throw nb::value_error("a row is on a line that is not there");
+  }
+  std::vector<int64_t> begin(lines + 1);
+  std::vector<int32_t> rows(line.size());
+  {
+    const WithoutGil without_gil;
+    for (const int32_t* one = line.data(); one != end; ++one) ++begin[static_cast<size_t>(*one) + 1];
+    for (size_t i = 0; i < lines; ++i) begin[i + 1] += begin[i];
+    std::vector<int64_t> next(begin);
+    for (size_t row = 0; row < rows.size(); ++row) {
+      const auto place = static_cast<size_t>(next[static_cast<size_t>(line.data()[row])]++);
+      rows[place] = static_cast<int32_t>(row);
+    }
+  }
+  return nb::make_tuple(to_array(std::move(rows)), to_array(std::move(begin)));
+}
+
+// The span directly around each by time, of all lines; what is on none keeps what it has.
+nb::object around_on_lines(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
+                           const Column<int32_t>& otherwise, const std::vector<Column<int32_t>>& lines) {
+  check_rows(start_ns.size(), duration_ns.size());
+  check_rows(start_ns.size(), otherwise.size());
+  for (const auto& rows : lines) {
+    const bool fit = std::all_of(rows.data(), rows.data() + rows.size(), [&](int32_t row) {
+      return row >= 0 && static_cast<size_t>(row) < start_ns.size();
+    });
+    if (!fit) throw nb::value_error("a line has rows that are not there");
+  }
+  return without_gil([&] {
+    std::vector<int32_t> around(otherwise.data(), otherwise.data() + otherwise.size());
+    for (const auto& rows : lines) {
+      const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
+      nesting::sweep(
+          spans,
+          [&](size_t place, int64_t found) {
+            around[spans.row_of(place)] = found < 0 ? -1 : rows.data()[found];
+          },
+          [](size_t, int64_t) {});
+    }
+    return around;
+  });
+}
+
 nb::tuple contain(const Column<int64_t>& thread, const Column<int64_t>& start_ns,
                   const Column<int64_t>& end_ns) {
   check_rows(thread.size(), start_ns.size());
@@ -110,6 +160,8 @@ void bind_nesting(nb::module_& m) {
   bind_for<int32_t>(m);
   bind_for<int64_t>(m);
   m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
+  m.def("around_on_lines", &around_on_lines, "start_ns"_a, "duration_ns"_a, "otherwise"_a, "lines"_a);
+  m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);
   m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a);
   m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "cuts"_a, "from_ns"_a,
         "to_ns"_a);

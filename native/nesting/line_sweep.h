@@ -14,41 +14,53 @@ inline int64_t end_of(int64_t start, int64_t took) {
   return static_cast<int64_t>(static_cast<uint64_t>(start) + static_cast<uint64_t>(took));
 }
 
-// Goes over spans by time: `begin(row)` where one begins and `end(row, moment)` where one ends, inner ones
-// before outer ones. What has no duration begins and never ends, and is around nothing.
+// The spans of one line in order of start: all of a table, or the rows that `row` names.
+struct LineSpans {
+  const int64_t* start_ns;
+  const int64_t* took_ns;
+  size_t count;
+  const int32_t* row = nullptr;
+
+  size_t row_of(size_t place) const { return row == nullptr ? place : static_cast<size_t>(row[place]); }
+  int64_t start(size_t place) const { return start_ns[row_of(place)]; }
+  int64_t took(size_t place) const { return took_ns[row_of(place)]; }
+};
+
+// Goes over spans by time: `begin(place, around)` where one begins and `end(place, moment)` where one ends,
+// inner ones before outer ones. What has no duration begins and never ends, and is around nothing.
 //
-// around[row] becomes the span directly around each: the latest that is open and one level higher.
+// `around` is the span directly around, -1 for none: the latest that is open and one level higher.
 template <class Begin, class End>
-void sweep(const int64_t* start, const int64_t* took, size_t rows, int64_t* around, Begin begin, End end) {
+void sweep(const LineSpans& spans, Begin begin, End end) {
   struct Open {
     int64_t end;
-    size_t row;
+    size_t place;
   };
   std::vector<Open> open;       // the one that ends first is the last
   std::vector<int64_t> latest;  // span of every level
   const auto close = [&] {
-    end(open.back().row, open.back().end);
+    end(open.back().place, open.back().end);
     open.pop_back();
   };
-  for (size_t row = 0; row < rows; ++row) {
-    while (!open.empty() && open.back().end <= start[row]) close();
+  for (size_t place = 0; place < spans.count; ++place) {
+    const int64_t start = spans.start(place);
+    while (!open.empty() && open.back().end <= start) close();
     const size_t level = open.size();
-    around[row] = level == 0 ? -1 : latest[level - 1];
-    latest.resize(std::max(latest.size(), level + 1));
-    latest[level] = static_cast<int64_t>(row);
-    begin(row);
-    const int64_t over = end_of(start[row], took[row]);
-    if (over <= start[row]) continue;
-    size_t place = level;  // at the end, as spans nest
-    while (place > 0 && open[place - 1].end < over) --place;
-    open.insert(open.begin() + static_cast<ptrdiff_t>(place), {over, row});
+    if (latest.size() <= level) latest.resize(level + 1);
+    latest[level] = static_cast<int64_t>(place);
+    begin(place, level == 0 ? -1 : latest[level - 1]);
+    const int64_t over = end_of(start, spans.took(place));
+    if (over <= start) continue;
+    size_t depth = level;  // at the end, as spans nest
+    while (depth > 0 && open[depth - 1].end < over) --depth;
+    open.insert(open.begin() + static_cast<ptrdiff_t>(depth), {over, place});
   }
   while (!open.empty()) close();
 }
 
 inline std::vector<int64_t> around_by_time(const int64_t* start, const int64_t* took, size_t rows) {
   std::vector<int64_t> around(rows);
-  sweep(start, took, rows, around.data(), [](size_t) {}, [](size_t, int64_t) {});
+  sweep({start, took, rows}, [&](size_t row, int64_t found) { around[row] = found; }, [](size_t, int64_t) {});
   return around;
 }
 
@@ -124,8 +136,9 @@ inline Segments innermost_segments(const int64_t* start, const int64_t* took, si
   SegmentList list(cuts, count, start_ns, end_ns);
   std::vector<int64_t> around(rows);
   sweep(
-      start, took, rows, around.data(),
-      [&](size_t row) {
+      {start, took, rows},
+      [&](size_t row, int64_t found) {
+        around[row] = found;
         if (took[row] > 0) list.change(start[row], static_cast<int64_t>(row));
       },
       [&](size_t row, int64_t moment) { list.change(moment, around[row]); });

@@ -1,7 +1,7 @@
 """The recorder's native core, whole."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypedDict, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -496,6 +496,91 @@ def innermost_segments(
 ]:
     """As ``around_by_time``; then of each segment its start, its length, the innermost span, -1 for
     none, and whether a span begins or ends there. ``cuts`` are moments in order."""
+
+def rows_by_line(
+    line: NDArray[np.int32], lines: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Rows line by line, and where each line begins, shape (lines + 1,)."""
+
+def around_on_lines(
+    start_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    otherwise: NDArray[np.int32],
+    lines: Sequence[NDArray[np.int32]],
+) -> NDArray[np.int32]:
+    """As ``around_by_time`` for the rows of each of several lines, which stand in order of start;
+    rows that are on none of them keep what ``otherwise`` has."""
+
+def account_causes() -> dict[str, int]:
+    """The numbers of causes as native code has them."""
+
+def causes_of_events(
+    kind: NDArray[np.uint8],
+    scope: NDArray[np.uint8],
+    name: NDArray[np.int32],
+    label: NDArray[np.int32],
+    around: NDArray[np.int32],
+    by_label: NDArray[np.int8],
+    is_engine: NDArray[np.bool_],
+) -> NDArray[np.int8]:
+    """Of every event the cause of its own time, -1 for none of its own.
+
+    ``by_label`` has what the text of every label says, -1 for nothing; ``is_engine`` which names
+    are the autograd engine's own, and last, that none is not.
+    """
+
+def kinds_by_thread(
+    thread: NDArray[np.int32],
+    kind: NDArray[np.uint8],
+    forward_thread: NDArray[np.int32],
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """How many events each thread has: in all, operators, those of these that are not of a backward
+    pass, and Python's frames."""
+
+IntervalColumns: TypeAlias = tuple[
+    NDArray[np.int64],
+    int,
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+]
+"""``opscope.analysis.account.processor.Intervals``, attribute by attribute."""
+
+class TimeOfThreads:
+    """The time of threads between two moments, divided into causes."""
+
+    def __init__(
+        self,
+        start_ns: NDArray[np.int64],
+        took_ns: NDArray[np.int64],
+        causes: NDArray[np.int8],
+        threads: Sequence[
+            tuple[NDArray[np.int32] | None, NDArray[np.int64], IntervalColumns | None, bool]
+        ],
+        steps: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+        transfers: NDArray[np.int64],
+        from_ns: int,
+        to_ns: int,
+        cost_ns: int,
+    ) -> None:
+        """``threads``: of each the rows of its spans in order of start, None for all; moments at
+        which pieces of its time end, in order; what samples of it say; and whether it is asked for
+        something all the time. ``steps``: when they begin, in order, when they end, and their rows.
+        ``transfers``: when each began and ended. ``cost_ns``: of recording, wherever a span begins
+        or ends."""
+
+    def sums(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64], int]]:
+        """Of each thread its nanoseconds by step and cause, outside of all steps first; how many of
+        these may be of another cause; and in how many something was seen to run."""
+
+    def pieces(self, thread: int, wanted: Sequence[int]) -> list[tuple[NDArray[np.int64], ...]]:
+        """Columns of the pieces of one thread that went to causes that are wanted: step, event,
+        cause, nanoseconds, start and end; one tuple for each way in which a piece is divided."""
 
 def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...
 def row_groups(

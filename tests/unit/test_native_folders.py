@@ -30,6 +30,7 @@ MAY_INCLUDE = {
     "roctracer": {"schema", "log", "gpu"},
     "columns": {"schema", "interpreter", "numpy"},
     "nesting": {"schema", "interpreter", "numpy"},
+    "account": {"schema", "interpreter", "numpy", "nesting"},
     "graph": {"schema", "interpreter", "numpy"},
     "memory": {"schema", "interpreter", "numpy", "columns"},
     "writers": {"schema", "interpreter", "numpy"},

@@ -33,6 +33,7 @@ def program_steps(trace: Trace) -> tuple[Steps, str]:
     ends = event_tree(trace).start_ns + event_tree(trace).duration_ns
     rows = optimizer_steps(trace)
     if len(rows) > _FEWEST:
+        rows = rows[np.argsort(ends[rows], kind="stable")]  # of several threads, as they end
         # What comes before the first end may be the start of the program, and no step.
         return _steps(rows[1:], ends[rows[:-1]], ends[rows[1:]]), OF_OPTIMIZER
     calls = module_calls(trace)

@@ -7,6 +7,8 @@ them. The Chrome writer places spans by the same rule, but numbers its lines as 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -60,24 +62,29 @@ class Placement:
 
     def by_line(self, start_ns: Values) -> tuple[Indices, Values]:
         """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
-        narrow = self.line.astype(np.int16) if len(self.lines) < 2**15 else self.line
         order = _by_start(start_ns)
-        if len(self.lines) > 1:
-            sorted_lines = narrow if order is None else narrow[order]
-            by_line = np.argsort(sorted_lines, kind="stable")  # int16 sorts by radix
-            order = by_line if order is None else order[by_line]
-        if order is None:
-            order = np.arange(len(start_ns))
-        counts = np.bincount(self.line, minlength=len(self.lines))
-        return order.astype(np.int32), np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        line = self.line if order is None else self.line[order]
+        rows, begin = _native.rows_by_line(np.ascontiguousarray(line), len(self.lines))
+        return (rows if order is None else order[rows].astype(np.int32)), begin
+
+    def rows_of_lines(self, start_ns: Values) -> list[Indices]:
+        """The rows of every line in order of start."""
+        rows, begin = self.by_line(start_ns)
+        return [rows[first:last] for first, last in pairwise(begin.tolist())]
+
+
+_PLACED: WeakKeyDictionary[Trace, Placement] = WeakKeyDictionary()
 
 
 def place_events(trace: Trace) -> Placement:
-    """Every event on a line of its thread."""
-    events = trace.events
-    duration = event_tree(trace).duration_ns
-    home, line = _thread_lines(trace)
-    return _place(home, line, events, duration, yields(events))
+    """Every event on a line of its thread; the same object for the same trace."""
+    found = _PLACED.get(trace)
+    if found is None:
+        events = trace.events
+        home, line = _thread_lines(trace)
+        took = event_tree(trace).duration_ns
+        found = _PLACED[trace] = _place(home, line, events, took, yields(events))
+    return found
 
 
 def place_gpu(trace: Trace) -> Placement:

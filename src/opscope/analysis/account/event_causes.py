@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.time_kind import TimeKind, time_kind
-from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.frame_text import event_texts, is_python
+from opscope.tree.frame_text import event_texts
 
-Values = npt.NDArray[np.int64]
+Around = npt.NDArray[np.signedinteger[Any]]
 Causes = npt.NDArray[np.int8]
 
 AS_AROUND = -1
@@ -51,13 +50,8 @@ _BY_NAME: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
 )
 """What says its cause by its name alone; the first that fits."""
 
-_SPREADS = (Cause.COLLECTION, Cause.IMPORT, Cause.COMPILATION, Cause.COLLECTIVE, Cause.LOADER)
-"""Causes of an event that are those of what runs in it too, as far as the sets below say."""
 
-_WAITS = (Cause.LOCK, Cause.IO, Cause.TIMER)
-
-
-def causes_of_events(trace: Trace, around: Values) -> Causes:
+def causes_of_events(trace: Trace, around: Around) -> Causes:
     """The cause of the own time of every event, ``AS_AROUND`` where it has none of its own.
 
     Args:
@@ -65,13 +59,19 @@ def causes_of_events(trace: Trace, around: Values) -> Causes:
         around: the span directly around each event by time, -1 for none.
     """
     label, texts = event_texts(trace)
-    kind = trace.events["kind"]
-    by_name = np.array([_of_name(text) for text in texts] or [AS_AROUND], dtype=np.int8)
-    cause = _of_kinds(trace, around)
-    named = by_name[label] if len(label) else by_name[:0]
-    cause = np.where(named != AS_AROUND, named, cause)
-    cause[kind == EventKind.GC_PAUSE] = Cause.COLLECTION
-    return _with_surroundings(cause, kind, around)
+    events, names = trace.events, trace.names
+    by_label = np.array([_of_name(text) for text in texts] or [AS_AROUND], dtype=np.int8)
+    is_engine = [text.startswith("autograd::engine::") for text in names]
+    kind, scope, name = (np.ascontiguousarray(events[one]) for one in ("kind", "scope", "name"))
+    return _native.causes_of_events(
+        kind,
+        scope,
+        name,
+        label,
+        np.ascontiguousarray(around, dtype=np.int32),
+        by_label,
+        np.array([*is_engine, False]),
+    )
 
 
 def waits(causes: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.bool_]:
@@ -87,49 +87,3 @@ def _of_name(text: str) -> int:
     if kind is TimeKind.RECORDING:
         return Cause.PROFILER
     return Cause.LOCK if kind is TimeKind.WAITING else AS_AROUND
-
-
-def _of_kinds(trace: Trace, around: Values) -> Causes:
-    """By kind: nodes of autograd and C functions that call operators are torch around them.
-
-    Operators that call others may still do most of the work: ``aten::mm`` calls helpers first.
-    """
-    events = trace.events
-    kind = events["kind"]
-    is_operator = kind == EventKind.OPERATOR
-    calls_operators = np.zeros(len(kind), dtype=np.bool_)
-    inner = around[is_operator]
-    calls_operators[inner[inner >= 0]] = True
-    cause = np.full(len(kind), AS_AROUND, dtype=np.int8)
-    cause[is_python(events)] = Cause.PYTHON
-    cause[np.isin(kind, (EventKind.TASK_RUN, EventKind.COMPILED_GRAPH))] = Cause.PYTHON
-    cause[(kind == EventKind.C_CALL) & calls_operators] = Cause.DISPATCH
-    cause[kind == EventKind.RUNTIME_CALL] = Cause.DISPATCH
-    cause[is_operator] = Cause.OPERATOR
-    is_node = events["scope"] == RecordScope.BACKWARD_FUNCTION
-    cause[is_operator & (_evaluates_nodes(trace) | (is_node & calls_operators))] = Cause.DISPATCH
-    return cause
-
-
-def _evaluates_nodes(trace: Trace) -> npt.NDArray[np.bool_]:
-    """The autograd engine's own spans around each node."""
-    names = [text.startswith("autograd::engine::") for text in trace.names]
-    found: npt.NDArray[np.bool_] = np.array([*names, False])[trace.events["name"]]
-    return found
-
-
-def _with_surroundings(cause: Causes, kind: npt.NDArray[np.uint8], around: Values) -> Causes:
-    """What runs in an import is part of it, waiting in a loader is waiting for it, and so on."""
-    inside = {one: nearest_ancestor(around, cause == one) >= 0 for one in _SPREADS}
-    for one in (Cause.COMPILATION, Cause.IMPORT, Cause.COLLECTION):
-        cause[inside[one] & (cause != Cause.COLLECTION)] = one
-    waiting = is_any(cause, _WAITS)
-    cause[waiting & inside[Cause.LOADER]] = Cause.LOADER
-    passive = waiting | is_any(cause, (Cause.PYTHON, Cause.DISPATCH))
-    cause[passive & inside[Cause.COLLECTIVE]] = Cause.COLLECTIVE
-    # Annotations and steps are as the function that they are in.
-    known = nearest_ancestor(around, cause != AS_AROUND).astype(np.int64)
-    bare = (cause == AS_AROUND) & (known >= 0)
-    taken = cause[known[bare]]
-    cause[bare] = np.where(taken == Cause.OPERATOR, Cause.DISPATCH, taken)
-    return cause

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.event_causes import AS_AROUND, causes_of_events
-from opscope.trace.codes import EventKind
+from opscope.trace.row_groups import places_in
 from opscope.trace.trace import Trace
-from opscope.tree.frame_text import python_events
 from opscope.tree.innermost import Segments, innermost_segments
 from opscope.tree.steps import Steps
+from opscope.tree.timeline import Line
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -75,7 +77,7 @@ def pieces_of(
     event = segments.event
     cause = np.where(event >= 0, causes[np.maximum(event, 0)] if len(causes) else 0, AS_AROUND)
     is_gap = cause == AS_AROUND
-    is_main = _main_threads(trace, segments)[segments.thread]
+    is_main = main_threads(trace, segments.threads)[segments.thread]
     short = is_gap & (segments.length_ns < _SHORT_GAP_NS)
     known = np.where(is_main, np.where(short, Cause.PYTHON, Cause.UNKNOWN), Cause.IDLE)
     cause = np.where(is_gap, known, cause).astype(np.int64)
@@ -89,24 +91,39 @@ def pieces_of(
     )
 
 
-def _main_threads(trace: Trace, segments: Segments) -> Flags:
-    """Those that run the program: the one with most operators, and those with calls of Python."""
+def main_threads(trace: Trace, lines: Sequence[Line]) -> Flags:
+    """Those that run the program: the one with most operators, and those with calls of Python.
+
+    Args:
+        trace: any.
+        lines: of its threads.
+
+    Returns:
+        Shape (lines,), and for none one that is none.
+    """
     events, threads = trace.events, trace.table("threads")
-    result = np.zeros(max(len(segments.threads), 1), dtype=np.bool_)
+    result = np.zeros(max(len(lines), 1), dtype=np.bool_)
     if not len(events):
         return result
-    rows = np.zeros(len(events), dtype=np.int64)
-    if len(threads):
-        rows = segments.rows_of(threads["system_thread_id"])[events["thread"]]
-    has_row = rows >= 0
-    if not has_row.any():
+    row_of = {line.number: row for row, line in enumerate(lines)}
+    numbers = threads["system_thread_id"].tolist() if len(threads) else [lines[0].number]
+    rows = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
+    thread = events["thread"] if len(threads) else np.zeros(len(events), dtype=np.int32)
+    of_threads = _native.kinds_by_thread(
+        np.ascontiguousarray(thread),
+        np.ascontiguousarray(events["kind"]),
+        np.ascontiguousarray(events["forward_thread"]),
+        len(numbers),
+    )
+    all_of, operators, forward, python = (
+        np.bincount(rows[rows >= 0], weights=one[rows >= 0], minlength=len(result))
+        for one in of_threads
+    )
+    if not all_of.any():
         return result
-    is_operator = events["kind"] == EventKind.OPERATOR
-    forward = is_operator & (events["forward_thread"] == 0)
-    is_operator, forward = is_operator & has_row, forward & has_row
-    counted = next((one for one in (forward, is_operator) if one.any()), has_row)
-    result[int(np.argmax(np.bincount(rows[counted])))] = True
-    result[np.flatnonzero(np.bincount(rows[python_events(trace) & has_row]))] = True
+    counted = next((one for one in (forward, operators) if one.any()), all_of)
+    result[int(np.argmax(counted))] = True
+    result[python > 0] = True
     return result
 
 
@@ -114,9 +131,17 @@ def step_of(start_ns: Values, steps: Steps) -> Values:
     """Row of the step that each moment is in, ``OUTSIDE_STEPS`` for none."""
     if not len(steps):
         return np.full(len(start_ns), OUTSIDE_STEPS, dtype=np.int64)
-    row = np.searchsorted(steps.start_ns, start_ns, side="right") - 1
-    inside = (row >= 0) & (start_ns < steps.end_ns[np.maximum(row, 0)])
-    return np.where(inside, row, OUTSIDE_STEPS)
+    start, end, row = in_order_of_start(steps)
+    place = places_in(start, start_ns, side="right") - 1
+    inside = (place >= 0) & (start_ns < end[np.maximum(place, 0)])
+    return np.where(inside, row[place], OUTSIDE_STEPS)
+
+
+def in_order_of_start(steps: Steps) -> tuple[Values, Values, Values]:
+    """When steps begin and end, and of each its row: those of several threads may be in another
+    order. Shapes (steps,)."""
+    order = np.argsort(steps.start_ns, kind="stable")
+    return steps.start_ns[order], steps.end_ns[order], order
 
 
 def _dispatch_ns(segments: Segments, causes: npt.NDArray[np.int8]) -> Values:

@@ -297,11 +297,10 @@ def _exposed(trace: Trace, kernels: Values, row: Values, start: Values, end: Val
 
 def _waiting(trace: Trace) -> tuple[Values, Values, Values]:
     """When the program's thread waited for others: stretches in order, and how long in each."""
-    time = main_time(trace)
-    own = np.flatnonzero(time.cause == Cause.COLLECTIVE)
-    begins, first, stretch = np.unique(time.start_ns[own], return_index=True, return_inverse=True)
-    waited = np.bincount(stretch, weights=time.time_ns[own], minlength=len(begins))
-    return begins, time.end_ns[own][first], waited.astype(np.int64)
+    time = main_time(trace, causes=(Cause.COLLECTIVE,))
+    begins, first, stretch = np.unique(time.start_ns, return_index=True, return_inverse=True)
+    waited = np.bincount(stretch, weights=time.time_ns, minlength=len(begins))
+    return begins, time.end_ns[first], waited.astype(np.int64)
 
 
 def _computing(trace: Trace, kernels: Values, row: Values) -> tuple[Values, Values, Values]:

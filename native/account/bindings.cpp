@@ -1,0 +1,225 @@
+// What Python sees of accounts: the causes of events, the time of threads by step and cause, its pieces.
+#include "account/bindings.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "account/divide.h"
+#include "account/event_causes.h"
+#include "interpreter/without_gil.h"
+#include "numpy/to_numpy.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace {
+
+template <class T>
+using AccountColumn = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Longs = AccountColumn<int64_t>;
+using Bools = AccountColumn<bool>;
+
+// Start of each, end of the last, delayed, blocked, faults; what calls waited for and whether a sample says
+// so, in transfers and beside them.
+using IntervalColumns = std::tuple<Longs, int64_t, Longs, Longs, Longs, Longs, Bools, Longs, Bools>;
+
+// Rows of the spans in order of start, None for all; cuts; intervals; whether it is a main thread.
+using SpansOfThread =
+    std::tuple<std::optional<AccountColumn<int32_t>>, Longs, std::optional<IntervalColumns>, bool>;
+
+void check_size(size_t size, size_t expected) {
+  if (size != expected) throw nb::value_error("columns of one table have different lengths");
+}
+
+nb::object causes_of_events(const AccountColumn<uint8_t>& kind, const AccountColumn<uint8_t>& scope,
+                            const AccountColumn<int32_t>& name, const AccountColumn<int32_t>& label,
+                            const AccountColumn<int32_t>& around, const AccountColumn<int8_t>& by_label,
+                            const Bools& is_engine) {
+  const size_t rows = kind.size();
+  for (const size_t size : {scope.size(), name.size(), label.size(), around.size()}) check_size(size, rows);
+  if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
+  const auto names = is_engine.size() - 1;
+  for (size_t row = 0; row < rows; ++row) {
+    const bool fits = name.data()[row] < static_cast<int64_t>(names) && label.data()[row] >= 0 &&
+                      label.data()[row] < static_cast<int64_t>(by_label.size());
+    if (!fits) throw nb::value_error("an event has a name that is not there");
+  }
+  auto found = [&] {
+    const WithoutGil without_gil;
+    return account::causes_of_events({kind.data(), scope.data(), name.data(), label.data(), around.data(),
+                                      by_label.data(), is_engine.data(), names, rows});
+  }();
+  return to_array(std::move(found));
+}
+
+account::Intervals intervals_of(const IntervalColumns& columns) {
+  const auto& [start, end_ns, delayed, blocked, faults, during, seen, beside, seen_beside] = columns;
+  const size_t count = start.size();
+  for (const Longs* one : {&delayed, &blocked, &faults, &during, &beside}) check_size(one->size(), count);
+  for (const Bools* one : {&seen, &seen_beside}) check_size(one->size(), count);
+  return {start.data(),  end_ns,      delayed.data(), blocked.data(),     faults.data(),
+          during.data(), seen.data(), beside.data(),  seen_beside.data(), count};
+}
+
+// What is to be divided. Keeps the columns alive.
+class TimeOfThreads {
+ public:
+  TimeOfThreads(Longs start_ns, Longs took_ns, AccountColumn<int8_t> causes,
+                std::vector<SpansOfThread> threads, std::tuple<Longs, Longs, Longs> steps, Longs transfers,
+                int64_t from_ns, int64_t to_ns, int64_t cost_ns)
+      : start_ns_(std::move(start_ns)),
+        took_ns_(std::move(took_ns)),
+        causes_(std::move(causes)),
+        threads_(std::move(threads)),
+        steps_(std::move(steps)),
+        transfers_(std::move(transfers)) {
+    check_size(took_ns_.size(), start_ns_.size());
+    check_size(causes_.size(), start_ns_.size());
+    const auto& [start, end, row] = steps_;
+    check_size(end.size(), start.size());
+    check_size(row.size(), start.size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (row.data()[i] < 0 || static_cast<size_t>(row.data()[i]) >= row.size()) {
+        throw nb::value_error("a step has a number that no step has");
+      }
+    }
+    task_.causes = causes_.data();
+    task_.steps = {start.data(), end.data(), row.data(), start.size()};
+    task_.step_count = start.size();
+    task_.transfers = {transfers_.data(), transfers_.size() / 2};
+    task_.start_ns = from_ns;
+    task_.end_ns = to_ns;
+    task_.cost_ns = cost_ns;
+    for (const SpansOfThread& thread : threads_) task_.threads.push_back(thread_of(thread));
+    const WithoutGil without_gil;
+    task_.dispatch_ns = account::dispatch_of(task_);
+  }
+
+  // Of each thread its sums of time and of error, and how long something was seen to run.
+  nb::list sums() const {
+    std::vector<account::Sums> found;
+    {
+      const WithoutGil without_gil;
+      for (const account::Thread& thread : task_.threads) found.push_back(account::sums_of(task_, thread));
+    }
+    nb::list result;
+    for (account::Sums& one : found) {
+      result.append(
+          nb::make_tuple(to_array(std::move(one.time_ns)), to_array(std::move(one.error_ns)), one.busy_ns));
+    }
+    return result;
+  }
+
+  // Columns of the pieces of a thread, share after share.
+  nb::list pieces(size_t thread, const std::vector<int>& wanted) const {
+    if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
+    account::Causes causes{};
+    for (const int one : wanted) {
+      if (one < 0 || static_cast<size_t>(one) >= account::kCauses) throw nb::value_error("no cause");
+      causes.add(static_cast<account::Cause>(one));
+    }
+    account::PiecesByShare found = [&] {
+      const WithoutGil without_gil;
+      return account::pieces_of(task_, task_.threads[thread], causes);
+    }();
+    nb::list result;
+    for (account::PieceColumns& one : found) {
+      result.append(nb::make_tuple(to_array(std::move(one.step)), to_array(std::move(one.event)),
+                                   to_array(std::move(one.cause)), to_array(std::move(one.time_ns)),
+                                   to_array(std::move(one.start_ns)), to_array(std::move(one.end_ns))));
+    }
+    return result;
+  }
+
+ private:
+  account::Thread thread_of(const SpansOfThread& columns) const {
+    const auto& [rows, cuts, intervals, is_main] = columns;
+    account::Thread thread{
+        {start_ns_.data(), took_ns_.data(), start_ns_.size()}, cuts.data(), cuts.size(), {}, is_main};
+    if (rows) {
+      const int32_t* end = rows->data() + rows->size();
+      const bool fit = std::all_of(rows->data(), end, [&](int32_t row) {
+        return row >= 0 && static_cast<size_t>(row) < start_ns_.size();
+      });
+      if (!fit) throw nb::value_error("a line has rows that are not there");
+      thread.spans.row = rows->data();
+      thread.spans.count = rows->size();
+    }
+    if (intervals) thread.intervals = intervals_of(*intervals);
+    return thread;
+  }
+
+  Longs start_ns_, took_ns_;
+  AccountColumn<int8_t> causes_;
+  std::vector<SpansOfThread> threads_;
+  std::tuple<Longs, Longs, Longs> steps_;
+  Longs transfers_;
+  account::Task task_{};
+};
+
+// How many events each thread has: in all, of operators, of those that are not of a backward pass, and of
+// Python's frames.
+nb::tuple kinds_by_thread(const AccountColumn<int32_t>& thread, const AccountColumn<uint8_t>& kind,
+                          const AccountColumn<int32_t>& forward_thread, size_t threads) {
+  check_size(kind.size(), thread.size());
+  check_size(forward_thread.size(), thread.size());
+  std::vector<int64_t> all(threads), operators(threads), forward(threads), python(threads);
+  for (size_t row = 0; row < thread.size(); ++row) {
+    const int32_t number = thread.data()[row];
+    if (number < 0 || static_cast<size_t>(number) >= threads) {
+      throw nb::value_error("an event is of a thread that is not there");
+    }
+    const auto place = static_cast<size_t>(number);
+    ++all[place];
+    switch (static_cast<EventKind>(kind.data()[row])) {
+      case EventKind::kOperator:
+        ++operators[place];
+        if (forward_thread.data()[row] == 0) ++forward[place];
+        break;
+      case EventKind::kPythonCall:
+      case EventKind::kCCall:
+      case EventKind::kModuleCall:
+      case EventKind::kOptimizerCall:
+        ++python[place];
+        break;
+      default:
+        break;
+    }
+  }
+  return nb::make_tuple(to_array(std::move(all)), to_array(std::move(operators)),
+                        to_array(std::move(forward)), to_array(std::move(python)));
+}
+
+nb::dict account_causes() {
+  nb::dict causes;
+  for (size_t i = 0; i < account::kCauses; ++i) causes[account::kCauseNames[i]] = i;
+  return causes;
+}
+
+}  // namespace
+
+void bind_account(nb::module_& module) {
+  module.def("account_causes", &account_causes);
+  module.def("causes_of_events", &causes_of_events, "kind"_a, "scope"_a, "name"_a, "label"_a, "around"_a,
+             "by_label"_a, "is_engine"_a);
+  module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);
+  nb::class_<TimeOfThreads>(module, "TimeOfThreads")
+      .def(nb::init<Longs, Longs, AccountColumn<int8_t>, std::vector<SpansOfThread>,
+                    std::tuple<Longs, Longs, Longs>, Longs, int64_t, int64_t, int64_t>(),
+           "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "from_ns"_a,
+           "to_ns"_a, "cost_ns"_a)
+      .def("sums", &TimeOfThreads::sums)
+      .def("pieces", &TimeOfThreads::pieces, "thread"_a, "wanted"_a);
+}
+
+}  // namespace opscope

@@ -1,0 +1,213 @@
+#include "account/divide.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace opscope::account {
+namespace {
+
+// Between calls of torch without a pause like this there is no time for much but Python.
+constexpr int64_t kShortGapNs = 1'000'000;
+
+constexpr int64_t kFewestLeaves = 50;
+constexpr double kFastest = 0.05;
+constexpr int64_t kMostDispatchNs = 5'000;
+
+constexpr Causes kLasting{Cause::kCollection, Cause::kImport, Cause::kCompilation, Cause::kDevice};
+
+int64_t half(int64_t value) { return value >> 1; }  // downwards, as Python's
+
+Cause of_call(WaitsFor call) {
+  switch (call) {
+    case WaitsFor::kGil:
+      return Cause::kGil;
+    case WaitsFor::kLock:
+    case WaitsFor::kProcess:
+      return Cause::kLock;
+    case WaitsFor::kTimer:
+      return Cause::kTimer;
+    case WaitsFor::kReadiness:
+    case WaitsFor::kTransfer:
+    case WaitsFor::kDisk:
+      return Cause::kIo;
+    default:
+      return Cause::kUnknown;
+  }
+}
+
+// The cause of what a piece waited in a call, where its span does not say it waits.
+//
+// An operator may wait for threads of its own, which is its work; a thread that nothing is asked of rests;
+// what imports, compiles or collects goes on doing that. Whoever waits for another thread, nobody knows
+// which, while a collective is under way on one waits for that, as the end of a backward pass does.
+Cause blocked_in(const Piece& piece, WaitsFor waits_for, bool is_main) {
+  Cause call = of_call(waits_for);
+  if (piece.in_transfer && Causes{Cause::kLock, Cause::kUnknown}.has(call)) call = Cause::kCollective;
+  if (call == Cause::kGil) return call;
+  const bool is_work = piece.cause == Cause::kOperator && call != Cause::kIo;
+  if (is_work || kLasting.has(piece.cause)) return piece.cause;
+  return !is_main && piece.is_gap ? Cause::kIdle : call;
+}
+
+// What ran where nothing was recorded: where the kernel says that the thread computed, Python.
+//
+// That is Python code, or a library that it calls: torch's own work would have been recorded. Where the
+// kernel was not asked, a long gap while a collective is under way is taken for waiting for it, and all of
+// that may be wrong.
+Cause of_itself(const Piece& piece, bool is_sampled) {
+  if (!piece.is_gap) return piece.cause;
+  if (is_sampled) return Cause::kPython;
+  return piece.in_transfer && piece.cause == Cause::kUnknown ? Cause::kCollective : piece.cause;
+}
+
+// Goes over the pieces of a thread in order, with what the kernel says of each.
+template <class Take>
+class Divider {
+ public:
+  Divider(const Task& task, const Thread& thread, Take take)
+      : task_(task), thread_(thread), step_at_(task.steps), in_transfer_(task.transfers), take_(take) {}
+
+  void go() {
+    segments(thread_.spans, thread_.cuts, thread_.cut_count, task_.start_ns, task_.end_ns,
+             [this](const Segment& segment) { add(segment); });
+    flush();
+  }
+
+ private:
+  void add(const Segment& segment) {
+    const Piece piece = piece_of(segment);
+    while (next_ < thread_.intervals.count && thread_.intervals.start_ns[next_] <= piece.start_ns) {
+      flush();
+      ++next_;
+    }
+    if (next_ == 0 || piece.start_ns >= thread_.intervals.end_ns) {
+      flush();
+      take_(piece, OffProcessor{});
+    } else {
+      held_.push_back(piece);
+    }
+  }
+
+  void flush() {
+    if (held_.empty()) return;
+    const auto& off = layer_.lay_over(thread_.intervals, next_ - 1, held_);
+    for (size_t i = 0; i < held_.size(); ++i) take_(held_[i], off[i]);
+    held_.clear();
+  }
+
+  Piece piece_of(const Segment& segment) {
+    Piece piece{segment.start_ns, segment.length_ns, segment.event, step_at_(segment.start_ns),    0,
+                Cause::kAsAround, segment.is_change, false,         in_transfer_(segment.start_ns)};
+    if (segment.event >= 0) piece.cause = static_cast<Cause>(task_.causes[segment.event]);
+    if (piece.cause == Cause::kAsAround) {
+      piece.is_gap = true;
+      piece.cause = !thread_.is_main                ? Cause::kIdle
+                    : piece.length_ns < kShortGapNs ? Cause::kPython
+                                                    : Cause::kUnknown;
+    } else if (piece.cause == Cause::kOperator && piece.is_first) {
+      piece.dispatch_ns = task_.dispatch_ns;
+    }
+    return piece;
+  }
+
+  const Task& task_;
+  const Thread& thread_;
+  StepAt step_at_;
+  Within in_transfer_;
+  Take take_;
+  Layer layer_;
+  std::vector<Piece> held_;  // of the interval that is being gone over
+  size_t next_ = 0;          // the first interval that begins later
+};
+
+// Each piece in up to six parts: a cause, how long, and how unsure that is.
+template <class TakePart>
+void divide(const Task& task, const Thread& thread, TakePart take) {
+  const auto parts_of = [&](const Piece& piece, const OffProcessor& off) {
+    int64_t rest = piece.length_ns - off.blocked_ns - off.delayed_ns - off.faults_ns;
+    const int64_t own = std::min(piece.is_first ? task.cost_ns : 0, rest);
+    const int64_t dispatch = std::min(piece.dispatch_ns, rest - own);
+    rest -= own + dispatch;
+    const bool is_unsure = piece.is_gap && !off.is_sampled && thread.is_main;
+    take(Share::kItself, piece, of_itself(piece, off.is_sampled), rest, is_unsure ? rest : 0);
+    if (off.is_sampled) {
+      take(Share::kBlocked, piece, blocked_in(piece, off.waits_for, thread.is_main), off.blocked_ns,
+           off.error_ns);
+      take(Share::kDelayed, piece, Cause::kDescheduled, off.delayed_ns, off.delayed_error_ns);
+      take(Share::kFaults, piece, Cause::kMemory, off.faults_ns, half(off.faults_ns));
+    }
+    take(Share::kRecording, piece, Cause::kProfiler, own, half(own));
+    take(Share::kDispatch, piece, Cause::kDispatch, dispatch, half(dispatch));
+  };
+  Divider<decltype(parts_of)>(task, thread, parts_of).go();
+}
+
+}  // namespace
+
+Sums sums_of(const Task& task, const Thread& thread) {
+  Sums sums;
+  sums.time_ns.resize((task.step_count + 1) * kCauses);
+  sums.error_ns.resize(sums.time_ns.size());
+  divide(task, thread, [&](Share share, const Piece& piece, Cause cause, int64_t time_ns, int64_t error_ns) {
+    const size_t key = static_cast<size_t>(piece.step + 1) * kCauses + static_cast<size_t>(cause);
+    sums.time_ns[key] += time_ns;
+    sums.error_ns[key] += error_ns;
+    if (share == Share::kItself && thread.is_main && !piece.is_gap) sums.busy_ns += piece.length_ns;
+  });
+  return sums;
+}
+
+PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted) {
+  PiecesByShare found;
+  divide(task, thread, [&](Share share, const Piece& piece, Cause cause, int64_t time_ns, int64_t) {
+    if (time_ns <= 0 || !wanted.has(cause)) return;
+    PieceColumns& columns = found[static_cast<size_t>(share)];
+    columns.step.push_back(piece.step);
+    columns.event.push_back(piece.event);
+    columns.cause.push_back(static_cast<int64_t>(cause));
+    columns.time_ns.push_back(time_ns);
+    columns.start_ns.push_back(piece.start_ns);
+    columns.end_ns.push_back(piece.start_ns + piece.length_ns);
+  });
+  return found;
+}
+
+int64_t dispatch_of(const Task& task) {
+  std::vector<int64_t> counts(static_cast<size_t>(kMostDispatchNs) + 1);
+  int64_t leaves = 0;
+  int64_t next_longer = std::numeric_limits<int64_t>::max();
+  for (const Thread& thread : task.threads) {
+    segments(thread.spans, thread.cuts, thread.cut_count, task.start_ns, task.end_ns,
+             [&](const Segment& segment) {
+               if (segment.event < 0) return;
+               if (static_cast<Cause>(task.causes[segment.event]) != Cause::kOperator) return;
+               ++leaves;
+               if (segment.length_ns <= kMostDispatchNs) {
+                 ++counts[static_cast<size_t>(segment.length_ns)];
+               } else {
+                 next_longer = std::min(next_longer, segment.length_ns);
+               }
+             });
+  }
+  if (leaves < kFewestLeaves) return 0;
+  // As np.percentile: between the two leaves around that place.
+  const double place = static_cast<double>(leaves - 1) * kFastest;
+  const double share = place - std::floor(place);
+  const auto first = static_cast<int64_t>(place);
+  const auto length_at = [&](int64_t number) {
+    for (size_t length = 0; length < counts.size(); ++length) {
+      number -= counts[length];
+      if (number < 0) return static_cast<double>(length);
+    }
+    return static_cast<double>(next_longer);
+  };
+  const double shorter = length_at(first);
+  const double longer = length_at(std::min(first + 1, leaves - 1));
+  const double apart = longer - shorter;
+  const double length = share < 0.5 ? shorter + apart * share : longer - apart * (1 - share);
+  return length < static_cast<double>(kMostDispatchNs) ? static_cast<int64_t>(length) : kMostDispatchNs;
+}
+
+}  // namespace opscope::account

@@ -1,0 +1,65 @@
+// The time of threads divided into causes without rest: sums by step and cause, and pieces where asked for.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "account/cause.h"
+#include "account/off_processor.h"
+#include "account/moments.h"
+#include "nesting/line_sweep.h"
+
+namespace opscope::account {
+
+// A thread of the system with the spans on its line.
+struct Thread {
+  nesting::LineSpans spans;
+  const int64_t* cuts;  // moments at which pieces end, in order
+  size_t cut_count;
+  Intervals intervals;  // of its samples; none without
+  bool is_main;         // it is asked for something all the time, so that a gap is no rest
+};
+
+struct Task {
+  std::vector<Thread> threads;
+  const int8_t* causes;  // of every event
+  Steps steps;
+  size_t step_count;
+  Stretches transfers;
+  int64_t start_ns;
+  int64_t end_ns;
+  int64_t cost_ns;      // of recording, in a piece that a span begins or ends
+  int64_t dispatch_ns;  // of an operator, what calling any takes
+};
+
+// Nanoseconds by step and cause: of what is outside of all steps first.
+struct Sums {
+  std::vector<int64_t> time_ns;
+  std::vector<int64_t> error_ns;
+  int64_t busy_ns = 0;  // in which something was seen to run
+};
+
+// The time of one thread piece by piece: a stretch of several causes is there once for each.
+struct PieceColumns {
+  std::vector<int64_t> step;
+  std::vector<int64_t> event;
+  std::vector<int64_t> cause;
+  std::vector<int64_t> time_ns;
+  std::vector<int64_t> start_ns;
+  std::vector<int64_t> end_ns;
+};
+// What a piece is divided into.
+enum class Share : uint8_t { kItself, kBlocked, kDelayed, kFaults, kRecording, kDispatch };
+inline constexpr size_t kShares = 6;
+using PiecesByShare = std::array<PieceColumns, kShares>;
+
+Sums sums_of(const Task& task, const Thread& thread);
+PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted);
+
+// What the quickest operators of all threads take, in nanoseconds, as far as that tells what calling any
+// takes; 0 where there are too few.
+int64_t dispatch_of(const Task& task);
+
+}  // namespace opscope::account

@@ -1,0 +1,146 @@
+"""The time of threads divided into causes, natively and without a row for each of its pieces.
+
+A trace of a million events has two million pieces of time. They are made, looked at and added up
+one after the other; kept are sums by step and cause, and of the main thread those pieces that are
+asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from opscope import _native
+from opscope.analysis.account.causes import Cause
+from opscope.analysis.account.collectives import transfers
+from opscope.analysis.account.event_causes import causes_of_events
+from opscope.analysis.account.pieces import in_order_of_start, main_threads
+from opscope.analysis.account.processor import Intervals, intervals_by_thread
+from opscope.analysis.period import Period
+from opscope.analysis.program_steps import program_steps
+from opscope.cached_property import cached_property
+from opscope.trace.ledger_rows import SPAN_COST
+from opscope.trace.trace import Trace
+from opscope.tree.event_tree import event_tree
+from opscope.tree.steps import Steps
+from opscope.tree.timeline import Line, place_events
+
+Values = npt.NDArray[np.int64]
+
+_DIVIDED: WeakKeyDictionary[Trace, Divided] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """The threads of a part of a trace, with what is needed to divide their time.
+
+    Attributes:
+        steps: of the program.
+        steps_are: what they are where nothing marks them; else empty.
+        bounds: the first moment and the last, Unix nanoseconds.
+        threads: one line per thread of the system.
+        is_sampled: whether the kernel was asked about any thread.
+    """
+
+    steps: Steps
+    steps_are: str
+    bounds: tuple[int, int]
+    threads: tuple[Line, ...]
+    is_sampled: bool
+    _time: _native.TimeOfThreads
+
+    @property
+    def sums(self) -> list[tuple[Values, Values]]:
+        """Of each thread the nanoseconds by step and cause, outside of all steps first, and how
+        many of these may be of another cause. Shapes ((steps + 1) * causes,)."""
+        return [(time, error) for time, error, _ in self._sums]
+
+    @property
+    def main(self) -> int:
+        """The thread that most was seen to run on."""
+        busy = [busy_ns for _, _, busy_ns in self._sums]
+        return busy.index(max(busy)) if busy else 0
+
+    def pieces_of_main(self, causes: Iterable[Cause]) -> tuple[Values, ...]:
+        """Columns of the pieces of the main thread's time that went to some causes: step, event,
+        cause, nanoseconds, start and end. Shapes (pieces,)."""
+        if not self.threads:
+            return tuple(np.zeros((6, 0), dtype=np.int64))
+        shares = self._time.pieces(self.main, [int(cause) for cause in causes])
+        return tuple(np.concatenate(column) for column in zip(*shares, strict=True))
+
+    @cached_property
+    def _sums(self) -> list[tuple[Values, Values, int]]:
+        return self._time.sums()
+
+
+def divide(whole: Trace, period: Period) -> Divided:
+    """The threads of a period of a trace; the same object for the same period.
+
+    Args:
+        whole: the trace, whose samples of threads tell of the part, too.
+        period: of it.
+    """
+    found = _DIVIDED.get(period.trace)
+    if found is None:
+        found = _DIVIDED[period.trace] = _divide(whole, period)
+    return found
+
+
+def _divide(whole: Trace, period: Period) -> Divided:
+    trace = period.trace
+    steps, steps_are = program_steps(trace)
+    wall_ns = period.wall_ns if len(trace.events) or len(trace.table("gpu")) else 0
+    bounds = (period.start_ns, period.start_ns + wall_ns)
+    stretches = transfers(trace)
+    samples = dict(intervals_by_thread(whole.table("thread_samples"), stretches))
+    placement, events = place_events(trace), trace.events
+    threads = tuple(line for line in placement.lines if line.lane == 0)
+    start_ns, took_ns = event_tree(trace).start_ns, placement.duration_ns
+    rows = placement.rows_of_lines(start_ns)[: len(threads)]
+    around = _native.around_on_lines(
+        start_ns, took_ns, np.ascontiguousarray(events["parent"], dtype=np.int32), rows
+    )
+    edges = [steps.start_ns, steps.end_ns, stretches.ravel()]
+    is_main = main_threads(trace, threads)
+    time = _native.TimeOfThreads(
+        start_ns,
+        took_ns,
+        causes_of_events(trace, around),
+        [
+            (own, _cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)), asked)
+            for line, own, asked in zip(threads, rows, is_main.tolist(), strict=False)
+        ],
+        in_order_of_start(steps),
+        np.ascontiguousarray(stretches.ravel()),
+        int(bounds[0]),
+        int(bounds[1]),
+        int(trace.ledger.get("recorder", {}).get(SPAN_COST, 0.0) / 2),
+    )
+    return Divided(steps, steps_are, bounds, threads, bool(samples), time)
+
+
+def _cuts(edges: list[Values], intervals: Intervals | None) -> Values:
+    """When pieces of a thread end, in order."""
+    ends = [] if intervals is None else [intervals.start_ns, np.array([intervals.end_ns])]
+    return np.sort(np.concatenate([*edges, *ends]).astype(np.int64), kind="stable")
+
+
+def _columns(intervals: Intervals | None) -> _native.IntervalColumns | None:
+    """What samples of a thread say, as native code takes it."""
+    if intervals is None:
+        return None
+    start, delayed, blocked, faults, during, beside = (
+        np.ascontiguousarray(getattr(intervals, name), dtype=np.int64)
+        for name in (
+            "start_ns", "delayed_ns", "blocked_ns", "faults_ns", "waits_for", "waits_for_beside",
+        )
+    )  # fmt: skip
+    seen, seen_beside = (
+        np.ascontiguousarray(one) for one in (intervals.is_seen, intervals.is_seen_beside)
+    )
+    return start, intervals.end_ns, delayed, blocked, faults, during, seen, beside, seen_beside
