@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "account/bindings.h"
+#include "attribution/bindings.h"
 #include "columns/bindings.h"
 #include "cupti/cupti_source.h"
 #include "decode/columns.h"
@@ -228,6 +229,7 @@ NB_MODULE(_native, m) {
   bind_numpy_memory(m);
   bind_nesting(m);
   bind_account(m);
+  bind_attribution(m);
   bind_sampler(m);
   bind_watch(m);
   bind_steps(m);

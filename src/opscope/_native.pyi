@@ -582,6 +582,98 @@ class TimeOfThreads:
         """Columns of the pieces of one thread that went to causes that are wanted: step, event,
         cause, nanoseconds, start and end; one tuple for each way in which a piece is divided."""
 
+EventArrays: TypeAlias = tuple[
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.uint8],
+    NDArray[np.uint8],
+    NDArray[np.int64],
+    NDArray[np.int32],
+]
+"""Columns of events: parent, thread, name, kind, scope, sequence_number, forward_thread."""
+
+class ModuleCalls(TypedDict):
+    """``call``, ``is_backward`` and ``place`` have shape (events,), the others (places,)."""
+
+    call: NDArray[np.int32]
+    is_backward: NDArray[np.bool_]
+    place: NDArray[np.int32]
+    label: NDArray[np.int32]
+    around: NDArray[np.int32]
+
+def module_calls(
+    events: EventArrays,
+    thread_number: NDArray[np.int64],
+    label: NDArray[np.int32],
+    maker: NDArray[np.int32],
+    store: int,
+    is_engine: NDArray[np.bool_],
+) -> ModuleCalls:
+    """Which module call every event worked for, -1 for none; and of each call a place: those of one
+    label within those of one place are one, which stand in the order of first calls.
+
+    ``maker`` is the forward operator of spans of the backward pass, where arrows say so; ``store``
+    the name of spans that store a gradient, -1 for none; ``is_engine`` which names are the engine's
+    around a node, and last, that none is not.
+    """
+
+def phases(
+    events: EventArrays,
+    threads: int,
+    start_ns: NDArray[np.int64],
+    took_ns: NDArray[np.int64],
+    own: NDArray[np.int8],
+    by_start: NDArray[np.int64] | None,
+    forward: int,
+    collection: int,
+) -> tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.int8]]:
+    """The phase of every event, where one is entered, and that of what is around each.
+
+    ``own`` is what events say of themselves, -1 for nothing; ``by_start`` the rows in order of
+    start, None where they are in that order.
+    """
+
+def listing(
+    parent: NDArray[np.int32],
+    label: NDArray[np.int32],
+    shown: NDArray[np.bool_],
+    is_async: NDArray[np.bool_],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int32]]:
+    """Which events are listed, which of these are not asynchronous, and the closest of those around
+    each. One of the label of its parent, without another beside it, is folded into that."""
+
+def stack_sources(
+    events: EventArrays,
+    thread_number: NDArray[np.int64],
+    listed: NDArray[np.bool_],
+    nested: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
+
+CallArrays: TypeAlias = tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+    NDArray[np.bool_],
+]
+"""Of every event: caller, line there, frame; whether the program called it, or defines it."""
+
+def saying_where(
+    parent: NDArray[np.int32], calls: CallArrays, source: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The event that says where in the program each was asked for, -1 for none."""
+
+def lines_of_events(
+    parent: NDArray[np.int32],
+    calls: CallArrays,
+    around: NDArray[np.int64],
+    first_line: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Frame and line of each event, -1 for none; ``around`` is of ``saying_where``, ``first_line``
+    of every frame."""
+
 def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...
 def row_groups(
     columns: list[NDArray[np.int64]],

@@ -15,12 +15,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.schema import EventKind, RecordScope
+from opscope import _native
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
-from opscope.tree.event_tree import event_tree
 from opscope.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, module_names
-from opscope.tree.links import forward_backward_links, thread_numbers
+from opscope.tree.links import forward_backward_links
+from opscope.tree.native_events import event_arrays, numbers_of_threads
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -80,128 +79,64 @@ def attribute_to_modules(trace: Trace) -> ModuleAttribution:
 
 
 def _attribute(trace: Trace) -> ModuleAttribution:
-    parent = event_tree(trace).parent
-    is_module = trace.events["kind"] == EventKind.MODULE_CALL
-    maker = _makers(trace)
-    _add_stores(trace, maker)
-    is_made = maker >= 0
-    # The closest span, itself included, that says which module an event is for.
-    rows = np.arange(len(parent))
-    decisive = is_module | is_made
-    closest = np.where(decisive, rows, nearest_ancestor(parent, decisive)).astype(np.int64)
-    own = np.where(is_module, rows, NONE)
-    call = _follow(closest, own, maker)
-    is_backward = (closest >= 0) & is_made[closest] & (call >= 0)
-    around = nearest_ancestor(parent, is_module).astype(np.int64)
-    # Where no span tells the module, the module call around the event is taken.
-    call = np.where(call >= 0, call, np.where(is_module, own, around))
-    path_of_call, paths, classes = _paths(trace, np.flatnonzero(is_module), around)
-    path = np.where(call >= 0, path_of_call[call], NONE)
-    return ModuleAttribution(paths, classes, path, call, is_backward)
+    label, texts = event_texts(trace)
+    names = trace.names
+    is_engine = [name.startswith(_ENGINE) for name in names]
+    found = _native.module_calls(
+        event_arrays(trace),
+        numbers_of_threads(trace),
+        label,
+        _linked_makers(trace),
+        names.find(_STORES),
+        np.array([*is_engine, False]),
+    )
+    number, paths, classes = _paths(trace, texts, found["label"], found["around"])
+    path = np.append(number, NONE)[found["place"]]
+    return ModuleAttribution(
+        paths, classes, path, found["call"].astype(np.int64), found["is_backward"]
+    )
 
 
-def _follow(closest: Values, call: Values, maker: Values) -> Values:
-    """The module call of every event, from its deciding span and from span to maker to span.
-
-    Gradients of gradients go across more than once; makers start before what they made, so this
-    ends.
-    """
-    result = np.where(closest >= 0, call[closest], NONE)
-    pending = np.flatnonzero((closest >= 0) & (result < 0))
-    at = closest[pending]
-    while pending.size:
-        at = closest[maker[at]]
-        known = at >= 0
-        pending, at = pending[known], at[known]
-        result[pending] = call[at]
-        unknown = result[pending] < 0
-        pending, at = pending[unknown], at[unknown]
-    return result
-
-
-def _makers(trace: Trace) -> Values:
-    """The forward operator behind every span of the backward pass, else -1. Shape (events,).
-
-    Of operators that share a sequence number the last one to start before made the node; a graph
-    that is kept runs more than once. Arrows given in the trace stand in where there are no numbers.
-    """
-    events = trace.events
-    maker = np.full(len(events), NONE, dtype=np.int64)
+def _linked_makers(trace: Trace) -> npt.NDArray[np.int32]:
+    """The forward operator behind spans of the backward pass by the arrows of the trace, which
+    stand in where there are no sequence numbers; else -1. Shape (events,)."""
+    maker = np.full(len(trace.events), NONE, dtype=np.int32)
     if len(trace.table("links")):
         links = forward_backward_links(trace)
         earlier = links.source < links.target
         maker[links.target[earlier]] = links.source[earlier]
-    numbered = np.flatnonzero(events["sequence_number"] >= 0)
-    is_made = events["forward_thread"][numbered] > 0
-    makes = (events["scope"][numbered] == RecordScope.FUNCTION) & ~is_made
-    makes &= events["kind"][numbered] == EventKind.OPERATOR
-    rows, is_made = numbered[makes | is_made], is_made[makes | is_made]
-    thread = np.where(is_made, events["forward_thread"][rows], thread_numbers(trace)[rows])
-    number = events["sequence_number"][rows]
-    order = np.lexsort((rows, number, thread))
-    rows, is_made, thread, number = rows[order], is_made[order], thread[order], number[order]
-    starts = np.ones(len(rows), dtype=np.bool_)
-    starts[1:] = (np.diff(thread) != 0) | (np.diff(number) != 0)
-    place = np.arange(len(rows))
-    group = np.maximum.accumulate(np.where(starts, place, 0))
-    last = np.maximum.accumulate(np.where(is_made, NONE, place))
-    found = is_made & (last >= group)
-    maker[rows[found]] = rows[last[found]]
     return maker
 
 
-def _add_stores(trace: Trace, maker: Values) -> None:
-    """Give spans that store a gradient the maker of the span just before, in place."""
-    events, names = trace.events, trace.names
-    stores = events["name"] == names.find(_STORES)
-    if names.find(_STORES) < 0:
-        return
-    used = np.unique(events["name"][maker >= 0])
-    engine = [name for name in used.tolist() if names[name].startswith(_ENGINE)]
-    computes = np.isin(events["name"], engine) & (maker >= 0) & ~stores
-    parent, thread = events["parent"], events["thread"]
-    beside = np.isin(parent, np.unique(parent[stores])) & (events["kind"] != EventKind.GC_PAUSE)
-    rows = np.flatnonzero(beside)
-    rows = rows[np.lexsort((rows, thread[rows], parent[rows]))]
-    breaks = np.ones(len(rows), dtype=np.bool_)
-    breaks[1:] = (np.diff(thread[rows]) != 0) | (np.diff(parent[rows]) != 0)
-    breaks |= ~computes[rows] & ~stores[rows]
-    place = np.arange(len(rows))
-    last = np.maximum.accumulate(np.where(computes[rows], place, NONE))
-    broken = np.maximum.accumulate(np.where(breaks & ~computes[rows], place, NONE))
-    found = stores[rows] & (last >= 0) & (last > broken)
-    maker[rows[found]] = maker[rows[last[found]]]
-
-
 def _paths(
-    trace: Trace, calls: Values, around: Values
+    trace: Trace,
+    texts: list[str],
+    labels: npt.NDArray[np.int32],
+    around: npt.NDArray[np.int32],
 ) -> tuple[Values, list[tuple[str, ...]], list[str]]:
-    """Number of the path of every module call, shape (events,), the paths, and their classes."""
-    label_of_event, texts = event_texts(trace)
+    """The paths of places, and their classes; and which one each place has, shape (places,).
+
+    A place is calls of one label within those of the place around it, which stands before it.
+    """
     known = module_names(trace)
     numbers: dict[tuple[str, ...], int] = {}
-    found: dict[tuple[int, int], int] = {}  # of a label in the call of a path: steps repeat
+    found: dict[tuple[int, int], int] = {}  # of a label in the call of a path
     classes: list[str] = []
-    path_of = {NONE: NONE}
     paths: list[tuple[str, ...]] = []
-    labels, parents = label_of_event[calls].tolist(), around[calls].tolist()
-    for row, label, parent in zip(calls.tolist(), labels, parents, strict=True):
-        outer = path_of[parent]  # parents start first, so theirs is known
+    of_place: list[int] = []
+    for label, place in zip(labels.tolist(), around.tolist(), strict=True):
+        outer = of_place[place] if place >= 0 else NONE
         number = found.get((label, outer), NONE)
-        if number != NONE:
-            path_of[row] = number
-            continue
-        numbered = texts[label].removeprefix(MODULE_PREFIX)
-        name = known.get(numbered) or ModuleName("", numbered.rpartition("_")[0], numbered)
-        path = tuple(name.path.split(".")) if name.path else _after(paths, outer, numbered)
-        number = numbers.setdefault(path, len(paths))
-        if number == len(paths):
-            paths.append(path)
-            classes.append(name.class_name)
-        found[label, outer] = path_of[row] = number
-    result = np.full(len(trace.events), NONE, dtype=np.int64)
-    result[calls] = [path_of[row] for row in calls.tolist()]
-    return result, paths, classes
+        if number == NONE:
+            numbered = texts[label].removeprefix(MODULE_PREFIX)
+            name = known.get(numbered) or ModuleName("", numbered.rpartition("_")[0], numbered)
+            path = tuple(name.path.split(".")) if name.path else _after(paths, outer, numbered)
+            number = found[label, outer] = numbers.setdefault(path, len(paths))
+            if number == len(paths):
+                paths.append(path)
+                classes.append(name.class_name)
+        of_place.append(number)
+    return np.array(of_place, dtype=np.int64), paths, classes
 
 
 def _after(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:

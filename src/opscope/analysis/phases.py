@@ -12,10 +12,11 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
+from opscope.tree.native_events import event_arrays
 
 
 class Phase(IntEnum):
@@ -65,37 +66,21 @@ def find_phases(trace: Trace) -> Phases:
     operator inside none of them is forward work. Python calls and annotations that are inside none
     have no phase.
     """
-    own = _own_phase(trace)
-    parent = event_tree(trace).parent
-    marked = own >= 0
-    around = nearest_ancestor(parent, marked)
-    inherited = np.where(around >= 0, own[around], _phase_by_time(trace, own))
-    phase = np.where(marked, own, inherited)
-    free = (trace.events["kind"] == EventKind.OPERATOR) & (phase < 0)
-    phase[free] = Phase.FORWARD
-    enters = marked & (inherited != own)
-    enters |= free & (nearest_ancestor(parent, free) < 0)
-    of_parent = np.where(parent >= 0, phase[parent], NO_PHASE) if len(parent) else phase
-    around_it = np.where(of_parent >= 0, of_parent, inherited)
-    return Phases(phase.astype(np.int8), enters, around_it.astype(np.int8))
-
-
-def _phase_by_time(trace: Trace, own: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """The phase of the marked span that was open on its thread when each event began, if any."""
-    thread, start = trace.events["thread"], event_tree(trace).start_ns
-    end = start + event_tree(trace).duration_ns
-    result = np.full(len(own), NO_PHASE, dtype=np.int8)
-    marks = np.flatnonzero((own >= 0) & (own != Phase.GARBAGE_COLLECTION))
-    for number in np.unique(thread[marks]):
-        spans = marks[thread[marks] == number]
-        spans = spans[np.argsort(start[spans], kind="stable")]
-        reached = np.maximum.accumulate(end[spans])
-        spans = spans[np.append(True, start[spans][1:] >= reached[:-1])]  # the outermost ones
-        rows = np.flatnonzero(thread == number)
-        latest = np.searchsorted(start[spans], start[rows], side="right") - 1
-        inside = (latest >= 0) & (start[rows] < end[spans[latest]]) & (rows != spans[latest])
-        result[rows[inside]] = own[spans[latest[inside]]]
-    return result
+    tree, events = event_tree(trace), trace.events
+    threads = max(len(trace.table("threads")), int(events["thread"].max(initial=-1)) + 1)
+    start = np.ascontiguousarray(tree.start_ns)
+    in_order = bool((start[1:] >= start[:-1]).all())
+    phase, outermost, around = _native.phases(
+        event_arrays(trace),
+        threads,
+        start,
+        np.ascontiguousarray(tree.duration_ns),
+        _own_phase(trace),
+        None if in_order else np.argsort(start, kind="stable"),
+        int(Phase.FORWARD),
+        int(Phase.GARBAGE_COLLECTION),
+    )
+    return Phases(phase, outermost, around)
 
 
 def _own_phase(trace: Trace) -> npt.NDArray[np.int8]:

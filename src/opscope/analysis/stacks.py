@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.signatures import Signature, mix
 from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.trace.schema import RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.frame_text import python_events
-from opscope.tree.links import thread_numbers
+from opscope.tree.native_events import event_arrays, numbers_of_threads
 
 _HIDDEN_FRAMES = (
     ("autograd/__init__", "_make_grads"),
@@ -88,33 +88,9 @@ def is_stack_entry(text: str) -> bool:
 
 def stack_source(listing: TorchListing) -> Rows:
     """The event whose stack each event has: itself, or its forward operator; -1 none."""
-    itself = np.arange(len(listing.label))
-    is_backward = listing.trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
-    is_backward = is_backward & listing.nested
-    if not is_backward.any():
-        return itself
-    around = np.where(is_backward, itself, nearest_ancestor(listing.tree.parent, is_backward))
-    inside = around >= 0
-    forward = _forward_of(listing, np.flatnonzero(is_backward), listing.listed & ~inside)
-    return np.where(inside, forward[around], itself)
-
-
-def _forward_of(listing: TorchListing, backward: Rows, candidate: npt.NDArray[np.bool_]) -> Rows:
-    """For each backward event the first candidate with its sequence number and forward thread.
-
-    Returns an array over all events, -1 where nothing was found.
-    """
-    events = listing.trace.events
-    number, threads = events["sequence_number"], thread_numbers(listing.trace)
-    forward = np.flatnonzero(candidate & (number >= 0))
-    rows = np.concatenate([forward, backward])
-    thread = np.concatenate([threads[forward], events["forward_thread"][backward]])
-    is_target = np.arange(len(rows)) >= len(forward)
-    order = np.lexsort((rows, is_target, number[rows], thread))
-    new_group = np.ones(len(rows), dtype=np.bool_)
-    new_group[1:] = (np.diff(thread[order]) != 0) | (np.diff(number[rows][order]) != 0)
-    first = order[np.flatnonzero(new_group)[np.cumsum(new_group) - 1]]
-    found = is_target[order] & ~is_target[first]
-    result = np.full(len(candidate), -1, dtype=np.int64)
-    result[rows[order[found]]] = rows[first[found]]
-    return result
+    return _native.stack_sources(
+        event_arrays(listing.trace),
+        numbers_of_threads(listing.trace),
+        np.ascontiguousarray(listing.listed),
+        np.ascontiguousarray(listing.nested),
+    )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.program_files import is_library
 from opscope.analysis.stacks import stack_source
@@ -98,13 +99,7 @@ class Sites:
         Of a backward operator it is that of its forward operator, where that was recorded, else the
         line that began the backward pass. -1 for none.
         """
-        decisive = self.called_here | self.defined_here
-        itself = np.arange(len(decisive))
-        nearest = np.where(
-            decisive, itself, nearest_ancestor(self._listing.tree.parent, decisive)
-        ).astype(np.int64)
-        forward = np.where(self.source >= 0, nearest[self.source], -1)
-        return np.where(forward >= 0, forward, nearest)
+        return _native.saying_where(self._parent, self._calls, self.source)
 
     @cached_property
     def at(self) -> tuple[Values, Values]:
@@ -114,39 +109,16 @@ class Sites:
         as an annotation, it is that of the first call in there, and without one where the function
         begins.
         """
-        site = self.around
-        known = site >= 0
-        precise = known & self.called_here[site]
-        # What runs directly in a function of the program is not at the line that called it.
-        own_body = self.defined_here[site] & (site != np.arange(len(site)))
-        precise &= ~own_body
-        first_call = np.where(own_body, self._first_call, -1)
-        site = np.where(first_call >= 0, first_call, site)
-        precise |= first_call >= 0
-        frame = np.where(precise, self.caller[site], self.frame[site])
-        frames = self._trace.table("frames")
-        first = frames["line"][frame] if len(frames) else np.full(len(site), -1)
-        line = np.where(precise, self.caller_line[site], first)
-        return np.where(known, frame, -1), np.where(known, line, -1).astype(np.int64)
+        first_line = np.ascontiguousarray(self._trace.table("frames")["line"])
+        return _native.lines_of_events(self._parent, self._calls, self.around, first_line)
 
-    @cached_property
-    def _first_call(self) -> Values:
-        """For what a function of the program does itself, the first call of that inside; or -1.
+    @property
+    def _parent(self) -> npt.NDArray[np.int32]:
+        return np.ascontiguousarray(self._listing.tree.parent, dtype=np.int32)
 
-        A step of an optimizer has no line of its own, but where the functions of libraries were not
-        recorded the operators in it have the line that called it.
-        """
-        parent = self._listing.tree.parent
-        first = np.full(len(parent), len(parent), dtype=np.int64)
-        function = nearest_ancestor(parent, self.frame >= 0).astype(np.int64)
-        calls = np.flatnonzero(self.called_here & (self.frame[function] == self.caller))
-        above = parent[calls].astype(np.int64)
-        while len(calls):
-            between = (above >= 0) & (above != function[calls]) & ~self.called_here[above]
-            calls, above = calls[between], above[between]
-            np.minimum.at(first, above, calls)
-            above = parent[above].astype(np.int64)
-        return np.where(first < len(parent), first, -1)
+    @property
+    def _calls(self) -> _native.CallArrays:
+        return self.caller, self.caller_line, self.frame, self.called_here, self.defined_here
 
     def outer_lines(self) -> Values:
         """Of each event a number for the line of the program two levels out; 0 for none."""

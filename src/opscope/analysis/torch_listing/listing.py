@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from opscope import _native
 from opscope.cached_property import cached_property
 from opscope.schedule import STEP_PREFIX
-from opscope.trace.row_blocks import row_blocks
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
@@ -61,16 +61,17 @@ class TorchListing:
         self.tree: EventTree = event_tree(trace)
         self.label, self.texts = self._names()
         self.group_label, self.group_texts = self._averaged_names()
+        # An event of the name of what it runs in, alone there, is folded into that.
         self.is_async: Flags = trace.events["is_async"]
-        shown = ~self._hidden()
-        nested = shown & ~self.is_async
-        self.parent = nearest_ancestor(self.tree.parent, nested)
-        folded = self._folded(nested)
-        if folded.any():
-            shown, nested = shown & ~folded, nested & ~folded
-            self.parent = nearest_ancestor(self.parent, nested)
-        self.listed: Flags = shown
-        self.nested: Flags = nested
+        self.listed: Flags
+        self.nested: Flags
+        self.parent: Index
+        self.listed, self.nested, self.parent = _native.listing(
+            np.ascontiguousarray(self.tree.parent),
+            self.group_label,
+            ~self._hidden(),
+            np.ascontiguousarray(self.is_async),
+        )
 
     def _names(self) -> tuple[Labels, list[str]]:
         """Of every event the row in ``texts`` of what it is called."""
@@ -88,21 +89,6 @@ class TorchListing:
         by_label = np.array([text in HIDDEN_NAMES for text in self.texts], dtype=np.bool_)
         hidden: Flags = by_label[self.label] | (self.trace.events["kind"] == EventKind.GC_PAUSE)
         return hidden
-
-    def _folded(self, nested: Flags) -> Flags:
-        parent, label = self.parent, self.group_label
-        folded = np.zeros(len(parent), dtype=np.bool_)
-        around = np.zeros(len(parent), dtype=np.bool_)  # an event of the same name
-        child = nested & (parent >= 0)
-        for block in row_blocks(len(parent)):
-            folded[block] = child[block] & (label[parent[block]] == label[block])
-        around[parent[folded]] = True
-        for block in row_blocks(len(parent)):
-            child[block] &= around[parent[block]]
-        rows = np.flatnonzero(child)
-        _, family, children = np.unique(parent[rows], return_inverse=True, return_counts=True)
-        folded[rows[children[family] > 1]] = False
-        return folded
 
     @cached_property
     def rows(self) -> Values:

@@ -1,0 +1,200 @@
+// What Python sees of attribution.
+#include "attribution/bindings.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "attribution/lines.h"
+#include "attribution/modules.h"
+#include "attribution/phases.h"
+#include "interpreter/without_gil.h"
+#include "numpy/to_numpy.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace opscope {
+namespace {
+
+template <class T>
+using OfEvents = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// parent, thread, name, kind, scope, sequence_number, forward_thread
+using EventArrays = std::tuple<OfEvents<int32_t>, OfEvents<int32_t>, OfEvents<int32_t>, OfEvents<uint8_t>,
+                               OfEvents<uint8_t>, OfEvents<int64_t>, OfEvents<int32_t>>;
+
+template <class T>
+void check_between(const OfEvents<T>& column, int64_t lowest, size_t count) {
+  const T* end = column.data() + column.size();
+  const bool fit = std::all_of(column.data(), end, [&](T one) {
+    return static_cast<int64_t>(one) >= lowest && static_cast<int64_t>(one) < static_cast<int64_t>(count);
+  });
+  if (!fit) throw nb::value_error("events refer to rows that are not there");
+}
+
+void check_length(size_t size, size_t rows) {
+  if (size != rows) throw nb::value_error("columns of one table have different lengths");
+}
+
+attribution::Events events_of(const EventArrays& arrays, size_t threads) {
+  const auto& [parent, thread, name, kind, scope, sequence, forward_thread] = arrays;
+  const size_t rows = parent.size();
+  for (const size_t size :
+       {thread.size(), name.size(), kind.size(), scope.size(), sequence.size(), forward_thread.size()}) {
+    check_length(size, rows);
+  }
+  check_between(parent, -1, rows);
+  check_between(thread, 0, threads);
+  return {parent.data(), thread.data(),   name.data(),           kind.data(),
+          scope.data(),  sequence.data(), forward_thread.data(), rows};
+}
+
+std::vector<int64_t> numbers_of(const OfEvents<int64_t>& thread_number) {
+  return {thread_number.data(), thread_number.data() + thread_number.size()};
+}
+
+nb::dict module_calls(const EventArrays& arrays, const OfEvents<int64_t>& thread_number,
+                      const OfEvents<int32_t>& label, const OfEvents<int32_t>& given_maker, int32_t store,
+                      const OfEvents<bool>& is_engine) {
+  const attribution::Events events = events_of(arrays, thread_number.size());
+  check_length(label.size(), events.rows);
+  check_length(given_maker.size(), events.rows);
+  if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
+  check_between(std::get<2>(arrays), -1, is_engine.size() - 1);
+  check_between(given_maker, -1, events.rows);
+  attribution::ModuleCalls found = [&] {
+    const WithoutGil without_gil;
+    std::vector<int32_t> maker(given_maker.data(), given_maker.data() + given_maker.size());
+    attribution::find_makers(events, numbers_of(thread_number), maker);
+    if (store >= 0) {
+      attribution::add_stores(events, store, {is_engine.data(), is_engine.data() + is_engine.size()}, maker);
+    }
+    return attribution::module_calls(events, label.data(), maker);
+  }();
+  nb::dict result;
+  result["call"] = to_array(std::move(found.call));
+  result["is_backward"] = to_array(std::move(found.is_backward)).attr("view")("bool");
+  result["place"] = to_array(std::move(found.place));
+  result["label"] = to_array(std::move(found.label));
+  result["around"] = to_array(std::move(found.around));
+  return result;
+}
+
+nb::tuple phases(const EventArrays& arrays, size_t threads, const OfEvents<int64_t>& start_ns,
+                 const OfEvents<int64_t>& took_ns, const OfEvents<int8_t>& own,
+                 const std::optional<OfEvents<int64_t>>& by_start, int8_t forward, int8_t collection) {
+  const attribution::Events events = events_of(arrays, threads);
+  for (const size_t size : {start_ns.size(), took_ns.size(), own.size()}) check_length(size, events.rows);
+  if (by_start) {
+    check_length(by_start->size(), events.rows);
+    check_between(*by_start, 0, events.rows);
+  }
+  attribution::Phases found = [&] {
+    const WithoutGil without_gil;
+    const attribution::PhaseColumns columns{events.parent,  events.thread, events.kind, start_ns.data(),
+                                            took_ns.data(), own.data(),    events.rows};
+    auto by_time =
+        attribution::phases_by_time(columns, by_start ? by_start->data() : nullptr, threads, collection);
+    return attribution::phases(columns, std::move(by_time), forward);
+  }();
+  return nb::make_tuple(to_array(std::move(found.phase)),
+                        to_array(std::move(found.outermost)).attr("view")("bool"),
+                        to_array(std::move(found.around)));
+}
+
+nb::tuple listing(const OfEvents<int32_t>& parent, const OfEvents<int32_t>& label,
+                  const OfEvents<bool>& shown, const OfEvents<bool>& is_async) {
+  attribution::Events events{};
+  events.parent = parent.data();
+  events.rows = parent.size();
+  for (const size_t size : {label.size(), shown.size(), is_async.size()}) check_length(size, events.rows);
+  check_between(parent, -1, events.rows);
+  attribution::Listing found = [&] {
+    const WithoutGil without_gil;
+    return attribution::listing(events, label.data(), shown.data(), is_async.data());
+  }();
+  return nb::make_tuple(to_array(std::move(found.listed)).attr("view")("bool"),
+                        to_array(std::move(found.nested)).attr("view")("bool"),
+                        to_array(std::move(found.parent)));
+}
+
+nb::object stack_sources(const EventArrays& arrays, const OfEvents<int64_t>& thread_number,
+                         const OfEvents<bool>& listed, const OfEvents<bool>& nested) {
+  const attribution::Events events = events_of(arrays, thread_number.size());
+  check_length(listed.size(), events.rows);
+  check_length(nested.size(), events.rows);
+  auto found = [&] {
+    const WithoutGil without_gil;
+    return attribution::stack_sources(events, numbers_of(thread_number), listed.data(), nested.data());
+  }();
+  return to_array(std::move(found));
+}
+
+// caller, caller_line, frame, called_here, defined_here
+using CallArrays =
+    std::tuple<OfEvents<int64_t>, OfEvents<int64_t>, OfEvents<int64_t>, OfEvents<bool>, OfEvents<bool>>;
+
+attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
+  const auto& [caller, caller_line, frame, called_here, defined_here] = arrays;
+  for (const size_t size :
+       {caller.size(), caller_line.size(), frame.size(), called_here.size(), defined_here.size()}) {
+    check_length(size, rows);
+  }
+  return {caller.data(), caller_line.data(), frame.data(), called_here.data(), defined_here.data()};
+}
+
+nb::object saying_where(const OfEvents<int32_t>& parent, const CallArrays& calls,
+                        const OfEvents<int64_t>& source) {
+  attribution::Events events{};
+  events.parent = parent.data();
+  events.rows = parent.size();
+  check_length(source.size(), events.rows);
+  check_between(parent, -1, events.rows);
+  check_between(source, -1, events.rows);
+  const attribution::CallColumns columns = calls_of(calls, events.rows);
+  auto found = [&] {
+    const WithoutGil without_gil;
+    return attribution::saying_where(events, columns, source.data());
+  }();
+  return to_array(std::move(found));
+}
+
+nb::tuple lines(const OfEvents<int32_t>& parent, const CallArrays& calls, const OfEvents<int64_t>& around,
+                const OfEvents<int32_t>& first_line) {
+  attribution::Events events{};
+  events.parent = parent.data();
+  events.rows = parent.size();
+  check_length(around.size(), events.rows);
+  check_between(parent, -1, events.rows);
+  check_between(around, -1, events.rows);
+  check_between(std::get<2>(calls), -1, first_line.size());
+  const attribution::CallColumns columns = calls_of(calls, events.rows);
+  auto found = [&] {
+    const WithoutGil without_gil;
+    return attribution::lines(events, columns, around.data(), first_line.data());
+  }();
+  return nb::make_tuple(to_array(std::move(found.first)), to_array(std::move(found.second)));
+}
+
+}  // namespace
+
+void bind_attribution(nb::module_& module) {
+  module.def("module_calls", &module_calls, "events"_a, "thread_number"_a, "label"_a, "maker"_a, "store"_a,
+             "is_engine"_a);
+  module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "own"_a,
+             "by_start"_a.none(), "forward"_a, "collection"_a);
+  module.def("listing", &listing, "parent"_a, "label"_a, "shown"_a, "is_async"_a);
+  module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "nested"_a);
+  module.def("saying_where", &saying_where, "parent"_a, "calls"_a, "source"_a);
+  module.def("lines_of_events", &lines, "parent"_a, "calls"_a, "around"_a, "first_line"_a);
+}
+
+}  // namespace opscope

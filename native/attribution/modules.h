@@ -1,0 +1,147 @@
+// Which module call every event worked for, in the forward pass and in the backward pass.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "attribution/sequences.h"
+#include "nesting/nesting.h"
+#include "schema/codes.h"
+
+namespace opscope::attribution {
+
+// Columns of events, and of the table of threads and of names what is needed.
+struct Events {
+  const int32_t* parent;
+  const int32_t* thread;
+  const int32_t* name;
+  const uint8_t* kind;
+  const uint8_t* scope;
+  const int64_t* sequence;
+  const int32_t* forward_thread;
+  size_t rows;
+
+  EventKind kind_of(size_t row) const { return static_cast<EventKind>(kind[row]); }
+  RecordScope scope_of(size_t row) const { return static_cast<RecordScope>(scope[row]); }
+};
+
+// Fills in the forward operator behind every span of the backward pass that shares its sequence number: the
+// last one to start before made the node; a graph that is kept runs more than once.
+inline void find_makers(const Events& events, const std::vector<int64_t>& thread_number,
+                        std::vector<int32_t>& maker) {
+  RowsByNumber latest;
+  for (size_t row = 0; row < events.rows; ++row) {
+    const int64_t number = events.sequence[row];
+    if (number < 0) continue;
+    if (const int32_t thread = events.forward_thread[row]; thread > 0) {
+      const int32_t found = latest.at(thread, number);
+      if (found >= 0) maker[row] = found;
+    } else if (events.scope_of(row) == RecordScope::kFunction &&
+               events.kind_of(row) == EventKind::kOperator) {
+      const auto own = static_cast<size_t>(events.thread[row]);
+      latest.at(thread_number[own], number) = static_cast<int32_t>(row);
+    }
+  }
+}
+
+// Gives spans that store a gradient the maker of the span that computed it: the engine stores right after.
+// `is_engine` says of every name, and last of none, whether it is one of the engine's spans around a node.
+inline void add_stores(const Events& events, int32_t store, const std::vector<uint8_t>& is_engine,
+                       std::vector<int32_t>& maker) {
+  std::vector<bool> has_stores(events.rows + 1);  // of every parent, that of none first
+  const auto parent_of = [&](size_t row) { return static_cast<size_t>(events.parent[row] + 1); };
+  for (size_t row = 0; row < events.rows; ++row) {
+    if (events.name[row] == store) has_stores[parent_of(row)] = true;
+  }
+  constexpr int32_t kNone = -1;
+  std::unordered_map<uint64_t, int32_t> latest;  // by parent and thread, what computed last
+  int32_t* last = nullptr;
+  uint64_t last_beside = 0;
+  for (size_t row = 0; row < events.rows; ++row) {
+    if (!has_stores[parent_of(row)] || events.kind_of(row) == EventKind::kGcPause) continue;
+    const uint64_t beside = parent_of(row) << 32 | static_cast<uint32_t>(events.thread[row]);
+    if (last == nullptr || beside != last_beside) last = &latest.try_emplace(beside, kNone).first->second;
+    last_beside = beside;
+    int32_t& computed = *last;
+    const int32_t name = events.name[row];
+    if (name == store) {
+      if (computed != kNone) maker[row] = maker[static_cast<size_t>(computed)];
+      continue;
+    }
+    const bool computes =
+        maker[row] >= 0 && is_engine[name < 0 ? is_engine.size() - 1 : static_cast<size_t>(name)];
+    computed = computes ? static_cast<int32_t>(row) : kNone;
+  }
+}
+
+struct ModuleCalls {
+  std::vector<int32_t> call;         // of every event its module call, -1 for none
+  std::vector<uint8_t> is_backward;  // whether it belongs to that through the backward pass
+  // Calls of one label within calls of one place are a place: of every event that of its call, -1 for none,
+  std::vector<int32_t> place;
+  std::vector<int32_t> label;   // and of every place its label,
+  std::vector<int32_t> around;  // the place around it, -1 for none,
+  std::vector<int32_t> first;   // and the first call there. Those around a place stand before it.
+};
+
+// Of every event the closest that says which module it is for: a module call, or a span with a maker.
+inline void follow(const Events& events, const std::vector<int32_t>& maker,
+                   const std::vector<int32_t>& around, ModuleCalls& found) {
+  const auto is_module = [&](size_t row) { return events.kind_of(row) == EventKind::kModuleCall; };
+  const auto decides = [&](size_t row) { return is_module(row) || maker[row] >= 0; };
+  std::vector<int32_t> closest(events.rows);
+  nesting::settle<int32_t, int32_t>(
+      events.parent, events.rows, closest.data(), -1, [&](size_t parent) { return !decides(parent); },
+      [&](size_t parent) { return decides(parent) ? static_cast<int32_t>(parent) : closest[parent]; });
+  for (size_t row = 0; row < events.rows; ++row) {
+    if (decides(row)) closest[row] = static_cast<int32_t>(row);
+  }
+  for (size_t row = 0; row < events.rows; ++row) {
+    // From span to maker to span; gradients of gradients go across more than once.
+    int32_t at = closest[row];
+    for (size_t hops = 0; at >= 0 && !is_module(static_cast<size_t>(at)); ++hops) {
+      const auto made_by = static_cast<size_t>(maker[static_cast<size_t>(at)]);
+      at = hops < events.rows ? closest[made_by] : -1;  // of a damaged trace, round and round
+    }
+    found.is_backward[row] = at >= 0 && maker[static_cast<size_t>(closest[row])] >= 0;
+    // Where no span tells the module, the module call around the event is taken.
+    const int32_t own = is_module(row) ? static_cast<int32_t>(row) : around[row];
+    found.call[row] = at >= 0 ? at : own;
+  }
+}
+
+inline ModuleCalls module_calls(const Events& events, const int32_t* label,
+                                const std::vector<int32_t>& maker) {
+  ModuleCalls found;
+  found.call.resize(events.rows);
+  found.is_backward.resize(events.rows);
+  found.place.assign(events.rows, -1);
+  std::vector<int32_t> around(events.rows);
+  const auto is_module = [&](size_t row) { return events.kind_of(row) == EventKind::kModuleCall; };
+  nesting::settle<int32_t, int32_t>(
+      events.parent, events.rows, around.data(), -1, [&](size_t parent) { return !is_module(parent); },
+      [&](size_t parent) { return is_module(parent) ? static_cast<int32_t>(parent) : around[parent]; });
+  follow(events, maker, around, found);
+  std::unordered_map<uint64_t, int32_t> places;
+  std::vector<int32_t> of_call(events.rows, -1);
+  for (size_t row = 0; row < events.rows; ++row) {
+    if (!is_module(row)) continue;
+    const int32_t outer = around[row] < 0 ? -1 : of_call[static_cast<size_t>(around[row])];
+    const uint64_t key = static_cast<uint64_t>(outer + 1) << 32 | static_cast<uint32_t>(label[row]);
+    const auto [place, is_new] = places.try_emplace(key, static_cast<int32_t>(found.label.size()));
+    if (is_new) {
+      found.label.push_back(label[row]);
+      found.around.push_back(outer);
+      found.first.push_back(static_cast<int32_t>(row));
+    }
+    of_call[row] = place->second;
+  }
+  for (size_t row = 0; row < events.rows; ++row) {
+    if (found.call[row] >= 0) found.place[row] = of_call[static_cast<size_t>(found.call[row])];
+  }
+  return found;
+}
+
+}  // namespace opscope::attribution
