@@ -14,6 +14,7 @@
 
 #include "attribution/lines.h"
 #include "attribution/modules.h"
+#include "attribution/operator_sums.h"
 #include "attribution/phases.h"
 #include "interpreter/without_gil.h"
 #include "numpy/to_numpy.h"
@@ -184,6 +185,55 @@ nb::tuple lines(const OfEvents<int32_t>& parent, const CallArrays& calls, const 
   return nb::make_tuple(to_array(std::move(found.first)), to_array(std::move(found.second)));
 }
 
+// event, action, size_bytes
+using AllocationArrays = std::tuple<OfEvents<int32_t>, OfEvents<uint8_t>, OfEvents<int64_t>>;
+
+nb::dict operator_sums(const EventArrays& arrays, size_t threads, const OfEvents<int8_t>& phase,
+                       const OfEvents<int64_t>& path, const OfEvents<int64_t>& start_ns,
+                       const OfEvents<int64_t>& took_ns, const OfEvents<int64_t>& until_ns,
+                       const OfEvents<int64_t>& own_ns, const std::optional<OfEvents<int64_t>>& by_start,
+                       const OfEvents<int64_t>& step_start_ns, const OfEvents<int64_t>& step_end_ns,
+                       const std::optional<AllocationArrays>& allocated) {
+  const attribution::Events events = events_of(arrays, threads);
+  for (const size_t size : {phase.size(), path.size(), start_ns.size(), took_ns.size(), until_ns.size(),
+                            own_ns.size(), by_start ? by_start->size() : events.rows}) {
+    check_length(size, events.rows);
+  }
+  check_length(step_end_ns.size(), step_start_ns.size());
+  if (by_start) check_between(*by_start, 0, events.rows);
+  check_between(std::get<2>(arrays), -1, size_t{INT32_MAX});
+  check_between(phase, -1, 15);
+  check_between(path, -1, attribution::GroupsOfOperators::kMostPaths);
+  attribution::AllocationColumns allocations{};
+  if (allocated) {
+    const auto& [event, action, size] = *allocated;
+    check_length(action.size(), event.size());
+    check_length(size.size(), event.size());
+    check_between(event, -1, events.rows);
+    allocations = {event.data(), action.data(), size.data(), event.size()};
+  }
+  attribution::OperatorSums found = [&] {
+    const WithoutGil without_gil;
+    return attribution::operator_sums(
+        {events.kind, events.name, phase.data(), path.data(), events.thread, start_ns.data(), took_ns.data(),
+         until_ns.data(), own_ns.data(), by_start ? by_start->data() : nullptr, events.rows},
+        {step_start_ns.data(), step_end_ns.data(), step_start_ns.size()}, allocated ? &allocations : nullptr);
+  }();
+  nb::dict result;
+  result["name"] = to_array(std::move(found.name));
+  result["phase"] = to_array(std::move(found.phase));
+  result["path"] = to_array(std::move(found.path));
+  result["count"] = to_array(std::move(found.count));
+  result["total_ns"] = to_array(std::move(found.total_ns));
+  result["self_ns"] = to_array(std::move(found.self_ns));
+  result["steps"] = to_array(std::move(found.steps));
+  result["step_min_ns"] = to_array(std::move(found.step_min_ns));
+  result["step_median_ns"] = to_array(std::move(found.step_median_ns));
+  result["step_max_ns"] = to_array(std::move(found.step_max_ns));
+  result["allocated_bytes"] = to_array(std::move(found.allocated_bytes));
+  return result;
+}
+
 }  // namespace
 
 void bind_attribution(nb::module_& module) {
@@ -194,6 +244,9 @@ void bind_attribution(nb::module_& module) {
   module.def("listing", &listing, "parent"_a, "label"_a, "shown"_a, "is_async"_a);
   module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "nested"_a);
   module.def("saying_where", &saying_where, "parent"_a, "calls"_a, "source"_a);
+  module.def("operator_sums", &operator_sums, "events"_a, "threads"_a, "phase"_a, "path"_a, "start_ns"_a,
+             "took_ns"_a, "until_ns"_a, "own_ns"_a, "by_start"_a.none(), "step_start_ns"_a, "step_end_ns"_a,
+             "allocated"_a.none());
   module.def("lines_of_events", &lines, "parent"_a, "calls"_a, "around"_a, "first_line"_a);
 }
 

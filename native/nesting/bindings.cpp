@@ -103,17 +103,20 @@ nb::tuple rows_by_line(const Column<int32_t>& line, size_t lines) {
   return nb::make_tuple(to_array(std::move(rows)), to_array(std::move(begin)));
 }
 
+void check_lines(const std::vector<Column<int32_t>>& lines, size_t count) {
+  for (const auto& rows : lines) {
+    const bool fit = std::all_of(rows.data(), rows.data() + rows.size(),
+                                 [&](int32_t row) { return row >= 0 && static_cast<size_t>(row) < count; });
+    if (!fit) throw nb::value_error("a line has rows that are not there");
+  }
+}
+
 // The span directly around each by time, of all lines; what is on none keeps what it has.
 nb::object around_on_lines(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
                            const Column<int32_t>& otherwise, const std::vector<Column<int32_t>>& lines) {
   check_rows(start_ns.size(), duration_ns.size());
   check_rows(start_ns.size(), otherwise.size());
-  for (const auto& rows : lines) {
-    const bool fit = std::all_of(rows.data(), rows.data() + rows.size(), [&](int32_t row) {
-      return row >= 0 && static_cast<size_t>(row) < start_ns.size();
-    });
-    if (!fit) throw nb::value_error("a line has rows that are not there");
-  }
+  check_lines(lines, start_ns.size());
   return without_gil([&] {
     std::vector<int32_t> around(otherwise.data(), otherwise.data() + otherwise.size());
     for (const auto& rows : lines) {
@@ -126,6 +129,27 @@ nb::object around_on_lines(const Column<int64_t>& start_ns, const Column<int64_t
           [](size_t, int64_t) {});
     }
     return around;
+  });
+}
+
+// What of each span none of those that it is directly around covers, of all lines; 0 for what is on none.
+nb::object own_times_on_lines(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
+                              const std::vector<Column<int32_t>>& lines) {
+  check_rows(start_ns.size(), duration_ns.size());
+  check_lines(lines, start_ns.size());
+  return without_gil([&] {
+    std::vector<int64_t> own(start_ns.size());
+    for (const auto& rows : lines) {
+      const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
+      nesting::sweep(
+          spans,
+          [&](size_t place, int64_t around) {
+            own[spans.row_of(place)] += spans.took(place);
+            if (around >= 0) own[spans.row_of(static_cast<size_t>(around))] -= spans.took(place);
+          },
+          [](size_t, int64_t) {});
+    }
+    return own;
   });
 }
 
@@ -161,6 +185,7 @@ void bind_nesting(nb::module_& m) {
   bind_for<int64_t>(m);
   m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
   m.def("around_on_lines", &around_on_lines, "start_ns"_a, "duration_ns"_a, "otherwise"_a, "lines"_a);
+  m.def("own_times_on_lines", &own_times_on_lines, "start_ns"_a, "duration_ns"_a, "lines"_a);
   m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);
   m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a);
   m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "cuts"_a, "from_ns"_a,

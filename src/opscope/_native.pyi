@@ -502,6 +502,14 @@ def rows_by_line(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Rows line by line, and where each line begins, shape (lines + 1,)."""
 
+def own_times_on_lines(
+    start_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    lines: Sequence[NDArray[np.int32]],
+) -> NDArray[np.int64]:
+    """What of each span on several lines none of those that it is directly around covers; 0 for
+    those on none of them."""
+
 def around_on_lines(
     start_ns: NDArray[np.int64],
     duration_ns: NDArray[np.int64],
@@ -581,6 +589,27 @@ class TimeOfThreads:
     def pieces(self, thread: int, wanted: Sequence[int]) -> list[tuple[NDArray[np.int64], ...]]:
         """Columns of the pieces of one thread that went to causes that are wanted: step, event,
         cause, nanoseconds, start and end; one tuple for each way in which a piece is divided."""
+
+AllocationArrays: TypeAlias = tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]]
+"""Columns of allocations: event, action, size_bytes."""
+
+def operator_sums(
+    events: EventArrays,
+    threads: int,
+    phase: NDArray[np.int8],
+    path: NDArray[np.int64],
+    start_ns: NDArray[np.int64],
+    took_ns: NDArray[np.int64],
+    until_ns: NDArray[np.int64],
+    own_ns: NDArray[np.int64],
+    by_start: NDArray[np.int64] | None,
+    step_start_ns: NDArray[np.int64],
+    step_end_ns: NDArray[np.int64],
+    allocated: AllocationArrays | None,
+) -> dict[str, NDArray[np.int64]]:
+    """Operators of the host by name, phase and path: columns of these, of ``count``, ``total_ns``,
+    ``self_ns``, ``steps``, ``step_min_ns``, ``step_median_ns``, ``step_max_ns`` and
+    ``allocated_bytes``. ``until_ns`` is what each took, as far as its parent ran."""
 
 EventArrays: TypeAlias = tuple[
     NDArray[np.int32],

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.account.pieces import step_of
+from opscope import _native
+from opscope.analysis.account.pieces import in_order_of_start, step_of
 from opscope.analysis.devices import device_name
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.grouped_medians import medians
@@ -17,15 +18,17 @@ from opscope.analysis.phases import NO_PHASE, PHASE_NAMES, find_phases
 from opscope.analysis.program_steps import program_steps
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.row_groups import RowGroups, group_rows
-from opscope.trace.schema import AllocationAction, EventKind
 from opscope.trace.trace import Trace
-from opscope.tree.own_time import outermost_of, own_times
+from opscope.tree.event_tree import event_tree
+from opscope.tree.native_events import event_arrays, numbers_of_threads
+from opscope.tree.own_time import own_times
 
 Values = npt.NDArray[np.int64]
 Columns = dict[str, Any]
 
 HOST = "cpu"
 _FEWEST = -1
+_KEYS = ("name", "phase", "path")
 
 
 def operator_columns(trace: Trace) -> Columns:
@@ -61,21 +64,30 @@ def line_columns(trace: Trace) -> Columns:
 
 
 def _of_host(trace: Trace) -> Columns:
-    events = trace.events
-    rows = np.flatnonzero(events["kind"] == EventKind.OPERATOR)
-    found = _groups(trace, rows, events["name"][rows])
-    own, took = own_times(trace)[rows], events["duration_ns"][rows]
-    outermost = outermost_of(trace, rows, found.group)
-    allocated = np.full(len(found), -1, dtype=np.int64)
-    if memory_was_recorded(trace):
-        allocated = _sums(found.group, _allocated(trace)[rows], len(found))
-    start_ns = events["start_ns"][rows]
+    events, tree = trace.events, event_tree(trace)
+    start = np.ascontiguousarray(tree.start_ns)
+    in_order = bool((start[1:] >= start[:-1]).all())
+    begins, ends, _ = in_order_of_start(program_steps(trace)[0])
+    modules = attribute_to_modules(trace)
+    sums = _native.operator_sums(
+        event_arrays(trace),
+        len(numbers_of_threads(trace)),
+        find_phases(trace).phase,
+        modules.path,
+        start,
+        np.ascontiguousarray(events["duration_ns"]),
+        np.ascontiguousarray(tree.duration_ns),
+        own_times(trace),
+        None if in_order else np.argsort(start, kind="stable"),
+        begins,
+        ends,
+        _allocations(trace),
+    )
+    amounts = {name: values for name, values in sums.items() if name not in _KEYS}
     return {
-        **_texts(trace, found),
-        "device": [HOST] * len(found),
-        **_amounts(trace, found, start_ns, own),
-        "total_ns": _sums(found.group, np.where(outermost, took, 0), len(found)),
-        "allocated_bytes": allocated,
+        **_texts(trace, *(sums[name] for name in _KEYS)),
+        "device": [HOST] * len(sums["name"]),
+        **amounts,
     }
 
 
@@ -87,7 +99,7 @@ def _of_devices(trace: Trace) -> Columns:
     found = _groups(trace, launch, gpu["name"], device)
     pairs = [divmod(code + 128, 256) for code in found.columns[3].tolist()]
     return {
-        **_texts(trace, found),
+        **_texts(trace, *found.columns[:3]),
         "device": [device_name(kind, index - 128) for kind, index in pairs],
         **_amounts(trace, found, gpu["start_ns"], gpu["duration_ns"]),
         "total_ns": _sums(found.group, gpu["duration_ns"], len(found)),
@@ -102,13 +114,12 @@ def _groups(trace: Trace, events: Values, name: Values, *more: Values) -> RowGro
     return group_rows(name, phase, path, *more)
 
 
-def _texts(trace: Trace, found: RowGroups) -> Columns:
-    name, phase, path = (column.tolist() for column in found.columns[:3])
+def _texts(trace: Trace, name: Values, phase: Values, path: Values) -> Columns:
     modules = attribute_to_modules(trace)
     return {
-        "name": [trace.names[row] for row in name],
-        "phase": [PHASE_NAMES[one] if one >= 0 else "" for one in phase],
-        "module": [modules.text(one) if one >= 0 else "" for one in path],
+        "name": [trace.names[row] for row in name.tolist()],
+        "phase": [PHASE_NAMES[one] if one >= 0 else "" for one in phase.tolist()],
+        "module": [modules.text(one) if one >= 0 else "" for one in path.tolist()],
     }
 
 
@@ -136,11 +147,15 @@ def _amounts(trace: Trace, found: RowGroups, start_ns: Values, own_ns: Values) -
     }
 
 
-def _allocated(trace: Trace) -> Values:
-    """Bytes allocated directly in every event, whatever was freed. Shape (events,)."""
+def _allocations(trace: Trace) -> _native.AllocationArrays | None:
+    """What was allocated and freed in which event; None where that was not recorded."""
+    if not memory_was_recorded(trace):
+        return None
     table = trace.table("allocations")
-    there = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
-    return _sums(table["event"][there], table["size_bytes"][there], len(trace.events))
+    event, action, size = (
+        np.ascontiguousarray(table[name]) for name in ("event", "action", "size_bytes")
+    )
+    return event, action, size
 
 
 def _sums(group: Values, values: Values, groups: int) -> Values:

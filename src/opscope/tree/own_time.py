@@ -9,7 +9,6 @@ nobody knows what of it is its own. So the own times of a thread add up to the t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,7 +20,6 @@ from opscope.trace.part import Part
 from opscope.trace.row_groups import order_rows
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
-from opscope.tree.self_time import minus_children
 from opscope.tree.timeline import Placement, place_events
 
 Values = npt.NDArray[np.int64]
@@ -98,21 +96,16 @@ def _own_times(trace: Trace) -> Values:
 
 def _on_lines(placement: Placement, line: Lines, start_ns: Values, took: Values) -> Values:
     """Own times of spans, each on one of the lines; 0 for those beside the line of a thread."""
-    result = np.zeros(len(start_ns), dtype=np.int64)
-    for rows in _rows_of_threads(placement, line, start_ns):
-        result[rows] = minus_children(around_by_time(start_ns[rows], took[rows]), took[rows])
-    return result
+    rows = _rows_of_threads(placement, line, start_ns)
+    return _native.own_times_on_lines(
+        np.ascontiguousarray(start_ns), np.ascontiguousarray(took), rows
+    )
 
 
-def _rows_of_threads(placement: Placement, line: Lines, start_ns: Values) -> Iterator[Values]:
+def _rows_of_threads(placement: Placement, line: Lines, start_ns: Values) -> list[Lines]:
     """The spans on the line of each thread, in order of start."""
-    order = _by_start(start_ns)
-    narrow = line.astype(np.int16) if len(placement.lines) < 2**15 else line
-    order = order[np.argsort(narrow[order], kind="stable")]  # int16 sorts by radix
-    begin = np.searchsorted(line[order], np.arange(len(placement.lines) + 1))
-    for number, one in enumerate(placement.lines):
-        if one.lane == 0:
-            yield order[begin[number] : begin[number + 1]]
+    rows = Placement(placement.lines, line, placement.duration_ns).rows_of_lines(start_ns)
+    return [own for own, one in zip(rows, placement.lines, strict=True) if one.lane == 0]
 
 
 def _by_start(start_ns: Values) -> Values:
