@@ -19,6 +19,14 @@ from opscope.thread_pool import ThreadPool
 from opscope.trace.manifest import read_manifest
 from opscope.trace.remote import complete
 
+_KEEPS_MEMORY = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+"""Columns that are freed are used for the next ones, and for those of the next trace: having the
+kernel give out pages again for each takes a tenth of adding up. As glibc reads it."""
+
 _BYTES_OF_PROCESS = 200 << 20
 
 
@@ -109,4 +117,5 @@ def _begin() -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env={**os.environ, **_KEEPS_MEMORY},
     )

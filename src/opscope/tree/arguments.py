@@ -141,6 +141,25 @@ class RowsOfEvent:
         first, last = np.searchsorted(self._sorted, wanted)
         return np.arange(first, last) if self._order is None else self._order[first:last]
 
+    def columns_of(self, events: npt.NDArray[np.int64], *names: str) -> list[list[tuple[Any, ...]]]:
+        """Of each event its rows as tuples of some columns, in table order; lists as tuples."""
+        wanted = events.astype(self._sorted.dtype)
+        first = np.searchsorted(self._sorted, wanted)
+        last = np.searchsorted(self._sorted, wanted, side="right")
+        found: list[list[tuple[Any, ...]]] = [[] for _ in range(len(events))]
+        for place in np.flatnonzero(last > first).tolist():
+            rows = np.arange(first[place], last[place])
+            rows = rows if self._order is None else self._order[rows]
+            found[place] = list(zip(*(self._values(name, rows) for name in names), strict=True))
+        return found
+
+    def _values(self, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
+        if self.table.schema.column(name).is_list:
+            lists = self.table.lists(name)
+            return [tuple(lists[row]) for row in rows.tolist()]
+        values: list[Any] = self.table[name][rows].tolist()
+        return values
+
 
 def tensor_record(table: Table, row: int) -> TensorRecord:
     """One row of ``tensors``."""

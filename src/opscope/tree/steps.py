@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,21 @@ class Steps:
         return len(self.number)
 
 
+_STEPS: WeakKeyDictionary[Trace, Steps] = WeakKeyDictionary()
+
+
 def find_steps(trace: Trace) -> Steps:
-    """The steps of ``trace``; empty if the program never called ``step()``."""
+    """The steps of ``trace``; empty if the program never called ``step()``.
+
+    The same object for the same trace.
+    """
+    found = _STEPS.get(trace)
+    if found is None:
+        found = _STEPS[trace] = _find_steps(trace)
+    return found
+
+
+def _find_steps(trace: Trace) -> Steps:
     number_of_name = _step_names(trace)
     names = trace.events["name"]
     event = np.flatnonzero(np.isin(names, list(number_of_name)))

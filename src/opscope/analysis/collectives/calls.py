@@ -16,7 +16,6 @@ import numpy as np
 
 from opscope.trace.dtypes import TORCH_NAMES
 from opscope.trace.schema import Role
-from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.arguments import RowsOfEvent
 from opscope.tree.keyword_values import keyword_values
@@ -169,27 +168,55 @@ def _from_arguments(trace: Trace) -> Iterator[Collective]:
         return
     name = trace.events["name"]
     groups = trace.metadata.get("process_groups")
-    tensors, scalars = RowsOfEvent(trace.table("tensors")), RowsOfEvent(trace.table("scalars"))
-    for event in np.flatnonzero(np.isin(name, list(rows))).tolist():
-        signature = rows[int(name[event])]
-        texts = _scalar_texts(trace, scalars, event)
-        group = _group(texts.get(signature.group, ""), groups)
-        ranks = _rank_list(group.get("ranks"))
-        attributes = {
-            **_sizes(signature, tensors, event, texts),
-            **_group_attributes(group, ranks),
-        }
-        peer, tag = _peer_and_tag(signature.name, texts, ranks)
-        root = _global_rank(texts.get(signature.root, ""), ranks)
-        address = texts.get(signature.group, "").partition(" ")[2]
-        yield Collective(event, attributes, ranks, peer, tag, root=root, address=address)
+    events = np.flatnonzero(np.isin(name, list(rows)))
+    tensors = RowsOfEvent(trace.table("tensors")).columns_of(
+        events, "role", "argument", "dtype", "sizes"
+    )
+    scalars = RowsOfEvent(trace.table("scalars")).columns_of(events, "role", "argument", "value")
+    alike: dict[Any, Collective] = {}  # most calls are as one before
+    for event, of_name, *said in zip(
+        events.tolist(), name[events].tolist(), tensors, scalars, strict=True
+    ):
+        key = (of_name, *map(tuple, said))
+        found = alike.get(key)
+        if found is None:
+            found = alike[key] = _from_rows(trace, rows[of_name], groups, *said)
+        yield Collective(
+            event,
+            dict(found.attributes),
+            list(found.ranks),
+            found.peer,
+            found.tag,
+            root=found.root,
+            address=found.address,
+        )
+
+
+def _from_rows(
+    trace: Trace,
+    signature: _Signature,
+    groups: Any,
+    tensors: list[tuple[Any, ...]],
+    scalars: list[tuple[Any, ...]],
+) -> Collective:
+    """A call of one operator by its arguments; without the event that it is."""
+    texts = {
+        argument: trace.names[value] for role, argument, value in scalars if role == Role.INPUT
+    }
+    group = _group(texts.get(signature.group, ""), groups)
+    ranks = _rank_list(group.get("ranks"))
+    attributes = {**_sizes(signature, tensors, texts), **_group_attributes(group, ranks)}
+    peer, tag = _peer_and_tag(signature.name, texts, ranks)
+    root = _global_rank(texts.get(signature.root, ""), ranks)
+    address = texts.get(signature.group, "").partition(" ")[2]
+    return Collective(-1, attributes, ranks, peer, tag, root=root, address=address)
 
 
 def _sizes(
-    signature: _Signature, tensors: RowsOfEvent, event: int, texts: dict[int, str]
+    signature: _Signature, tensors: list[tuple[Any, ...]], texts: dict[int, str]
 ) -> dict[str, Any]:
-    sent = _elements(tensors, event, signature.sent)
-    received = _elements(tensors, event, signature.received)
+    sent = _elements(tensors, signature.sent)
+    received = _elements(tensors, signature.received)
     return {
         "collective_name": signature.name,
         "dtype": _scalar_type(sent[1] if sent[1] >= 0 else received[1]),
@@ -213,25 +240,13 @@ def _global_rank(text: str, ranks: list[int]) -> int:
     return ranks[in_group] if 0 <= in_group < len(ranks) else in_group
 
 
-def _scalar_texts(trace: Trace, scalars: RowsOfEvent, event: int) -> dict[int, str]:
-    table = scalars.table
-    return {
-        int(table["argument"][row]): trace.names[table["value"][row]]
-        for row in scalars.rows(event).tolist()
-        if table["role"][row] == Role.INPUT
-    }
-
-
-def _elements(tensors: RowsOfEvent, event: int, argument: int) -> tuple[int, int]:
+def _elements(tensors: list[tuple[Any, ...]], argument: int) -> tuple[int, int]:
     """How many elements an argument's tensors have together, and their c10::ScalarType."""
-    table: Table = tensors.table
-    sizes = table.lists("sizes")
     count, dtype = 0, -1
-    for row in tensors.rows(event).tolist():
-        is_input = table["role"][row] in (Role.INPUT, Role.INPUT_PART)
-        if argument >= 0 and is_input and table["argument"][row] == argument:
-            count += int(np.prod(sizes[row], dtype=np.int64))
-            dtype = int(table["dtype"][row])
+    for role, own, kind, sizes in tensors:
+        if argument >= 0 and role in (Role.INPUT, Role.INPUT_PART) and own == argument:
+            count += int(np.prod(sizes, dtype=np.int64))
+            dtype = kind
     return count, dtype
 
 

@@ -152,12 +152,16 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
 def _as_called(
     calls: Sequence[Collective], begin: Values, group: Values, names: Sequence[str]
 ) -> CalledFor:
-    elements = [
-        [call.attributes.get(f"{way}_msg_nelems") for way in ("in", "out")] for call in calls
-    ]
-    known = np.array(
-        [_column(one if isinstance(one, int) else NONE for one in pair) for pair in elements]
-    ).reshape(-1, 2)
+    known = np.stack(
+        [
+            _column(
+                one if isinstance(one := call.attributes.get(f"{way}_msg_nelems"), int) else NONE
+                for call in calls
+            )
+            for way in ("in", "out")
+        ],
+        axis=1,
+    )
     return CalledFor(begin, group, names, known)
 
 
