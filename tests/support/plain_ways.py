@@ -1,0 +1,153 @@
+"""Native passes over a trace compared with plain ways to the same: every number has to be equal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.account.divided import divide
+from opscope.analysis.account.find import main_time
+from opscope.analysis.findings.sites import Sites
+from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.period import Which, period_of
+from opscope.analysis.phases import find_phases
+from opscope.analysis.program_steps import program_steps
+from opscope.analysis.stacks import stack_source
+from opscope.analysis.torch_listing.listing import TorchListing
+from opscope.rollup.operators import operator_columns
+from opscope.trace.schema import AllocationAction, EventKind
+from opscope.tree.event_tree import event_tree
+from opscope.tree.own_time import around_by_time, own_times
+from opscope.tree.timeline import place_events
+from support.plain_account import plain_sums
+from support.plain_attribution import (
+    plain_around,
+    plain_lines,
+    plain_listing,
+    plain_modules,
+    plain_phases,
+    plain_sources,
+)
+
+
+def assert_as_plain(trace, memory_recorded=False):
+    """Account, attribution and operators are those of the plain ways."""
+    assert_account_as_plain(trace)
+    assert_attribution_as_plain(trace)
+    assert_own_times_as_plain(trace)
+    assert_operators_as_plain(trace, memory_recorded)
+
+
+def assert_account_as_plain(trace):
+    """Sums of every thread, and pieces of the main one, of all periods that there are."""
+    for which in (Which.ALL, Which.STEADY):
+        period = period_of(trace, which)
+        sums, main, pieces = plain_sums(trace, period)
+        found = divide(trace, period)
+        assert len(found.sums) == len(sums) and found.main == main
+        for (time, error), (plain_time, plain_error) in zip(found.sums, sums, strict=True):
+            np.testing.assert_array_equal(time, plain_time)
+            np.testing.assert_array_equal(error, plain_error)
+        own = main_time(trace, which)
+        columns = (own.step, own.event, own.cause, own.time_ns, own.start_ns, own.end_ns)
+        for column, plain in zip(columns, pieces, strict=True):
+            np.testing.assert_array_equal(column, plain)
+
+
+def assert_attribution_as_plain(trace):
+    """Phases, modules, what is listed, stacks and lines."""
+    phases = find_phases(trace)
+    found = (phases.phase, phases.outermost, phases.around)
+    for column, plain in zip(found, plain_phases(trace), strict=True):
+        np.testing.assert_array_equal(column, plain)
+    modules = attribute_to_modules(trace)
+    call, is_backward = plain_modules(trace)
+    np.testing.assert_array_equal(modules.call, call)
+    np.testing.assert_array_equal(modules.is_backward, is_backward)
+    listing = TorchListing(trace)
+    listed = (listing.listed, listing.nested, listing.parent)
+    plain_listed = plain_listing(trace, listing.group_label, listing._hidden())
+    for column, plain in zip(listed, plain_listed, strict=True):
+        np.testing.assert_array_equal(column, plain)
+    np.testing.assert_array_equal(stack_source(listing), plain_sources(listing))
+    sites = Sites(listing)
+    np.testing.assert_array_equal(sites.around, plain_around(sites))
+    for column, plain in zip(sites.at, plain_lines(sites, trace), strict=True):
+        np.testing.assert_array_equal(column, plain)
+
+
+def assert_own_times_as_plain(trace):
+    """What of every span none of those covers that it is directly around."""
+    placement, start = place_events(trace), event_tree(trace).start_ns
+    plain = np.zeros(len(start), dtype=np.int64)
+    for number, line in enumerate(placement.lines):
+        if line.lane:
+            continue
+        rows = np.flatnonzero(placement.line == number)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        took = placement.duration_ns[rows]
+        around = around_by_time(start[rows], took)
+        plain[rows] += took
+        np.subtract.at(plain, rows[around[around >= 0]], took[around >= 0])
+    np.testing.assert_array_equal(own_times(trace), plain)
+
+
+def assert_operators_as_plain(trace, memory_recorded):
+    """The rows of operators, added up one event after the other."""
+    found = operator_columns(trace)
+    host = [row for row, device in enumerate(found["device"]) if device == "cpu"]
+    plain = plain_operators(trace, memory_recorded)
+    keys = [(found["name"][row], found["phase"][row], found["module"][row]) for row in host]
+    assert sorted(keys) == sorted(plain)
+    for row, key in zip(host, keys, strict=True):
+        for name, value in plain[key].items():
+            assert found[name][row] == value, (key, name)
+
+
+def plain_operators(trace, memory_recorded):
+    """What ``rollup_operators`` has, by name, phase and module. Names are taken to be different."""
+    from opscope.analysis.phases import PHASE_NAMES
+
+    events, tree, own = trace.events, event_tree(trace), own_times(trace)
+    phases, modules, steps = (
+        find_phases(trace),
+        attribute_to_modules(trace),
+        program_steps(trace)[0],
+    )
+    start, end = tree.start_ns, tree.start_ns + tree.duration_ns
+    allocated = np.zeros(len(start), dtype=np.int64)
+    table = trace.table("allocations")
+    there = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
+    np.add.at(allocated, table["event"][there], table["size_bytes"][there])
+    rows_of: dict[tuple[str, str, str], list[int]] = {}
+    for row in np.argsort(start, kind="stable").tolist():
+        if events["kind"][row] == EventKind.OPERATOR:
+            phase = PHASE_NAMES[phases.phase[row]] if phases.phase[row] >= 0 else ""
+            name = trace.names[events["name"][row]] if events["name"][row] >= 0 else trace.names[-1]
+            rows_of.setdefault((name, phase, modules.name(row)), []).append(row)
+    begins = np.sort(steps.start_ns, kind="stable")
+    ends = steps.end_ns[np.argsort(steps.start_ns, kind="stable")]
+    found = {}
+    for key, rows in rows_of.items():
+        reached: dict[int, int] = {}
+        by_step: dict[int, int] = {}
+        total = 0
+        for row in rows:
+            thread = int(events["thread"][row])
+            if start[row] >= reached.get(thread, start[row]):
+                total += int(events["duration_ns"][row])
+            reached[thread] = max(reached.get(thread, int(end[row])), int(end[row]))
+            step = int(np.searchsorted(begins, start[row], side="right")) - 1
+            if step >= 0 and start[row] < ends[step]:
+                by_step[step] = by_step.get(step, 0) + int(own[row])
+        times = sorted(by_step.values())
+        found[key] = {
+            "count": len(rows),
+            "total_ns": total,
+            "self_ns": int(own[rows].sum()),
+            "steps": len(times),
+            "step_min_ns": times[0] if times else -1,
+            "step_median_ns": times[(len(times) - 1) // 2] if times else -1,
+            "step_max_ns": times[-1] if times else -1,
+            "allocated_bytes": int(allocated[rows].sum()) if memory_recorded else -1,
+        }
+    return found
