@@ -50,6 +50,14 @@ void bind_for(nb::module_& m) {
       },
       "parents"_a, "keep"_a);
   m.def(
+      "outermost_ancestor",
+      [](Column<Parent> parents, Column<bool> keep) {
+        check_rows(parents.size(), keep.size());
+        return without_gil(
+            [&] { return nesting::outermost_ancestor(parents.data(), keep.data(), parents.size()); });
+      },
+      "parents"_a, "keep"_a);
+  m.def(
       "depths",
       [](Column<Parent> parents) {
         return without_gil([&] { return nesting::depths(parents.data(), parents.size()); });

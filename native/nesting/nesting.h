@@ -59,6 +59,18 @@ std::vector<Parent> nearest_ancestor(const Parent* parents, const bool* keep, si
   return found;
 }
 
+// For every row the furthest of itself and its ancestors with `keep`, or -1.
+template <class Parent>
+std::vector<Parent> outermost_ancestor(const Parent* parents, const bool* keep, size_t rows) {
+  std::vector<Parent> found(rows);
+  const auto with_itself = [&](size_t row) {
+    return found[row] >= 0 ? found[row] : keep[row] ? static_cast<Parent>(row) : Parent{-1};
+  };
+  settle<Parent, Parent>(parents, rows, found.data(), -1, [](size_t) { return true; }, with_itself);
+  for (size_t row = 0; row < rows; ++row) found[row] = with_itself(row);
+  return found;
+}
+
 // How many ancestors every row has.
 template <class Parent>
 std::vector<int32_t> depths(const Parent* parents, size_t rows) {

@@ -462,6 +462,9 @@ def assign_lanes(columns: dict[str, NDArray[Any]], *, tracks: int) -> NDArray[np
 def nearest_ancestor(
     parents: NDArray[np.signedinteger[Any]], keep: NDArray[np.bool_]
 ) -> NDArray[np.signedinteger[Any]]: ...
+def outermost_ancestor(
+    parents: NDArray[np.signedinteger[Any]], keep: NDArray[np.bool_]
+) -> NDArray[np.signedinteger[Any]]: ...
 def depths(parents: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]: ...
 def subtree_sums(
     parents: NDArray[np.signedinteger[Any]], own: NDArray[np.int64]

@@ -21,7 +21,7 @@ from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
-from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.ancestry import outermost_ancestor
 
 Values = npt.NDArray[np.int64]
 Key = tuple[str, str, str, str, str]
@@ -81,10 +81,10 @@ def find_excess(slow: Trace, other: Trace, cause: Cause) -> Excess | None:
     Returns:
         None where neither spends more.
     """
-    spent = main_time(slow)
-    found = _found(spent, cause)
+    spent = main_time(slow, causes=(cause,))
+    found = _found(spent)
     more = found.sums()
-    for key, time in _found(main_time(other), cause).sums().items():
+    for key, time in _found(main_time(other, causes=(cause,))).sums().items():
         more[key] = more.get(key, 0.0) - time
     by_phase: dict[str, float] = {}
     for key, time in more.items():
@@ -129,17 +129,22 @@ class _Found:
         return np.unique(self.event[self.key == self.keys.index(key)])
 
 
-def _found(time: MainTime, cause: Cause) -> _Found:
-    rows = np.flatnonzero((time.step >= 0) & (time.cause == cause))
+def _found(time: MainTime) -> _Found:
+    rows = np.flatnonzero(time.step >= 0)
     event = time.event[rows].astype(np.int64)
-    columns = _where(time.trace, event)
+    # Each event once, and not each piece; the last place is for none.
+    is_there = np.zeros(len(time.trace.events) + 1, dtype=np.bool_)
+    is_there[event] = True
+    each = np.flatnonzero(is_there)
+    columns = _where(time.trace, np.where(each == len(time.trace.events), -1, each))
     groups = group_rows(*columns.values())
     # Two files, or two functions of one name and line, are one place in words.
     of_text: dict[Key, int] = {}
     texts = (dict(zip(columns, values, strict=True)) for values in groups.rows())
     place = [of_text.setdefault(_texts(time.trace, one), len(of_text)) for one in texts]
-    key = np.array([*place, 0], dtype=np.int64)[groups.group]
-    return _Found(list(of_text), key, event, time.time_ns[rows] / max(len(time.steps), 1))
+    key = np.zeros(len(is_there), dtype=np.int64)
+    key[each] = np.array([*place, 0], dtype=np.int64)[groups.group]
+    return _Found(list(of_text), key[event], event, time.time_ns[rows] / max(len(time.steps), 1))
 
 
 def _line_within(trace: Trace, events: Values) -> str:
@@ -169,11 +174,7 @@ def _where(trace: Trace, event: Values) -> Mapping[str, Values]:
         line = np.where(sites.defined_here, frames["line"][sites.frame], line)
     path = np.append(attribute_to_modules(trace).path, -1)[event]
     is_operator = trace.events["kind"] == EventKind.OPERATOR
-    parent = listing.tree.parent
-    above = nearest_ancestor(parent, is_operator).astype(np.int64)
-    outermost = np.where(is_operator, np.arange(len(above)), above)
-    while (further := np.append(above, -1)[outermost]).max(initial=-1) >= 0:
-        outermost = np.where(further >= 0, further, outermost)
+    outermost = outermost_ancestor(listing.tree.parent, is_operator).astype(np.int64)
     name = np.append(trace.events["name"], -1)[np.append(outermost, -1)[event]]
     return {
         "phase": np.append(_phases(trace), NO_PHASE)[event].astype(np.int64),

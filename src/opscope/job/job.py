@@ -109,7 +109,8 @@ class Job:
         joined a distributed job as ranks; else all."""
         if ranks := tuple(part for part in self.parts if part.kind == RANK):
             return ranks
-        ended = [part for part in self.parts if part not in self._source.unfinished]
+        unfinished = self._source.unfinished
+        ended = [part for part in self.parts if part not in unfinished]
         joined = tuple(part for part in ended if place_in_job(self._source.metadata(part))[1] > 1)
         return joined if len(joined) > 1 else self.parts
 
@@ -123,7 +124,8 @@ class Job:
     @property
     def unfinished(self) -> list[Partition]:
         """The processes whose recordings did not end, or have not yet."""
-        return [part for part in self.parts if part in self._source.unfinished]
+        unfinished = self._source.unfinished
+        return [part for part in self.parts if part in unfinished]
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -165,7 +167,8 @@ class Job:
 
     def ranks_of_another_job(self) -> str:
         """Which ranks an earlier job left in the folder, as a sentence; mostly empty."""
-        whole = [p for p in self.parts if p.kind == RANK and p not in self._source.unfinished]
+        unfinished = self._source.unfinished
+        whole = [part for part in self.parts if part.kind == RANK and part not in unfinished]
         return of_another_job({part.number: self._source.metadata(part) for part in whole})
 
     def findings(self, which: Which | str = Which.STEADY) -> list[SharedFinding]:

@@ -66,7 +66,8 @@ class TraceFolder:
 
     def metadata(self, part: Partition) -> dict[str, Any]:
         """Of what is written, from a file of its own."""
-        folder = partition_folders(self.path).get(part)
+        usual = self.path / part.folder_name  # looking through all for each takes long for many
+        folder = usual if usual.is_dir() else partition_folders(self.path).get(part)
         return self.load(part).metadata if folder is None else metadata_of(folder)
 
     @property

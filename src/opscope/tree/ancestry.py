@@ -25,6 +25,11 @@ def nearest_ancestor(parent: Index, keep: Mask) -> Index:
     return _native.nearest_ancestor(parent_column(parent), np.ascontiguousarray(keep))
 
 
+def outermost_ancestor(parent: Index, keep: Mask) -> Index:
+    """For every row the furthest of it and its ancestors with ``keep``, or -1. Shape (rows,)."""
+    return _native.outermost_ancestor(parent_column(parent), np.ascontiguousarray(keep))
+
+
 def depths(parent: Index) -> npt.NDArray[np.int32]:
     """How many ancestors every row has; 0 for roots. Shape (rows,)."""
     return _native.depths(parent_column(parent))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opscope.tree.ancestry import depths, levels, nearest_ancestor, subtree_sums
+from opscope.tree.ancestry import depths, levels, nearest_ancestor, outermost_ancestor, subtree_sums
 
 
 @st.composite
@@ -31,6 +31,16 @@ def test_nearest_ancestor_is_the_first_kept_one_on_the_way_up(parent, data):
     expected = [next((a for a in ancestors(parent, r) if keep[a]), -1) for r in range(len(parent))]
 
     assert nearest_ancestor(parent, keep).tolist() == expected
+
+
+@given(forests(), st.data())
+def test_outermost_ancestor_is_the_last_kept_one_on_the_way_up(parent, data):
+    flags = data.draw(st.lists(st.booleans(), min_size=len(parent), max_size=len(parent)))
+    keep = np.array(flags, dtype=bool)
+    found = outermost_ancestor(parent, keep).tolist()
+    for row in range(len(parent)):
+        kept = [one for one in (row, *ancestors(parent, row)) if keep[one]]
+        assert found[row] == (kept[-1] if kept else -1)
 
 
 @given(forests())
