@@ -15,9 +15,6 @@
 
 namespace opscope {
 
-// In columns that refer to rows: none.
-constexpr int32_t kNone = -1;
-
 // Text once per trace, in order of first use.
 class LocalNames {
  public:

@@ -9,8 +9,6 @@ namespace opscope {
 
 namespace {
 
-constexpr int32_t kNone = -1;
-
 bool earlier(const Ends::End& a, const Ends::End& b) { return a.ticks < b.ticks; }
 
 }  // namespace

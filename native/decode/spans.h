@@ -11,6 +11,9 @@
 
 namespace opscope {
 
+// In columns that refer to rows: none.
+constexpr int32_t kNone = -1;
+
 constexpr uint32_t kNoIndex = UINT32_MAX;  // of a span that is not in the log
 
 // What of a row in `events` may become known when that has been written already.

@@ -15,17 +15,18 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-using Numbers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Durations = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Slots = nb::ndarray<const int64_t, nb::shape<-1, graph::kMost>, nb::c_contig, nb::device::cpu>;
 
-graph::Dependencies graph_of(const Slots& before, const Slots& delay_ns, const Numbers& duration_ns) {
+graph::Dependencies graph_of(const Slots& before, const Slots& delay_ns, const Durations& duration_ns) {
   if (before.shape(0) != duration_ns.size() || delay_ns.shape(0) != duration_ns.size()) {
     throw nb::value_error("columns of one table have different lengths");
   }
   return {before.data(), delay_ns.data(), duration_ns.size()};
 }
 
-nb::tuple earliest(const Slots& before, const Slots& delay_ns, const Numbers& duration_ns, int64_t start_ns) {
+nb::tuple earliest(const Slots& before, const Slots& delay_ns, const Durations& duration_ns,
+                   int64_t start_ns) {
   const graph::Dependencies nodes = graph_of(before, delay_ns, duration_ns);
   graph::Earliest found = [&] {
     const WithoutGil without_gil;
@@ -34,7 +35,7 @@ nb::tuple earliest(const Slots& before, const Slots& delay_ns, const Numbers& du
   return nb::make_tuple(to_array(std::move(found.end_ns)), to_array(std::move(found.binding)));
 }
 
-nb::object latest(const Slots& before, const Slots& delay_ns, const Numbers& duration_ns, int64_t end_ns) {
+nb::object latest(const Slots& before, const Slots& delay_ns, const Durations& duration_ns, int64_t end_ns) {
   const graph::Dependencies nodes = graph_of(before, delay_ns, duration_ns);
   std::vector<int64_t> found = [&] {
     const WithoutGil without_gil;

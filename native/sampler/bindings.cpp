@@ -26,7 +26,7 @@ nb::object end(uint64_t reader) {
     return ThreadSampler::instance().end(reader, rows, statistics);
   }();
   if (!is_known) return nb::none();
-  return nb::make_tuple(to_arrays(std::move(rows)), statistics.processor_ns, statistics.looks,
+  return nb::make_tuple(to_arrays(AnyTable(rows)), statistics.processor_ns, statistics.looks,
                         statistics.is_cut);
 }
 

@@ -48,7 +48,7 @@ def tables_header(groups: Mapping[str, Sequence[Any]]) -> str:
     tables = [table for group in groups.values() for table in group]
     return _header(
         "trace/schema.py",
-        ["<cstdint>", "<vector>", "", '"schema/table.h"'],
+        ["<cstddef>", "<cstdint>", "<vector>", "", '"schema/table.h"'],
         [
             *(line for table in tables for line in _table(table)),
             *(line for name, group in groups.items() for line in _group(name, group)),
@@ -129,6 +129,7 @@ def _table(table: Any) -> Iterator[str]:
         is_optional = str(column.delivered.name == "SOMETIMES").lower()
         yield f'    visit("{column.name}", {column.name}, {is_optional});'
     yield "  }"
+    yield f"  static constexpr size_t kColumns = {len(columns)};"
     yield "};"
     yield ""
 

@@ -1,10 +1,12 @@
 // What the columns of schema/tables.h are kept in, and what holds of every table of them.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace opscope {
@@ -28,24 +30,105 @@ size_t rows_of(const std::vector<T>& column) {
 }
 inline size_t rows_of(const ListColumn& column) { return column.offsets.size() - 1; }
 
+// A column of any kind, for what has to be done with each of a table's: compiled once, and not for every
+// table.
+struct AnyColumn {
+  enum class Kind : uint8_t {
+    kInt8,
+    kInt16,
+    kInt32,
+    kInt64,
+    kUint8,
+    kUint16,
+    kUint32,
+    kUint64,
+    kFlag,
+    kList
+  };
+
+  const char* name = nullptr;
+  void* column = nullptr;
+  Kind kind = Kind::kInt8;
+  bool may_lack = false;
+
+  // Calls `visit` with the column as what it is.
+  template <typename Visit>
+  auto as_itself(Visit&& visit) const {
+    switch (kind) {
+      case Kind::kInt8:
+        return visit(*static_cast<std::vector<int8_t>*>(column));
+      case Kind::kInt16:
+        return visit(*static_cast<std::vector<int16_t>*>(column));
+      case Kind::kInt32:
+        return visit(*static_cast<std::vector<int32_t>*>(column));
+      case Kind::kInt64:
+        return visit(*static_cast<std::vector<int64_t>*>(column));
+      case Kind::kUint8:
+        return visit(*static_cast<std::vector<uint8_t>*>(column));
+      case Kind::kUint16:
+        return visit(*static_cast<std::vector<uint16_t>*>(column));
+      case Kind::kUint32:
+        return visit(*static_cast<std::vector<uint32_t>*>(column));
+      case Kind::kUint64:
+        return visit(*static_cast<std::vector<uint64_t>*>(column));
+      case Kind::kFlag:
+        return visit(*static_cast<FlagColumn*>(column));
+      case Kind::kList:
+        break;
+    }
+    return visit(*static_cast<ListColumn*>(column));
+  }
+};
+
+constexpr AnyColumn::Kind kind_of(const FlagColumn*) { return AnyColumn::Kind::kFlag; }
+constexpr AnyColumn::Kind kind_of(const ListColumn*) { return AnyColumn::Kind::kList; }
+template <typename T>
+constexpr AnyColumn::Kind kind_of(const std::vector<T>*) {
+  static_assert(std::is_integral_v<T>);
+  constexpr int first =
+      static_cast<int>(std::is_signed_v<T> ? AnyColumn::Kind::kInt8 : AnyColumn::Kind::kUint8);
+  return static_cast<AnyColumn::Kind>(first + std::bit_width(sizeof(T)) - 1);
+}
+
+// The columns of one table, in its order.
+class AnyTable {
+ public:
+  template <typename Table>
+  explicit AnyTable(Table& table) : name_(Table::kTable) {
+    table.for_each_column([&](const char* name, auto& column, bool may_lack) {
+      columns_[size_++] = {name, &column, kind_of(&column), may_lack};
+    });
+    static_assert(Table::kColumns <= kMost);
+  }
+
+  const char* name() const { return name_; }
+  const AnyColumn* begin() const { return columns_; }
+  const AnyColumn* end() const { return columns_ + size_; }
+
+ private:
+  static constexpr size_t kMost = 64;
+  const char* name_;
+  size_t size_ = 0;
+  AnyColumn columns_[kMost];
+};
+
 // Throws unless every column has a value for every row; one that may be lacking can also have none. A
 // decoder that forgets a column is found here, and not by who indexes past its end.
-template <typename Table>
-void check_lengths(Table& table) {
+inline void check_lengths(const AnyTable& table) {
   const char* first = nullptr;
   size_t rows = 0;
-  table.for_each_column([&](const char* name, const auto& column, bool may_lack) {
-    const size_t found = rows_of(column);
-    if (may_lack && found == 0) return;
+  for (const AnyColumn& column : table) {
+    const size_t found = column.as_itself([](const auto& itself) { return rows_of(itself); });
+    if (column.may_lack && found == 0) continue;
     if (first == nullptr) {
-      first = name;
+      first = column.name;
       rows = found;
     } else if (found != rows) {
-      throw std::logic_error(std::string("the decoder gave ") + Table::kTable + "." + name + " " +
-                             std::to_string(found) + " rows and " + Table::kTable + "." + first + " " +
+      throw std::logic_error(std::string("the decoder gave ") + table.name() + "." + column.name + " " +
+                             std::to_string(found) + " rows and " + table.name() + "." + first + " " +
                              std::to_string(rows) + "; this is a fault of opscope's, please report it");
     }
-  });
+  }
 }
 
 }  // namespace opscope

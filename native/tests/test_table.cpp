@@ -22,7 +22,7 @@ ScriptCallColumns with_rows(int32_t rows) {
 template <typename Table>
 std::string fault_of(Table table) {
   try {
-    check_lengths(table);
+    check_lengths(AnyTable(table));
   } catch (const std::logic_error& error) {
     return error.what();
   }

@@ -88,6 +88,7 @@ def test_a_table_has_what_the_decoder_delivers_and_nothing_else():
         'visit("id", id, true);',
         'visit("time_ns", time_ns, false);',
     ]
+    assert "static constexpr size_t kColumns = 5;" in header
     assert "PythonCallColumns python_calls;" in header
 
 
