@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from opscope import _native
+
+WITH_GIL = {**os.environ, "PYTHON_GIL": "1"}
+"""For a process whose stderr is compared: a build without the GIL says that it turns it on."""
 
 
 @dataclass

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from opscope import _native
-from support.record_python import PythonWindow
+from support.record_python import WITH_GIL, PythonWindow
 
 pytest_plugins = ["support.without_torch"]
 pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
@@ -56,7 +56,11 @@ print("done")
 def test_threads_made_in_c_while_windows_open():
     """Python lists such a thread before its state is filled in, without having the GIL."""
     done = subprocess.run(
-        [sys.executable, "-c", NATIVE_THREADS], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", NATIVE_THREADS],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=WITH_GIL,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
@@ -138,6 +142,8 @@ for _ in range(2):
     print(unheard, len(decoded["tables"]["modules"]["name"]))
     refusing = False
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=WITH_GIL
+    )
     refused = "1 1\n" if wants == "PYTHON" else "0 1\n"
     assert (done.stdout, done.stderr) == (refused + "0 1\n", "")
