@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -72,6 +73,8 @@ def _fetch(release: str, folder: Path) -> None:
         run(
             [sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--no-deps"],
             ["--only-binary", ":all:", "--dest", temporary, f"torch=={release}"],
+            # A machine may hold back newer releases than it keeps; this one is asked for by name.
+            variables={"PIP_CONSTRAINT": os.devnull},
         )
         (wheel,) = Path(temporary).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
