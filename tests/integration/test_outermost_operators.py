@@ -252,7 +252,7 @@ def turns_off(x: torch.Tensor) -> torch.Tensor:
 
 def test_callbacks_that_were_turned_off_inside_an_operator_stay_off():
     def program():
-        # By its name: called as an object, torch 2.15 goes around its dispatcher and reports nothing.
+        # By its name: called as an object, it goes around the dispatcher of torch 2.15, unreported.
         torch.ops.opscope_test.turns_off(torch.ones(1))
         torch.ones(1).sub(1)
         torch._C._autograd._enable_record_function(True)
