@@ -21,6 +21,7 @@ namespace {
 struct StepAlarm {
   uint64_t at = std::numeric_limits<int64_t>::max();
   int64_t above_ns = std::numeric_limits<int64_t>::max();
+  int64_t own_above_ns = std::numeric_limits<int64_t>::max();
   nb::callable listener;
   bool has_failed = false;  // said once, and not at every step
 };
@@ -45,9 +46,11 @@ class HeardSteps {
  private:
   void tell(int64_t took_ns) {
     if (took_ns < 0) return;
+    const int64_t own_ns = took_ns - steps_.waits().others_ns;
     for (size_t i = 0; i < alarms_.size(); ++i) {
-      if (alarms_[i]->at > steps_.count() && took_ns <= alarms_[i]->above_ns) continue;
       const auto alarm = alarms_[i];  // its listener may silence all
+      const bool is_long = took_ns > alarm->above_ns || own_ns > alarm->own_above_ns;
+      if (alarm->at > steps_.count() && !is_long) continue;
       const nb::callable listener = alarm->listener;
       try {
         listener(took_ns);
@@ -68,7 +71,8 @@ class HeardSteps {
 void bind_steps(nb::module_& module) {
   nb::class_<StepAlarm>(module, "StepAlarm")
       .def_rw("at", &StepAlarm::at)
-      .def_rw("above_ns", &StepAlarm::above_ns);
+      .def_rw("above_ns", &StepAlarm::above_ns)
+      .def_rw("own_above_ns", &StepAlarm::own_above_ns);
   nb::class_<HeardSteps>(module, "StepCounter")
       .def(nb::init<Watch*>(), "watch"_a.none() = nb::none(), nb::keep_alive<1, 2>())
       .def("announced", &HeardSteps::announced, nb::lock_self())
@@ -79,6 +83,16 @@ void bind_steps(nb::module_& module) {
           "count", [](const HeardSteps& heard) { return heard.steps().count(); }, nb::lock_self())
       .def_prop_ro(
           "durations_ns", [](const HeardSteps& heard) { return heard.steps().durations_ns(); },
+          nb::lock_self())
+      .def_prop_ro(
+          "own_durations_ns", [](const HeardSteps& heard) { return heard.steps().own_durations_ns(); },
+          nb::lock_self())
+      .def_prop_ro(
+          "waits",
+          [](const HeardSteps& heard) -> nb::object {
+            const StepWaits& waits = heard.steps().waits();
+            return waits.is_known ? nb::object(nb::make_tuple(waits.waited_ns, waits.others_ns)) : nb::none();
+          },
           nb::lock_self());
 }
 

@@ -3,6 +3,7 @@
 // itself, and every function of Python's on the way here would have to be fetched again.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -32,26 +33,50 @@ class StepCounter {
     const int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     const int64_t took_ns = last_ns_ == 0 ? 0 : now_ns - last_ns_;
     last_ns_ = now_ns;
-    if (took_ns != 0) durations_ns_[known_++ % kRemembered] = took_ns;
+    waits_ = took_ns == 0 || watch_ == nullptr
+                 ? StepWaits{}
+                 : watch_->waits_of_step(last_ns_ - took_ns, last_ns_, typical_ns_);
+    if (took_ns != 0) {
+      durations_ns_[known_ % kRemembered] = took_ns;
+      own_durations_ns_[known_++ % kRemembered] = took_ns - waits_.others_ns;
+    }
+    if (known_ % kTypicalEvery == 0) typical_ns_ = median_of(own_durations_ns());
     ++count_;
     return took_ns;
   }
 
   uint64_t count() const { return count_; }
+  // What the last one waited for others.
+  const StepWaits& waits() const { return waits_; }
   // The newest of those that are known, oldest first.
-  std::vector<int64_t> durations_ns() const {
+  std::vector<int64_t> durations_ns() const { return newest_of(durations_ns_); }
+  // Likewise without what other programs made of it, where that is known.
+  std::vector<int64_t> own_durations_ns() const { return newest_of(own_durations_ns_); }
+
+ private:
+  static constexpr uint64_t kTypicalEvery = 16;
+  using Durations = std::array<int64_t, kRemembered>;
+
+  std::vector<int64_t> newest_of(const Durations& durations_ns) const {
     std::vector<int64_t> result;
     for (uint64_t i = known_ < kRemembered ? 0 : known_ - kRemembered; i < known_; ++i)
-      result.push_back(durations_ns_[i % kRemembered]);
+      result.push_back(durations_ns[i % kRemembered]);
     return result;
   }
 
- private:
+  static int64_t median_of(std::vector<int64_t> durations_ns) {
+    if (durations_ns.empty()) return 0;
+    const auto middle = durations_ns.begin() + static_cast<ptrdiff_t>(durations_ns.size() / 2);
+    std::nth_element(durations_ns.begin(), middle, durations_ns.end());
+    return *middle;
+  }
+
   Watch* const watch_;
-  int64_t last_ns_ = 0;
+  int64_t last_ns_ = 0, typical_ns_ = 0;
   uint64_t count_ = 0, known_ = 0;
   bool is_announced_ = false;
-  std::array<int64_t, kRemembered> durations_ns_{};
+  StepWaits waits_;
+  Durations durations_ns_{}, own_durations_ns_{};
 };
 
 }  // namespace opscope

@@ -22,6 +22,10 @@ namespace {
 
 constexpr int kTick_ms = 100;
 constexpr int64_t kSecond_ns = 1'000'000'000;
+// A thread that sleeps is woken in time, if it need not wait for a processor. Where it comes so much later,
+// the process was stopped.
+constexpr int64_t kShortestStop_ns = 50'000'000;
+constexpr size_t kStopsRemembered = 64;
 
 int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
@@ -52,7 +56,8 @@ void Watch::start() {
   // What a window gives back when it goes, the others take soon.
   Recorder::instance().pool().keep(settings_.ring.max_bytes / 4);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  last_progress_ns_ = now_ns();
+  looked_ns_ = last_progress_ns_ = now_ns();
+  if (settings_.counts_waits) waits_.find_threads();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
@@ -73,8 +78,7 @@ void Watch::stop() {
     return;
   }
   stopping_ = true;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
+  wake();
   if (thread_.joinable()) thread_.join();
   Recorder::instance().pool().keep(0);
   const std::lock_guard lock(mutex_);
@@ -87,7 +91,16 @@ void Watch::stop() {
 
 bool Watch::ask(int64_t number, std::string reason) {
   const std::lock_guard lock(mutex_);
+  if (wake_ >= 0) wake();  // whoever decides may ask until when it has looked
   return tell({News::kAsked, number}, now_ns(), std::move(reason));
+}
+
+int64_t Watch::stopped_ns(int64_t from_ns, int64_t to_ns) {
+  const std::lock_guard lock(mutex_);
+  int64_t total_ns = 0;
+  for (const auto& [began_ns, ended_ns] : stops_)
+    total_ns += std::max<int64_t>(std::min(ended_ns, to_ns) - std::max(began_ns, from_ns), 0);
+  return total_ns;
 }
 
 std::vector<int64_t> Watch::take_answered() {
@@ -142,6 +155,7 @@ bool Watch::tell(Told told, int64_t now, std::string reason) {
 
 void Watch::run() {
   pthread_setname_np(pthread_self(), "opscope-watch");
+  waits_.leave_out_this_thread();
   while (!stopping_) {
     sleep();
     const int64_t now = now_ns();
@@ -151,15 +165,42 @@ void Watch::run() {
   }
 }
 
+void Watch::wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
+}
+
+// Notes a stop of the whole process: neither this thread's work nor the machine's load kept it so long.
+void Watch::notice_stop(int64_t began_ns, int64_t waited_before_ns) {
+  const int64_t now = now_ns();
+  const int64_t late_ns = now - began_ns - kTick_ms * (kSecond_ns / 1000);
+  const int64_t waited_ns = waited_before_ns < 0 ? -1 : waited_for_processor_ns();
+  stopped_now_ns_ = 0;
+  if (waited_ns >= 0 && late_ns - (waited_ns - waited_before_ns) >= kShortestStop_ns) {
+    stopped_now_ns_ = now - began_ns;
+    const std::lock_guard lock(mutex_);
+    stops_.emplace_back(began_ns, now);
+    if (stops_.size() > kStopsRemembered) stops_.pop_front();
+  }
+  looked_ns_ = now;
+}
+
 void Watch::sleep() {
+  const int64_t began_ns = now_ns(), waited_ns = waited_for_processor_ns();
   pollfd file{wake_, POLLIN, 0};
-  if (poll(&file, 1, kTick_ms) <= 0) return;
+  const int ready = poll(&file, 1, kTick_ms);
+  notice_stop(began_ns, waited_ns);
+  if (ready <= 0) return;
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_, &count, sizeof(count));
 }
 
 void Watch::look(int64_t now) {
   ring_.trim(now);
+  if (settings_.counts_waits && now - threads_found_ns_ >= kSecond_ns) {
+    threads_found_ns_ = now;
+    waits_.find_threads();
+  }
   look_at_progress(now);
   look_at_memory(now);
   uint64_t arrived = WatchedSignals::take();
@@ -177,6 +218,7 @@ void Watch::look(int64_t now) {
 // takes some progress for another.
 void Watch::look_at_progress(int64_t now) {
   if (settings_.standstill_ns == 0) return;
+  last_progress_ns_ = std::min(now, last_progress_ns_ + stopped_now_ns_);
   const uint64_t steps = steps_.load(std::memory_order_acquire);
   const uint64_t records = steps == 0 ? Recorder::instance().statistics().records : seen_records_;
   if (steps != seen_steps_ || records != seen_records_) {
@@ -185,7 +227,8 @@ void Watch::look_at_progress(int64_t now) {
     // When it was, not when it is seen: this thread may have been kept waiting.
     last_progress_ns_ = steps == 0 ? now : std::min(now, last_step_ns_.load(std::memory_order_relaxed));
     // One that was over before this thread came to see it is none the less.
-    const int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed);
+    int64_t longest_ns = longest_step_ns_.exchange(0, std::memory_order_relaxed);
+    if (longest_ns >= settings_.standstill_ns) longest_ns -= stopped_ns(now - longest_ns - kSecond_ns, now);
     if (!told_standstill_ && longest_ns >= settings_.standstill_ns) {
       const std::lock_guard lock(mutex_);
       tell({News::kStandstill, longest_ns}, now);

@@ -13,9 +13,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "log/clock.h"
+#include "watch/processor_waits.h"
 #include "watch/ring.h"
 #include "watch/spool.h"
 
@@ -32,6 +34,7 @@ class Watch {
     bool needs_steps = true;        // only a program that makes steps can stand still
     int64_t memory_jump_bytes = 0;  // of the resident set, within memory_jump_ns; 0: nobody asks
     int64_t memory_jump_ns = 0;
+    bool counts_waits = false;  // of steps, for processors
   };
   struct Told {
     News news = News::kNothing;
@@ -59,6 +62,15 @@ class Watch {
     }
     steps_.fetch_add(1, std::memory_order_release);
   }
+  // [MT] What a step that ends now on this thread waited for others; nothing known where nobody asks.
+  StepWaits waits_of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns) {
+    return settings_.counts_waits ? waits_.of_step(began_ns, now_ns, typical_ns) : StepWaits{};
+  }
+  // [MT] For how long the process as a whole was stopped in that time: by a signal, or with its machine. Up
+  // to `looked_ns`; not less than it was, and at most 0.1 s more for each time.
+  int64_t stopped_ns(int64_t from_ns, int64_t to_ns);
+  // [MT] Until when it knows of that.
+  int64_t looked_ns() const { return looked_ns_.load(); }
   // [MT] Tells Python's thread to dump; `number` is the caller's, `reason` JSON. False: too many wait
   // already.
   bool ask(int64_t number, std::string reason);
@@ -86,7 +98,9 @@ class Watch {
   };
 
   void run();
+  void wake();
   void sleep();
+  void notice_stop(int64_t began_ns, int64_t waited_before_ns);
   void look(int64_t now_ns);
   void look_at_progress(int64_t now_ns);
   void look_at_memory(int64_t now_ns);
@@ -95,6 +109,7 @@ class Watch {
 
   const Settings settings_;
   Ring ring_;
+  ProcessorWaits waits_;
   const pid_t process_;
   void* interpreter_ = nullptr;
   int wake_ = -1;
@@ -105,6 +120,7 @@ class Watch {
   std::atomic<int64_t> longest_step_ns_{0};  // since it was looked at
   std::atomic<uint64_t> emergencies_{0};
   std::atomic<int64_t> processor_ns_{0};
+  std::atomic<int64_t> looked_ns_{0};
 
   std::mutex mutex_;  // for what follows
   std::condition_variable has_news_;
@@ -113,11 +129,14 @@ class Watch {
   std::unique_ptr<SpoolOrder> order_;
   std::vector<int64_t> answered_;
   std::vector<int> signals_;
+  std::deque<std::pair<int64_t, int64_t>> stops_;  // from, to
 
   // Of the thread.
   uint64_t seen_steps_ = 0, seen_records_ = 0;
   int64_t last_progress_ns_ = 0;
   bool told_standstill_ = false;
+  int64_t threads_found_ns_ = 0;
+  int64_t stopped_now_ns_ = 0;                        // in the last sleep
   std::deque<std::pair<int64_t, int64_t>> resident_;  // time, bytes
 };
 

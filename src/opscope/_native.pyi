@@ -158,6 +158,7 @@ class StepAlarm:
 
     at: int
     above_ns: int
+    own_above_ns: int
 
 class StepCounter:
     """The program's steps; see native/watch/step_counter.h."""
@@ -173,6 +174,10 @@ class StepCounter:
     def count(self) -> int: ...
     @property
     def durations_ns(self) -> list[int]: ...
+    @property
+    def own_durations_ns(self) -> list[int]: ...
+    @property
+    def waits(self) -> tuple[int, int] | None: ...
 
 class Watch:
     """The flight recorder's thread that needs no GIL; see native/watch/watch.h.
@@ -185,6 +190,7 @@ class Watch:
         needs_steps: only of programs that make steps.
         memory_jump_bytes: more resident memory within ``memory_jump_ns`` is news; 0: never.
         memory_jump_ns: see there.
+        counts_waits: reads what every step waited for a processor.
     """
 
     def __init__(
@@ -196,6 +202,7 @@ class Watch:
         needs_steps: bool = True,
         memory_jump_bytes: int = 0,
         memory_jump_ns: int = 0,
+        counts_waits: bool = False,
     ) -> None: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
@@ -207,6 +214,11 @@ class Watch:
     def take_answered(self) -> list[int]:
         """Numbers of what was asked for and written without Python, once each."""
     def step_ended(self) -> None: ...
+    def stopped_ns(self, from_ns: int, to_ns: int) -> int:
+        """How long the process was stopped in that time, of the monotonic clock."""
+    @property
+    def looked_ns(self) -> int:
+        """Until when that is known."""
     def hear_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, command: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -72,7 +73,7 @@ class Flight:
             self.governor.sampler.listen(self.steps)
         self.steps.begin()
         for trigger in self._settings.triggers:
-            trigger.begin(Watched(partial(self._ask, trigger), self.watch, self.steps))
+            trigger.begin(self._watched_by(trigger))
         self.keeper.begin()
 
     def end(self) -> None:
@@ -95,8 +96,14 @@ class Flight:
                 trigger.end()
         self.steps.end()
 
-    def _ask(self, trigger: Trigger, detail: str) -> None:
-        self.keeper.ask(Reason(trigger.name, detail))
+    def _watched_by(self, trigger: Trigger) -> Watched:
+        ask = partial(self._ask, trigger)
+        return Watched(ask, self.watch, self.steps, ask)
+
+    def _ask(
+        self, trigger: Trigger, detail: str, is_worth_it: Callable[[], bool] | None = None
+    ) -> None:
+        self.keeper.ask(Reason(trigger.name, detail), is_worth_it=is_worth_it)
 
     def _facts(self) -> dict[str, Any]:
         settings = self._settings

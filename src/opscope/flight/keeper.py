@@ -34,6 +34,7 @@ class DumpRequest:
     Attributes:
         reason: why.
         is_called_for: by a call or a signal, rather than by what was noticed.
+        is_worth_it: asked on the keeper's thread before anything is written; None: it is.
         done: set when it has been dealt with.
         path: where the trace is going to be; None if there is none.
         refusal: why there is none.
@@ -41,6 +42,7 @@ class DumpRequest:
 
     reason: Reason
     is_called_for: bool = False
+    is_worth_it: Callable[[], bool] | None = None
     done: threading.Event = field(default_factory=threading.Event)
     path: Path | None = None
     refusal: str = ""
@@ -92,9 +94,14 @@ class Keeper:
         if is_there:
             self._thread.join(patience_s)
 
-    def ask(self, reason: Reason, is_called_for: bool = False) -> DumpRequest:
+    def ask(
+        self,
+        reason: Reason,
+        is_called_for: bool = False,
+        is_worth_it: Callable[[], bool] | None = None,
+    ) -> DumpRequest:
         """Have a dump made; returns at once. From any thread."""
-        request = DumpRequest(reason, is_called_for)
+        request = DumpRequest(reason, is_called_for, is_worth_it)
         number = next(self._numbers)
         self._requests[number] = request
         if not self._watch.ask(number, reason.said()):
@@ -178,6 +185,8 @@ class Keeper:
 
     def _dump(self, request: DumpRequest) -> None:
         reason = request.reason
+        if request.is_worth_it is not None and not request.is_worth_it():
+            return request.done.set()
         request.refusal = self._limits.refusal(reason.kind, request.is_called_for)
         if request.refusal:
             if self._limits.refused[request.refusal] == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from opscope import _native
@@ -14,16 +15,33 @@ NEVER = (1 << 63) - 1
 """As the number of a step, or as what one takes."""
 
 
+@dataclass(frozen=True)
+class StepWaits:
+    """What a step waited for, in nanoseconds, by what the kernel counts.
+
+    Attributes:
+        waited_ns: its thread for a processor, whoever had those.
+        others_ns: it came so much later because other programs had them: what its thread waited,
+            and what it slept while another thread of this program waited. What the program's own
+            threads computed meanwhile, spread over all processors, is not of this.
+    """
+
+    waited_ns: int
+    others_ns: int
+
+
 class StepAlarm(Protocol):
     """Which steps a listener hears of; changed at any time.
 
     Attributes:
         at: from the step of this number on, every one; at first :data:`NEVER`.
         above_ns: and those that take longer, in nanoseconds; likewise.
+        own_above_ns: and those that take longer without what other programs made of it; likewise.
     """
 
     at: int
     above_ns: int
+    own_above_ns: int
 
 
 class ProgramSteps(Protocol):
@@ -36,6 +54,14 @@ class ProgramSteps(Protocol):
     @property
     def durations_ns(self) -> list[int]:
         """Of the last 200, oldest first."""
+
+    @property
+    def own_durations_ns(self) -> list[int]:
+        """Likewise, without what waiting for processors that other programs had made of them."""
+
+    @property
+    def waits(self) -> StepWaits | None:
+        """Of the last one; None where nobody knows."""
 
     def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
         """Call ``listener`` at the end of steps that the alarm says, on the thread that makes them.
@@ -86,6 +112,17 @@ class StepClock:
     def durations_ns(self) -> list[int]:
         """Of the last 200, oldest first."""
         return self._counter.durations_ns
+
+    @property
+    def own_durations_ns(self) -> list[int]:
+        """Likewise, without what other programs made of them; see :class:`ProgramSteps`."""
+        return self._counter.own_durations_ns
+
+    @property
+    def waits(self) -> StepWaits | None:
+        """Of the last step."""
+        waits = self._counter.waits
+        return None if waits is None else StepWaits(*waits)
 
     def alarm(self, listener: Callable[[int], None]) -> StepAlarm:
         """Have ``listener`` called at the end of some steps; see :class:`ProgramSteps`."""

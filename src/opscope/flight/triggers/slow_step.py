@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
+
 from opscope.errors import UsageError
 from opscope.flight.quantities import nanoseconds
-from opscope.flight.steps import NEVER, StepAlarm
+from opscope.flight.steps import NEVER, StepAlarm, StepWaits
 from opscope.flight.triggers.trigger import Trigger, Watched
 
 _REFRESHED_EVERY = 16
+_LOOKS_WITHIN_S = 1.0
+"""Of the native watch, which looks ten times a second."""
 
 
 class SlowStep(Trigger):
@@ -15,6 +20,10 @@ class SlowStep(Trigger):
 
     Steps are those of ``profile.step()`` or of the recorder's own ``step()``; in a program that
     calls neither, of the first optimizer that steps.
+
+    What a step waited for a processor that other programs had does not count, nor a time in which
+    the whole process or its machine was stopped. What it waited because the program's own threads
+    had the processors does. Where the kernel does not count that, all of a step's time does.
     """
 
     name = "slow step"
@@ -25,6 +34,7 @@ class SlowStep(Trigger):
         quantile: float = 0.9,
         warm_up: int = 20,
         at_least: str | float = "50ms",
+        counts_busy_machine: bool = False,
     ) -> None:
         """Say what is slow.
 
@@ -34,6 +44,8 @@ class SlowStep(Trigger):
             warm_up: steps that are never slow, because they import, compile and choose algorithms.
             at_least: by how much a slow step is longer than the median: where steps take a
                 millisecond, a busy machine makes some of them ten times as long.
+            counts_busy_machine: all time that passes counts, whoever had the processors, and also
+                while the process or its machine was stopped.
 
         Raises:
             UsageError: one of them makes no sense.
@@ -45,9 +57,14 @@ class SlowStep(Trigger):
             )
         self._factor, self._quantile, self._warm_up = factor, quantile, warm_up
         self._at_least_ns = nanoseconds(at_least, "SlowStep(at_least=...)")
+        self._counts_all = counts_busy_machine
         self._limit_ns = NEVER
         self._watched: Watched | None = None
         self._alarm: StepAlarm | None = None
+
+    def settings(self) -> dict[str, int | bool]:
+        """What the native watch counts."""
+        return {"counts_waits": True}
 
     def begin(self, watched: Watched) -> None:
         """Count steps from now on."""
@@ -64,14 +81,27 @@ class SlowStep(Trigger):
         watched, alarm = self._watched, self._alarm
         if watched is None or alarm is None:
             return
-        ended = watched.steps.count
-        if duration_ns > self._limit_ns:
-            watched.dump(
-                f"step {ended} took {duration_ns / 1e6:,.1f} ms, the limit was "
+        ended, waits = watched.steps.count, watched.steps.waits
+        not_ours_ns = 0 if self._counts_all or waits is None else waits.others_ns
+        if duration_ns - not_ours_ns > self._limit_ns:
+            detail = (
+                f"step {ended} took {duration_ns / 1e6:,.1f} ms{_said_of(waits)}, the limit was "
                 f"{self._limit_ns / 1e6:,.1f} ms"
             )
+            spare_ns = duration_ns - not_ours_ns - self._limit_ns
+            is_worth_it = partial(_ran_on, watched, duration_ns, time.monotonic_ns(), spare_ns)
+            if self._counts_all:
+                watched.dump(detail)
+            else:
+                watched.dump_if(detail, is_worth_it)
         if ended >= alarm.at:
-            self._limit_ns = alarm.above_ns = self._limit(sorted(watched.steps.durations_ns))
+            steps = watched.steps
+            known = steps.durations_ns if self._counts_all else steps.own_durations_ns
+            self._limit_ns = self._limit(sorted(known))
+            if self._counts_all:
+                alarm.above_ns = self._limit_ns
+            else:
+                alarm.own_above_ns = self._limit_ns
             alarm.at = ended + _REFRESHED_EVERY - ended % _REFRESHED_EVERY
 
     def _limit(self, known: list[int]) -> int:
@@ -80,3 +110,22 @@ class SlowStep(Trigger):
             return NEVER
         at = min(int(self._quantile * len(known)), len(known) - 1)
         return int(max(known[at] * self._factor, known[len(known) // 2] + self._at_least_ns))
+
+
+def _said_of(waits: StepWaits | None) -> str:
+    """What it waited, in words, behind what it took."""
+    if waits is None:
+        return " (how long it waited for a processor is not known)"
+    waited = f"{waits.waited_ns / 1e6:,.1f} ms of them waiting for a processor"
+    return f" ({waited}, {waits.others_ns / 1e6:,.1f} ms because other programs had them)"
+
+
+def _ran_on(watched: Watched, duration_ns: int, ended_ns: int, spare_ns: int) -> bool:
+    """Whether the process was not stopped for ``spare_ns`` or longer of a step.
+
+    The native watch notices that once it goes on itself, so it is waited for.
+    """
+    until_s = time.monotonic() + _LOOKS_WITHIN_S
+    while watched.watch.looked_ns < ended_ns and time.monotonic() < until_s:
+        time.sleep(0.005)
+    return watched.watch.stopped_ns(ended_ns - duration_ns, ended_ns) < spare_ns

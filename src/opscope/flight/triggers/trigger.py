@@ -17,11 +17,13 @@ class Watched:
         dump: asks for a dump and returns at once; takes what happened, in words. From any thread.
         watch: the recorder's native thread.
         steps: of the program.
+        dump_if: as ``dump``, but first the recorder's thread asks whether it is worth it after all.
     """
 
     dump: Callable[[str], None]
     watch: _native.Watch
     steps: ProgramSteps
+    dump_if: Callable[[str, Callable[[], bool]], None]
 
 
 class Trigger:

@@ -1,0 +1,172 @@
+#include "watch/processor_waits.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "log/clock.h"
+
+namespace opscope {
+
+namespace {
+
+constexpr int64_t kShortestReadPause_ns = 2'000'000;
+constexpr int64_t kPausePerRead = 1'000;  // so a thousandth of the time
+constexpr size_t kMostCountsOpen = 64;    // whose files are kept open
+constexpr size_t kShareOfOpenFiles = 20;  // one in so many of those that the process may have
+
+pid_t calling_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+
+int open_counts(pid_t thread) {
+  char path[64];
+  std::snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", static_cast<int>(thread));
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+// False where the thread has ended, or where nobody counts.
+bool read_counts(int file, int64_t& ran_ns, int64_t& waited_ns) {
+  char text[96];
+  const ssize_t length = pread(file, text, sizeof(text) - 1, 0);
+  if (length <= 0) return false;
+  text[length] = '\0';
+  char* rest = nullptr;
+  ran_ns = std::strtoll(text, &rest, 10);
+  waited_ns = std::strtoll(rest, nullptr, 10);
+  return ran_ns > 0;  // a thread that was never on a processor cannot be asked
+}
+
+size_t most_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return std::min(static_cast<size_t>(limit.rlim_cur) / kShareOfOpenFiles, kMostCountsOpen);
+}
+
+int64_t allowed_processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(CPU_COUNT(&set), 1) : 1;
+}
+
+}  // namespace
+
+ProcessorWaits::~ProcessorWaits() {
+  for (const Thread& thread : threads_) close(thread.file);
+}
+
+void ProcessorWaits::find_threads() {
+  DIR* const folder = opendir("/proc/self/task");
+  if (folder == nullptr) return;
+  std::set<pid_t> there;
+  while (const dirent* entry = readdir(folder)) {
+    const auto number = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
+    if (number > 0) there.insert(number);
+  }
+  closedir(folder);
+  const size_t most = most_files();
+  const int64_t processors = allowed_processors();
+  const std::lock_guard lock(mutex_);
+  processors_ = processors;
+  std::erase_if(threads_, [&](const Thread& thread) {
+    if (there.count(thread.number) != 0) return false;
+    close(thread.file);
+    return true;
+  });
+  for (const pid_t number : there) {
+    if (threads_.size() < most && left_out_.count(number) == 0 && find(number) == nullptr) add(number);
+  }
+}
+
+void ProcessorWaits::add(pid_t number) {
+  const int file = open_counts(number);
+  if (file >= 0) threads_.push_back({number, file});
+}
+
+void ProcessorWaits::leave_out_this_thread() {
+  const std::lock_guard lock(mutex_);
+  left_out_.insert(calling_thread());
+}
+
+ProcessorWaits::Thread* ProcessorWaits::find(pid_t number) {
+  const auto found =
+      std::find_if(threads_.begin(), threads_.end(), [&](const Thread& one) { return one.number == number; });
+  return found == threads_.end() ? nullptr : &*found;
+}
+
+StepWaits ProcessorWaits::of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return {};
+  const int64_t since_ns = now_ns - read_at_ns_;
+  if (since_ns < pause_ns_) return {true};
+  const bool is_first = read_at_ns_ == 0;
+  const int64_t computed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  Since own{-1, 0};
+  read(own);
+  read_at_ns_ = now_ns;
+  pause_ns_ =
+      std::max(kShortestReadPause_ns, (clock_ns(CLOCK_THREAD_CPUTIME_ID) - computed_ns) * kPausePerRead);
+  return is_first || own.ran_ns < 0 ? StepWaits{}
+                                    : caused_by_others(own, began_ns, now_ns, since_ns, typical_ns);
+}
+
+// What every thread did since it was last read; `own` is the calling one.
+void ProcessorWaits::read(Since& own) {
+  const pid_t number = calling_thread();
+  if (find(number) == nullptr) add(number);
+  others_.clear();
+  for (Thread& thread : threads_) {
+    Since now{-1, 0};
+    if (!read_counts(thread.file, now.ran_ns, now.waited_ns)) now.ran_ns = -1;
+    const Since before = std::exchange(thread.read, now);
+    if (before.ran_ns < 0 || now.ran_ns < 0) continue;
+    const Since since{now.ran_ns - before.ran_ns, now.waited_ns - before.waited_ns};
+    if (thread.number == number) {
+      own = since;
+    } else {
+      others_.push_back(since);
+    }
+  }
+}
+
+// This program's threads wait for each other only where they want more than all processors have. The rest of
+// their waiting is because others have processors. A step is later by what its own thread waited, and by what
+// another did for which it waited: asleep, or trying again and again, but not for longer than it was late.
+StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, int64_t now_ns,
+                                           int64_t since_ns, int64_t typical_ns) const {
+  int64_t wanted_ns = own.ran_ns + own.waited_ns, waited_ns = own.waited_ns;
+  int64_t longest_ns = 0;
+  for (const Since& other : others_) {
+    wanted_ns += other.ran_ns + other.waited_ns;
+    waited_ns += other.waited_ns;
+    longest_ns = std::max(longest_ns, other.waited_ns);
+  }
+  const int64_t by_own_ns = std::clamp<int64_t>(wanted_ns - processors_ * since_ns, 0, waited_ns);
+  const double share =
+      waited_ns == 0 ? 0 : 1 - static_cast<double>(by_own_ns) / static_cast<double>(waited_ns);
+  // What was counted between the last reading and the step's beginning may be all of what was counted.
+  const int64_t before_ns = std::max<int64_t>(since_ns - (now_ns - began_ns), 0);
+  const auto in_step = [&](int64_t ns) { return std::max<int64_t>(ns - before_ns, 0); };
+  const int64_t took_ns = now_ns - began_ns;
+  const int64_t own_waited_ns = std::min(in_step(own.waited_ns), took_ns);
+  const int64_t late_ns = std::max<int64_t>(took_ns - own_waited_ns - typical_ns, 0);
+  const auto others_ns = static_cast<int64_t>(
+      share * static_cast<double>(own_waited_ns + std::min(in_step(longest_ns), late_ns)));
+  return {true, own_waited_ns, others_ns};
+}
+
+int64_t waited_for_processor_ns() {
+  const int file = open_counts(calling_thread());
+  if (file < 0) return -1;
+  int64_t ran_ns = 0, waited_ns = 0;
+  const bool is_counted = read_counts(file, ran_ns, waited_ns);
+  close(file);
+  return is_counted ? waited_ns : -1;
+}
+
+}  // namespace opscope

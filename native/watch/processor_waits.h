@@ -1,0 +1,67 @@
+// What a step of the program waited for because others had the processors: the kernel counts for every thread
+// how long it ran and how long it could have run. Read where a step ends, so seldom that it takes about a
+// thousandth of the time; without the GIL's help, and without waiting for anybody.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace opscope {
+
+// Of one step.
+struct StepWaits {
+  bool is_known = false;
+  int64_t waited_ns = 0;  // its thread could have run, but other threads had the processors
+  int64_t others_ns = 0;  // it came so much later because of other programs, here or in threads it waited for
+};
+
+class ProcessorWaits {
+ public:
+  ProcessorWaits() = default;
+  ProcessorWaits(const ProcessorWaits&) = delete;
+  ProcessorWaits& operator=(const ProcessorWaits&) = delete;
+  ~ProcessorWaits();
+
+  // [one thread] Notices threads that are new and those that have ended.
+  void find_threads();
+  // [MT] This thread is the recorder's own: nobody waits for it.
+  void leave_out_this_thread();
+  // [MT] Of a step that ended at `now_ns` on the calling thread. What was read last may be from a while
+  // before it began; what may belong to that while is not counted. Steps take `typical_ns` for the most part.
+  StepWaits of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns);
+
+ private:
+  struct Since {
+    int64_t ran_ns = -1;  // not known
+    int64_t waited_ns = 0;
+  };
+  struct Thread {
+    pid_t number;
+    int file;
+    Since read{};  // since it began
+  };
+
+  void read(Since& own);
+  StepWaits caused_by_others(const Since& own, int64_t began_ns, int64_t now_ns, int64_t since_ns,
+                             int64_t typical_ns) const;
+  void add(pid_t number);
+  Thread* find(pid_t number);
+
+  std::mutex mutex_;  // for all that follows; a step never waits for it
+  std::vector<Thread> threads_;
+  std::vector<Since> others_;
+  std::set<pid_t> left_out_;
+  int64_t processors_ = 1;
+  int64_t read_at_ns_ = 0;
+  int64_t pause_ns_ = 0;
+};
+
+// [MT] How long the calling thread has waited for a processor so far; -1 where nobody counts that.
+int64_t waited_for_processor_ns();
+
+}  // namespace opscope
