@@ -19,9 +19,10 @@ namespace opscope {
 namespace {
 
 constexpr int64_t kShortestReadPause_ns = 2'000'000;
-constexpr int64_t kPausePerRead = 1'000;  // so a thousandth of the time
-constexpr size_t kMostCountsOpen = 64;    // whose files are kept open
-constexpr size_t kShareOfOpenFiles = 20;  // one in so many of those that the process may have
+constexpr int64_t kPausePerRead = 1'000;   // so a thousandth of the time
+constexpr int64_t kStale_ns = 10'000'000;  // that counts may be behind, of threads that run
+constexpr size_t kMostCountsOpen = 64;     // whose files are kept open
+constexpr size_t kShareOfOpenFiles = 20;   // one in so many of those that the process may have
 
 pid_t calling_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
@@ -90,7 +91,13 @@ void ProcessorWaits::add(pid_t number) {
 
 void ProcessorWaits::leave_out_this_thread() {
   const std::lock_guard lock(mutex_);
-  left_out_.insert(calling_thread());
+  const pid_t number = calling_thread();
+  left_out_.insert(number);
+  std::erase_if(threads_, [&](const Thread& thread) {
+    if (thread.number != number) return false;
+    close(thread.file);
+    return true;
+  });
 }
 
 ProcessorWaits::Thread* ProcessorWaits::find(pid_t number) {
@@ -132,6 +139,10 @@ void ProcessorWaits::read(Since& own) {
       others_.push_back(since);
     }
   }
+  const int64_t process_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+  unseen_ns_ = process_ns - std::exchange(process_ran_ns_, process_ns) - std::max<int64_t>(own.ran_ns, 0);
+  for (const Since& other : others_) unseen_ns_ -= other.ran_ns;
+  unseen_ns_ = std::max<int64_t>(unseen_ns_ - kStale_ns, 0);
 }
 
 // This program's threads wait for each other only where they want more than all processors have. The rest of
@@ -146,6 +157,12 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
     waited_ns += other.waited_ns;
     longest_ns = std::max(longest_ns, other.waited_ns);
   }
+  // Of threads that are new, and of those that have ended, nobody knows what they waited: as this one did.
+  const double waits =
+      static_cast<double>(own.waited_ns) / static_cast<double>(std::max(own.ran_ns, kStale_ns));
+  const auto unseen_waited_ns = static_cast<int64_t>(static_cast<double>(unseen_ns_) * waits);
+  wanted_ns += unseen_ns_ + unseen_waited_ns;
+  waited_ns += unseen_waited_ns;
   const int64_t by_own_ns = std::clamp<int64_t>(wanted_ns - processors_ * since_ns, 0, waited_ns);
   const double share =
       waited_ns == 0 ? 0 : 1 - static_cast<double>(by_own_ns) / static_cast<double>(waited_ns);

@@ -57,6 +57,8 @@ class ProcessorWaits {
   std::vector<Since> others_;
   std::set<pid_t> left_out_;
   int64_t processors_ = 1;
+  int64_t process_ran_ns_ = 0;
+  int64_t unseen_ns_ = 0;  // that other threads ran than those whose counts are open
   int64_t read_at_ns_ = 0;
   int64_t pause_ns_ = 0;
 };

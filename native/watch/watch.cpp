@@ -127,6 +127,7 @@ void Watch::arm(SpoolOrder order) {
 }
 
 void Watch::wait(int64_t timeout_ns) {
+  if (!std::exchange(has_waited_, true)) waits_.leave_out_this_thread();
   std::unique_lock lock(mutex_);
   has_news_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(timeout_ns, 0)),
                      [this] { return stopping_.load() || !pending_.empty(); });

@@ -131,6 +131,8 @@ class Watch {
   std::vector<int> signals_;
   std::deque<std::pair<int64_t, int64_t>> stops_;  // from, to
 
+  bool has_waited_ = false;  // of Python's thread
+
   // Of the thread.
   uint64_t seen_steps_ = 0, seen_records_ = 0;
   int64_t last_progress_ns_ = 0;
