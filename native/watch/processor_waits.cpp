@@ -19,10 +19,11 @@ namespace opscope {
 namespace {
 
 constexpr int64_t kShortestReadPause_ns = 2'000'000;
-constexpr int64_t kPausePerRead = 1'000;   // so a thousandth of the time
-constexpr int64_t kStale_ns = 10'000'000;  // that counts may be behind, of threads that run
-constexpr size_t kMostCountsOpen = 64;     // whose files are kept open
-constexpr size_t kShareOfOpenFiles = 20;   // one in so many of those that the process may have
+constexpr int64_t kLongestReadPause_ns = 20'000'000;  // longer steps are always told from those before
+constexpr int64_t kPausePerRead = 1'000;              // so a thousandth of the time
+constexpr int64_t kStale_ns = 10'000'000;             // that counts may be behind, of threads that run
+constexpr size_t kMostCountsOpen = 64;                // whose files are kept open
+constexpr size_t kShareOfOpenFiles = 20;              // one in so many of those that the process may have
 
 pid_t calling_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
@@ -116,10 +117,16 @@ StepWaits ProcessorWaits::of_step(int64_t began_ns, int64_t now_ns, int64_t typi
   Since own{-1, 0};
   read(own);
   read_at_ns_ = now_ns;
-  pause_ns_ =
-      std::max(kShortestReadPause_ns, (clock_ns(CLOCK_THREAD_CPUTIME_ID) - computed_ns) * kPausePerRead);
+  pause_ns_ = pause_after(clock_ns(CLOCK_THREAD_CPUTIME_ID) - computed_ns);
   return is_first || own.ran_ns < 0 ? StepWaits{}
                                     : caused_by_others(own, began_ns, now_ns, since_ns, typical_ns);
+}
+
+// The least that a reading took lately: one that finds nothing in the caches says nothing of the next.
+int64_t ProcessorWaits::pause_after(int64_t cost_ns) {
+  constexpr int64_t kForgetting = 16;
+  cost_ns_ = cost_ns_ == 0 ? cost_ns : std::min(cost_ns, cost_ns_ + cost_ns_ / kForgetting + 1);
+  return std::clamp(cost_ns_ * kPausePerRead, kShortestReadPause_ns, kLongestReadPause_ns);
 }
 
 // What every thread did since it was last read; `own` is the calling one.
@@ -166,10 +173,10 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
   const int64_t by_own_ns = std::clamp<int64_t>(wanted_ns - processors_ * since_ns, 0, waited_ns);
   const double share =
       waited_ns == 0 ? 0 : 1 - static_cast<double>(by_own_ns) / static_cast<double>(waited_ns);
-  // What was counted between the last reading and the step's beginning may be all of what was counted.
-  const int64_t before_ns = std::max<int64_t>(since_ns - (now_ns - began_ns), 0);
-  const auto in_step = [&](int64_t ns) { return std::max<int64_t>(ns - before_ns, 0); };
   const int64_t took_ns = now_ns - began_ns;
+  // What was counted between the last reading and the step's beginning is a little of the whole.
+  const double part = std::min(static_cast<double>(took_ns) / static_cast<double>(since_ns), 1.0);
+  const auto in_step = [&](int64_t ns) { return static_cast<int64_t>(part * static_cast<double>(ns)); };
   const int64_t own_waited_ns = std::min(in_step(own.waited_ns), took_ns);
   const int64_t late_ns = std::max<int64_t>(took_ns - own_waited_ns - typical_ns, 0);
   const auto others_ns = static_cast<int64_t>(

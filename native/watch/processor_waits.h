@@ -31,8 +31,7 @@ class ProcessorWaits {
   void find_threads();
   // [MT] This thread is the recorder's own: nobody waits for it.
   void leave_out_this_thread();
-  // [MT] Of a step that ended at `now_ns` on the calling thread. What was read last may be from a while
-  // before it began; what may belong to that while is not counted. Steps take `typical_ns` for the most part.
+  // [MT] Of a step that ended at `now_ns` on the calling thread; steps take `typical_ns` for the most part.
   StepWaits of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns);
 
  private:
@@ -50,6 +49,7 @@ class ProcessorWaits {
   StepWaits caused_by_others(const Since& own, int64_t began_ns, int64_t now_ns, int64_t since_ns,
                              int64_t typical_ns) const;
   void add(pid_t number);
+  int64_t pause_after(int64_t cost_ns);
   Thread* find(pid_t number);
 
   std::mutex mutex_;  // for all that follows; a step never waits for it
@@ -60,6 +60,7 @@ class ProcessorWaits {
   int64_t process_ran_ns_ = 0;
   int64_t unseen_ns_ = 0;  // that other threads ran than those whose counts are open
   int64_t read_at_ns_ = 0;
+  int64_t cost_ns_ = 0;
   int64_t pause_ns_ = 0;
 };
 
