@@ -35,6 +35,15 @@ void stop(Watch& watch) {
   watch.stop();
 }
 
+std::string as_text(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+int write_files(uint32_t window, std::string folder, std::string facts, const std::string& reason,
+                const nb::bytes& places) {
+  const SpoolOrder order{std::move(folder), std::move(facts), as_text(places), {}};
+  const WithoutGil without_gil;
+  return write_spool_files(order, reason, window);
+}
+
 int spawn(const std::vector<std::string>& command, const std::string& output) {
   const WithoutGil without_gil;
   return spawn_detached(command, output);
@@ -70,10 +79,11 @@ void bind_watch(nb::module_& module) {
       .def("ignore_signal", &Watch::ignore_signal, "number"_a)
       .def(
           "arm",
-          [](Watch& watch, std::string folder, std::string facts, std::vector<std::string> command) {
-            watch.arm({std::move(folder), std::move(facts), std::move(command)});
+          [](Watch& watch, std::string folder, std::string facts, const nb::bytes& places,
+             std::vector<std::string> command) {
+            watch.arm({std::move(folder), std::move(facts), as_text(places), std::move(command)});
           },
-          "folder"_a, "facts"_a, "command"_a)
+          "folder"_a, "facts"_a, "places"_a, "command"_a)
       .def(
           "add_window", [](Watch& watch, uint32_t id) { watch.ring().add(id, clock_ns(CLOCK_MONOTONIC)); },
           "window"_a)
@@ -83,6 +93,7 @@ void bind_watch(nb::module_& module) {
       .def_prop_ro("cut_by_memory", [](Watch& watch) { return watch.ring().cut_by_memory(); })
       .def_prop_ro("emergencies", &Watch::emergencies)
       .def_prop_ro("processor_ns", &Watch::processor_ns);
+  module.def("write_spool_files", &write_files, "window"_a, "folder"_a, "facts"_a, "reason"_a, "places"_a);
   module.def("spawn_detached", &spawn, "command"_a, "output"_a);
 }
 

@@ -22,7 +22,7 @@ namespace opscope {
 
 namespace {
 
-constexpr const char* kFiles[] = {"facts.json", "reason.json", "python_stacks.txt", "log"};
+constexpr const char* kFiles[] = {"facts.json", "reason.json", "python_stacks.txt", "log", "places.jsonl"};
 
 // Calls write(file) with a new file of the folder.
 template <typename Function>
@@ -35,8 +35,14 @@ int with_file(const std::string& folder, const char* name, Function&& write) {
 
 int write_text(const std::string& folder, const char* name, const std::string& text) {
   return with_file(folder, name, [&](int file) {
-    const ssize_t written = write(file, text.data(), text.size());
-    return written == static_cast<ssize_t>(text.size()) ? 0 : written < 0 ? errno : ENOSPC;
+    size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t written = write(file, text.data() + done, text.size() - done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return written < 0 ? errno : ENOSPC;
+      done += static_cast<size_t>(written);
+    }
+    return 0;
   });
 }
 
@@ -88,12 +94,17 @@ int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, 
   if (window == 0) return ENOENT;
   int error = mkdir(order.folder.c_str(), 0700) == 0 ? 0 : errno;
   if (error == 0) error = write_python_stacks(order.folder, interpreter);
-  if (error == 0) error = write_text(order.folder, kFiles[0], order.facts);
-  if (error == 0) error = write_text(order.folder, kFiles[1], reason);
-  if (error == 0) error = write_window(order.folder, window);
+  if (error == 0) error = write_spool_files(order, reason, window);
   Recorder::instance().discard_window(window);
   if (error != 0 && error != EEXIST) remove_spool(order.folder);
   return error;
+}
+
+int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32_t window) {
+  int error = write_text(order.folder, kFiles[0], order.facts);
+  if (error == 0) error = write_text(order.folder, kFiles[1], reason);
+  if (error == 0) error = write_text(order.folder, kFiles[4], order.places);
+  return error == 0 ? write_window(order.folder, window) : error;
 }
 
 int spawn_detached(const std::vector<std::string>& command, const std::string& output) {

@@ -14,12 +14,17 @@ namespace opscope {
 struct SpoolOrder {
   std::string folder;                // to be made
   std::string facts;                 // JSON: what the trace says of its process
+  std::string places;                // in generated code, a line for each file
   std::vector<std::string> command;  // has the folder's name as its last word
 };
 
-// Writes the folder: facts.json, reason.json, python_stacks.txt and log. Returns 0, or an errno; then nothing
-// of it stays.
+// Writes the folder: facts.json, reason.json, places.jsonl, python_stacks.txt and log. Returns 0, or an
+// errno; then nothing of it stays.
 int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, void* interpreter);
+
+// Writes into a folder that is there what the ring had when `window` was taken, and what is known beside it.
+// Returns 0, or an errno.
+int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32_t window);
 
 // Runs a program that outlives this process if need be; its first process ends at once, and is waited for.
 // Returns 0, or an errno.

@@ -86,7 +86,7 @@ class AskedRecording:
             return {"trace": str(self._here.trace.save(folder).parent)}
         _native.close_window(self._window)
         try:
-            facts = self._known.facts()
+            facts = self._known.facts_at_end()
             _write_log(self._window, file)
         finally:
             self.discard()

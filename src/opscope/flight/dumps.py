@@ -35,6 +35,9 @@ main()
 """
 
 
+_YIELD_S = 0.0002
+"""As long as it takes to wake a thread: the GIL goes to who takes it first, and that are we."""
+
 _numbers = itertools.count(1)
 """Of all recorders of the process: two dumps within a second differ in nothing else."""
 
@@ -62,8 +65,18 @@ class Dumps:
         search = [os.path.abspath(folder) for folder in sys.path]
         return [sys.executable, "-c", _WRITER, json.dumps(search), str(spool)]
 
-    def write(self, window: int, facts: dict[str, Any], reason: Reason) -> Path:
+    def write(
+        self, window: int, facts: Callable[[], dict[str, Any]], places: bytes, reason: Reason
+    ) -> Path:
         """Write what ``window`` has, and start the process that makes a trace of it.
+
+        Between its parts the program's threads have the GIL, if they want it.
+
+        Args:
+            window: that is closed.
+            facts: says what is known of the process.
+            places: in generated code; see ``told_places.py``.
+            reason: of the dump.
 
         Returns:
             Where the trace is going to be.
@@ -74,16 +87,23 @@ class Dumps:
         spool = self.spool()
         spool.mkdir(mode=0o700, parents=True)
         try:
-            _write_all(spool, window, facts, reason)
+            with open(spool / "python_stacks.txt", "xb", buffering=0) as file:
+                faulthandler.dump_traceback(file)
+            let_others_run()
+            text = json.dumps(facts())
+            let_others_run()
+            said = reason.said()
+            _check(_native.write_spool_files(window, str(spool), text, said, places))
             _check(_native.spawn_detached(self.command(spool), str(spool / "output")))
         except BaseException:
             shutil.rmtree(spool, ignore_errors=True)
             raise
         return place_of(spool, reason, self._process)
 
-    def arm(self, watch: _native.Watch, spool: Path, facts: dict[str, Any]) -> None:
+    def arm(self, watch: _native.Watch, spool: Path, facts: dict[str, Any], places: bytes) -> None:
         """Tell the native watch what to write where Python does not answer."""
-        watch.arm(str(spool), json.dumps(facts), self.command(spool))
+        let_others_run()
+        watch.arm(str(spool), json.dumps(facts), places, self.command(spool))
 
     def written(self, process: int | None = None) -> list[Path]:
         """The traces of a process, this one unless another is meant, oldest first."""
@@ -106,16 +126,9 @@ class Dumps:
         return [spool for spool in self._begun if spool.exists()]
 
 
-def _write_all(spool: Path, window: int, facts: dict[str, Any], reason: Reason) -> None:
-    _create(spool / "facts.json", lambda file: file.write(json.dumps(facts).encode()))
-    _create(spool / "reason.json", lambda file: file.write(reason.said().encode()))
-    _create(spool / "python_stacks.txt", lambda file: faulthandler.dump_traceback(file))
-    _create(spool / "log", lambda file: _check(_native.write_log(window, file.fileno())))
-
-
-def _create(path: Path, write: Callable[[Any], object]) -> None:
-    with open(path, "xb", buffering=0) as file:
-        write(file)
+def let_others_run() -> None:
+    """Leave the GIL to whoever waits for it, which otherwise gets it after 5 ms alone."""
+    time.sleep(_YIELD_S)
 
 
 def _check(error: int) -> None:

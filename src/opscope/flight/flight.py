@@ -19,6 +19,7 @@ from opscope.flight.steps import StepClock
 from opscope.flight.triggers.trigger import Trigger, Watched
 from opscope.flight.windows import RingWindows
 from opscope.notice import notice
+from opscope.recording.compiled.told_places import ToldPlaces
 from opscope.recording.cost import cold_span_ns
 from opscope.recording.elsewhere import KnownHere
 
@@ -52,6 +53,7 @@ class Flight:
         )
         self._settings = settings
         self._known = KnownHere(settings.options)
+        self._told_places = ToldPlaces()
         self.keeper = Keeper(
             self.watch,
             self.windows,
@@ -60,6 +62,7 @@ class Flight:
             self.governor,
             settings.triggers,
             self._facts,
+            self._places,
             settings.last_ns / 1e9 / _PARTS,
         )
 
@@ -104,6 +107,9 @@ class Flight:
         self, trigger: Trigger, detail: str, is_worth_it: Callable[[], bool] | None = None
     ) -> None:
         self.keeper.ask(Reason(trigger.name, detail), is_worth_it=is_worth_it)
+
+    def _places(self) -> bytes:
+        return b"".join(self._told_places.lines()) if self._settings.options.compiled else b""
 
     def _facts(self) -> dict[str, Any]:
         settings = self._settings

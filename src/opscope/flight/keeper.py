@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.flight.dumps import Dumps
+from opscope.flight.dumps import Dumps, let_others_run
 from opscope.flight.governor import Governor, OwnCost
 from opscope.flight.limits import DumpLimits
 from opscope.flight.reason import Reason
@@ -60,10 +60,12 @@ class Keeper:
         governor: Governor,
         triggers: Iterable[Trigger],
         facts: Callable[[], dict[str, Any]],
+        places: Callable[[], bytes],
         part_s: float,
     ) -> None:
         self._watch, self._windows, self._dumps = watch, windows, dumps
-        self._limits, self._governor, self._facts = limits, governor, facts
+        self._limits, self._governor = limits, governor
+        self._facts, self._places = facts, places
         self._part_s = part_s
         self._looks = [_Look(one) for one in triggers if one.every_s is not None]
         self._requests: dict[int, DumpRequest] = {}
@@ -181,7 +183,7 @@ class Keeper:
         if self._armed is None or self._watch.emergencies != self._emergencies:
             self._emergencies = self._watch.emergencies
             self._armed = self._dumps.spool()
-        self._dumps.arm(self._watch, self._armed, self._facts())
+        self._dumps.arm(self._watch, self._armed, self._facts(), self._places())
 
     def _dump(self, request: DumpRequest) -> None:
         reason = request.reason
@@ -192,11 +194,14 @@ class Keeper:
             if self._limits.refused[request.refusal] == 1:
                 notice(f"no dump for {reason}: {request.refusal}; more like it are only counted")
             return request.done.set()
+        let_others_run()
         windows = self._watch.windows
         snapshot = _native.snapshot_window(windows[0]) if windows else 0
         try:
             if snapshot:
-                request.path = self._dumps.write(snapshot, self._facts(), reason)
+                places = self._places()
+                request.path = self._dumps.write(snapshot, self._facts, places, reason)
+                let_others_run()
                 notice(f"dump for {reason}: {request.path}")
         except OSError as error:
             request.refusal = f"it could not be written ({error.strerror or error})"

@@ -23,7 +23,7 @@ class DumpLimits:
             interval_ns: between two dumps of the same kind that nobody called for.
             max_disk_bytes: of all dumps in ``directory``, whoever wrote them.
         """
-        self._directory = directory
+        self._disk = DiskUse(directory)
         self._interval_ns, self._max_disk_bytes = interval_ns, max_disk_bytes
         self._last_ns: dict[str, int] = {}
         self.refused: Counter[str] = Counter()
@@ -35,7 +35,7 @@ class DumpLimits:
         why = ""
         if not is_called_for and last_ns is not None and now_ns - last_ns < self._interval_ns:
             why = f"one of this kind in {self._interval_ns / 1e9:g} s is the limit"
-        elif (used := disk_bytes(self._directory)) >= self._max_disk_bytes:
+        elif (used := self._disk.bytes()) >= self._max_disk_bytes:
             why = f"dumps fill {used >> 20:,} MiB, the limit is {self._max_disk_bytes >> 20:,} MiB"
         if why:
             self.refused[why] += 1
@@ -44,14 +44,28 @@ class DumpLimits:
         return why
 
 
-def disk_bytes(directory: Path) -> int:
-    """Of all dumps in a folder, finished or not."""
-    total = 0
-    for name in _names(directory):
-        if name.startswith(SPOOL_PREFIX) or name.endswith(TRACE_SUFFIX):
-            for folder, _, files in os.walk(directory / name):
-                total += sum(_size(Path(folder, file)) for file in files)
-    return total
+class DiskUse:
+    """What dumps take: of finished ones, which do not change, it is asked once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._finished: dict[str, int] = {}
+
+    def bytes(self) -> int:
+        """Of all dumps in the folder, finished or not."""
+        names = _names(self._directory)
+        finished = {name for name in names if name.endswith(TRACE_SUFFIX)}
+        self._finished = {
+            name: self._finished.get(name) or _folder_bytes(self._directory / name)
+            for name in finished
+        }
+        begun = (name for name in names if name.startswith(SPOOL_PREFIX))
+        unfinished = sum(_folder_bytes(self._directory / name) for name in begun)
+        return sum(self._finished.values()) + unfinished
+
+
+def _folder_bytes(folder: Path) -> int:
+    return sum(_size(Path(inner, file)) for inner, _, files in os.walk(folder) for file in files)
 
 
 def _names(directory: Path) -> list[str]:

@@ -15,10 +15,13 @@ from opscope.flight.collected import periods_of
 from opscope.flight.limits import TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.recorded_track import rows_of_steps, with_track
+from opscope.recording.compiled.told_places import read_places
 from opscope.recording.elsewhere import trace_elsewhere
 from opscope.trace.trace import Trace
 
 _NICE = 10
+PLACES = "places.jsonl"
+"""In a spool: places in the code that torch.compile generated, see ``told_places.py``."""
 
 
 def write_dump(spool: Path) -> Path:
@@ -30,7 +33,8 @@ def write_dump(spool: Path) -> Path:
     """
     facts = json.loads((spool / "facts.json").read_text(encoding="utf-8"))
     reason = _reason(json.loads((spool / "reason.json").read_text(encoding="utf-8")))
-    trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts))
+    places = read_places(_bytes(spool / PLACES))
+    trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts), places)
     trace = _with_what_was_left_out(trace, facts)
     trace = trace.with_metadata({"dump": about(trace, facts, reason, _stacks(spool))})
     folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
@@ -89,9 +93,13 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str, float]]:
 
 
 def _stacks(spool: Path) -> str:
+    return _bytes(spool / "python_stacks.txt").decode(errors="replace")
+
+
+def _bytes(file: Path) -> bytes:
     with contextlib.suppress(OSError):
-        return (spool / "python_stacks.txt").read_text(encoding="utf-8", errors="replace")
-    return ""
+        return file.read_bytes()
+    return b""
 
 
 def main() -> None:

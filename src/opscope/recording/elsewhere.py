@@ -14,6 +14,8 @@ from typing import Any
 from opscope import _native
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace
+from opscope.recording.compiled.listener import GeneratedCode
+from opscope.recording.compiled.told_places import PlacedFiles, placed_files, told_now
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.decoded import read_decoded
@@ -61,6 +63,10 @@ class KnownHere:
             "overloads": self._known_overloads(),
         }
 
+    def facts_at_end(self) -> dict[str, Any]:
+        """Also what takes long to say: places in the code that torch.compile generated."""
+        return {**self.facts(), "places": told_now() if self._options.compiled else {}}
+
     def _known_overloads(self) -> dict[str, list[str]]:
         """How operators can be called, which only a process with torch can ask: what memory was for
         is worked out of it."""
@@ -72,13 +78,19 @@ class KnownHere:
         return self._overloads
 
 
-def trace_elsewhere(log: bytes, facts: Mapping[str, Any], more_rows: Sequence[Row] = ()) -> Trace:
+def trace_elsewhere(
+    log: bytes,
+    facts: Mapping[str, Any],
+    more_rows: Sequence[Row] = (),
+    places: PlacedFiles | None = None,
+) -> Trace:
     """The trace of a log that another process wrote, which may be gone.
 
     Args:
         log: what ``_native.write_log`` wrote.
         facts: what that process knew.
         more_rows: of the ledger.
+        places: in the code that torch.compile generated; None: ``facts`` may have them.
 
     Raises:
         InsufficientMemoryError: it does not fit in memory.
@@ -89,6 +101,8 @@ def trace_elsewhere(log: bytes, facts: Mapping[str, Any], more_rows: Sequence[Ro
         decoded = read_decoded(_native.decode_copy(log, list(facts["prefixes"])))
         for listener in _listeners(options):
             listener.learn(facts["known"][type(listener).__name__])
+            if isinstance(listener, GeneratedCode):
+                listener.learn_places(placed_files(facts.get("places", {})) | (places or {}))
             decoded = listener.added_to(decoded)
         cost = Cost(facts["cost_ns"], {}, facts.get("cost_by_kind", {}))
         trace = assemble_trace(decoded.with_notes(more_rows), options, cost)

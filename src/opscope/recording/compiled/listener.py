@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import astuple, fields, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from opscope.recording.compiled.compilations import (
     is_listening,
     known_compilations,
 )
-from opscope.recording.compiled.generated_code import Site
 from opscope.recording.compiled.graphs import (
     begin_listening,
     end_listening,
@@ -22,16 +21,13 @@ from opscope.recording.compiled.graphs import (
     sites_of,
 )
 from opscope.recording.compiled.lines import PlacedSite
-from opscope.recording.compiled.origin import Origin
+from opscope.recording.compiled.told_places import PlacedFiles, placed_files, told_now
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
 from opscope.trace.codes import CompilationKind, EventKind, OriginsKnownFrom
 from opscope.trace.names import Names
 from opscope.trace.schema import COMPILATIONS, COMPILED_ORIGINS, COMPILED_SITES
 from opscope.trace.table import Table
-
-PlacedFiles: TypeAlias = dict[str, tuple[str, list[PlacedSite]]]
-"""By generated file: the name of its graph, and what that calls."""
 
 _numbers = itertools.count(1)
 _SOURCE = "compiled code"
@@ -75,31 +71,17 @@ class GeneratedCode(Listener):
 
     def known_of_window(self) -> Any:
         """Also the places in the files of all graphs that are loaded."""
-        placed = {
-            file: [graph, [_as_list(one) for one in sites]]
-            for file, (graph, sites) in sites_of(loaded_files()).items()
-        }
-        return [self.known(), placed]
+        return [self.known(), told_now()]
 
     def learn_of_window(self, known: Any) -> None:
         """Those."""
         compilations, placed = known
         self.learn(compilations)
-        self._placed = {
-            file: (graph, [_from_list(one) for one in sites])
-            for file, (graph, sites) in placed.items()
-        }
+        self.learn_places(placed_files(placed))
 
-
-def _as_list(placed: PlacedSite) -> list[Any]:
-    site, origins = placed.site, [list(astuple(one)) for one in placed.origins]
-    return [site.line, site.callee, site.is_cpp, origins, int(placed.known_from)]
-
-
-def _from_list(told: list[Any]) -> PlacedSite:
-    line, callee, is_cpp, origins, known_from = told
-    made = tuple(Origin(*one) for one in origins)
-    return PlacedSite(Site(line, callee, is_cpp), made, OriginsKnownFrom(known_from))
+    def learn_places(self, placed: PlacedFiles) -> None:
+        """Know what these graphs call, instead of those that are loaded here."""
+        self._placed = placed
 
 
 def with_sites(decoded: Decoded, known: PlacedFiles | None = None) -> Decoded:
@@ -109,7 +91,7 @@ def with_sites(decoded: Decoded, known: PlacedFiles | None = None) -> Decoded:
         decoded: what ran.
         known: the places in them; None: those of the graphs that are loaded here.
     """
-    files = _generated_files(decoded)
+    files = _generated_files(decoded, loaded_files() if known is None else known)
     if not files:
         return decoded
     found = sites_of(files) if known is None else known
@@ -155,14 +137,20 @@ def with_compilations(decoded: Decoded, compilations: Sequence[Compilation]) -> 
     return replace(decoded.with_tables(compilations=table), names=texts.names)
 
 
-def _generated_files(decoded: Decoded) -> dict[str, int]:
-    """The files whose graphs ran, with their rows in ``names``."""
-    kinds = decoded.events["kind"]
-    calls = decoded.tables["python_calls"]
-    of_graphs = kinds[calls["event"]] == EventKind.COMPILED_GRAPH
-    frames = np.unique(calls["frame"][of_graphs])
+def _generated_files(decoded: Decoded, known: Collection[str]) -> dict[str, int]:
+    """The files whose graphs ran, with their rows in ``names``.
+
+    Where calls are there without their events, as where a long recording is put together, those
+    are all files that are ``known`` and that something called.
+    """
+    kinds, calls = decoded.events["kind"], decoded.tables["python_calls"]
+    called = calls["frame"]
+    if len(kinds):
+        called = called[kinds[calls["event"]] == EventKind.COMPILED_GRAPH]
+    frames = np.unique(called)
     rows = np.unique(decoded.tables["frames"]["file"][frames[frames >= 0]])
-    return {decoded.names[row]: row for row in rows.tolist() if row >= 0}
+    files = {decoded.names[row]: row for row in rows.tolist() if row >= 0}
+    return files if len(kinds) else {file: files[file] for file in files if file in known}
 
 
 def _origin_rows(site: int, placed: PlacedSite, texts: _Texts) -> list[tuple[Any, ...]]:
