@@ -3,7 +3,9 @@
 ``python -m benchmarks.pauses`` asks a program again and again, whose one thread does nothing but
 run small operators and look at the clock. Between two looks it may have waited for a processor,
 which is the machine's doing; for the GIL, which is ours, and what that took is what opscope's
-threads computed meanwhile: the kernel counts both, whatever else the machine does.
+threads computed meanwhile: the kernel counts both, whatever else the machine does. Where whoever
+held the GIL waited for a processor itself, that is the machine's doing as well, so what one of them
+waited is taken from it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +90,7 @@ def _be_program(folder: Path) -> None:
         print("ready", flush=True)
         own = threading.get_native_id()
         looked_ns = time.monotonic_ns()
-        waited_ns, others_ns = _counts(own)
+        last = _counts(own)
         while not (folder / "end").exists():
             for _ in range(200):
                 before_ns = time.monotonic_ns()
@@ -95,22 +98,46 @@ def _be_program(folder: Path) -> None:
                 now_ns = time.monotonic_ns()
                 if now_ns - before_ns > 200_000 or now_ns - looked_ns > 2_000_000:
                     counts, looked_ns = _counts(own), now_ns
-                    less_ns = now_ns - before_ns - (counts[0] - waited_ns)
+                    less_ns = now_ns - before_ns - (counts.waited_ns - last.waited_ns)
+                    less_ns -= counts.longest_wait_since(last)
+                    computed_ns = counts.others_ns - last.others_ns
                     if now_ns - before_ns > 200_000:
-                        seen.append((now_ns, max(min(less_ns, counts[1] - others_ns), 0)))
-                    waited_ns, others_ns = counts
+                        seen.append((now_ns, max(min(less_ns, computed_ns), 0)))
+                    last = counts
     print(json.dumps(seen), flush=True)
 
 
-def _counts(own: int) -> tuple[int, int]:
-    """How long this thread has waited for a processor; how long all others have computed."""
+@dataclass(frozen=True)
+class ThreadCounts:
+    """Of this process, in nanoseconds.
+
+    Attributes:
+        waited_ns: by this thread, for a processor.
+        others_ns: that all others computed.
+        others_waited_ns: for a processor, by thread.
+    """
+
+    waited_ns: int
+    others_ns: int
+    others_waited_ns: dict[int, int]
+
+    def longest_wait_since(self, last: ThreadCounts) -> int:
+        """Of any other thread."""
+        before = last.others_waited_ns
+        waits = (ns - before.get(one, ns) for one, ns in self.others_waited_ns.items())
+        return max(waits, default=0)
+
+
+def _counts(own: int) -> ThreadCounts:
     others_ns = waited_ns = 0
+    others_waited_ns = {}
     for thread, (computed, waited) in _of_all_threads():
         if thread == own:
             waited_ns = waited
         else:
             others_ns += computed
-    return waited_ns, others_ns
+            others_waited_ns[thread] = waited
+    return ThreadCounts(waited_ns, others_ns, others_waited_ns)
 
 
 _files: dict[int, int] = {}

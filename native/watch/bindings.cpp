@@ -49,6 +49,11 @@ int spawn(const std::vector<std::string>& command, const std::string& output) {
   return spawn_detached(command, output);
 }
 
+uint64_t bytes_of_folders(const std::string& folder, const std::string& prefix, const std::string& suffix) {
+  const WithoutGil without_gil;
+  return folder_bytes(folder, prefix, suffix);
+}
+
 }  // namespace
 
 void bind_watch(nb::module_& module) {
@@ -94,6 +99,7 @@ void bind_watch(nb::module_& module) {
       .def_prop_ro("emergencies", &Watch::emergencies)
       .def_prop_ro("processor_ns", &Watch::processor_ns);
   module.def("write_spool_files", &write_files, "window"_a, "folder"_a, "facts"_a, "reason"_a, "places"_a);
+  module.def("folder_bytes", &bytes_of_folders, "folder"_a, "prefix"_a, "suffix"_a);
   module.def("spawn_detached", &spawn, "command"_a, "output"_a);
 }
 

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 #include "log/log_copy.h"
 #include "log/recorder.h"
@@ -105,6 +107,25 @@ int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32
   if (error == 0) error = write_text(order.folder, kFiles[1], reason);
   if (error == 0) error = write_text(order.folder, kFiles[4], order.places);
   return error == 0 ? write_window(order.folder, window) : error;
+}
+
+uint64_t folder_bytes(const std::string& folder, const std::string& prefix, const std::string& suffix) {
+  namespace files = std::filesystem;
+  uint64_t total = 0;
+  std::error_code error;
+  for (files::directory_iterator outer(folder, error), end; !error && outer != end; outer.increment(error)) {
+    const std::string name = outer->path().filename().string();
+    if (!name.starts_with(prefix) && !name.ends_with(suffix)) continue;
+    std::error_code vanished;
+    for (files::recursive_directory_iterator inner(outer->path(), vanished), last; !vanished && inner != last;
+         inner.increment(vanished)) {
+      std::error_code unknown;
+      if (inner->is_directory(unknown)) continue;
+      const auto size = inner->file_size(unknown);
+      if (!unknown) total += size;
+    }
+  }
+  return total;
 }
 
 int spawn_detached(const std::vector<std::string>& command, const std::string& output) {

@@ -26,6 +26,10 @@ int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, 
 // Returns 0, or an errno.
 int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32_t window);
 
+// Of the files in all folders within `folder` whose names begin or end so. Links are not followed, and what
+// vanishes meanwhile counts nothing.
+uint64_t folder_bytes(const std::string& folder, const std::string& prefix, const std::string& suffix);
+
 // Runs a program that outlives this process if need be; its first process ends at once, and is waited for.
 // Returns 0, or an errno.
 int spawn_detached(const std::vector<std::string>& command, const std::string& output);

@@ -239,6 +239,9 @@ class Watch:
 def write_spool_files(window: int, folder: str, facts: str, reason: str, places: bytes) -> int:
     """What is known of a dump, and its log, without the GIL; 0, or an errno."""
 
+def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
+    """Of the files in folders within it whose names begin or end so, without the GIL."""
+
 def spawn_detached(command: Sequence[str], output: str) -> int:
     """Run a program that outlives this process if need be; 0, or an errno."""
 

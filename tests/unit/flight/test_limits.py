@@ -1,6 +1,6 @@
 """How many dumps there may be, and how large they may be together."""
 
-from opscope.flight.limits import DumpLimits, DiskUse
+from opscope.flight.limits import DumpLimits, disk_bytes
 
 HOUR_NS = 3_600_000_000_000
 
@@ -26,10 +26,10 @@ def test_dumps_fill_no_more_of_the_disk(tmp_path):
     (tmp_path / ".dump-1-1").mkdir()
     (tmp_path / ".dump-1-1" / "log").write_bytes(bytes(1 << 20))
     (tmp_path / "of the program's own").write_bytes(bytes(1 << 20))
-    assert DiskUse(tmp_path).bytes() == 4 << 20
+    assert disk_bytes(tmp_path) == 4 << 20
     assert DumpLimits(tmp_path, 1, 5 << 20).refusal("hang", True) == ""
     assert "dumps fill 4 MiB" in DumpLimits(tmp_path, 1, 4 << 20).refusal("hang", True)
 
 
 def test_a_folder_that_is_gone_fills_nothing(tmp_path):
-    assert DiskUse(tmp_path / "gone").bytes() == 0
+    assert disk_bytes(tmp_path / "gone") == 0

@@ -1,0 +1,153 @@
+"""Dumps and long recordings have the lines of compiled code, as any other trace has."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from tests.support.flight_recordings import dumps_in
+
+import opscope
+from opscope.recording import segments
+from opscope.recording.compiled.told_places import ToldPlaces, read_places
+from opscope.recording.recovered import about_of
+from opscope.recording.segments import Drain, draining
+from opscope.trace.unfinished_recordings import unfinished_recordings
+
+torch = pytest.importorskip("torch", reason="compiles functions")
+
+PROGRAM = """
+import sys, torch, opscope
+
+def network(x):
+    y = torch.relu(x @ x)  # line 5
+    return (y * 2).sum()  # line 6
+
+compiled = torch.compile(network)
+x = torch.randn(8, 8)
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("inductor")
+
+
+def run(command, cache, **options):
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=400, **options
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+def tables_of(trace):
+    """How many sites there are, and the lines that they are of."""
+    origins = trace.table("compiled_origins")
+    return len(trace.table("compiled_sites")), {
+        line for line in origins["line"].tolist() if line > 0
+    }
+
+
+def program(folder, text):
+    path = folder / "program.py"
+    path.write_text(PROGRAM + textwrap.dedent(text))
+    return str(path)
+
+
+def test_a_dump_has_what_a_saved_trace_has(tmp_path, cache):
+    path = program(
+        tmp_path,
+        """
+        compiled(x)  # before anything is recorded
+        with opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None) as recorder:
+            with opscope.profile() as prof:
+                compiled(x)
+            recorder.dump(wait=True)
+            compiled(torch.randn(9, 9))  # another graph, which the next dump has as well
+            compiled(torch.randn(11, 11))
+            recorder.dump(wait=True)
+        prof.trace.save(sys.argv[2])
+        """,
+    )
+    run([sys.executable, path, str(tmp_path / "dumps"), str(tmp_path / "saved")], cache)
+    saved = opscope.load(tmp_path / "saved")
+    first, second = dumps_in(tmp_path / "dumps")
+    assert tables_of(saved)[0] > 0 and {5, 6} & tables_of(saved)[1]
+    assert tables_of(first) == tables_of(saved)
+    assert tables_of(second)[0] > tables_of(first)[0]
+    assert second.compiled("all").coverage == saved.compiled("all").coverage
+
+
+def test_a_dump_of_a_program_under_opscope_run(tmp_path, cache):
+    path = program(
+        tmp_path,
+        """
+        import os, signal, time
+        for _ in range(20):
+            compiled(x)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        time.sleep(1)
+        """,
+    )
+    command = [sys.executable, "-m", "opscope", "run", "--flight-recorder", "30s", "--budget"]
+    run([*command, "none", "-o", str(tmp_path / "dumps"), path], cache)
+    (dump,) = dumps_in(tmp_path / "dumps")
+    assert tables_of(dump)[0] > 0 and {5, 6} & tables_of(dump)[1]
+
+
+def test_a_dump_that_is_written_while_the_gil_is_held(tmp_path, cache):
+    path = program(
+        tmp_path,
+        """
+        import ctypes
+        from opscope.flight.reason import Reason
+        compiled(x)
+        with opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None) as recorder:
+            compiled(x)
+            recorder._flight.keeper.ask(Reason("ran out"))
+            ctypes.PyDLL(None).sleep(7)  # with the GIL
+        """,
+    )
+    run([sys.executable, path, str(tmp_path / "dumps")], cache)
+    (dump,) = dumps_in(tmp_path / "dumps")
+    assert tables_of(dump)[0] > 0
+
+
+def test_a_long_recording_has_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(segments, "RECORDS", 5_000)
+    monkeypatch.setattr(segments, "MARGIN_NS", 0)
+    compiled = torch.compile(lambda x: torch.relu(x @ x).sum() * 2)
+    x = torch.randn(8, 8)
+    compiled(x)
+    with opscope.profile(stream_to=tmp_path, keeper=False) as prof:
+        for _ in range(3):
+            compiled(x)
+            for _ in range(4_000):
+                with opscope.record_function("small"):
+                    pass
+            (path,) = unfinished_recordings(tmp_path)
+            with draining(path):
+                drain = Drain(path, about_of(path)["prefixes"])
+                while drain.next():
+                    pass
+    assert len(drain.segments) > 1
+    prof.save(tmp_path)
+    trace = opscope.load(tmp_path)
+    assert tables_of(trace)[0] > 0
+    assert trace.compiled("all").coverage > 0
+
+
+def test_each_graph_is_told_once_and_a_line_that_was_cut_is_left_out():
+    compiled = torch.compile(lambda x: torch.tanh(x @ x) - 3)
+    compiled(torch.randn(6, 6))
+    told = ToldPlaces()
+    lines = told.lines()
+    assert told.lines() == lines and len(read_places(b"".join(lines))) == len(lines) > 0
+    file, graph, sites = json.loads(lines[0])
+    assert read_places(lines[0])[file][0] == graph and sites
+    assert read_places(lines[0] + lines[0][:-5]).keys() == {file}
+    assert read_places(b"") == {}

@@ -1,0 +1,138 @@
+"""Slow steps that are the machine's doing, and those that are the program's own."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from tests.support.flight_recordings import dumps_in, reason_of
+
+from opscope import _native
+
+pytestmark = pytest.mark.skipif(
+    not os.path.exists("/proc/self/schedstat"), reason="this kernel does not count waiting"
+)
+
+STEPS = """
+import os, subprocess, sys, threading, time
+import torch, opscope
+from opscope import triggers
+
+torch.set_num_threads(1)
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+def compute(milliseconds):
+    until = time.thread_time() + milliseconds / 1000
+    while time.thread_time() < until:
+        pass
+
+def steps(count, milliseconds=20):
+    for _ in range(count):
+        compute(milliseconds)
+        recorder.step()
+
+def recorder_with(*chosen):
+    return opscope.flight_recorder("30s", directory=sys.argv[1], triggers=list(chosen), at_most_every="1ms")
+"""
+
+
+def program(text, folder, **options):
+    command = [sys.executable, "-c", STEPS + textwrap.dedent(text), str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+
+
+def output_of(text, folder):
+    with program(text, folder) as running:
+        said, _ = running.communicate(timeout=240)
+    assert running.returncode == 0
+    return said.split()
+
+
+def test_processes_of_others_make_no_step_slow(tmp_path):
+    said = output_of(
+        """
+        busy = "while True: pass"
+        with recorder_with(triggers.SlowStep()) as recorder:
+            steps(30)
+            others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(6)]
+            try:
+                seen = []
+                for _ in range(30):
+                    steps(1)
+                    seen.append(recorder._flight.steps.waits.others_ns)
+            finally:
+                for other in others:
+                    other.kill()
+            print(max(seen) > 40_000_000)
+        """,
+        tmp_path,
+    )
+    assert said == ["True"]
+    assert not dumps_in(tmp_path)
+
+
+def test_threads_of_the_program_s_own_do(tmp_path):
+    output_of(
+        """
+        import hashlib
+        data, is_over = bytes(20_000_000), threading.Event()
+        def hog():
+            while not is_over.is_set():
+                hashlib.sha256(data).digest()  # without the GIL
+        with recorder_with(triggers.SlowStep()) as recorder:
+            steps(30)
+            hogs = [threading.Thread(target=hog) for _ in range(6)]
+            for thread in hogs:
+                thread.start()
+            steps(2, milliseconds=60)
+            is_over.set()
+            for thread in hogs:
+                thread.join()
+        """,
+        tmp_path,
+    )
+    details = [dump.metadata["dump"]["detail"] for dump in dumps_in(tmp_path)]
+    assert any("of them waiting for a processor" in detail for detail in details)
+
+
+STOPPED = """
+with recorder_with(triggers.SlowStep({arguments}), triggers.Hang("900ms")) as recorder:
+    steps(30, milliseconds=5)
+    print("ready", flush=True)
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        steps(1, milliseconds=5)
+    print(recorder._flight.watch.stopped_ns(0, 1 << 62) > 1_000_000_000)
+"""
+
+
+def stopped_for_a_while(arguments, folder):
+    with program(STOPPED.format(arguments=arguments), folder) as running:
+        assert running.stdout.readline() == "ready\n"
+        os.kill(running.pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(running.pid, signal.SIGCONT)
+        said, _ = running.communicate(timeout=120)
+    assert running.returncode == 0
+    return said.split(), {reason_of(dump) for dump in dumps_in(folder)}
+
+
+def test_a_program_that_was_stopped_was_not_slow(tmp_path):
+    assert stopped_for_a_while("", tmp_path) == (["True"], set())
+
+
+def test_unless_all_time_is_to_count(tmp_path):
+    assert stopped_for_a_while("counts_busy_machine=True", tmp_path) == (["True"], {"slow step"})
+
+
+def test_a_watch_that_was_not_stopped_says_so():
+    watch = _native.Watch(10**9, 1 << 20, 10**9)
+    watch.start()
+    began_ns = time.monotonic_ns()
+    while watch.looked_ns < began_ns:
+        time.sleep(0.01)
+    watch.stop()
+    assert watch.stopped_ns(began_ns, time.monotonic_ns()) == 0
