@@ -35,7 +35,9 @@ def steps(count, milliseconds=20):
         recorder.step()
 
 def recorder_with(*chosen):
-    return opscope.flight_recorder("30s", directory=sys.argv[1], triggers=list(chosen), at_most_every="1ms")
+    return opscope.flight_recorder(
+        "30s", directory=sys.argv[1], triggers=list(chosen), at_most_every="1ms"
+    )
 """
 
 

@@ -114,13 +114,17 @@ class Dumps:
         return len(list(self.directory.glob(f"{SPOOL_PREFIX}{process}-*")))
 
     def wait(self, timeout_s: float) -> list[Path]:
-        """Wait until nothing is being written; returns spools that nobody makes traces of."""
+        """Wait until nothing is being written; returns spools that are still there."""
         until = time.monotonic() + timeout_s
         while (spools := self._spools()) and time.monotonic() < until:
             if all(_is_left(spool) for spool in spools):
                 break
             time.sleep(0.02)
         return self._spools()
+
+    def left(self) -> list[Path]:
+        """Spools that nobody makes traces of any more."""
+        return [spool for spool in self._spools() if _is_left(spool)]
 
     def _spools(self) -> list[Path]:
         return [spool for spool in self._begun if spool.exists()]

@@ -25,6 +25,8 @@ from opscope.recording.elsewhere import KnownHere
 
 END_S = 60.0
 """So long the end of the program may wait for dumps."""
+_HURRY_S = 5.0
+"""And where somebody has interrupted that."""
 _PATIENCE_NS = 2_000_000_000
 """So long Python may take to come for news; then the GIL is taken to be held for good."""
 _PARTS = 8
@@ -52,6 +54,7 @@ class Flight:
             bool(_native.statistics()["leaves_out_inner"]),
         )
         self._settings = settings
+        self._is_patient = True
         self._known = KnownHere(settings.options)
         self._told_places = ToldPlaces()
         self.keeper = Keeper(
@@ -82,14 +85,24 @@ class Flight:
     def end(self) -> None:
         """Everything, the other way round; again if it is interrupted."""
         self.leave_program()
-        self.keeper.end(END_S)
+        is_patient, self._is_patient = self._is_patient, False  # whoever interrupts wants to go
+        self.keeper.end(END_S if is_patient else _HURRY_S)
         self._known.end()
         self.windows.close()
         self.windows.leave_place()
-        for spool in self.dumps.wait(END_S):
+        self._wait_for_dumps(END_S if is_patient else 0.0)
+
+    def _wait_for_dumps(self, patience_s: float) -> None:
+        begun, left = self.dumps.wait(patience_s), self.dumps.left()
+        for spool in left:
             notice(
                 f"a dump was not finished. What was recorded is kept; make a trace of it with: "
                 f"python -m opscope.flight.write_dump {spool}"
+            )
+        if len(begun) > len(left):
+            notice(
+                f"{len(begun) - len(left)} dumps are being written still, which does not need this "
+                f"program: they will be in {self.dumps.directory}"
             )
 
     def leave_program(self) -> None:

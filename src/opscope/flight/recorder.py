@@ -115,6 +115,7 @@ class flight_recorder:
             ),
         )
         self._flight: Flight | None = None
+        self._ending: Flight | None = None  # until that is complete: it may be interrupted
         self._held = _native.Held(self._begin, self._end)
 
     def start(self) -> None:
@@ -214,16 +215,19 @@ class flight_recorder:
         atexit.register(self._held.close)
 
     def _end(self) -> None:
-        flight, self._flight = self._flight, None
+        self._ending = self._flight or self._ending
+        self._flight = None
         vars(self).pop("step", None)
         _running.discard(self)
         atexit.unregister(self._held.close)
-        if flight is not None:
-            flight.end()
+        if self._ending is not None:
+            self._ending.end()
+            self._ending = None
 
     def _forked(self) -> None:
         """In a child: nothing of this is there but what it has changed in Python."""
-        flight, self._flight = self._flight, None
+        flight = self._flight or self._ending
+        self._flight = self._ending = None
         vars(self).pop("step", None)
         if flight is not None:
             flight.leave_program()

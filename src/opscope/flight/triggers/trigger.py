@@ -29,8 +29,9 @@ class Watched:
 class Trigger:
     """Something that makes a dump worth having; the base class never does.
 
-    One trigger belongs to one recorder at a time. What a method raises stops neither the recorder
-    nor the program, and is counted.
+    One trigger belongs to one recorder at a time. What ``settings`` and ``begin`` raise is raised
+    by the recorder's ``start``, which then leaves everything as it was. What ``look`` raises stops
+    neither the recorder nor the program, and is counted; what ``end`` raises is passed over.
     """
 
     name = ""

@@ -1,0 +1,275 @@
+"""A flight recorder where things go wrong: interrupts, full disks, forks, triggers that fail."""
+
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sys
+import threading
+import time
+
+import pytest
+import torch
+from tests.support.flight_recordings import dumps_in, reason_of, run
+
+import opscope
+from opscope import _native, flight_recorder, triggers
+from opscope.errors import LifecycleError
+from opscope.flight.keeper import Keeper
+from opscope.flight.triggers.trigger import Trigger
+
+
+def details_in(folder):
+    return sorted(dump.metadata["dump"]["detail"] for dump in dumps_in(folder))
+
+
+def interrupt_after(seconds):
+    timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    return timer
+
+
+def test_a_thread_that_is_not_the_main_one_has_it_to_itself(tmp_path):
+    failed = []
+
+    def work():
+        chosen = [triggers.OnSignal(), triggers.UncaughtException(), triggers.GcPause()]
+        try:
+            with flight_recorder(directory=tmp_path, triggers=chosen) as recorder:
+                torch.ones(3).add(1)
+                os.kill(os.getpid(), signal.SIGUSR2)
+                recorder.dump("from a thread", wait=True)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not failed
+    assert {reason_of(dump) for dump in dumps_in(tmp_path)} == {"asked for", "signal"}
+
+
+def test_an_interrupt_in_the_middle_of_a_dump(tmp_path):
+    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
+        torch.ones(3).add(1)
+        for number in range(5):
+            timer = interrupt_after(0.02 + number / 500)
+            with pytest.raises(KeyboardInterrupt):
+                recorder.dump(f"interrupted {number}", wait=True)
+                time.sleep(60)
+            timer.join()
+        recorder.dump("after that", wait=True)
+        assert not recorder.status().faults
+    assert "after that" in details_in(tmp_path)
+    assert not list(tmp_path.glob(".dump-*"))
+
+
+def test_an_interrupt_at_the_end_does_not_wait_for_dumps_again(tmp_path, monkeypatch, capfd):
+    waited_s = []
+
+    def wait(dumps, timeout_s):
+        waited_s.append(timeout_s)
+        if timeout_s:
+            raise KeyboardInterrupt
+        return [tmp_path / "a", tmp_path / "b"]
+
+    monkeypatch.setattr("opscope.flight.dumps.Dumps.wait", wait)
+    with pytest.raises(KeyboardInterrupt), flight_recorder(directory=tmp_path, triggers=[]):
+        pass
+    assert waited_s[0] > 0 and waited_s[-1] == 0
+    assert "2 dumps are being written still" in capfd.readouterr().err
+
+
+def test_an_end_that_is_interrupted_is_completed(tmp_path, monkeypatch):
+    interrupted = []
+    end = Keeper.end
+
+    def interrupted_once(keeper, patience_s):
+        interrupted.append(patience_s)
+        if len(interrupted) == 1:
+            raise KeyboardInterrupt
+        end(keeper, patience_s)
+
+    monkeypatch.setattr("opscope.flight.keeper.Keeper.end", interrupted_once)
+    recorder = flight_recorder(directory=tmp_path, triggers=[])
+    recorder.start()
+    with pytest.raises(KeyboardInterrupt):
+        recorder.stop()
+    assert interrupted[1] < interrupted[0]
+    assert not recorder.running and _native.statistics()["wanted"] == 0
+
+
+def test_what_a_process_left_unfinished_is_named(tmp_path, monkeypatch, capfd):
+    left = tmp_path / ".dump-1-7"
+    monkeypatch.setattr("opscope.flight.dumps.Dumps.wait", lambda *_: [left])
+    monkeypatch.setattr("opscope.flight.dumps.Dumps.left", lambda _: [left])
+    with flight_recorder(directory=tmp_path, triggers=[]):
+        pass
+    said = capfd.readouterr().err
+    assert f"opscope.flight.write_dump {left}" in said and "still" not in said
+
+
+def test_no_room_for_a_dump_and_room_for_the_next(tmp_path, capfd):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with flight_recorder(directory=tmp_path, triggers=[], budget=None) as recorder:
+        for _ in range(30_000):
+            torch.ones(3).add(1)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+            with pytest.raises(LifecycleError, match="could not be written"):
+                recorder.dump("too large")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert not list(tmp_path.glob(".dump-*"))
+        assert recorder.status().faults == {"a dump": 1}
+        recorder.dump("with room", wait=True)
+    assert details_in(tmp_path) == ["with room"]
+    assert "the recording goes on" in capfd.readouterr().err
+
+
+def test_a_folder_that_vanishes_is_made_again(tmp_path):
+    folder = tmp_path / "dumps"
+    with flight_recorder(directory=folder, triggers=[]) as recorder:
+        torch.ones(3).add(1)
+        shutil.rmtree(folder)
+        assert recorder.dump("made again", wait=True).is_dir()
+        shutil.rmtree(folder)
+        folder.write_text("a file in its place")
+        with pytest.raises(LifecycleError, match="could not be written"):
+            recorder.dump()
+
+
+def test_a_forked_child_has_none_and_may_have_its_own(tmp_path):
+    with flight_recorder(directory=tmp_path, triggers=[triggers.SlowStep()]) as recorder:
+        torch.ones(3).add(1)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                if not recorder.running:
+                    recorder.start()
+                    torch.ones(3).add(1)
+                    recorder.step()
+                    recorder.dump("in the child", wait=True)
+                    recorder.stop()
+                    code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        recorder.dump("in the parent", wait=True)
+    assert details_in(tmp_path) == ["in the child", "in the parent"]
+
+
+def test_forks_in_the_middle_of_dumps(tmp_path):
+    with flight_recorder(directory=tmp_path, triggers=[triggers.SlowStep()]) as recorder:
+        for _ in range(5):
+            dumping = threading.Thread(target=recorder.dump)
+            dumping.start()
+            child = os.fork()
+            if child == 0:
+                torch.ones(3).add(1)
+                recorder.stop()
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            dumping.join()
+    assert len(dumps_in(tmp_path)) == 5
+
+
+def _record_and_dump(folder):
+    with flight_recorder(directory=folder, triggers=[]) as recorder:
+        torch.ones(2).add(1)
+        recorder.dump("in the child", wait=True)
+
+
+def test_a_spawned_child_has_its_own(tmp_path):
+    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
+        context = multiprocessing.get_context("spawn")
+        child = context.Process(target=_record_and_dump, args=(tmp_path,))
+        child.start()
+        child.join()
+        recorder.dump("in the parent", wait=True)
+    assert child.exitcode == 0
+    assert details_in(tmp_path) == ["in the child", "in the parent"]
+
+
+def test_a_dump_of_nothing_is_a_trace_of_nothing(tmp_path):
+    done = run(
+        """
+        import sys, opscope
+        with opscope.flight_recorder(directory=sys.argv[1], triggers=[]) as recorder:
+            recorder.dump("nothing was done", wait=True)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    (trace,) = dumps_in(tmp_path)
+    assert len(trace.events) == 0 and trace.metadata["dump"]["detail"] == "nothing was done"
+
+
+class _Failing(Trigger):
+    """Raises in the method that is named."""
+
+    name = "failing"
+
+    def __init__(self, method):
+        self._method = method
+        self.every_s = 0.01
+
+    def _fail_in(self, method):
+        if method == self._method:
+            raise ZeroDivisionError(method)
+
+    def settings(self):
+        self._fail_in("settings")
+        return {}
+
+    def begin(self, watched):
+        self._fail_in("begin")
+        watched.steps.alarm(lambda _: self._fail_in("step")).at = 0
+
+    def end(self):
+        self._fail_in("end")
+
+    def look(self):
+        self._fail_in("look")
+
+
+@pytest.mark.parametrize("method", ["settings", "begin"])
+def test_a_trigger_that_cannot_begin_leaves_all_as_it_was(tmp_path, method):
+    before = sys.excepthook
+    chosen = [triggers.UncaughtException(), _Failing(method)]
+    recorder = flight_recorder(directory=tmp_path, triggers=chosen)
+    with pytest.raises(ZeroDivisionError, match=method):
+        recorder.start()
+    assert not recorder.running and sys.excepthook is before
+    with flight_recorder(directory=tmp_path, triggers=[]) as another:
+        assert another.dump(wait=True).is_dir()
+
+
+@pytest.mark.parametrize("method", ["step", "end", "look"])
+def test_a_trigger_that_fails_later_stops_nothing(tmp_path, method, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    with flight_recorder(directory=tmp_path, triggers=[_Failing(method)]) as recorder:
+        for _ in range(3):
+            recorder.step()
+        until = time.monotonic() + 20
+        while method == "look" and not recorder.status().faults and time.monotonic() < until:
+            time.sleep(0.01)
+        assert recorder.status().steps == 3
+        assert bool(recorder.status().faults) == (method == "look")
+        assert recorder.dump(wait=True).is_dir()
+
+
+def test_a_hundred_dumps_at_once(tmp_path):
+    count = int(os.environ.get("OPSCOPE_DUMPS", "12"))
+    with flight_recorder(directory=tmp_path, triggers=[]) as recorder:
+        for number in range(count):
+            torch.ones(3).add(1)
+            recorder.dump(str(number))
+        until = time.monotonic() + 30 * count
+        while list(tmp_path.glob(".dump-*")) and time.monotonic() < until:
+            time.sleep(0.1)
+    assert details_in(tmp_path) == sorted(map(str, range(count)))
+    assert [len(trace.events) > 0 for trace in dumps_in(tmp_path)] == [True] * count
+    assert isinstance(opscope.load(recorder.status().dumps[0]), opscope.Trace)
