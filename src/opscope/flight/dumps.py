@@ -86,13 +86,14 @@ class Dumps:
         """
         spool = self.spool()
         spool.mkdir(mode=0o700, parents=True)
+        let_others_run()
         try:
             with open(spool / "python_stacks.txt", "xb", buffering=0) as file:
                 faulthandler.dump_traceback(file)
             let_others_run()
-            text = json.dumps(facts())
+            known = facts()
             let_others_run()
-            said = reason.said()
+            text, said = json.dumps(known), reason.said()
             _check(_native.write_spool_files(window, str(spool), text, said, places))
             _check(_native.spawn_detached(self.command(spool), str(spool / "output")))
         except BaseException:
