@@ -1,5 +1,6 @@
 """Counting the program's steps, and who hears of which."""
 
+import os
 import sys
 import threading
 import weakref
@@ -89,6 +90,34 @@ def test_the_watch_is_told_of_steps_and_outlives_their_counter():
     del watch
     steps.announced()
     assert steps.count == 1
+
+
+def test_what_a_step_waited_is_known_where_somebody_asks():
+    asked, unasked = _native.Watch(1, 1 << 20, 1, counts_waits=True), _native.Watch(1, 1 << 20, 1)
+    for watch, is_known in ((asked, os.path.exists("/proc/self/schedstat")), (unasked, False)):
+        watch.start()
+        steps = StepClock(watch)
+        assert steps.waits is None
+        for _ in range(3):
+            threading.Event().wait(0.03)
+            steps.announced()
+        assert (steps.waits is not None) == is_known
+        assert all(
+            own <= all_of_it
+            for own, all_of_it in zip(steps.own_durations_ns, steps.durations_ns, strict=True)
+        )
+        watch.stop()
+    assert StepClock().waits is None
+
+
+def test_a_listener_hears_of_steps_that_take_longer_by_themselves():
+    steps = StepClock()
+    heard = heard_by(steps, own_above_ns=20_000_000)
+    steps.announced()
+    threading.Event().wait(0.03)
+    steps.announced()
+    steps.announced()
+    assert (2, True) in heard and len(heard) < 3
 
 
 def test_what_a_listener_raises_does_not_reach_the_program(monkeypatch):
