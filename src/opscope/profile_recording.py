@@ -19,6 +19,7 @@ from opscope.observer import ExecutionTraceObserver
 from opscope.recording.stream import Stream, Streams
 from opscope.schedule import Schedule, record_every_step
 from opscope.settings import ProfileSettings
+from opscope.trace.address import refuse_address
 from opscope.trace.device_kinds import keep_device_kinds
 from opscope.trace.trace import Trace
 
@@ -111,6 +112,7 @@ class ProfileRecording(Cycles):
         self._max_memory_bytes = max_memory
         self._streams: Streams | None = None
         if stream_to is not None:
+            refuse_address(stream_to)
             self.stream_into(
                 Streams(Path(os.path.abspath(stream_to)), schedule is not None, max_disk, keeper)
             )

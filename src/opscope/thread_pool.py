@@ -34,7 +34,7 @@ class ThreadPool:
     in a process whose address space is limited: a thread that gets no memory at its start never
     reports that it runs, and the thread that started it would wait for ever.
 
-    For a ``with`` block, at whose end everything has been done.
+    For a ``with`` block, at whose end everything has been done; or with :meth:`close`.
     """
 
     def __init__(self, max_workers: int) -> None:
@@ -51,9 +51,13 @@ class ThreadPool:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._tasks.put(None)
+        self.close()
         for ended in self._workers:
             ended.acquire()
+
+    def close(self) -> None:
+        """Let the workers end when they have done what there is, without waiting for that."""
+        self._tasks.put(None)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Have ``fn`` called; its result or exception is the future's."""

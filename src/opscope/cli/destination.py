@@ -12,6 +12,7 @@ from pathlib import Path
 
 from opscope.errors import OpscopeError, UsageError
 from opscope.recording.distributed_job import launched_rank
+from opscope.trace.address import refuse_address
 from opscope.trace.process_journal import PROCESSES
 from opscope.unfinished import remove_unfinished
 
@@ -79,6 +80,8 @@ def choose(
     files, rank = [chrome, report], launched_rank()
     if rank is not None:
         files = [file and with_part(file, f"rank-{rank}") for file in files]
+    for place in filter(None, (output, chrome, report)):
+        refuse_address(place)
     trace = output if output is not None else _free_folder(program_name)
     # abspath rather than resolve: it keeps the name the user knows, symbolic links included.
     absolute = [file and Path(os.path.abspath(file)) for file in files]

@@ -10,6 +10,7 @@ from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument
 from opscope.errors import OpscopeError, TraceFormatError
 from opscope.recording.recovered import recover_file
+from opscope.trace.address import refuse_address
 from opscope.trace.unfinished_recordings import unfinished_below
 
 
@@ -23,6 +24,7 @@ def recover(
     What was recorded until then lies in a hidden file in the folder; it becomes the usual trace,
     and the file is removed. `opscope run` does so by itself, unless that was killed too.
     """
+    refuse_address(folder)
     recover_all(folder, Messages())
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from opscope.errors import UsageError
 from opscope.thread_pool import ThreadPool
+from opscope.trace.address import refuse_address
 from opscope.unfinished import unfinished_name
 
 Block: TypeAlias = bytes | npt.NDArray[np.uint8]
@@ -42,6 +43,7 @@ def write_file(path: str | os.PathLike[str], blocks: Iterable[Block]) -> None:
     """
     name = os.fspath(path)
     _check_name(name)
+    refuse_address(name)
     views = (block if isinstance(block, bytes) else block.data for block in blocks)
     try:
         with _replacing(name) as file:
@@ -62,6 +64,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         UsageError: it cannot; the message has the system's reason.
     """
     _check_name(os.fspath(path))
+    refuse_address(path)
     target = os.path.realpath(path)
     try:
         if os.path.exists(target) and not os.path.isfile(target):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from opscope.errors import UsageError
+from opscope.trace.address import refuse_address
 
 
 class ExportsChromeTrace(Protocol):
@@ -37,6 +38,8 @@ def tensorboard_trace_handler(
         A handler that raises UsageError if the folder cannot be made or written to. It never
         overwrites a file.
     """
+
+    refuse_address(dir_name)
 
     def handle(profiler: ExportsChromeTrace) -> None:
         folder = _made(os.fspath(dir_name))

@@ -38,7 +38,7 @@ from opscope.trace.job import missing_beside, of_another_job, place_in_job
 from opscope.trace.partition import RANK, Partition, listed, parts_text, ranges_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
-from opscope.trace.remote import local_path
+from opscope.trace.remote import as_asked, asked_names, local_path
 from opscope.trace.store import all_parts_of
 from opscope.trace.trace import Trace
 
@@ -146,8 +146,9 @@ class Job:
             TraceFormatError: it is damaged.
             UsageError: there is none.
         """
-        chosen = self._there(part)
-        return self._source.load(chosen)
+        with asked_names():
+            chosen = self._there(part)
+            return self._source.load(chosen)
 
     def traces(self) -> Iterator[tuple[Partition, Trace]]:
         """Every process with its trace, one after the other; only what is kept stays in memory.
@@ -439,7 +440,7 @@ class Job:
             ) from None
 
     def __repr__(self) -> str:
-        return f"<Job {self.path}: {parts_text(self.parts, len(self.parts))}>"
+        return f"<Job {as_asked(str(self.path))}: {parts_text(self.parts, len(self.parts))}>"
 
 
 def _one_of(kind: type[_Choice], value: str, what: str) -> _Choice:

@@ -10,7 +10,7 @@ from opscope.job.job import Job
 from opscope.job.recordings import find_recordings
 from opscope.trace.load import load_trace
 from opscope.trace.partition import asked_partition
-from opscope.trace.remote import local_path
+from opscope.trace.remote import asked_names, local_path
 from opscope.trace.trace import Trace
 
 
@@ -55,9 +55,10 @@ def load(
     """
     asked = asked_partition(rank, process)
     path = local_path(path)
-    source = find_recordings(path)
-    if source is not None and asked is None and len(source.parts) > 1:
-        return Job(path)
-    if isinstance(source, ChromeFolder):
-        return Job(path)[source.parts[0] if asked is None else asked]
-    return load_trace(path, rank, process)
+    with asked_names():
+        source = find_recordings(path)
+        if source is not None and asked is None and len(source.parts) > 1:
+            return Job(path)
+        if isinstance(source, ChromeFolder):
+            return Job(path)[source.parts[0] if asked is None else asked]
+        return load_trace(path, rank, process)

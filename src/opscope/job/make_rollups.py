@@ -9,9 +9,9 @@ from pathlib import Path
 
 from opscope.rollup.read import Rollup
 from opscope.rollup.several import roll_up_several
+from opscope.trace.address import refuse_address
 from opscope.trace.load import begun_again
 from opscope.trace.partition import Partition, partition_folders
-from opscope.trace.remote import refuse_address
 
 
 @dataclass(frozen=True)

@@ -8,59 +8,42 @@ when they are asked for.
 from __future__ import annotations
 
 import os
-import re
-import tempfile
 import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
+from functools import partial
+from pathlib import Path
 
-from opscope.errors import MissingDependencyError, OpscopeError, TraceFormatError, UsageError
+from opscope.errors import OpscopeError, TraceFormatError
 from opscope.progress import tell
-from opscope.scratch import remove_of
 from opscope.thread_pool import ThreadPool
+from opscope.trace.address import address_of, path_of, shown_address
 from opscope.trace.partition import part_of_folder
+from opscope.trace.remote_folder import RemoteFolder
+from opscope.trace.remote_store import RemoteStore, answering
 
-# As a path in the file system has one slash where an address has two, either will do.
-_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,3}(?!/)(.+)", re.DOTALL)
-_LOCAL = "file"
 _AT_ONCE = 16
 """Stores answer slowly and many at a time."""
 _CHUNK_BYTES = 1 << 22
-
-
-@dataclass(frozen=True)
-class _File:
-    """One that is there. ``size_bytes`` is -1 where the store does not say."""
-
-    path: str
-    size_bytes: int
-    changed_ns: int
 
 
 class _Copy:
     """What was copied of one address; the copy goes with this.
 
     Attributes:
-        asked: the address, as it was given.
-        address: the same, as it is shown.
-        found: what was there, by the path below it; empty for the address itself.
+        store: where it is from, and what was there.
+        address: as it is shown.
         path: of the copy.
     """
 
-    def __init__(self, address: str, store: Any, found: dict[str, _File], called: str) -> None:
-        self.asked, self.address = address, shown_address(address)
-        self.found, self._store = found, store
-        folder = Path(tempfile.mkdtemp(prefix="opscope-remote-"))
-        weakref.finalize(self, remove_of, folder, os.getpid())
-        self.path = folder / called
-        self._lock = threading.Lock()
+    def __init__(self, store: RemoteStore) -> None:
+        self.store, self.address = store, shown_address(store.address)
+        self.folder = RemoteFolder()
+        self.path = self.folder.path / store.called
+        self.lock = threading.Lock()
         self._later: dict[Path, list[str]] = {}
         at_once = []
-        for name in found:
+        for name in store.found:
             place = self.path / name
             if _is_for_later(place):
                 self._later.setdefault(place.parent, []).append(name)
@@ -70,36 +53,58 @@ class _Copy:
 
     def complete(self, folder: Path) -> None:
         """Copy what is missing in one folder."""
-        with self._lock:
+        with self.lock:
             if folder in self._later:
                 self._bring(self._later[folder])
                 del self._later[folder]
 
     def _bring(self, names: Sequence[str]) -> None:
-        with ThreadPool(max_workers=_AT_ONCE) as pool:
-            for count, _ in enumerate(pool.map(self._copy, names), start=1):
-                tell(count, len(names))
-
-    def _copy(self, name: str) -> None:
-        file, target = self.found[name], self.path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{target.name}.unfinished")
-        shown = f"{self.address}/{name}" if name else self.address
+        given_up = threading.Event()
+        pool = ThreadPool(max_workers=_AT_ONCE)
         try:
-            with (
-                _answering(shown),
-                self._store.open_input_stream(file.path, None) as source,
-                unfinished.open("wb") as copy,
-            ):
-                while chunk := source.read(_CHUNK_BYTES):
-                    copy.write(chunk)
-            size = unfinished.stat().st_size
+            for count, _ in enumerate(pool.map(partial(self._copy, given_up), names), start=1):
+                tell(count, len(names))
+        except BaseException:
+            given_up.set()  # nobody waits for a store that answers slowly, or not at all
+            raise
+        finally:
+            pool.close()
+        if not self.store.is_as_found(names):
+            for name in names:
+                (self.path / name).unlink(missing_ok=True)
+            raise TraceFormatError(
+                f"{self.address} was written to after it was looked at. Load it again when nothing "
+                "writes there."
+            )
+
+    def _copy(self, given_up: threading.Event, name: str) -> None:
+        if given_up.is_set():
+            return
+        file, target = self.store.found[name], self.path / name
+        # A forked child may copy the same, and so may a thread that was given up.
+        unfinished = target.with_name(f".{os.getpid()}-{threading.get_ident()}.unfinished")
+        try:
+            with self.folder.writing(self.address):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copy = unfinished.open("wb")
+            with copy, answering(self.store.address, name), self.store.open(name) as source:
+                size = 0
+                while not given_up.is_set() and (chunk := source.read(_CHUNK_BYTES)):
+                    size += len(chunk)
+                    with self.folder.writing(self.address):
+                        copy.write(chunk)
+                with self.folder.writing(self.address):
+                    copy.close()  # which writes the rest
+            if given_up.is_set():
+                return
             if file.size_bytes not in (-1, size):
+                shown = f"{self.address}/{name}" if name else self.address
                 raise TraceFormatError(
                     f"{shown} has {size} bytes, and {file.size_bytes} were announced: it was "
-                    "written meanwhile. Ask again when nothing writes there."
+                    "written meanwhile. Load it again when nothing writes there."
                 )
-            unfinished.replace(target)
+            with self.folder.writing(self.address):
+                unfinished.replace(target)
         finally:
             unfinished.unlink(missing_ok=True)
 
@@ -107,6 +112,8 @@ class _Copy:
 _COPIES: list[_Copy] = []
 """Also of what is no longer there: whoever opened it may go on reading."""
 _LOCK = threading.Lock()
+_LOCKS: dict[str, threading.Lock] = {}
+"""One for each address: one that does not answer holds up nobody who asks for another."""
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
@@ -119,14 +126,8 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         MissingDependencyError: what would read from there is not installed.
         TraceFormatError: nothing is there, or it cannot be read.
     """
-    text = os.fsdecode(path)
-    address = _address_of(text)
-    if address is None:
-        return Path(text)
-    scheme, rest = address
-    if scheme.lower() == _LOCAL:
-        return Path("/" + rest)
-    return _copy_of(f"{scheme}://{rest}").path
+    address = address_of(path)
+    return path_of(path) if address is None else _copy_of(address).path
 
 
 def complete(folder: Path) -> None:
@@ -146,101 +147,52 @@ def as_asked(text: str) -> str:
     return text
 
 
-def shown_address(address: str) -> str:
-    """Without who reads there and their password, and what else is said of the store."""
-    scheme, _, rest = address.partition("://")
-    host, slash, path = rest.partition("?")[0].partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+@contextmanager
+def asked_names() -> Iterator[None]:
+    """Errors are about what was asked for, and not about its copy."""
+    try:
+        yield
+    except OpscopeError as error:
+        error.args = tuple(_said(one) if isinstance(one, str) else one for one in error.args)
+        raise
 
 
-def refuse_address(path: str | os.PathLike[str]) -> None:
-    """See that something that is to be written to is in the file system.
-
-    Raises:
-        UsageError: it is elsewhere.
-    """
-    if _address_of(os.fsdecode(path)) is not None:
-        raise UsageError(
-            f"{os.fsdecode(path)} is not in the file system, and traces are written there alone. "
-            "Write to a folder, and copy it with the tools of the store."
-        )
-
-
-def _address_of(text: str) -> tuple[str, str] | None:
-    """Scheme and the rest; None for a path in the file system."""
-    match = _ADDRESS.fullmatch(text)
-    return None if match is None or os.path.lexists(text) else (match[1], match[2])
+def _said(text: str) -> str:
+    for copy in list(_COPIES):
+        if str(copy.path) in text and not copy.folder.path.is_dir():
+            return (
+                f"The copy of {copy.address} went with the process that made it. Load it again in "
+                "this one."
+            )
+    return as_asked(text)
 
 
 def _copy_of(address: str) -> _Copy:
     """The copy that was made already, if what is there is the same."""
     with _LOCK:
-        store, root, found = _look(address)
-        for copy in _COPIES:
-            if copy.asked == address and copy.found == found:
+        lock = _LOCKS.setdefault(address, threading.Lock())
+    with lock:
+        store = RemoteStore(address)
+        for copy in list(_COPIES):
+            is_same = copy.store.address == address and copy.store.found == store.found
+            if is_same and copy.folder.path.is_dir():  # not so in the child of a process that ended
                 return copy
-        called = PurePosixPath(root).name or "recording"
-        _COPIES.append(_Copy(address, store, found, called))
-        return _COPIES[-1]
+        made = _Copy(store)
+        _COPIES.append(made)
+        return made
 
 
-def _look(address: str) -> tuple[Any, str, dict[str, _File]]:
-    from pyarrow import fs
-
-    shown = shown_address(address)
-    with _answering(shown):
-        store, root = _open(address)
-        there = store.get_file_info(root)
-        if there.type == fs.FileType.File:
-            return store, root, {"": _file(there)}
-        entries = []
-        if there.type == fs.FileType.Directory:
-            entries = store.get_file_info(fs.FileSelector(root, recursive=True))
-    files = [one for one in entries if one.type == fs.FileType.File]
-    if not files:
-        raise TraceFormatError(f"There is no trace at {shown}. Check the address.")
-    return store, root, {_below(root, one.path): _file(one) for one in files}
+def _in_forked_child() -> None:
+    """The threads that held these are not in the child."""
+    global _LOCK
+    _LOCK = threading.Lock()
+    _LOCKS.clear()
+    for copy in _COPIES:
+        copy.lock = threading.Lock()
 
 
-def _open(address: str) -> tuple[Any, str]:
-    """What reads there, and the path as it knows it: PyArrow itself, or else fsspec."""
-    import pyarrow as pa
-    from pyarrow import fs
-
-    shown = shown_address(address)
-    try:
-        store, path = fs.FileSystem.from_uri(address)
-        return store, str(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        try:
-            from fsspec.core import url_to_fs
-        except ImportError:
-            raise MissingDependencyError(
-                f"{shown} cannot be read with what is installed ({_line(error)}). Run: pip "
-                "install fsspec, and its package for that kind of store, such as s3fs or gcsfs."
-            ) from error
-    try:
-        found, path = url_to_fs(address)
-    except ImportError as error:
-        raise MissingDependencyError(f"{shown} cannot be read: {_line(error)}.") from error
-    return fs.PyFileSystem(fs.FSSpecHandler(found)), str(path)
-
-
-def _file(info: Any) -> _File:
-    size, changed = info.size, info.mtime_ns
-    return _File(info.path, -1 if size is None else int(size), int(changed or 0))
-
-
-def _below(root: str, path: str) -> str:
-    """The path of a file relative to what was asked for.
-
-    Raises:
-        TraceFormatError: it would lie outside.
-    """
-    name = path.lstrip("/").removeprefix(root.strip("/")).lstrip("/")
-    if ".." in PurePosixPath(name).parts or not name:
-        raise TraceFormatError(f"{root} holds a file called {path}, which is not below it.")
-    return name
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def _is_for_later(place: Path) -> bool:
@@ -249,21 +201,3 @@ def _is_for_later(place: Path) -> bool:
     of_part = any(part_of_folder(folder) is not None for folder in place.parents)
     light = place.name == "metadata.parquet" or place.name.startswith("rollup_")
     return of_part and place.suffix == ".parquet" and not light
-
-
-@contextmanager
-def _answering(address: str) -> Iterator[None]:
-    """What a store says goes wrong, as an error about an address."""
-    try:
-        yield
-    except OpscopeError:
-        raise
-    except (OSError, ValueError) as error:
-        raise TraceFormatError(
-            f"{address} cannot be read: {_line(error)}. Check the address, and that this machine "
-            "has access to it."
-        ) from error
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -16,6 +16,7 @@ import numpy as np
 from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.progress import tell
 from opscope.thread_pool import ThreadPool
+from opscope.trace.address import refuse_address
 from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
 from opscope.trace.earlier import delete_rank, replace_rank
@@ -41,7 +42,7 @@ from opscope.trace.partition import (
 )
 from opscope.trace.process_journal import PROCESSES
 from opscope.trace.read_parquet import read_parquet
-from opscope.trace.remote import complete, refuse_address
+from opscope.trace.remote import complete
 from opscope.trace.replacing import read_unreplaced
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table
