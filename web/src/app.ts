@@ -4,6 +4,7 @@ import { element, replace } from "./dom";
 import { formatCount, formatShare, formatTime } from "./format";
 import { Help } from "./help";
 import { listenToKeys } from "./keyboard";
+import { devicesPanel } from "./panels/devices";
 import { findingsPanel } from "./panels/findings";
 import { flamePanel } from "./panels/flame";
 import { memoryPanel } from "./panels/memory";
@@ -134,7 +135,15 @@ export class App {
       },
       { id: "run", title: "Run", badge: "", make: () => runPanel(state), follows: [] },
     ];
-    const { ranks } = report;
+    const { ranks, devices } = report;
+    if (devices)
+      tabs.splice(2, 0, {
+        id: "devices",
+        title: "Devices",
+        badge: devices.devices.length ? formatCount(devices.devices.length) : "",
+        make: () => devicesPanel(state, devices),
+        follows: [],
+      });
     if (ranks)
       tabs.splice(1, 0, {
         id: "ranks",

@@ -15,6 +15,7 @@ export interface Report {
   sources: TableSection<SourceColumns> | null;
   steps: StepSection | null;
   memory: MemoryDevice[];
+  devices: DeviceSection | null; // where any did anything
   findings: FindingSection;
   ranks: RankSection | null; // of a job of several processes
   columns: PackedColumn[];
@@ -211,6 +212,31 @@ export interface MemoryBlock {
   name: string; // of the outermost operator that allocated it
   category: string;
   module: string;
+}
+
+export interface DeviceSection {
+  wall: number; // what shares are of
+  devices: DeviceUse[]; // none where they are looked at one process at a time
+  modules: TextTable | null;
+  notes: string[]; // what cannot be said, and why
+}
+
+export interface DeviceUse {
+  name: string;
+  work: number; // pieces of it
+  busy: number;
+  parts: DevicePart[]; // what it was busy with; they may go on at once
+  idle: DevicePart[]; // by cause; together all that it was not busy
+  gaps: number;
+  longestGap: number;
+  said: string[];
+  streams: TextTable;
+}
+
+export interface DevicePart {
+  name: string;
+  time: number;
+  detail: string;
 }
 
 export interface FindingSection {

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
-from opscope.analysis.device_use.idle import Idle
 from opscope.analysis.device_use.owners import ModuleDeviceTime
 from opscope.analysis.device_use.reserved import ReservedMemory
 from opscope.analysis.device_use.streams import StreamUse
@@ -32,6 +31,8 @@ from opscope.cli.trace_argument import (
 from opscope.printable import printable
 
 _HEADINGS = ("Of", "What", "Time", "Share", "More")
+_NOT_KNOWN = -1
+_CSV_HEADINGS = ("device", "stream", "module", "quantity", "value")
 _MOST_MODULES = 15
 
 Row = tuple[str, ...]
@@ -55,7 +56,8 @@ def gpu(
     time is said by what the thread did that launched what came next. A launch waits from the
     beginning of its call until its work begins. Occupancy is an estimate from sizes of kernels.
 
-    For imported traces of torch.profiler as for recordings.
+    For imported traces of torch.profiler as for recordings. JSON and CSV have times in nanoseconds
+    and shares from 0 to 1; CSV has a row for each quantity, and all modules.
     """
     messages, which = Messages(), find_which(period)
     _, loaded = open_trace(trace, rank, process, PartOption(range, steps))
@@ -64,13 +66,14 @@ def gpu(
     if format is RowsFormat.JSON:
         Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
     elif format is RowsFormat.CSV:
-        Output().write(as_csv(_HEADINGS, rows))
+        known = (row for row in _csv_rows(found) if row[-1] != _NOT_KNOWN)
+        Output().write(as_csv(_CSV_HEADINGS, known))
     elif format is RowsFormat.MARKDOWN:
         Output().show(as_markdown(_HEADINGS, rows, texts=2))
     elif rows:
         console_for(sys.stdout).print(_table(rows))
     messages.say(found.about)
-    for line in (*found.notes, *_advice(found), *_left_out(found, row_limit)):
+    for line in (*found.notes, *found.advice().values(), *_left_out(found, row_limit)):
         messages.say(line)
 
 
@@ -84,6 +87,29 @@ def _table(rows: list[Row]) -> Table:
         before = row[0]
         table.add_row(*(Text(printable(cell)) for cell in cells))
     return table
+
+
+def _csv_rows(found: DevicesUse) -> Iterator[tuple[object, ...]]:
+    """Every number with its name in JSON; those that are not known are left out."""
+    whole = found.as_dict()
+    yield "", "", "", "wall_ns", found.wall_ns
+    for device in whole["devices"]:
+        name, streams, idle_ns = device.pop("device"), device.pop("streams"), device.pop("idle_ns")
+        causes = {f"idle_ns: {cause}": time_ns for cause, time_ns in idle_ns.items()}
+        for quantity, value in (device | causes).items():
+            yield name, "", "", quantity, value
+        for stream in streams:
+            number = stream.pop("stream")
+            for quantity, value in stream.items():
+                yield name, number, "", quantity, value
+    for memory in whole["memory"]:
+        name = memory.pop("device")
+        for quantity, value in memory.items():
+            yield name, "", "", quantity, value
+    for module in whole["modules"]:
+        name = module.pop("module")
+        for quantity, value in module.items():
+            yield "", "", name, quantity, value
 
 
 def _rows(found: DevicesUse, row_limit: int) -> Iterator[Row]:
@@ -152,20 +178,6 @@ def _module_row(found: DevicesUse, module: ModuleDeviceTime) -> Row:
     return (
         "modules", name, time_text(total_ns), share_text(found.share(total_ns)), passes + graphs,
     )  # fmt: skip
-
-
-def _advice(found: DevicesUse) -> Iterator[str]:
-    """What most of the idle time of each device means, where it is a good part of all time."""
-    for device in found.devices:
-        cause = max(device.idle_ns, key=lambda one: device.idle_ns[one], default=Idle.UNKNOWN)
-        if found.share(device.idle_ns.get(cause, 0)) >= _WORTH_SAYING:
-            share = share_text(found.share(device.idle_ns[cause]))
-            about = f"{device_title(device.device)} is idle {share} of the time"
-            yield f"{about}, {cause.title}: {cause.meaning}"
-
-
-_WORTH_SAYING = 0.1
-"""Of the time looked at: what less than that goes to needs no advice."""
 
 
 def _left_out(found: DevicesUse, row_limit: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from opscope.export.window import window_of
 from opscope.job.collectives import JobCollectives
 from opscope.job.slow_ranks import SlowRanks
 from opscope.progress import tell
+from opscope.report.device_section import device_section
 from opscope.report.finding_section import finding_section
 from opscope.report.memory_section import memory_section
 from opscope.report.packing import Packer
@@ -28,7 +29,7 @@ from opscope.trace.trace import Trace
 
 CONTRACT_VERSION = 1
 
-_PARTS = 10
+_PARTS = 11
 """Of the work, about as long as one another; the last is packing and writing."""
 
 
@@ -69,6 +70,7 @@ def gather(
         "sources": lambda: source_section(part, part_listing),
         "steps": lambda: step_section(trace, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
+        "devices": lambda: device_section(trace, which, ranks is not None),
         "findings": lambda: finding_section(
             find_findings(trace, listing=part_listing, which=which)
             if findings is None

@@ -87,7 +87,8 @@ class DeviceRules:
             return "no device work"
         verdict = f"BROKEN RULES: {'; '.join(self.broken)}" if self.broken else "all rules kept"
         share = self.busy_ns / self.wall_ns if self.wall_ns else 0.0
-        return f"{self.work:,} pieces of device work, device busy {share:.1%}, {verdict}"
+        busy = f"busy {share:.1%} from the first to the last"
+        return f"{self.work:,} pieces of device work, {busy}, {verdict}"
 
 
 def check_device_rules(trace: Trace) -> DeviceRules:

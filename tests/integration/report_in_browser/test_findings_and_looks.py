@@ -30,8 +30,8 @@ CONTRAST = """
 """
 """As WCAG defines it."""
 
-TABS = ["overview", "findings", "selection", "operators", "modules", "sources", "flame", "memory",
-        "steps", "run"]  # fmt: skip
+TABS = ["overview", "findings", "devices", "selection", "operators", "modules", "sources", "flame",
+        "memory", "steps", "run"]  # fmt: skip
 
 
 def test_findings_lead_to_their_lines_and_spans(opened, training):

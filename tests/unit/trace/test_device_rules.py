@@ -15,7 +15,9 @@ def test_sound_work_keeps_all_rules():
     assert rules.broken == []
     assert (rules.work, rules.streams) == (2, 1)
     assert (rules.busy_ns, rules.wall_ns) == (40_000, 40_000)
-    assert rules.describe() == "2 pieces of device work, device busy 100.0%, all rules kept"
+    assert rules.describe() == (
+        "2 pieces of device work, busy 100.0% from the first to the last, all rules kept"
+    )
 
 
 def test_work_before_its_launch_is_found():

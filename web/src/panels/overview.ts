@@ -1,9 +1,10 @@
 // The first thing a reader sees: where the time went, in a screenful.
-import { partColor } from "../colors";
+import { causeColor, partColor } from "../colors";
 import { Kind, type Report } from "../contract";
 import { element } from "../dom";
 import { formatBytes, formatCount, formatShare, formatTime } from "../format";
 import type { State } from "../state";
+import { busyText, partBars } from "./devices";
 import { savedText, severityMark } from "./findings";
 import { largestGroups, peakMoment } from "./memory_facts";
 import { explainSlowest, otherTime, typicalStep } from "./step_facts";
@@ -27,6 +28,7 @@ export function overviewPanel(state: State): HTMLElement {
     periodCard(state),
     findingsCard(state),
     ...timeCards(state),
+    ...deviceCards(state),
     stepCard(state),
     moduleCard(state),
     sourceCard(state),
@@ -74,6 +76,26 @@ function timeCards(state: State): HTMLElement[] {
   const onDevice = columns.kind.some((kind) => kind >= Kind.kernel);
   const cpu = operatorCard(state, onDevice ? "On the CPU" : "Where the time went", ownTimes(columns, false));
   return onDevice ? [operatorCard(state, "On the device", ownTimes(columns, true)), cpu] : [cpu];
+}
+
+// Why the first devices rested; all else of them is in their panel.
+function deviceCards(state: State): HTMLElement[] {
+  const { devices } = state.report;
+  if (!devices) return [];
+  return devices.devices.slice(0, 2).map((device) => {
+    const idle = partBars(devices, device.idle.slice(0, ROWS), ({ name }) =>
+      causeColor(name, state.theme.dark),
+    );
+    const busy = partBars(devices, [{ name: "busy", time: device.busy, detail: "" }], () => "");
+    return card(
+      state,
+      `${device.name}: busy, and idle by cause`,
+      busyText(devices, device),
+      "devices",
+      busy,
+      idle,
+    );
+  });
 }
 
 function operatorCard(state: State, title: string, own: number[]): HTMLElement {

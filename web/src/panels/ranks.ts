@@ -1,11 +1,12 @@
 // The processes of a job: every step of each as one picture, and what their time went to.
 import { causeColor } from "../colors";
-import type { RankSection, TextTable } from "../contract";
+import type { RankSection } from "../contract";
 import { element, fitCanvas } from "../dom";
 import { formatShare, formatTime } from "../format";
 import { oklch } from "../oklch";
 import type { State } from "../state";
 import { segments } from "../view/segments";
+import { textTable } from "../view/text_table";
 import type { Tooltip } from "../view/tooltip";
 import { NONE, RankTimes, ranksPerRow } from "./rank_facts";
 import { median } from "./step_facts";
@@ -67,16 +68,6 @@ export function ranksPanel(state: State, section: RankSection, tooltip: Tooltip)
   listen(picture, tooltip, (x, y, width) => describeCell(section, times, x, y, width));
   listen(causes, tooltip, (_, y) => describeCauses(section, y));
   return host;
-}
-
-function textTable({ heading, rows }: TextTable): HTMLElement {
-  const cells = (tag: "th" | "td", texts: string[]) => texts.map((text) => element(tag, {}, text));
-  return element(
-    "table",
-    { class: "text-table" },
-    element("thead", {}, element("tr", {}, ...cells("th", heading))),
-    element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cells("td", row)))),
-  );
 }
 
 function rowHeight(ranks: number): number {

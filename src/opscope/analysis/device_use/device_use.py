@@ -18,15 +18,19 @@ from opscope.analysis.device_use.owners import ModuleDeviceTime, modules_of, own
 from opscope.analysis.device_use.reserved import ReservedMemory, memory_of
 from opscope.analysis.device_use.streams import StreamUse, streams_of, times_between
 from opscope.analysis.device_use.stretches import Stretches, union_of
-from opscope.analysis.devices import device_name
+from opscope.analysis.devices import device_name, device_title
 from opscope.analysis.kernel_occupancy import KernelOccupancy, kernel_occupancy
 from opscope.analysis.period import Period, Which, period_of, wall_bounds
 from opscope.analysis.program_steps import program_steps
+from opscope.analysis.quantity_text import share_text
 from opscope.reused_memory import reusing_memory
 from opscope.trace.codes import EventKind, GpuKind
 from opscope.trace.trace import Trace
 
 Values = npt.NDArray[np.int64]
+
+_WORTH_SAYING = 0.1
+"""Of the time looked at: what less than that goes to needs no advice."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,17 @@ class DevicesUse:
     def share(self, time_ns: int) -> float:
         """Of the time looked at, 0 to 1."""
         return time_ns / max(self.wall_ns, 1)
+
+    def advice(self) -> dict[str, str]:
+        """By device, what most of its idle time means, where it is a good part of all time."""
+        found = {}
+        for device in self.devices:
+            cause = max(device.idle_ns, key=lambda one: device.idle_ns[one], default=Idle.UNKNOWN)
+            share = self.share(device.idle_ns.get(cause, 0))
+            if share >= _WORTH_SAYING:
+                about = f"{device_title(device.device)} is idle {share_text(share)} of the time"
+                found[device.device] = f"{about}, {cause.title}: {cause.meaning}"
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: as the attributes, with causes in words."""

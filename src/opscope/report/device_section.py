@@ -1,0 +1,146 @@
+"""How busy devices were and why not, for the page's panel about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opscope.analysis.device_use.device_use import DevicesUse, DeviceUse, find_device_use
+from opscope.analysis.device_use.reserved import ReservedMemory
+from opscope.analysis.device_use.streams import StreamUse
+from opscope.analysis.devices import device_title
+from opscope.analysis.period import Which
+from opscope.analysis.quantity_text import bytes_text, share_text, time_text
+from opscope.report.shown_text import shown
+from opscope.trace.trace import Trace
+
+MOST_STREAMS = 50
+"""Of a device, the busiest; more are no table that anybody reads."""
+MOST_MODULES = 200
+
+_OF_SEVERAL = (
+    "Processes have devices of their own, which are looked at one by one: choose a process with "
+    "--rank or --process."
+)
+_STREAM_HEADING = (
+    "Stream", "Work", "Busy", "Launches", "Wait for", "One of ten", "The longest",
+    "Wait at once", "At most",
+)  # fmt: skip
+_MODULE_HEADING = ("Module", "Together", "Forward", "Backward", "In CUDA graphs")
+_NOT_KNOWN = "not known"
+
+
+def device_section(trace: Trace, which: Which | str, is_of_several: bool) -> dict[str, Any] | None:
+    """What `opscope gpu` says of a period; None where no device did anything in the recording.
+
+    Of several processes it says where to look instead: their devices have the same names.
+    """
+    if not len(trace.table("gpu")):
+        return None
+    if is_of_several:
+        return {"wall": 1, "devices": [], "modules": None, "notes": [_OF_SEVERAL]}
+    found = find_device_use(trace, which)
+    advice = found.advice()
+    notes = list(found.notes)
+    if len(found.modules) > MOST_MODULES:
+        notes.append(f"{len(found.modules) - MOST_MODULES:,} more modules: opscope gpu shows all")
+    return {
+        "wall": max(found.wall_ns, 1),
+        "devices": [
+            _device(device, found, advice.get(device.device, "")) for device in found.devices
+        ],
+        "modules": _modules(found),
+        "notes": [shown(note) for note in notes],
+    }
+
+
+def _device(device: DeviceUse, found: DevicesUse, advice: str) -> dict[str, Any]:
+    parts = {
+        "computing": device.computing_ns,
+        "communicating": device.communicating_ns,
+        "copying": device.copying_ns,
+    }
+    return {
+        "name": device_title(device.device),
+        "work": device.work,
+        "busy": device.busy_ns,
+        "parts": [
+            {"name": name, "time": time_ns, "detail": ""}
+            for name, time_ns in parts.items()
+            if time_ns
+        ],
+        "idle": [
+            {"name": cause.title, "time": time_ns, "detail": cause.meaning}
+            for cause, time_ns in sorted(device.idle_ns.items(), key=lambda one: -one[1])
+        ],
+        "gaps": device.gaps,
+        "longestGap": device.longest_gap_ns,
+        "said": [advice] * bool(advice) + _said(device, found),
+        "streams": {
+            "heading": _STREAM_HEADING,
+            "rows": [_stream(stream, found) for stream in device.streams[:MOST_STREAMS]],
+        },
+    }
+
+
+def _said(device: DeviceUse, found: DevicesUse) -> list[str]:
+    """What is known of the device besides, in sentences."""
+    said = [
+        f"{share_text(hidden_ns / time_ns)} of {what} went on while something was computed."
+        for what, time_ns, hidden_ns in (
+            ("communication", device.communicating_ns, device.hidden_communicating_ns),
+            ("copying", device.copying_ns, device.hidden_copying_ns),
+        )
+        if time_ns
+    ]
+    if device.without_owner:
+        said.append(
+            f"{device.without_owner:,} pieces of work, {time_text(device.without_owner_ns)}, have "
+            "no owner: no operator, module or annotation was around their launch."
+        )
+    if device.without_launch:
+        said.append(f"The launch of {device.without_launch:,} pieces of work is not known.")
+    if device.occupancy >= 0:
+        said.append(f"Occupancy by kernels' sizes: {share_text(device.occupancy)}.")
+    said += [_memory(one) for one in found.memory if one.device == device.device]
+    more = len(device.streams) - MOST_STREAMS
+    if more > 0:
+        said.append(f"The {MOST_STREAMS} busiest streams are shown; {more:,} more did something.")
+    return said
+
+
+def _memory(memory: ReservedMemory) -> str:
+    used = f"At most {bytes_text(memory.peak_used_bytes)} of its memory was in use"
+    if memory.peak_reserved_bytes < 0:
+        return f"{used}; what was reserved was not reported."
+    reserved = f"at most {bytes_text(memory.peak_reserved_bytes)} was reserved"
+    return f"{used}, {reserved}; {share_text(memory.unused_share)} of that unused on average."
+
+
+def _stream(stream: StreamUse, found: DevicesUse) -> list[str]:
+    busy = f"{time_text(stream.busy_ns)}, {share_text(found.share(stream.busy_ns))}"
+    row = [str(stream.stream), f"{stream.work:,}", busy]
+    if stream.delay_median_ns < 0:
+        return [*row, _NOT_KNOWN, *[""] * (len(_STREAM_HEADING) - len(row) - 1)]
+    delays = (stream.delay_median_ns, stream.delay_90_ns, stream.delay_max_ns)
+    waiting = (f"{stream.depth_mean:.1f}", f"{stream.depth_max:,}")
+    return [*row, f"{stream.launches:,}", *map(time_text, delays), *waiting]
+
+
+def _modules(found: DevicesUse) -> dict[str, Any] | None:
+    if not found.modules:
+        return None
+    modules = found.modules[:MOST_MODULES]
+    has_graphs = bool(np.any([module.graph_ns for module in modules]))
+    rows = [
+        [
+            "\u2003" * module.depth + shown(module.module),  # spaces that a page keeps
+            time_text(module.forward_ns + module.backward_ns),
+            time_text(module.forward_ns),
+            time_text(module.backward_ns),
+            *[time_text(module.graph_ns)] * has_graphs,
+        ]
+        for module in modules
+    ]
+    return {"heading": _MODULE_HEADING[: len(rows[0])], "rows": rows}
