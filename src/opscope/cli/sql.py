@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
@@ -115,4 +116,16 @@ def _print_json(columns: list[str], rows: Iterable[tuple[Any, ...]]) -> None:
     output = Output()
     for row in rows:
         # One object a line, so that a reader can begin before the last row is there.
-        output.write(json.dumps(dict(zip(columns, row, strict=True)), default=str) + "\n")
+        plain = map(_in_json, row)
+        output.write(json.dumps(dict(zip(columns, plain, strict=True)), default=str) + "\n")
+
+
+def _in_json(value: Any) -> Any:
+    """JSON has no number that is none, or infinite: most of its readers refuse the whole line."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list):
+        return [_in_json(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _in_json(one) for key, one in value.items()}
+    return value

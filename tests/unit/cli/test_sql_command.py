@@ -20,6 +20,17 @@ def test_json_lines(command_line, trace_folder):
     assert len(rows) == 3
 
 
+def test_json_has_no_numbers_that_its_readers_refuse(command_line, trace_folder):
+    query = "select 'nan'::double a, ['inf'::double, 1] b, {'c': '-inf'::float} d, 1.5::double e"
+    outcome = command_line("sql", trace_folder, query, "--format", "json")
+
+    def refuse(constant):
+        raise ValueError(constant)
+
+    found = json.loads(outcome.out, parse_constant=refuse)
+    assert found == {"a": None, "b": [None, 1], "d": {"c": None}, "e": 1.5}
+
+
 def test_table(command_line, trace_folder):
     outcome = command_line("sql", trace_folder, QUERY, "--format", "table")
     assert [line.split() for line in outcome.out.splitlines()] == [

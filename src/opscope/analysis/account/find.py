@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from opscope.reused_memory import reusing_memory
 from opscope.trace.trace import Trace
 from opscope.tree.frame_text import python_events
 from opscope.tree.steps import Steps
+from opscope.tree.timeline import Line
 
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
@@ -73,7 +75,7 @@ def main_time(
 
 def _account(whole: Trace, period: Period) -> Account:
     divided, trace = divide(whole, period), period.trace
-    names = [line.name or f"thread {line.number}" for line in divided.threads]
+    names = _thread_names(divided.threads, divided.main)
     sums: list[tuple[Amounts, Amounts]] = [
         (time.astype(np.float64), error.astype(np.float64)) for time, error in divided.sums
     ]
@@ -91,6 +93,17 @@ def _account(whole: Trace, period: Period) -> Account:
         about=str(period),
         notes=_notes(trace, divided.is_sampled),
     )
+
+
+def _thread_names(threads: tuple[Line, ...], main: int) -> list[str]:
+    """Different ones: threads that give themselves none are all called as their process."""
+    count = Counter(line.name for line in threads)
+    names = []
+    for row, line in enumerate(threads):
+        is_known = line.name and (count[line.name] == 1 or row == main)
+        number = f"thread {line.number}"
+        names.append(line.name if is_known else f"{line.name} ({number})" if line.name else number)
+    return names
 
 
 def _sums_of_devices(

@@ -51,6 +51,18 @@ def test_generated_code_is_python_around_its_kernels():
     assert (found[Cause.OPERATOR], found[Cause.PYTHON]) == (6, 4)
 
 
+def test_threads_of_one_name_are_told_apart():
+    trace = build_trace(
+        [span("aten::mm", 0, 10), span("aten::mm", 0, 4, "a"), span("aten::mm", 0, 3, "b")]
+    )
+    threads = trace.table("threads")
+    same = {"name": np.full(len(threads), threads["name"][0])}
+    account = find_account(trace.with_tables({"threads": threads.replaced(same)}), "all")
+    main, *others = account.threads
+    assert main == "main" and account.main == 0
+    assert len(set(others)) == 2 and all(name.startswith("main (thread ") for name in others)
+
+
 def test_what_spans_say_of_themselves():
     python = {"kind": EventKind.PYTHON_CALL}
     trace = build_trace(
