@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -83,6 +84,14 @@ print(sys.argv, __name__, __file__, x.tolist())
     assert "what to change: " in change
     assert "opscope summary" in look
     assert "Self CPU" not in recorded.err
+
+
+def test_commands_to_copy_work_in_a_shell(execute):
+    recorded = execute(ADDITIONS, options=("-o", "two words.opscope"))
+    (look,) = re.findall("look closer with `(.*)`", recorded.err)
+    command, name, folder = shlex.split(look)
+    assert (command, name) == ("opscope", "summary")
+    assert Path(folder).name == "two words.opscope" and Path(folder).is_dir()
 
 
 @pytest.mark.parametrize(
@@ -177,6 +186,7 @@ def test_the_program_may_set_up_torch_before_importing_it(execute):
     program = """
 import os
 import re
+import shlex
 os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 print(torch.get_num_threads())

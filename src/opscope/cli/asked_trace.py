@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from opscope.cli import destination
@@ -57,7 +58,7 @@ def keep(log: bytes, answer: dict[str, Any], folder: Path) -> None:
     for line in headline(trace):
         messages.say(line)
     messages.say(describe_completeness(trace))
-    messages.say(f"look closer with `opscope summary {written}`")
+    messages.say(f"look closer with `opscope summary {quote(str(written))}`")
 
 
 def _written(log: bytes, answer: dict[str, Any], folder: Path) -> tuple[Trace, Path]:

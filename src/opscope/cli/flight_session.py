@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from opscope.cli.console import Messages
@@ -77,7 +78,7 @@ class FlightSession:
             self._recorder.stop()
         found = self._dumps()
         for dump in found:
-            self._messages.say(f"look at the dump with `opscope summary {dump}`")
+            self._messages.say(f"look at the dump with `opscope summary {quote(str(dump))}`")
         if not found and self._has_begun:
             self._messages.say(
                 f"nothing happened that is worth a dump, so {self._directory} is empty"

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from opscope.cli.console import Messages
@@ -57,10 +58,10 @@ class JobResults:
         if self._made.findings is not None:
             self._answer(self._shown(whole), self._made.findings)
         elif shown := next((p for p in (whole, *found) if p.recorded), None):
-            self._messages.say(f"look at them with `opscope summary {shown.folder}`")
+            self._messages.say(f"look at them with `opscope summary {quote(str(shown.folder))}`")
             if self._root is None and _has_ranks(shown):
                 self._messages.say(
-                    f"which rank slows the others: `opscope stragglers {shown.folder}`"
+                    f"which rank slows the others: `opscope stragglers {quote(str(shown.folder))}`"
                 )
 
     def _shown(self, processes: Processes) -> Processes:
@@ -111,9 +112,10 @@ class JobResults:
         self._messages.show(findings(processes.load(chosen.part)))
         if len(ranked) > 1:
             other = next(done for done in ranked if done is not chosen)
+            folder = quote(str(processes.folder))
             self._messages.say(
-                f"`opscope why {processes.folder} {other.part.option}` answers for another; "
-                f"`opscope summary {processes.folder}` lists them"
+                f"`opscope why {folder} {other.part.option}` answers for another; "
+                f"`opscope summary {folder}` lists them"
             )
 
     def _slow_rank(self, processes: Processes) -> Partition | None:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields
+from shlex import quote
 from typing import Any
 
 from rich.console import RenderableType
@@ -227,7 +228,7 @@ def print_processes(job: Job, format: RowsFormat) -> None:
 def _example(job: Job) -> str:
     processes = job.processes
     most = max(job.parts, key=lambda part: processes.rows_of(part, "events"))
-    return f"`opscope summary {job.path} {most.option}`"
+    return f"`opscope summary {quote(str(job.path))} {most.option}`"
 
 
 def describe_processes(

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from opscope.analysis.device_account import describe_devices
@@ -166,7 +167,7 @@ class RecordingSession:
             self._messages.fail(
                 f"The traces of the processes could not be made: the process that did it {ended}, "
                 "because the program limits what a process may use. What they recorded is kept: "
-                f"`opscope recover {children.folder}`."
+                f"`opscope recover {quote(str(children.folder))}`."
             )
 
     def _show_job(self, children: ChildrenOfRun) -> None:
@@ -185,7 +186,8 @@ class RecordingSession:
         self._messages.say(
             "what was recorded is kept; the process that waits for this makes the trace of it now"
             if self._options.keeper
-            else f"what was recorded is kept, and `opscope recover {folder}` makes its trace of it"
+            else "what was recorded is kept, and `opscope recover "
+            f"{quote(str(folder))}` makes its trace of it"
         )
 
     def _profile_arguments(self) -> dict[str, Any]:
@@ -321,7 +323,8 @@ class RecordingSession:
         if self._children is None and (destination.chrome or destination.report):
             self._messages.fail(
                 "The recording is too long for one file of another tool, or one page, so neither "
-                f"was written. Choose a part of it: `opscope export {saved} --range 0..10`."
+                "was written. Choose a part of it: "
+                f"`opscope export {quote(str(saved))} --range 0..10`."
             )
         self._say_where_to_look(saved)
 
@@ -355,7 +358,7 @@ class RecordingSession:
     def _say_where_to_look(self, saved: Path) -> None:
         if self._children is None:  # else it is said of all of them
             rank = "" if self._rank is None else f" --rank {self._rank}"
-            self._messages.say(f"look closer with `opscope summary {saved}{rank}`")
+            self._messages.say(f"look closer with `opscope summary {quote(str(saved))}{rank}`")
 
     def _say_what_it_shows(self, trace: Trace) -> None:
         findings = self._results.findings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 from opscope.cli.completeness import describe_completeness, end_of_recording
@@ -59,5 +60,5 @@ def _recover_one(path: Path, messages: Messages, how: str) -> OpscopeError | Non
         messages.say(line)
     messages.say(describe_completeness(trace, int(trace.ledger["events"]["recorded"])))
     messages.say(f"trace written to {saved}")
-    messages.say(f"look closer with `opscope summary {saved}`")
+    messages.say(f"look closer with `opscope summary {quote(str(saved))}`")
     return None

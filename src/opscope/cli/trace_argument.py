@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from opscope._native import keep_freed_memory
@@ -252,7 +253,7 @@ def _on_disk(chosen: Chosen) -> LongTrace:
     if not partition_folders(chosen.path):
         raise UsageError(
             f"Parts are read of opscope's own traces, and {chosen.path} is none. Make it one with "
-            f"`opscope export {chosen.path} -o NAME.opscope`."
+            f"`opscope export {quote(str(chosen.path))} -o NAME.opscope`."
         )
     return LongTrace.at(chosen.path, chosen.part)
 

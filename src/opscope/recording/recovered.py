@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from opscope import _native
@@ -201,7 +202,8 @@ def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = No
     except OSError as error:
         raise UsageError(
             f"The trace of {path.name} cannot be written: {error.strerror or error}. What was "
-            f"recorded is kept; make room on its disk, then run `opscope recover {path.parent}`."
+            "recorded is kept; make room on its disk, then run "
+            f"`opscope recover {quote(str(path.parent))}`."
         ) from error
 
 
