@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -83,7 +84,8 @@ def query_long(trace: LongTrace, statement: str, read_only: bool = False) -> Any
 
 
 def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
-    """What it returns, as a relation of DuckDB's default connection; this one is closed.
+    """What it returns, as a relation of DuckDB's default connection, in other threads than the main
+    one of a cursor of it; this one is closed.
 
     Raises:
         UsageError: as :func:`query`.
@@ -93,7 +95,20 @@ def run_statement(connection: Any, statement: str, read_only: bool) -> Any:
             result = _with_plain_integers(_compute(connection, statement, read_only))
     finally:
         connection.close()
-    return duckdb.from_arrow(result.rename_columns(list(_distinct(result.column_names))))
+    rows = result.rename_columns(list(_distinct(result.column_names)))
+    return _home_of_results().from_arrow(rows)
+
+
+_OF_THREAD = threading.local()
+
+
+def _home_of_results() -> Any:
+    """What relations of this thread are of: it refuses a thread while another one uses it."""
+    if threading.current_thread() is threading.main_thread():
+        return duckdb
+    if not hasattr(_OF_THREAD, "cursor"):
+        _OF_THREAD.cursor = duckdb.cursor()
+    return _OF_THREAD.cursor
 
 
 def _compute(connection: Any, statement: str, read_only: bool) -> pa.Table:

@@ -1,6 +1,7 @@
 """SQL over a trace in memory."""
 
 import gc
+import threading
 
 import pytest
 
@@ -96,3 +97,24 @@ def test_several_queries_do_not_disturb_each_other(trace):
 def test_a_query_that_does_not_run_says_why_and_what_there_is(trace, statement, message):
     with pytest.raises(UsageError, match=rf"(?s){message}"):
         trace.sql(statement)
+
+
+def test_threads_query_at_once_and_combine_their_results(trace):
+    counts, errors = [], []
+
+    def query():
+        try:
+            for _ in range(20):
+                first, second = trace.sql("select 1 as n"), trace.sql("select id as n from events")
+                counts.append(len(first.union(second).fetchall()))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=query) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    query()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert counts == [4] * 100
