@@ -34,6 +34,19 @@ def test_a_step_ends_where_the_optimizers_does():
     assert times.label_ns[:, 0].tolist() == [41_000, 42_000, 43_000]
 
 
+def test_steps_of_several_threads_follow_one_another_as_they_end():
+    ends = {"one": (60, 170, 260), "two": (90, 180, 300)}
+    spans = [
+        span("Optimizer.step#SGD.step", end - (60 if end == 180 else 5), end, thread, **ANNOTATION)
+        for thread, of_thread in ends.items()
+        for end in of_thread
+    ]
+    steps, what = program_steps(build_trace(sorted(spans, key=lambda one: one.start)))
+    assert what == OF_OPTIMIZER
+    assert (steps.start_ns - ORIGIN_NS).tolist() == [60_000, 90_000, 170_000, 180_000, 260_000]
+    assert (steps.end_ns - ORIGIN_NS).tolist() == [90_000, 170_000, 180_000, 260_000, 300_000]
+
+
 def test_without_an_optimizer_calls_of_the_network_are_steps():
     def call(start):
         return [
