@@ -51,8 +51,9 @@ nb::object causes_of_events(const AccountColumn<uint8_t>& kind, const AccountCol
   const auto names = is_engine.size() - 1;
   for (size_t row = 0; row < rows; ++row) {
     const bool fits = name.data()[row] < static_cast<int64_t>(names) && label.data()[row] >= 0 &&
-                      label.data()[row] < static_cast<int64_t>(by_label.size());
-    if (!fits) throw nb::value_error("an event has a name that is not there");
+                      label.data()[row] < static_cast<int64_t>(by_label.size()) &&
+                      around.data()[row] < static_cast<int64_t>(rows);
+    if (!fits) throw nb::value_error("an event refers to rows that are not there");
   }
   auto found = [&] {
     const WithoutGil without_gil;

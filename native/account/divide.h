@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "account/cause.h"
-#include "account/off_processor.h"
 #include "account/moments.h"
+#include "account/off_processor.h"
 #include "nesting/line_sweep.h"
 
 namespace opscope::account {

@@ -82,8 +82,7 @@ struct ModuleCalls {
   // Calls of one label within calls of one place are a place: of every event that of its call, -1 for none,
   std::vector<int32_t> place;
   std::vector<int32_t> label;   // and of every place its label,
-  std::vector<int32_t> around;  // the place around it, -1 for none,
-  std::vector<int32_t> first;   // and the first call there. Those around a place stand before it.
+  std::vector<int32_t> around;  // and the place around it, -1 for none, which stands before it
 };
 
 // Of every event the closest that says which module it is for: a module call, or a span with a maker.
@@ -134,7 +133,6 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
     if (is_new) {
       found.label.push_back(label[row]);
       found.around.push_back(outer);
-      found.first.push_back(static_cast<int32_t>(row));
     }
     of_call[row] = place->second;
   }

@@ -51,7 +51,8 @@ def captured_calls(tmp_path, patch):
     calls = []
     names = ("ChromeWriter", "PerfettoWriter", "ExecutionTraceWriter", "assign_lanes",
              "memory_accounts", "operator_signatures")  # fmt: skip
-    fake = SimpleNamespace(**{name: Captured(name, calls) for name in names})
+    captured = {name: Captured(name, calls) for name in names}
+    fake = SimpleNamespace(**captured, rows_by_line=_native.rows_by_line)
     for module in (chrome_writer, perfetto, execution_trace_nodes, chakra, timeline):
         if hasattr(module, "_native"):
             patch.setattr(module, "_native", fake)
