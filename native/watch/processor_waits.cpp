@@ -110,13 +110,14 @@ ProcessorWaits::Thread* ProcessorWaits::find(pid_t number) {
 StepWaits ProcessorWaits::of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return {};
-  const int64_t since_ns = now_ns - read_at_ns_;
-  if (since_ns < pause_ns_) return {true};
+  if (now_ns - read_at_ns_ < pause_ns_) return {true};
   const bool is_first = read_at_ns_ == 0;
   const int64_t computed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   Since own{-1, 0};
   read(own);
-  read_at_ns_ = now_ns;
+  // It may have been kept waiting since the step ended, which is counted too.
+  const int64_t read_at_ns = clock_ns(CLOCK_MONOTONIC);
+  const int64_t since_ns = read_at_ns - std::exchange(read_at_ns_, read_at_ns);
   pause_ns_ = pause_after(clock_ns(CLOCK_THREAD_CPUTIME_ID) - computed_ns);
   return is_first || own.ran_ns < 0 ? StepWaits{}
                                     : caused_by_others(own, began_ns, now_ns, since_ns, typical_ns);

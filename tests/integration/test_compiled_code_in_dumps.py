@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,7 @@ from tests.support.flight_recordings import dumps_in
 import opscope
 from opscope.recording import segments
 from opscope.recording.compiled.told_places import ToldPlaces, read_places
-from opscope.recording.recovered import about_of
+from opscope.recording.recovered import about_of, recover_file
 from opscope.recording.segments import Drain, draining
 from opscope.trace.unfinished_recordings import unfinished_recordings
 
@@ -135,10 +136,48 @@ def test_a_long_recording_has_them(tmp_path, monkeypatch):
                 while drain.next():
                     pass
     assert len(drain.segments) > 1
-    prof.save(tmp_path)
+    prof.trace.save(tmp_path)
     trace = opscope.load(tmp_path)
     assert tables_of(trace)[0] > 0
     assert trace.compiled("all").coverage > 0
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_recording_whose_process_is_killed_has_them(tmp_path, cache, drained):
+    path = program(
+        tmp_path,
+        """
+        import os, signal
+        from opscope.recording import segments
+        from opscope.recording.recovered import about_of
+        from opscope.trace.unfinished_recordings import unfinished_recordings
+
+        segments.RECORDS, segments.MARGIN_NS = 2_000, 0
+        with opscope.profile(stream_to=sys.argv[1], keeper=False):
+            compiled(x)
+            for _ in range(4_000):
+                with opscope.record_function("small"):
+                    pass
+            if sys.argv[2] == "True":
+                (path,) = unfinished_recordings(sys.argv[1])
+                with segments.draining(path):
+                    drain = segments.Drain(path, about_of(path)["prefixes"])
+                    while drain.next():
+                        pass
+            compiled(x)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    folder = tmp_path / "recording"
+    done = subprocess.run(
+        [sys.executable, path, str(folder), str(drained)], env=environment, timeout=400
+    )
+    assert done.returncode == -signal.SIGKILL
+    (recording,) = unfinished_recordings(folder)
+    recover_file(recording)
+    trace = opscope.load(folder)
+    assert tables_of(trace)[0] > 0 and {5, 6} & tables_of(trace)[1]
 
 
 def test_each_graph_is_told_once_and_a_line_that_was_cut_is_left_out():

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opscope import _native
+from opscope.recording.compiled.listener import GeneratedCode
+from opscope.recording.compiled.told_places import noted_places
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import DeviceActivity, Listener
 from opscope.recording.sources import SOURCES, RecordingOptions
@@ -32,10 +34,14 @@ def note_known(listeners: Sequence[Listener]) -> None:
 
 
 def noted_known(notes: Iterable[str]) -> Known:
-    """What was noted; nothing of a recording that did not come to its end."""
-    known: Known = {}
+    """What was noted; of a recording that did not come to its end only what it noted sooner."""
+    known: dict[str, Any] = {}
+    notes = list(notes)
     for note in notes:
         known = json.loads(note).get(_NOTE, known)
+    places = noted_places(notes)
+    if places and GeneratedCode.__name__ not in known:
+        return {**known, GeneratedCode.__name__: [[], places]}
     return known
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -25,6 +25,8 @@ _GRAPH = "_opscope_recorded_graph"
 _emitted: dict[str, Emitted] = {}
 _listening: set[int] = set()
 _hooked: weakref.WeakSet[Any] = weakref.WeakSet()
+when_loaded: list[Callable[[str], object]] = []
+"""Told of the file of every graph that is loaded while a recording wants graphs."""
 
 
 def notice_loaded_graphs() -> None:
@@ -83,6 +85,8 @@ def _loaded(module: Any) -> None:
         _emitted[file] = emitted
     if _listening:
         _hook(module)
+        for tell in when_loaded if file is not None else ():
+            tell(file)
 
 
 def _hook(module: Any) -> None:

@@ -10,14 +10,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple
 from typing import Any, TypeAlias
 
+from opscope import _native
 from opscope.recording.compiled.generated_code import Site
-from opscope.recording.compiled.graphs import loaded_files, sites_of
+from opscope.recording.compiled.graphs import loaded_files, sites_of, when_loaded
 from opscope.recording.compiled.lines import PlacedSite
 from opscope.recording.compiled.origin import Origin
 from opscope.trace.codes import OriginsKnownFrom
 
 PlacedFiles: TypeAlias = dict[str, tuple[str, list[PlacedSite]]]
 """By generated file: the name of its graph, and what that calls."""
+
+
+_NOTE = "generated code"
+
+
+def note_places_of(file: str) -> None:
+    """Into the stream that runs, if one does: whoever is killed has told them already."""
+    for name, (graph, sites) in sites_of([file]).items():
+        told = {_NOTE: [name, graph, [_as_list(one) for one in sites]]}
+        _native.note_in_stream(json.dumps(told))
+
+
+when_loaded.append(note_places_of)
+
+
+def noted_places(notes: Iterable[str]) -> dict[str, list[Any]]:
+    """What was noted, as :func:`told_now` would say it."""
+    told = (json.loads(note).get(_NOTE) for note in notes if _NOTE in note)
+    return {file: [graph, sites] for file, graph, sites in filter(None, told)}
 
 
 class ToldPlaces:
