@@ -85,8 +85,9 @@ def _loaded(module: Any) -> None:
         _emitted[file] = emitted
     if _listening:
         _hook(module)
-        for tell in when_loaded if file is not None else ():
-            tell(file)
+        if file is not None:
+            for tell in when_loaded:
+                tell(file)
 
 
 def _hook(module: Any) -> None:
