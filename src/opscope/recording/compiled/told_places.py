@@ -20,15 +20,13 @@ from opscope.trace.codes import OriginsKnownFrom
 PlacedFiles: TypeAlias = dict[str, tuple[str, list[PlacedSite]]]
 """By generated file: the name of its graph, and what that calls."""
 
-
 _NOTE = "generated code"
 
 
 def note_places_of(file: str) -> None:
     """Into the stream that runs, if one does: whoever is killed has told them already."""
-    for name, (graph, sites) in sites_of([file]).items():
-        told = {_NOTE: [name, graph, [_as_list(one) for one in sites]]}
-        _native.note_in_stream(json.dumps(told))
+    for name, told in _told_of([file]).items():
+        _native.note_in_stream(json.dumps({_NOTE: [name, *told]}))
 
 
 when_loaded.append(note_places_of)
@@ -50,9 +48,8 @@ class ToldPlaces:
     def lines(self) -> list[bytes]:
         """One for each graph, with those that were loaded since this was last asked."""
         new = loaded_files() - self._known
-        for file, (graph, sites) in sites_of(new).items():
-            told = [file, graph, [_as_list(one) for one in sites]]
-            self._lines.append(json.dumps(told).encode() + b"\n")
+        for file, told in _told_of(new).items():
+            self._lines.append(json.dumps([file, *told]).encode() + b"\n")
         self._known |= new
         return list(self._lines)
 
@@ -66,13 +63,17 @@ def read_places(text: bytes) -> PlacedFiles:
 
 def told_now() -> dict[str, list[Any]]:
     """As JSON, for :func:`placed_files`: of all graphs that are loaded now, by file."""
-    found = sites_of(loaded_files()).items()
-    return {file: [graph, [_as_list(one) for one in sites]] for file, (graph, sites) in found}
+    return _told_of(loaded_files())
 
 
 def placed_files(told: Mapping[str, Any]) -> PlacedFiles:
     """What was told by :func:`told_now`."""
     return {file: (graph, list(_placed(sites))) for file, (graph, sites) in told.items()}
+
+
+def _told_of(files: Iterable[str]) -> dict[str, list[Any]]:
+    found = sites_of(files).items()
+    return {file: [graph, [_as_list(one) for one in sites]] for file, (graph, sites) in found}
 
 
 def _as_list(placed: PlacedSite) -> list[Any]:
