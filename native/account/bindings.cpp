@@ -16,6 +16,7 @@
 #include "account/divide.h"
 #include "account/event_causes.h"
 #include "interpreter/without_gil.h"
+#include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
 
 namespace nb = nanobind;
@@ -24,10 +25,8 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-template <class T>
-using AccountColumn = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Longs = AccountColumn<int64_t>;
-using Bools = AccountColumn<bool>;
+using Longs = Numbers<int64_t>;
+using Bools = Numbers<bool>;
 
 // Start of each, end of the last, delayed, blocked, faults; what calls waited for and whether a sample says
 // so, in transfers and beside them.
@@ -35,18 +34,14 @@ using IntervalColumns = std::tuple<Longs, int64_t, Longs, Longs, Longs, Longs, B
 
 // Rows of the spans in order of start, None for all; cuts; intervals; whether it is a main thread.
 using SpansOfThread =
-    std::tuple<std::optional<AccountColumn<int32_t>>, Longs, std::optional<IntervalColumns>, bool>;
+    std::tuple<std::optional<Numbers<int32_t>>, Longs, std::optional<IntervalColumns>, bool>;
 
-void check_size(size_t size, size_t expected) {
-  if (size != expected) throw nb::value_error("columns of one table have different lengths");
-}
-
-nb::object causes_of_events(const AccountColumn<uint8_t>& kind, const AccountColumn<uint8_t>& scope,
-                            const AccountColumn<int32_t>& name, const AccountColumn<int32_t>& label,
-                            const AccountColumn<int32_t>& around, const AccountColumn<int8_t>& by_label,
+nb::object causes_of_events(const Numbers<uint8_t>& kind, const Numbers<uint8_t>& scope,
+                            const Numbers<int32_t>& name, const Numbers<int32_t>& label,
+                            const Numbers<int32_t>& around, const Numbers<int8_t>& by_label,
                             const Bools& is_engine) {
   const size_t rows = kind.size();
-  for (const size_t size : {scope.size(), name.size(), label.size(), around.size()}) check_size(size, rows);
+  for (const size_t size : {scope.size(), name.size(), label.size(), around.size()}) check_length(size, rows);
   if (is_engine.size() == 0) throw nb::value_error("there is no place for events without a name");
   const auto names = is_engine.size() - 1;
   for (size_t row = 0; row < rows; ++row) {
@@ -55,19 +50,17 @@ nb::object causes_of_events(const AccountColumn<uint8_t>& kind, const AccountCol
                       around.data()[row] < static_cast<int64_t>(rows);
     if (!fits) throw nb::value_error("an event refers to rows that are not there");
   }
-  auto found = [&] {
-    const WithoutGil without_gil;
+  return array_without_gil([&] {
     return account::causes_of_events({kind.data(), scope.data(), name.data(), label.data(), around.data(),
                                       by_label.data(), is_engine.data(), names, rows});
-  }();
-  return to_array(std::move(found));
+  });
 }
 
 account::Intervals intervals_of(const IntervalColumns& columns) {
   const auto& [start, end_ns, delayed, blocked, faults, during, seen, beside, seen_beside] = columns;
   const size_t count = start.size();
-  for (const Longs* one : {&delayed, &blocked, &faults, &during, &beside}) check_size(one->size(), count);
-  for (const Bools* one : {&seen, &seen_beside}) check_size(one->size(), count);
+  for (const Longs* one : {&delayed, &blocked, &faults, &during, &beside}) check_length(one->size(), count);
+  for (const Bools* one : {&seen, &seen_beside}) check_length(one->size(), count);
   return {start.data(),  end_ns,      delayed.data(), blocked.data(),     faults.data(),
           during.data(), seen.data(), beside.data(),  seen_beside.data(), count};
 }
@@ -75,20 +68,20 @@ account::Intervals intervals_of(const IntervalColumns& columns) {
 // What is to be divided. Keeps the columns alive.
 class TimeOfThreads {
  public:
-  TimeOfThreads(Longs start_ns, Longs took_ns, AccountColumn<int8_t> causes,
-                std::vector<SpansOfThread> threads, std::tuple<Longs, Longs, Longs> steps, Longs transfers,
-                int64_t from_ns, int64_t to_ns, int64_t cost_ns)
+  TimeOfThreads(Longs start_ns, Longs took_ns, Numbers<int8_t> causes, std::vector<SpansOfThread> threads,
+                std::tuple<Longs, Longs, Longs> steps, Longs transfers, int64_t from_ns, int64_t to_ns,
+                int64_t cost_ns)
       : start_ns_(std::move(start_ns)),
         took_ns_(std::move(took_ns)),
         causes_(std::move(causes)),
         threads_(std::move(threads)),
         steps_(std::move(steps)),
         transfers_(std::move(transfers)) {
-    check_size(took_ns_.size(), start_ns_.size());
-    check_size(causes_.size(), start_ns_.size());
+    check_length(took_ns_.size(), start_ns_.size());
+    check_length(causes_.size(), start_ns_.size());
     const auto& [start, end, row] = steps_;
-    check_size(end.size(), start.size());
-    check_size(row.size(), start.size());
+    check_length(end.size(), start.size());
+    check_length(row.size(), start.size());
     for (size_t i = 0; i < row.size(); ++i) {
       if (row.data()[i] < 0 || static_cast<size_t>(row.data()[i]) >= row.size()) {
         throw nb::value_error("a step has a number that no step has");
@@ -161,7 +154,7 @@ class TimeOfThreads {
   }
 
   Longs start_ns_, took_ns_;
-  AccountColumn<int8_t> causes_;
+  Numbers<int8_t> causes_;
   std::vector<SpansOfThread> threads_;
   std::tuple<Longs, Longs, Longs> steps_;
   Longs transfers_;
@@ -170,10 +163,10 @@ class TimeOfThreads {
 
 // How many events each thread has: in all, of operators, of those that are not of a backward pass, and of
 // Python's frames.
-nb::tuple kinds_by_thread(const AccountColumn<int32_t>& thread, const AccountColumn<uint8_t>& kind,
-                          const AccountColumn<int32_t>& forward_thread, size_t threads) {
-  check_size(kind.size(), thread.size());
-  check_size(forward_thread.size(), thread.size());
+nb::tuple kinds_by_thread(const Numbers<int32_t>& thread, const Numbers<uint8_t>& kind,
+                          const Numbers<int32_t>& forward_thread, size_t threads) {
+  check_length(kind.size(), thread.size());
+  check_length(forward_thread.size(), thread.size());
   std::vector<int64_t> all(threads), operators(threads), forward(threads), python(threads);
   for (size_t row = 0; row < thread.size(); ++row) {
     const int32_t number = thread.data()[row];
@@ -215,7 +208,7 @@ void bind_account(nb::module_& module) {
              "by_label"_a, "is_engine"_a);
   module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);
   nb::class_<TimeOfThreads>(module, "TimeOfThreads")
-      .def(nb::init<Longs, Longs, AccountColumn<int8_t>, std::vector<SpansOfThread>,
+      .def(nb::init<Longs, Longs, Numbers<int8_t>, std::vector<SpansOfThread>,
                     std::tuple<Longs, Longs, Longs>, Longs, int64_t, int64_t, int64_t>(),
            "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "from_ns"_a,
            "to_ns"_a, "cost_ns"_a)

@@ -17,6 +17,7 @@
 #include "attribution/operator_sums.h"
 #include "attribution/phases.h"
 #include "interpreter/without_gil.h"
+#include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
 
 namespace nb = nanobind;
@@ -25,24 +26,17 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-template <class T>
-using OfEvents = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // parent, thread, name, kind, scope, sequence_number, forward_thread
-using EventArrays = std::tuple<OfEvents<int32_t>, OfEvents<int32_t>, OfEvents<int32_t>, OfEvents<uint8_t>,
-                               OfEvents<uint8_t>, OfEvents<int64_t>, OfEvents<int32_t>>;
+using EventArrays = std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32_t>, Numbers<uint8_t>,
+                               Numbers<uint8_t>, Numbers<int64_t>, Numbers<int32_t>>;
 
 template <class T>
-void check_between(const OfEvents<T>& column, int64_t lowest, size_t count) {
+void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
   const T* end = column.data() + column.size();
   const bool fit = std::all_of(column.data(), end, [&](T one) {
     return static_cast<int64_t>(one) >= lowest && static_cast<int64_t>(one) < static_cast<int64_t>(count);
   });
   if (!fit) throw nb::value_error("events refer to rows that are not there");
-}
-
-void check_length(size_t size, size_t rows) {
-  if (size != rows) throw nb::value_error("columns of one table have different lengths");
 }
 
 attribution::Events events_of(const EventArrays& arrays, size_t threads) {
@@ -58,13 +52,13 @@ attribution::Events events_of(const EventArrays& arrays, size_t threads) {
           scope.data(),  sequence.data(), forward_thread.data(), rows};
 }
 
-std::vector<int64_t> numbers_of(const OfEvents<int64_t>& thread_number) {
+std::vector<int64_t> numbers_of(const Numbers<int64_t>& thread_number) {
   return {thread_number.data(), thread_number.data() + thread_number.size()};
 }
 
-nb::dict module_calls(const EventArrays& arrays, const OfEvents<int64_t>& thread_number,
-                      const OfEvents<int32_t>& label, const OfEvents<int32_t>& given_maker, int32_t store,
-                      const OfEvents<bool>& is_engine) {
+nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
+                      const Numbers<int32_t>& label, const Numbers<int32_t>& given_maker, int32_t store,
+                      const Numbers<bool>& is_engine) {
   const attribution::Events events = events_of(arrays, thread_number.size());
   check_length(label.size(), events.rows);
   check_length(given_maker.size(), events.rows);
@@ -89,9 +83,9 @@ nb::dict module_calls(const EventArrays& arrays, const OfEvents<int64_t>& thread
   return result;
 }
 
-nb::tuple phases(const EventArrays& arrays, size_t threads, const OfEvents<int64_t>& start_ns,
-                 const OfEvents<int64_t>& took_ns, const OfEvents<int8_t>& own,
-                 const std::optional<OfEvents<int64_t>>& by_start, int8_t forward, int8_t collection) {
+nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_t>& start_ns,
+                 const Numbers<int64_t>& took_ns, const Numbers<int8_t>& own,
+                 const std::optional<Numbers<int64_t>>& by_start, int8_t forward, int8_t collection) {
   const attribution::Events events = events_of(arrays, threads);
   for (const size_t size : {start_ns.size(), took_ns.size(), own.size()}) check_length(size, events.rows);
   if (by_start) {
@@ -111,8 +105,8 @@ nb::tuple phases(const EventArrays& arrays, size_t threads, const OfEvents<int64
                         to_array(std::move(found.around)));
 }
 
-nb::tuple listing(const OfEvents<int32_t>& parent, const OfEvents<int32_t>& label,
-                  const OfEvents<bool>& shown, const OfEvents<bool>& is_async) {
+nb::tuple listing(const Numbers<int32_t>& parent, const Numbers<int32_t>& label, const Numbers<bool>& shown,
+                  const Numbers<bool>& is_async) {
   attribution::Events events{};
   events.parent = parent.data();
   events.rows = parent.size();
@@ -127,21 +121,19 @@ nb::tuple listing(const OfEvents<int32_t>& parent, const OfEvents<int32_t>& labe
                         to_array(std::move(found.parent)));
 }
 
-nb::object stack_sources(const EventArrays& arrays, const OfEvents<int64_t>& thread_number,
-                         const OfEvents<bool>& listed, const OfEvents<bool>& nested) {
+nb::object stack_sources(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
+                         const Numbers<bool>& listed, const Numbers<bool>& nested) {
   const attribution::Events events = events_of(arrays, thread_number.size());
   check_length(listed.size(), events.rows);
   check_length(nested.size(), events.rows);
-  auto found = [&] {
-    const WithoutGil without_gil;
+  return array_without_gil([&] {
     return attribution::stack_sources(events, numbers_of(thread_number), listed.data(), nested.data());
-  }();
-  return to_array(std::move(found));
+  });
 }
 
 // caller, caller_line, frame, called_here, defined_here
 using CallArrays =
-    std::tuple<OfEvents<int64_t>, OfEvents<int64_t>, OfEvents<int64_t>, OfEvents<bool>, OfEvents<bool>>;
+    std::tuple<Numbers<int64_t>, Numbers<int64_t>, Numbers<int64_t>, Numbers<bool>, Numbers<bool>>;
 
 attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
   const auto& [caller, caller_line, frame, called_here, defined_here] = arrays;
@@ -152,8 +144,8 @@ attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
   return {caller.data(), caller_line.data(), frame.data(), called_here.data(), defined_here.data()};
 }
 
-nb::object saying_where(const OfEvents<int32_t>& parent, const CallArrays& calls,
-                        const OfEvents<int64_t>& source) {
+nb::object saying_where(const Numbers<int32_t>& parent, const CallArrays& calls,
+                        const Numbers<int64_t>& source) {
   attribution::Events events{};
   events.parent = parent.data();
   events.rows = parent.size();
@@ -161,15 +153,11 @@ nb::object saying_where(const OfEvents<int32_t>& parent, const CallArrays& calls
   check_between(parent, -1, events.rows);
   check_between(source, -1, events.rows);
   const attribution::CallColumns columns = calls_of(calls, events.rows);
-  auto found = [&] {
-    const WithoutGil without_gil;
-    return attribution::saying_where(events, columns, source.data());
-  }();
-  return to_array(std::move(found));
+  return array_without_gil([&] { return attribution::saying_where(events, columns, source.data()); });
 }
 
-nb::tuple lines(const OfEvents<int32_t>& parent, const CallArrays& calls, const OfEvents<int64_t>& around,
-                const OfEvents<int32_t>& first_line) {
+nb::tuple lines(const Numbers<int32_t>& parent, const CallArrays& calls, const Numbers<int64_t>& around,
+                const Numbers<int32_t>& first_line) {
   attribution::Events events{};
   events.parent = parent.data();
   events.rows = parent.size();
@@ -186,13 +174,13 @@ nb::tuple lines(const OfEvents<int32_t>& parent, const CallArrays& calls, const 
 }
 
 // event, action, size_bytes
-using AllocationArrays = std::tuple<OfEvents<int32_t>, OfEvents<uint8_t>, OfEvents<int64_t>>;
+using AllocationArrays = std::tuple<Numbers<int32_t>, Numbers<uint8_t>, Numbers<int64_t>>;
 
-nb::dict operator_sums(const EventArrays& arrays, size_t threads, const OfEvents<int8_t>& phase,
-                       const OfEvents<int64_t>& path, const OfEvents<int64_t>& start_ns,
-                       const OfEvents<int64_t>& took_ns, const OfEvents<int64_t>& until_ns,
-                       const OfEvents<int64_t>& own_ns, const std::optional<OfEvents<int64_t>>& by_start,
-                       const OfEvents<int64_t>& step_start_ns, const OfEvents<int64_t>& step_end_ns,
+nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<int8_t>& phase,
+                       const Numbers<int64_t>& path, const Numbers<int64_t>& start_ns,
+                       const Numbers<int64_t>& took_ns, const Numbers<int64_t>& until_ns,
+                       const Numbers<int64_t>& own_ns, const std::optional<Numbers<int64_t>>& by_start,
+                       const Numbers<int64_t>& step_start_ns, const Numbers<int64_t>& step_end_ns,
                        const std::optional<AllocationArrays>& allocated) {
   const attribution::Events events = events_of(arrays, threads);
   for (const size_t size : {phase.size(), path.size(), start_ns.size(), took_ns.size(), until_ns.size(),

@@ -7,6 +7,7 @@
 
 #include "graph/times.h"
 #include "interpreter/without_gil.h"
+#include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
 
 namespace nb = nanobind;
@@ -15,7 +16,7 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-using Durations = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Durations = Numbers<int64_t>;
 using Slots = nb::ndarray<const int64_t, nb::shape<-1, graph::kMost>, nb::c_contig, nb::device::cpu>;
 
 graph::Dependencies graph_of(const Slots& before, const Slots& delay_ns, const Durations& duration_ns) {

@@ -72,21 +72,21 @@ ThreadLog* Recorder::this_thread() noexcept {
 
 ThreadLog* Recorder::make_log() {
   const uint64_t in_python = python_thread();
-  std::string by_program = program_thread_name();
   std::shared_ptr<ThreadLog> log;
   {
     std::lock_guard lock(mutex_);
     log = std::make_shared<ThreadLog>(pool_, next_thread_, system_thread_id(),
                                       static_cast<uint64_t>(pthread_self()), system_thread_name(),
                                       calls_are_watched_);
-    if (!by_program.empty()) log->program_name = new std::string(std::move(by_program));
     log->python_thread = in_python;
     threads_.push_back(log);
     ++next_thread_;
     pool_.with_stream([&](StreamFile& file) { file.meet(facts_of(*log)); });
   }
   (void)&thread_exit;  // using it constructs it, so that its destructor runs when the thread ends
-  return this_thread_log = log.get();
+  this_thread_log = log.get();
+  ask_for_name(*log);
+  return this_thread_log;
 }
 
 void Recorder::name_thread(ThreadLog* log, uint64_t torch_thread_id) {

@@ -15,6 +15,7 @@
 #include "nesting/containment.h"
 #include "nesting/line_sweep.h"
 #include "nesting/nesting.h"
+#include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
 
 namespace nb = nanobind;
@@ -23,59 +24,44 @@ using namespace nb::literals;
 namespace opscope {
 namespace {
 
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-void check_rows(size_t rows, size_t other) {
-  if (rows != other) throw nb::value_error("columns of one table have different lengths");
-}
-
-template <class Work>
-nb::object without_gil(Work work) {
-  auto answer = [&] {
-    const WithoutGil without_gil;
-    return work();
-  }();
-  return to_array(std::move(answer));
-}
-
 template <class Parent>
 void bind_for(nb::module_& m) {
   m.def(
       "nearest_ancestor",
-      [](Column<Parent> parents, Column<bool> keep) {
-        check_rows(parents.size(), keep.size());
-        return without_gil(
+      [](Numbers<Parent> parents, Numbers<bool> keep) {
+        check_length(parents.size(), keep.size());
+        return array_without_gil(
             [&] { return nesting::nearest_ancestor(parents.data(), keep.data(), parents.size()); });
       },
       "parents"_a, "keep"_a);
   m.def(
       "outermost_ancestor",
-      [](Column<Parent> parents, Column<bool> keep) {
-        check_rows(parents.size(), keep.size());
-        return without_gil(
+      [](Numbers<Parent> parents, Numbers<bool> keep) {
+        check_length(parents.size(), keep.size());
+        return array_without_gil(
             [&] { return nesting::outermost_ancestor(parents.data(), keep.data(), parents.size()); });
       },
       "parents"_a, "keep"_a);
   m.def(
       "depths",
-      [](Column<Parent> parents) {
-        return without_gil([&] { return nesting::depths(parents.data(), parents.size()); });
+      [](Numbers<Parent> parents) {
+        return array_without_gil([&] { return nesting::depths(parents.data(), parents.size()); });
       },
       "parents"_a);
   m.def(
       "subtree_sums",
-      [](Column<Parent> parents, Column<int64_t> own) {
-        check_rows(parents.size(), own.size());
-        return without_gil([&] { return nesting::subtree_sums(parents.data(), own.data(), parents.size()); });
+      [](Numbers<Parent> parents, Numbers<int64_t> own) {
+        check_length(parents.size(), own.size());
+        return array_without_gil(
+            [&] { return nesting::subtree_sums(parents.data(), own.data(), parents.size()); });
       },
       "parents"_a, "own"_a);
   m.def(
       "minus_children",
-      [](Column<Parent> parents, Column<int64_t> value, std::optional<Column<bool>> counted) {
-        check_rows(parents.size(), value.size());
-        if (counted) check_rows(parents.size(), counted->size());
-        return without_gil([&] {
+      [](Numbers<Parent> parents, Numbers<int64_t> value, std::optional<Numbers<bool>> counted) {
+        check_length(parents.size(), value.size());
+        if (counted) check_length(parents.size(), counted->size());
+        return array_without_gil([&] {
           return nesting::minus_children(parents.data(), value.data(), counted ? counted->data() : nullptr,
                                          parents.size());
         });
@@ -83,14 +69,14 @@ void bind_for(nb::module_& m) {
       "parents"_a, "value"_a, "counted"_a = nb::none());
 }
 
-nb::object around_by_time(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns) {
-  check_rows(start_ns.size(), duration_ns.size());
-  return without_gil(
+nb::object around_by_time(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns) {
+  check_length(start_ns.size(), duration_ns.size());
+  return array_without_gil(
       [&] { return nesting::around_by_time(start_ns.data(), duration_ns.data(), start_ns.size()); });
 }
 
 // Lines of a table whose rows are in order of start, one after the other: rows, and where each line begins.
-nb::tuple rows_by_line(const Column<int32_t>& line, size_t lines) {
+nb::tuple rows_by_line(const Numbers<int32_t>& line, size_t lines) {
   const int32_t* end = line.data() + line.size();
   if (std::any_of(line.data(), end,
                   [&](int32_t one) { return one < 0 || static_cast<size_t>(one) >= lines; })) {
@@ -111,7 +97,7 @@ nb::tuple rows_by_line(const Column<int32_t>& line, size_t lines) {
   return nb::make_tuple(to_array(std::move(rows)), to_array(std::move(begin)));
 }
 
-void check_lines(const std::vector<Column<int32_t>>& lines, size_t count) {
+void check_lines(const std::vector<Numbers<int32_t>>& lines, size_t count) {
   for (const auto& rows : lines) {
     const bool fit = std::all_of(rows.data(), rows.data() + rows.size(),
                                  [&](int32_t row) { return row >= 0 && static_cast<size_t>(row) < count; });
@@ -120,12 +106,12 @@ void check_lines(const std::vector<Column<int32_t>>& lines, size_t count) {
 }
 
 // The span directly around each by time, of all lines; what is on none keeps what it has.
-nb::object around_on_lines(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
-                           const Column<int32_t>& otherwise, const std::vector<Column<int32_t>>& lines) {
-  check_rows(start_ns.size(), duration_ns.size());
-  check_rows(start_ns.size(), otherwise.size());
+nb::object around_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
+                           const Numbers<int32_t>& otherwise, const std::vector<Numbers<int32_t>>& lines) {
+  check_length(start_ns.size(), duration_ns.size());
+  check_length(start_ns.size(), otherwise.size());
   check_lines(lines, start_ns.size());
-  return without_gil([&] {
+  return array_without_gil([&] {
     std::vector<int32_t> around(otherwise.data(), otherwise.data() + otherwise.size());
     for (const auto& rows : lines) {
       const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
@@ -141,11 +127,11 @@ nb::object around_on_lines(const Column<int64_t>& start_ns, const Column<int64_t
 }
 
 // What of each span none of those that it is directly around covers, of all lines; 0 for what is on none.
-nb::object own_times_on_lines(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
-                              const std::vector<Column<int32_t>>& lines) {
-  check_rows(start_ns.size(), duration_ns.size());
+nb::object own_times_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
+                              const std::vector<Numbers<int32_t>>& lines) {
+  check_length(start_ns.size(), duration_ns.size());
   check_lines(lines, start_ns.size());
-  return without_gil([&] {
+  return array_without_gil([&] {
     std::vector<int64_t> own(start_ns.size());
     for (const auto& rows : lines) {
       const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
@@ -161,10 +147,10 @@ nb::object own_times_on_lines(const Column<int64_t>& start_ns, const Column<int6
   });
 }
 
-nb::tuple contain(const Column<int64_t>& thread, const Column<int64_t>& start_ns,
-                  const Column<int64_t>& end_ns) {
-  check_rows(thread.size(), start_ns.size());
-  check_rows(thread.size(), end_ns.size());
+nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_ns,
+                  const Numbers<int64_t>& end_ns) {
+  check_length(thread.size(), start_ns.size());
+  check_length(thread.size(), end_ns.size());
   nesting::Containment found = [&] {
     const WithoutGil without_gil;
     return nesting::contain(thread.data(), start_ns.data(), end_ns.data(), thread.size());
@@ -173,9 +159,9 @@ nb::tuple contain(const Column<int64_t>& thread, const Column<int64_t>& start_ns
                         to_array(std::move(found.outlasts)).attr("view")("bool"));
 }
 
-nb::tuple innermost_segments(const Column<int64_t>& start_ns, const Column<int64_t>& duration_ns,
-                             const Column<int64_t>& cuts, int64_t from_ns, int64_t to_ns) {
-  check_rows(start_ns.size(), duration_ns.size());
+nb::tuple innermost_segments(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
+                             const Numbers<int64_t>& cuts, int64_t from_ns, int64_t to_ns) {
+  check_length(start_ns.size(), duration_ns.size());
   nesting::Segments found = [&] {
     const WithoutGil without_gil;
     return nesting::innermost_segments(start_ns.data(), duration_ns.data(), start_ns.size(), cuts.data(),
