@@ -50,10 +50,10 @@ nb::object causes_of_events(const Numbers<uint8_t>& kind, const Numbers<uint8_t>
                       around.data()[row] < static_cast<int64_t>(rows);
     if (!fits) throw nb::value_error("an event refers to rows that are not there");
   }
-  return array_without_gil([&] {
+  return to_array(without_gil([&] {
     return account::causes_of_events({kind.data(), scope.data(), name.data(), label.data(), around.data(),
                                       by_label.data(), is_engine.data(), names, rows});
-  });
+  }));
 }
 
 account::Intervals intervals_of(const IntervalColumns& columns) {

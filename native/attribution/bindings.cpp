@@ -126,9 +126,9 @@ nb::object stack_sources(const EventArrays& arrays, const Numbers<int64_t>& thre
   const attribution::Events events = events_of(arrays, thread_number.size());
   check_length(listed.size(), events.rows);
   check_length(nested.size(), events.rows);
-  return array_without_gil([&] {
+  return to_array(without_gil([&] {
     return attribution::stack_sources(events, numbers_of(thread_number), listed.data(), nested.data());
-  });
+  }));
 }
 
 // caller, caller_line, frame, called_here, defined_here
@@ -153,7 +153,7 @@ nb::object saying_where(const Numbers<int32_t>& parent, const CallArrays& calls,
   check_between(parent, -1, events.rows);
   check_between(source, -1, events.rows);
   const attribution::CallColumns columns = calls_of(calls, events.rows);
-  return array_without_gil([&] { return attribution::saying_where(events, columns, source.data()); });
+  return to_array(without_gil([&] { return attribution::saying_where(events, columns, source.data()); }));
 }
 
 nb::tuple lines(const Numbers<int32_t>& parent, const CallArrays& calls, const Numbers<int64_t>& around,

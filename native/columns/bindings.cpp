@@ -67,46 +67,46 @@ nb::tuple row_groups(const Table& table) {
 
 nb::object group_medians(const Numbers<int64_t>& values, const Numbers<int64_t>& group, size_t groups) {
   check_length(values.size(), group.size());
-  return array_without_gil(
-      [&] { return columns::group_medians(values.data(), group.data(), values.size(), groups); });
+  return to_array(without_gil(
+      [&] { return columns::group_medians(values.data(), group.data(), values.size(), groups); }));
 }
 
 nb::object places(const Numbers<int64_t>& sorted, const Numbers<int64_t>& values, bool right) {
-  return array_without_gil(
-      [&] { return columns::places(sorted.data(), sorted.size(), values.data(), values.size(), right); });
+  return to_array(without_gil(
+      [&] { return columns::places(sorted.data(), sorted.size(), values.data(), values.size(), right); }));
 }
 
 nb::object mix(const Numbers<uint64_t>& values) {
-  return array_without_gil([&] {
+  return to_array(without_gil([&] {
     std::vector<uint64_t> result(values.size());
     for (size_t i = 0; i < result.size(); ++i) result[i] = columns::mix(values.data()[i]);
     return result;
-  });
+  }));
 }
 
 nb::object usual_lengths(const Numbers<int64_t>& length, const Numbers<int64_t>& event,
                          const Numbers<int32_t>& label, size_t labels, int64_t longer_than) {
   if (length.size() != event.size()) throw nb::value_error("every stretch has a length and an event");
-  return array_without_gil([&] {
+  return to_array(without_gil([&] {
     return columns::usual_lengths(span_of(length), span_of(event), span_of(label), labels, longer_than);
-  });
+  }));
 }
 
 nb::object delays(const Numbers<int64_t>& edges, const Numbers<int64_t>& usual, const Numbers<int64_t>& start,
                   const Numbers<int64_t>& delayed, int64_t end, double odd, double shortest, double most) {
   if (edges.size() != usual.size() + 1) throw nb::value_error("stretches have one edge more");
   check_length(start.size(), delayed.size());
-  return array_without_gil([&] {
+  return to_array(without_gil([&] {
     const columns::Waits waits{span_of(start), span_of(delayed), end};
     return columns::delays(span_of(edges), span_of(usual), waits, {odd, shortest, most});
-  });
+  }));
 }
 
 nb::object sums_between(const Numbers<int64_t>& edges, const Numbers<int64_t>& times,
                         const Numbers<double>& amounts, bool right) {
   if (times.size() != amounts.size()) throw nb::value_error("every time has an amount");
-  return array_without_gil(
-      [&] { return columns::sums_between(span_of(edges), span_of(times), span_of(amounts), right); });
+  return to_array(without_gil(
+      [&] { return columns::sums_between(span_of(edges), span_of(times), span_of(amounts), right); }));
 }
 
 nb::object shown_at(const Numbers<int64_t>& moments, const Numbers<double>& shown,
@@ -114,8 +114,8 @@ nb::object shown_at(const Numbers<int64_t>& moments, const Numbers<double>& show
   if (moments.size() == 0 || moments.size() != shown.size()) {
     throw nb::value_error("a clock shows something at every moment, and has one");
   }
-  return array_without_gil(
-      [&] { return columns::shown_at(span_of(moments), span_of(shown), span_of(times)); });
+  return to_array(
+      without_gil([&] { return columns::shown_at(span_of(moments), span_of(shown), span_of(times)); }));
 }
 
 }  // namespace

@@ -28,4 +28,11 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+// [GIL] What `work` returns, while other threads run Python.
+template <class Work>
+auto without_gil(Work work) {
+  const WithoutGil without;
+  return work();
+}
+
 }  // namespace opscope

@@ -30,30 +30,30 @@ void bind_for(nb::module_& m) {
       "nearest_ancestor",
       [](Numbers<Parent> parents, Numbers<bool> keep) {
         check_length(parents.size(), keep.size());
-        return array_without_gil(
-            [&] { return nesting::nearest_ancestor(parents.data(), keep.data(), parents.size()); });
+        return to_array(without_gil(
+            [&] { return nesting::nearest_ancestor(parents.data(), keep.data(), parents.size()); }));
       },
       "parents"_a, "keep"_a);
   m.def(
       "outermost_ancestor",
       [](Numbers<Parent> parents, Numbers<bool> keep) {
         check_length(parents.size(), keep.size());
-        return array_without_gil(
-            [&] { return nesting::outermost_ancestor(parents.data(), keep.data(), parents.size()); });
+        return to_array(without_gil(
+            [&] { return nesting::outermost_ancestor(parents.data(), keep.data(), parents.size()); }));
       },
       "parents"_a, "keep"_a);
   m.def(
       "depths",
       [](Numbers<Parent> parents) {
-        return array_without_gil([&] { return nesting::depths(parents.data(), parents.size()); });
+        return to_array(without_gil([&] { return nesting::depths(parents.data(), parents.size()); }));
       },
       "parents"_a);
   m.def(
       "subtree_sums",
       [](Numbers<Parent> parents, Numbers<int64_t> own) {
         check_length(parents.size(), own.size());
-        return array_without_gil(
-            [&] { return nesting::subtree_sums(parents.data(), own.data(), parents.size()); });
+        return to_array(
+            without_gil([&] { return nesting::subtree_sums(parents.data(), own.data(), parents.size()); }));
       },
       "parents"_a, "own"_a);
   m.def(
@@ -61,18 +61,18 @@ void bind_for(nb::module_& m) {
       [](Numbers<Parent> parents, Numbers<int64_t> value, std::optional<Numbers<bool>> counted) {
         check_length(parents.size(), value.size());
         if (counted) check_length(parents.size(), counted->size());
-        return array_without_gil([&] {
+        return to_array(without_gil([&] {
           return nesting::minus_children(parents.data(), value.data(), counted ? counted->data() : nullptr,
                                          parents.size());
-        });
+        }));
       },
       "parents"_a, "value"_a, "counted"_a = nb::none());
 }
 
 nb::object around_by_time(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns) {
   check_length(start_ns.size(), duration_ns.size());
-  return array_without_gil(
-      [&] { return nesting::around_by_time(start_ns.data(), duration_ns.data(), start_ns.size()); });
+  return to_array(without_gil(
+      [&] { return nesting::around_by_time(start_ns.data(), duration_ns.data(), start_ns.size()); }));
 }
 
 // Lines of a table whose rows are in order of start, one after the other: rows, and where each line begins.
@@ -111,7 +111,7 @@ nb::object around_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64
   check_length(start_ns.size(), duration_ns.size());
   check_length(start_ns.size(), otherwise.size());
   check_lines(lines, start_ns.size());
-  return array_without_gil([&] {
+  return to_array(without_gil([&] {
     std::vector<int32_t> around(otherwise.data(), otherwise.data() + otherwise.size());
     for (const auto& rows : lines) {
       const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
@@ -123,7 +123,7 @@ nb::object around_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64
           [](size_t, int64_t) {});
     }
     return around;
-  });
+  }));
 }
 
 // What of each span none of those that it is directly around covers, of all lines; 0 for what is on none.
@@ -131,7 +131,7 @@ nb::object own_times_on_lines(const Numbers<int64_t>& start_ns, const Numbers<in
                               const std::vector<Numbers<int32_t>>& lines) {
   check_length(start_ns.size(), duration_ns.size());
   check_lines(lines, start_ns.size());
-  return array_without_gil([&] {
+  return to_array(without_gil([&] {
     std::vector<int64_t> own(start_ns.size());
     for (const auto& rows : lines) {
       const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
@@ -144,7 +144,7 @@ nb::object own_times_on_lines(const Numbers<int64_t>& start_ns, const Numbers<in
           [](size_t, int64_t) {});
     }
     return own;
-  });
+  }));
 }
 
 nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_ns,
