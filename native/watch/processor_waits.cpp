@@ -58,8 +58,13 @@ int64_t allowed_processors() {
 
 }  // namespace
 
-ProcessorWaits::~ProcessorWaits() {
+ProcessorWaits::~ProcessorWaits() { end(); }
+
+void ProcessorWaits::end() {
+  const std::lock_guard lock(mutex_);
   for (const Thread& thread : threads_) close(thread.file);
+  threads_.clear();
+  has_ended_ = true;
 }
 
 void ProcessorWaits::find_threads() {
@@ -109,7 +114,7 @@ ProcessorWaits::Thread* ProcessorWaits::find(pid_t number) {
 
 StepWaits ProcessorWaits::of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return {};
+  if (!lock.owns_lock() || has_ended_) return {};
   if (now_ns - read_at_ns_ < pause_ns_) return {true};
   const bool is_first = read_at_ns_ == 0;
   const int64_t computed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -29,6 +29,8 @@ class ProcessorWaits {
 
   // [one thread] Notices threads that are new and those that have ended.
   void find_threads();
+  // [MT] Opens nothing any more, and closes what is open.
+  void end();
   // [MT] This thread is the recorder's own: nobody waits for it.
   void leave_out_this_thread();
   // [MT] Of a step that ended at `now_ns` on the calling thread; steps take `typical_ns` for the most part.
@@ -56,6 +58,7 @@ class ProcessorWaits {
   std::vector<Thread> threads_;
   std::vector<Since> others_;
   std::set<pid_t> left_out_;
+  bool has_ended_ = false;
   int64_t processors_ = 1;
   int64_t process_ran_ns_ = 0;
   int64_t unseen_ns_ = 0;  // that other threads ran than those whose counts are open

@@ -80,6 +80,7 @@ void Watch::stop() {
   stopping_ = true;
   wake();
   if (thread_.joinable()) thread_.join();
+  waits_.end();
   Recorder::instance().pool().keep(0);
   const std::lock_guard lock(mutex_);
   for (const int number : signals_) WatchedSignals::remove(number);

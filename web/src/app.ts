@@ -137,7 +137,7 @@ export class App {
     ];
     const { ranks, devices } = report;
     if (devices)
-      tabs.splice(2, 0, {
+      tabs.splice(-1, 0, {
         id: "devices",
         title: "Devices",
         badge: devices.devices.length ? formatCount(devices.devices.length) : "",
