@@ -6,12 +6,12 @@ import csv
 import io
 import json
 import re
-import time
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 import opscope
 from opscope.analysis.period import period_of
@@ -21,64 +21,23 @@ from opscope.cli.headline import headline
 from opscope.report.page import report_html
 from support.read_report import read_report
 
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(32, 32), nn.ReLU()) for _ in range(3))
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return x
+PROGRAM = Path(__file__).parents[1] / "programs" / "recorded_ways.py"
+WAYS = ("operators", "modules", "stacks", "functions", "scheduled")
 
 
-def train(steps=12, step=None):
-    network = Net()
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    for number in range(steps):
-        if number == 0:
-            time.sleep(0.05)  # a start-up that is long enough to be left out
-        optimizer.zero_grad()
-        network(torch.rand(16, 32)).sum().backward()
-        optimizer.step()
-        if step is not None:
-            step()
-
-
-def scheduled():
-    with opscope.profile(
-        schedule=opscope.schedule(wait=1, warmup=1, active=6, repeat=1),
-        with_stack=True,
-        record_shapes=True,
-    ) as prof:
-        train(8, prof.step)
-    return prof.trace
-
-
-def recorded(**options):
-    with opscope.profile(record_shapes=True, **options) as prof:
-        train()
-    return prof.trace
-
-
-PROGRAMS = {
-    "operators": lambda: recorded(),
-    "modules": lambda: recorded(with_modules=True, profile_memory=True),
-    "stacks": lambda: recorded(with_stack=True),
-    "functions": lambda: recorded(with_functions=True),
-    "scheduled": scheduled,
-}
-
-
-@pytest.fixture(scope="module", params=PROGRAMS)
-def trace(request):
-    return PROGRAMS[request.param]()
+@pytest.fixture(scope="module", params=WAYS)
+def saved(request, tmp_path_factory):
+    """Recorded in a process of its own: here other tests may have left threads that run."""
+    folder = tmp_path_factory.mktemp("agree")
+    command = [sys.executable, str(PROGRAM), request.param, str(folder / "x.opscope")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return folder / "x.opscope"
 
 
 @pytest.fixture(scope="module")
-def saved(trace, tmp_path_factory):
-    return trace.save(tmp_path_factory.mktemp("agree") / "x.opscope").parent
+def trace(saved):
+    return opscope.load(saved)
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def _work_differences(played: Played, trace: Trace, rounding_ns: int) -> Iterato
         return
     first = min(row["start_ns"] for row in wanted)
     moved = min(row["start_ns"] for row in found) - first
-    clock_ns = _clock_error_ns(trace)
+    clock_ns = clock_error_ns(trace)
     for ours, theirs in zip(found, wanted, strict=False):
         ours["start_ns"] -= moved
         allowed = {
@@ -87,7 +87,7 @@ def _work_differences(played: Played, trace: Trace, rounding_ns: int) -> Iterato
                 yield f"{theirs['name'][:60]}: {what} is {ours[what]}, not {value}"
 
 
-def _clock_error_ns(trace: Trace) -> float:
+def clock_error_ns(trace: Trace) -> float:
     """How far off the trace says its times of devices may be: of the playing machine's clocks."""
     return min(trace.ledger.get("gpu", {}).get("clock error_ns", 0.0), _MOST_CLOCK_ERROR_NS)
 

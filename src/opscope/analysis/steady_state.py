@@ -32,7 +32,10 @@ _WORTH_LEAVING_OUT = 0.02
 
 _MUCH = 0.5
 """Of the rest of the recording: a program that does so much before its first step is not only
-starting."""
+starting, unless nearly all of that was importing."""
+
+_NEARLY_ALL = 0.75
+"""Of what is before the first step: a few steps after long imports are what the program is for."""
 
 _UNUSUAL = 10
 """An operator that takes so many times its median is doing something for the first time."""
@@ -96,7 +99,8 @@ def _find_start_up(trace: Trace) -> StartUp:
     if end - begin < _WORTH_LEAVING_OUT * (finish - begin):
         return StartUp()
     imports = _imports(trace, end)
-    if _busy_before(trace, end, begin, imports) > _MUCH * (finish - end):
+    only_imports = imports > _NEARLY_ALL * (end - begin)
+    if not only_imports and _busy_before(trace, end, begin, imports) > _MUCH * (finish - end):
         return StartUp()
     over, leaving = _after_the_program(trace)
     return StartUp(end - begin, end, imports, words, over, leaving)

@@ -43,6 +43,19 @@ def test_a_program_that_computes_much_before_its_first_step_is_not_only_starting
     assert find_start_up(build_trace(steps(2_000))).took_ns == 0
 
 
+def test_a_few_steps_after_long_imports_are_the_steady_state():
+    name = "<frozen importlib._bootstrap>(1165): _find_and_load"
+
+    def trace_of(importing):
+        before = span(name, 0, importing, kind=EventKind.PYTHON_CALL)
+        return build_trace([before, *steps(2_000, begin=9_000)])
+
+    found = find_start_up(trace_of(9_000))
+    assert found.took_ns == 11_000_000
+    assert found.imports_ns == 9_000_000
+    assert find_start_up(trace_of(6_000)).took_ns == 0  # 5 ms of something else, 0.5 ms of steps
+
+
 def test_steps_of_a_schedule_have_none():
     trace = build_trace([span("ProfilerStep#3", 0, 900, kind=EventKind.ANNOTATION), *steps(100)])
     assert find_start_up(trace).took_ns == 0
