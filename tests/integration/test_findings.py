@@ -33,6 +33,23 @@ def step(network, optimizer, images):
     optimizer.step()
 
 
+class First:
+    def __del__(self):
+        pass
+
+
+class Second:
+    def __del__(self):
+        pass
+
+
+def garbage(kinds):
+    """What a collection calls functions for, one after the other: no loop of the line it is in."""
+    for kind in kinds:
+        closed = kind()
+        closed.itself = closed
+
+
 @pytest.fixture(scope="module")
 def findings():
     layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten()]
@@ -48,6 +65,7 @@ def findings():
             table.select(0, row).fill_(row)  # indexes here
         half = torch.randn(7, 9, dtype=torch.bfloat16)
         torch.mm(half, half.t())  # odd sizes here
+        garbage([First, Second] * 16)
         gc.collect()
     return profile.trace.findings()
 

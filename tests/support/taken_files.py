@@ -2,9 +2,11 @@
 
 Each takes the next file that no other has taken. Several processes, and not workers of one that
 talk to it on threads of their own: what tests record is everything that goes on in their process.
+So it is said at the end which tests left threads, which later ones of the process record.
 """
 
 import os
+import threading
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 
@@ -12,6 +14,9 @@ import pytest
 
 FOLDER = Path(os.environ.pop("OPSCOPE_TESTS_TAKEN"))
 """With a file for each file of tests that is taken. No program under test sees the variable."""
+
+LEFT = {}
+"""By test the threads that it left, as text."""
 
 
 def is_taken(path):
@@ -32,14 +37,23 @@ def own_items(items):
 def pytest_runtestloop(session):
     if session.config.option.collectonly or session.testsfailed:
         return None
+    known = set(threading.enumerate())
     # Each with the next one, so that what both need is not taken down in between.
     for item, following in pairwise(chain(own_items(session.items), [None])):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if left := set(threading.enumerate()) - known:
+            LEFT[item.nodeid] = sorted(map(str, left))
+            known |= left
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
     return True
+
+
+def pytest_terminal_summary(terminalreporter):
+    for test, threads in LEFT.items():
+        terminalreporter.write_line(f"{test} left threads: {', '.join(threads)}")
 
 
 def pytest_runtest_logreport(report):

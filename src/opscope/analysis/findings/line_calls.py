@@ -10,10 +10,13 @@ from opscope.trace.row_groups import group_rows, order_rows
 from opscope.tree.ancestry import nearest_ancestor
 
 Values = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 class LineCalls:
-    """What lines of the program call. Arrays have shape (calls,) unless said otherwise.
+    """What lines of the program call; finalizers that collections run there are not among it.
+
+    Arrays have shape (calls,) unless said otherwise.
 
     Attributes:
         events: each call or operator, row in events, in order.
@@ -24,9 +27,12 @@ class LineCalls:
         took_ns: since what the function called before: with the Python in between.
     """
 
-    def __init__(self, sites: Sites, parent: Values, start_ns: Values, end_ns: Values) -> None:
+    def __init__(
+        self, sites: Sites, parent: Values, is_pause: Flags, start_ns: Values, end_ns: Values
+    ) -> None:
         function = nearest_ancestor(parent, sites.frame >= 0).astype(np.int64)
         made = sites.called_here & sites.own_frame[sites.frame[function]] & (function >= 0)
+        made &= nearest_ancestor(parent, is_pause) < function
         self.events = np.flatnonzero(made)
         self.function = function[self.events]
         self.row = np.full(len(made), -1, dtype=np.int64)  # of every event, position in `events`

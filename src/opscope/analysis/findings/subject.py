@@ -108,7 +108,8 @@ class Subject:
     @cached_property
     def line_calls(self) -> LineCalls:
         """What the program's lines call."""
-        return LineCalls(self.sites, self.parent, self.start_ns, self.end_ns)
+        is_pause = self.events["kind"] == EventKind.GC_PAUSE
+        return LineCalls(self.sites, self.parent, is_pause, self.start_ns, self.end_ns)
 
     @cached_property
     def is_operator(self) -> Flags:
