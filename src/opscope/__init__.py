@@ -27,6 +27,7 @@ from opscope.errors import (
     TraceFormatError,
     UsageError,
 )
+from opscope.errors import not_installed as _not_installed
 from opscope.launch.torch_import import when_imported as _when_imported
 
 # At once, because its module has its name: importing that later would put the module in its place.
@@ -107,7 +108,12 @@ def __getattr__(name: str) -> Any:
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with _importing:
-        value = getattr(importlib.import_module(place), name)
+        try:
+            value = getattr(importlib.import_module(place), name)
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise _not_installed("torch", f"opscope.{name}") from error
     globals()[name] = value
     return value
 

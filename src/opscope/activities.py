@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opscope.activity_configs import is_activity_config, not_recorded, warn_of_not_recorded
-from opscope.errors import UsageError
+from opscope.errors import UsageError, not_installed
 from opscope.recording.sources import switches
 from opscope.trace.device_kinds import DEVICE_KINDS, OTHER_DEVICE_KINDS, device_kinds
 
@@ -38,7 +39,12 @@ class ChosenActivities:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What this machine can record: the CPU, and CUDA where torch sees a device."""
+    """What this machine can record: the CPU, and CUDA where torch sees a device.
+
+    Raises:
+        MissingDependencyError: torch is not installed.
+    """
+    _require_torch()
     import torch
     from torch.profiler import ProfilerActivity
 
@@ -76,6 +82,15 @@ class ParsedActivities:
     configs: list[Any]
 
 
+def _require_torch() -> None:
+    try:
+        importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise not_installed("torch", "Recording a program") from error
+
+
 def parse_activities(
     activities: Iterable[ProfilerActivity | dict[ProfilerActivity, Any]] | None,
     use_cuda: bool | None,
@@ -84,7 +99,9 @@ def parse_activities(
 
     Raises:
         UsageError: none left, one given twice, or not an activity at all.
+        MissingDependencyError: torch is not installed.
     """
+    _require_torch()
     from torch.profiler import ProfilerActivity
 
     if isinstance(activities, str | bytes) or not isinstance(activities, Iterable | None):

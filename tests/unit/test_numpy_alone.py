@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from opscope.analysis import signatures
+from support.random_program import random_program
 
 HIDING = """
 import sys
@@ -29,6 +30,9 @@ with opscope.profile(record_shapes=True, profile_memory=True, with_stack=True, w
     for _ in range(3):
         model(torch.randn(2, 8)).sum().backward()
         prof.step()
+    for _ in range(21_000):
+        torch.is_grad_enabled()
+        torch.ones(1)
 trace = prof.trace
 """
 )
@@ -38,11 +42,17 @@ os.chdir(tempfile.mkdtemp())
 assert "aten::addmm" in prof.key_averages(group_by_input_shape=True).table()
 prof.export_chrome_trace("a.json")
 prof.export_chrome_trace("a.json.gz")
+assert len(opscope.load("a.json").events) == len(opscope.load("a.json.gz").events) > 0
 prof.export_perfetto("a.pftrace")
 prof.export_stacks("a.txt")
 prof.export_report("a.html")
 prof.export_memory_timeline("a.memory.html")
 opscope.diff(trace, trace)
+with opscope.profile() as large:
+    for _ in range(7_000):
+        torch.ones(1)
+large.export_chrome_trace("b.json")
+assert len(opscope.load("b.json").events) == len(large.trace.events) > 20_000
 for question in ("tree", "findings", "account", "critical_path", "peak_memory", "compiled"):
     getattr(trace, question)()
 repr(trace)
@@ -51,7 +61,8 @@ print("works", *(name for name in ("pyarrow", "duckdb", "rich") if name in sys.m
 REFUSED = """
 refused = {
     "save": lambda: trace.save("a.opscope"),
-    "load": lambda: opscope.load("a.opscope"),
+    "load": lambda: opscope.load(sys.argv[1]),
+    "load_file": lambda: opscope.load(sys.argv[2]),
     "to_arrow": trace.to_arrow,
     "to_pandas": trace.to_pandas,
     "sql": lambda: trace.sql("select 1"),
@@ -76,9 +87,12 @@ def test_recording_and_most_questions_need_numpy_alone():
     assert done.stdout.split() == ["works"], done.stderr
 
 
-def test_the_rest_says_what_to_install():
+def test_the_rest_says_what_to_install(tmp_path):
     pytest.importorskip("torch")
-    done = run(RECORDED + REFUSED)
+    pytest.importorskip("pyarrow")
+    random_program(0, 9).save(tmp_path / "a.opscope")
+    random_program(0, 21_000).export("chrome", tmp_path / "a.json")  # so many Arrow compresses
+    done = run(RECORDED + REFUSED, str(tmp_path / "a.opscope"), str(tmp_path / "a.json"))
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     install = "python -m pip install pyarrow"
     assert said.pop("sql") in (install, "python -m pip install duckdb"), done.stderr
@@ -86,7 +100,17 @@ def test_the_rest_says_what_to_install():
         install,
         "pip install pandas (or use trace.to_arrow(), which needs nothing more).",
     )
-    assert said == dict.fromkeys(("save", "load", "to_arrow"), install)
+    assert said == dict.fromkeys(("save", "load", "load_file", "to_arrow"), install)
+
+
+def test_recording_says_that_it_needs_torch():
+    program = HIDING.replace('"pyarrow"', '"torch"') + (
+        "import opscope\n"
+        "try:\n    opscope.profile()\nexcept opscope.MissingDependencyError as error:\n"
+        "    print(error)"
+    )
+    done = run(program)
+    assert done.stdout.startswith("Recording a program needs torch"), done.stderr
 
 
 COMMANDS = ["run", "summary", "findings", "why", "memory", "export", "report", "sql", "doctor"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from opscope.job.chrome_folder import ChromeFolder
-from opscope.job.job import Job
 from opscope.job.recordings import find_recordings
 from opscope.trace.load import load_trace
 from opscope.trace.partition import asked_partition
 from opscope.trace.remote import asked_names, local_path
 from opscope.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from opscope.job.job import Job
 
 
 @overload
@@ -58,7 +60,14 @@ def load(
     with asked_names():
         source = find_recordings(path)
         if source is not None and asked is None and len(source.parts) > 1:
-            return Job(path)
+            return _job(path)
         if isinstance(source, ChromeFolder):
-            return Job(path)[source.parts[0] if asked is None else asked]
+            return _job(path)[source.parts[0] if asked is None else asked]
         return load_trace(path, rank, process)
+
+
+def _job(path: str | os.PathLike[str]) -> Job:
+    # What a job says of its processes takes pyarrow; a trace of one in Chrome's format does not.
+    from opscope.job.job import Job
+
+    return Job(path)

@@ -11,6 +11,7 @@ column that nearly ascends holds differences. Columns that a table was not given
 
 from __future__ import annotations
 
+import importlib
 import zlib
 from base64 import b64decode, b64encode
 from collections import Counter
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from opscope.errors import MissingDependencyError
 from opscope.memory_limit import require_memory
 from opscope.trace.column import Column
 from opscope.trace.names import Names
@@ -47,7 +49,8 @@ _ASCENDING = frozenset({"start_ns", "time_ns", "event", "parent", "offsets"})
 def packed(trace: Trace, without: Collection[str] = ()) -> dict[str, Any]:
     """Everything ``trace`` holds but the tables ``without``."""
     tables = {name: trace.table(name) for name in TABLES if name not in without}
-    codec = _ZSTD if sum(map(len, tables.values())) > _FEW_ROWS else _ZLIB
+    is_large = sum(map(len, tables.values())) > _FEW_ROWS
+    codec = _ZSTD if is_large and _has_arrow() else _ZLIB
     compress = _compressor(codec)
 
     def column(name: str, values: Any) -> Any:
@@ -148,10 +151,18 @@ def _unpacked_bytes(columns: Mapping[str, Any]) -> int:
     return total
 
 
+def _has_arrow() -> bool:
+    try:
+        importlib.import_module("opscope.trace.arrow")
+    except MissingDependencyError:
+        return False
+    return True
+
+
 def _compressor(codec: str) -> _Compress:
     if codec == _ZLIB:
         return lambda raw: zlib.compress(raw, 1)
-    import pyarrow as pa
+    from opscope.trace.arrow import pa
 
     zstd = pa.Codec(_ZSTD, compression_level=1)
     return lambda raw: zstd.compress(raw, asbytes=True)
@@ -160,7 +171,7 @@ def _compressor(codec: str) -> _Compress:
 def _decompressor(codec: str) -> _Decompress:
     if codec == _ZLIB:
         return lambda raw, size: zlib.decompressobj().decompress(raw, size)
-    import pyarrow as pa
+    from opscope.trace.arrow import pa  # says what to install where it is missing
 
     zstd = pa.Codec(codec)
     return lambda raw, size: zstd.decompress(raw, size, asbytes=True)
