@@ -31,7 +31,6 @@ from opscope.cli.trace_argument import (
 from opscope.printable import printable
 
 _HEADINGS = ("Of", "What", "Time", "Share", "More")
-_NOT_KNOWN = -1
 _CSV_HEADINGS = ("device", "stream", "module", "quantity", "value")
 _MOST_MODULES = 15
 
@@ -66,7 +65,7 @@ def gpu(
     if format is RowsFormat.JSON:
         Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
     elif format is RowsFormat.CSV:
-        known = (row for row in _csv_rows(found) if row[-1] != _NOT_KNOWN)
+        known = (row for row in _csv_rows(found) if row[-1] is not None)
         Output().write(as_csv(_CSV_HEADINGS, known))
     elif format is RowsFormat.MARKDOWN:
         Output().show(as_markdown(_HEADINGS, rows, texts=2))

@@ -19,10 +19,6 @@ MOST_STREAMS = 50
 """Of a device, the busiest; more are no table that anybody reads."""
 MOST_MODULES = 200
 
-_OF_SEVERAL = (
-    "Processes have devices of their own, which are looked at one by one: choose a process with "
-    "--rank or --process."
-)
 _STREAM_HEADING = (
     "Stream", "Work", "Busy", "Launches", "Wait for", "One of ten", "The longest",
     "Wait at once", "At most",
@@ -31,15 +27,10 @@ _MODULE_HEADING = ("Module", "Together", "Forward", "Backward", "In CUDA graphs"
 _NOT_KNOWN = "not known"
 
 
-def device_section(trace: Trace, which: Which | str, is_of_several: bool) -> dict[str, Any] | None:
-    """What `opscope gpu` says of a period; None where no device did anything in the recording.
-
-    Of several processes it says where to look instead: their devices have the same names.
-    """
+def device_section(trace: Trace, which: Which | str) -> dict[str, Any] | None:
+    """What `opscope gpu` says of a period; None where no device did anything in the recording."""
     if not len(trace.table("gpu")):
         return None
-    if is_of_several:
-        return {"wall": 1, "devices": [], "modules": None, "notes": [_OF_SEVERAL]}
     found = find_device_use(trace, which)
     advice = found.advice()
     notes = list(found.notes)

@@ -70,7 +70,7 @@ def gather(
         "sources": lambda: source_section(part, part_listing),
         "steps": lambda: step_section(trace, listing, window.start_ns),
         "memory": lambda: memory_section(trace, spans),
-        "devices": lambda: device_section(trace, which, ranks is not None),
+        "devices": lambda: device_section(trace, which),
         "findings": lambda: finding_section(
             find_findings(trace, listing=part_listing, which=which)
             if findings is None

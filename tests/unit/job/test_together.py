@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 import opscope
+from opscope.analysis.period import Which
 from opscope.errors import TraceFormatError
 from opscope.export.formats import export_trace
 from opscope.job.job import Job
 from opscope.job.together import SOURCE
+from opscope.report.device_section import device_section
+from opscope.trace.partition import Partition
 from opscope.trace.schema import RecordScope
 from opscope.tree.links import arrows, forward_backward_links, rank_links
-from support.build_trace import ORIGIN_NS, allocation, build_trace, span, tensor
+from support.build_trace import ORIGIN_NS, allocation, build_trace, kernel, span, tensor
 from support.job_of_collectives import rank_trace
 from support.read_perfetto import read_perfetto
 
@@ -44,6 +47,17 @@ def test_events_of_all_are_in_order_of_start_with_their_parents(tmp_path):
     assert trace.events["parent"].tolist() == [-1, -1, 0, 1]
     process = trace.table("threads")["process_id"][trace.events["thread"]]
     assert process.tolist() == [1, 2, 1, 2]
+
+
+def test_devices_are_not_added_up_by_their_numbers(tmp_path):
+    for process in (1, 2):
+        save(tmp_path, process, [("a", 0, 50, {})], gpu=[kernel("k", 10, 20, launch=-1)])
+    job = Job(tmp_path)
+    found = job.together().device_use("all")
+    assert found.devices == () and "--process" in found.notes[0]
+    section = device_section(job.together(), Which.ALL)
+    assert section["devices"] == [] and "--process" in section["notes"][0]
+    assert len(job[Partition("process", 1)].device_use("all").devices) == 1
 
 
 def test_a_wall_clock_that_was_set_moves_nothing(tmp_path):

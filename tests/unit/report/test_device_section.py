@@ -22,7 +22,7 @@ def trace():
 
 def test_it_says_what_opscope_gpu_says(trace):
     found = find_device_use(trace, Which.ALL)
-    section = device_section(trace, Which.ALL, is_of_several=False)
+    section = device_section(trace, Which.ALL)
     (device,), (shown,) = found.devices, section["devices"]
     assert section["wall"] == found.wall_ns
     assert (shown["name"], shown["work"], shown["busy"]) == ("CUDA 0", 6, device.busy_ns)
@@ -45,18 +45,13 @@ def test_the_page_has_it(trace):
 
 def test_work_without_a_launch_has_no_delay():
     trace = build_trace([span("aten::mm", 0, 100)], gpu=[kernel("gemm", 4, 7, launch=-1)])
-    (shown,) = device_section(trace, Which.ALL, is_of_several=False)["devices"]
+    (shown,) = device_section(trace, Which.ALL)["devices"]
     assert shown["streams"]["rows"][0][3:] == ["not known", "", "", "", "", ""]
     assert "The launch of 1 pieces of work is not known." in shown["said"]
 
 
 def test_many_streams_are_cut_and_that_is_said(trace, monkeypatch):
     monkeypatch.setattr(sections, "MOST_STREAMS", 2)
-    (shown,) = device_section(trace, Which.ALL, is_of_several=False)["devices"]
+    (shown,) = device_section(trace, Which.ALL)["devices"]
     assert len(shown["streams"]["rows"]) == 2
     assert shown["said"][-1] == "The 2 busiest streams are shown; 1 more did something."
-
-
-def test_devices_of_several_processes_are_not_added_up(trace):
-    section = device_section(trace, Which.ALL, is_of_several=True)
-    assert section["devices"] == [] and "--rank" in section["notes"][0]

@@ -33,6 +33,12 @@ _WORTH_SAYING = 0.1
 """Of the time looked at: what less than that goes to needs no advice."""
 
 
+_OF_SEVERAL = (
+    "Processes have devices of their own, which are looked at one by one: choose a process with "
+    "--rank or --process (in a program, job[rank])."
+)
+
+
 @dataclass(frozen=True)
 class DeviceUse:
     """One device; all times are nanoseconds on the clock, of the time looked at.
@@ -114,12 +120,21 @@ class DevicesUse:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: as the attributes, with causes in words."""
+        """For JSON: as the attributes, with causes in words, and None for what is not known."""
         found = asdict(self)
         for device in found["devices"]:
+            _hide_unknown(device, ("occupancy",))
+            for stream in device["streams"]:
+                _hide_unknown(stream, ("delay_median_ns", "delay_90_ns", "delay_max_ns"))
             causes = device["idle_ns"].items()
             device["idle_ns"] = {Idle(cause).title: time for cause, time in causes}
+        for memory in found["memory"]:
+            _hide_unknown(memory, ("peak_reserved_bytes",))
         return found
+
+
+def _hide_unknown(values: dict[str, Any], names: tuple[str, ...]) -> None:
+    values.update({name: None for name in names if values[name] < 0})
 
 
 @reusing_memory
@@ -127,7 +142,8 @@ def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesU
     """How busy devices were, why not, and whose work they did.
 
     Args:
-        trace: any; without device work the notes say so and nothing else is there.
+        trace: any; without device work, and of several processes, the notes say so and nothing
+            else is there.
         which: the part to look at: the steady state, the start-up or all.
 
     Raises:
@@ -139,6 +155,8 @@ def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesU
     there = (start < period.end_ns) & (start + gpu["duration_ns"] >= period.start_ns)
     rows = np.flatnonzero(there & np.isin(gpu["kind"], WORK_KINDS))
     rows = rows[np.argsort(start[rows], kind="stable")]
+    if len(rows) and _is_of_several(trace):
+        return DevicesUse(str(period), period.wall_ns, (), (), (), (_OF_SEVERAL,))
     if not len(rows):
         missing = (_nothing(trace),)
         return DevicesUse(str(period), period.wall_ns, (), (), memory, missing)
@@ -153,6 +171,11 @@ def find_device_use(trace: Trace, which: Which | str = Which.STEADY) -> DevicesU
     modules = modules_of(trace, rows, (period.start_ns, period.end_ns))
     notes = tuple(_notes(trace, devices, modules, memory, occupancy))
     return DevicesUse(str(period), period.wall_ns, devices, modules, memory, notes)
+
+
+def _is_of_several(trace: Trace) -> bool:
+    """Whether processes were put together: their devices have the same names."""
+    return len(np.unique(trace.table("threads")["process_id"])) > 1
 
 
 def _by_device(trace: Trace, rows: Values) -> Iterator[tuple[str, Values]]:
@@ -251,6 +274,12 @@ def _notes(
         yield (
             f"the launch of {missing:,} pieces of work was not recorded, or is not in what was "
             "read; nor is their owner known"
+        )
+    early = sum(stream.begun_early for device in devices for stream in device.streams)
+    if early:
+        yield (
+            f"work of {early:,} launches began before them by the clocks, which are that far "
+            "apart; they count as launches that did not wait"
         )
     kinds = trace.events["kind"]
     if not (kinds == EventKind.RUNTIME_CALL).any():

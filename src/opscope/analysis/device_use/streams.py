@@ -27,6 +27,8 @@ class StreamUse:
             -1 where no launch is known.
         delay_90_ns: of ten launches one takes longer.
         delay_max_ns: the longest.
+        begun_early: of ``launches``, those whose work began before them by the clocks of host and
+            device; they count as if it had begun with them.
         depth_mean: launches that wait to begin, on average over the time looked at.
         depth_max: at most.
     """
@@ -38,6 +40,7 @@ class StreamUse:
     delay_median_ns: int
     delay_90_ns: int
     delay_max_ns: int
+    begun_early: int
     depth_mean: float
     depth_max: int
 
@@ -87,6 +90,7 @@ def _stream(trace: Trace, rows: Values, stream: int, bounds: tuple[int, int]) ->
         delay_median_ns=median,
         delay_90_ns=most,
         delay_max_ns=longest,
+        begun_early=int(np.count_nonzero(begun < launched)),
         depth_mean=float(waits.sum()) / max(bounds[1] - bounds[0], 1),
         depth_max=_deepest(launched, launched + delay),
     )

@@ -332,7 +332,21 @@ def test_a_recording_without_modules_or_memory_says_so():
     assert any("occupancy is not known" in note for note in notes)
 
 
-def test_as_json_has_words():
+def test_work_that_begins_before_its_launch_is_said():
+    spans = [around(100), launch(20), launch(50)]
+    found = use_of(spans, [kernel("a", 15, 30, launch=1), kernel("b", 60, 70, launch=2)])
+    (stream,) = found.devices[0].streams
+    assert (stream.begun_early, stream.launches, stream.delay_max_ns) == (1, 2, 10_000)
+    assert any("work of 1 launches began before them" in note for note in found.notes)
+    on_time = gap_after([])
+    assert on_time.devices[0].streams[0].begun_early == 0
+    assert not any("began before" in note for note in on_time.notes)
+
+
+def test_as_json_has_words_and_nothing_for_what_is_not_known():
+    unknown = use_of([around(40)], [kernel("a", 10, 20, launch=-1)]).as_dict()["devices"][0]
+    assert unknown["occupancy"] is None
+    assert unknown["streams"][0]["delay_median_ns"] is None
     found = gap_after([span("aten::mm", 20, 79)])
     assert found.as_dict()["devices"][0]["idle_ns"]["launch-bound"] == 69_000
     assert build_trace([]).device_use("all").as_dict()["devices"] == ()
