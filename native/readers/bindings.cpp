@@ -188,6 +188,7 @@ class PyChromeReader {
     taken["seen"] = all.seen;
     taken["marks"] = all.marks;
     taken["without_time"] = all.without_time;
+    taken["without_duration"] = all.without_duration;
     taken["ends_without_beginning"] = all.ends_without_beginning;
     taken["other_instants"] = all.other_instants;
     taken["other_phases"] = to_list(all.other_phases);

@@ -269,7 +269,9 @@ std::string_view EventCollector::printed(const Value& value) {
 }
 
 int64_t EventCollector::duration_of(const FoundEvent& event) {
-  return std::max<int64_t>(nanoseconds(event.duration, rare_).value_or(0), 0);
+  const int64_t duration_ns = nanoseconds(event.duration, rare_).value_or(-1);
+  without_duration += duration_ns < 0;
+  return std::max<int64_t>(duration_ns, 0);
 }
 
 }  // namespace opscope::readers

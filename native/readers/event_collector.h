@@ -60,6 +60,7 @@ class EventCollector {
   int64_t seen = 0;
   int64_t marks = 0;
   int64_t without_time = 0;
+  int64_t without_duration = 0;  // missing or negative, taken for 0
   int64_t ends_without_beginning = 0;
   int64_t other_instants = 0;
   Counts other_phases;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.printable import printable
-from opscope.trace.ledger_rows import SLOWDOWN, SPAN_COST, sampled_steps
+from opscope.trace.ledger_rows import SLOWDOWN, SPAN_COST, WITHOUT_DURATION, sampled_steps
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, NEWER, SHOWN
 
@@ -24,6 +24,8 @@ def describe_completeness(trace: Trace, events: int | None = None) -> str:
         return f"{count:,} events; whoever recorded them left no account of what was dropped"
     parts = [f"{count:,} events", _dropped(ledger)]
     parts += [*_clock(ledger), *_governed(ledger), *_not_understood(ledger)]
+    if unknown := ledger.get("import", {}).get(WITHOUT_DURATION):
+        parts.append(f"{unknown:,.0f} {WITHOUT_DURATION}")
     cost_ns = ledger.get("recorder", {}).get(SPAN_COST)
     if cost_ns:
         parts.append(f"recording cost about {cost_ns:.0f} ns each")

@@ -10,6 +10,9 @@ SLOWDOWN = "code between events takes so many times as long: "
 SPAN_COST = "cost_ns: span"
 """Of the source ``recorder``: what recording one takes where nothing else happens."""
 
+WITHOUT_DURATION = "durations that are missing or negative, taken for 0"
+"""Of the source ``import``."""
+
 KIND_COST = "cost_ns of one "
 """Of the source ``recorder``, with the options of the recording; a ``CostKind`` follows."""
 

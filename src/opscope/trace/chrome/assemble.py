@@ -25,6 +25,7 @@ from opscope.trace.chrome.own_columns import KEY, trace_in
 from opscope.trace.chrome.python_calls import python_tables
 from opscope.trace.chrome.read_json import read_json
 from opscope.trace.column import DURATION
+from opscope.trace.ledger_rows import WITHOUT_DURATION
 from opscope.trace.metadata_kinds import sound_metadata
 from opscope.trace.names import Names
 from opscope.trace.nesting import parents_by_nesting
@@ -155,6 +156,8 @@ def _ledger(collector: CollectedEvents, spans: int) -> Columns:
     ]
     if collector.marks:
         rows.append(("import", "marks of the profiler that wrote the file", collector.marks))
+    if collector.without_duration:
+        rows.append(("import", WITHOUT_DURATION, collector.without_duration))
     lost = unmatched_arrows(collector)
     if lost:
         collector.skipped["arrows to what a device did, which is not in the file"] += lost

@@ -57,6 +57,7 @@ class CollectedEvents:
         self.skipped = _skipped(taken)
         self.seen: int = taken["seen"]
         self.marks: int = taken["marks"]
+        self.without_duration: int = taken["without_duration"]
         self.mended = reader.mended_names
 
     def intern(self, text: str) -> int:

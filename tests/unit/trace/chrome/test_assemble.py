@@ -9,6 +9,7 @@ from opscope.cli.completeness import describe_completeness
 from opscope.errors import TraceFormatError, UsageError
 from opscope.trace.codes import DeviceType
 from opscope.trace.device_rules import check_device_rules
+from opscope.trace.ledger_rows import WITHOUT_DURATION
 from opscope.trace.load import load_trace
 from opscope.trace.schema import AllocationAction, EventKind, RecordScope, Role, ScalarType
 
@@ -422,6 +423,22 @@ def test_gzip_and_arrays_and_other_encodings(tmp_path):
     for name, content in forms.items():
         (tmp_path / name).write_bytes(content)
         assert names(load_trace(tmp_path / name)) == ["ünïcode"], name
+
+
+def test_durations_that_are_none_are_counted(tmp_path):
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 0},
+        {"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 1, "ts": 2, "dur": -5},
+        {"ph": "X", "cat": "cpu_op", "name": "c", "pid": 1, "tid": 1, "ts": 3},
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 4, "dur": -1},
+    ]
+    (tmp_path / "t.json").write_text(json.dumps(events))
+    trace = load_trace(tmp_path / "t.json")
+    assert trace.events["duration_ns"].tolist() == [0, 0, 0]
+    assert trace.ledger["import"][WITHOUT_DURATION] == 3
+    assert f"3 {WITHOUT_DURATION}" in describe_completeness(trace)
+    (tmp_path / "t.json").write_text(json.dumps(events[:1]))
+    assert WITHOUT_DURATION not in load_trace(tmp_path / "t.json").ledger["import"]
 
 
 def test_names_with_bare_quotes_as_kineto_writes_them_are_mended(tmp_path):
