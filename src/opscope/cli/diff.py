@@ -12,7 +12,7 @@ from opscope.analysis.diff.comparable import Despite
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.gate import Judgement, Outcome, judge, read_gate
 from opscope.analysis.diff.result import Diff
-from opscope.analysis.diff.side import open_side
+from opscope.analysis.diff.side import open_sides
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.diff_formats import as_markdown, as_text
 from opscope.cli.parameters import Argument, Option
@@ -94,7 +94,7 @@ def diff(
     old, new = _sides(recordings, to)
     messages = Messages()
     with messages.progress("comparing"):
-        sides = open_side(old, "the old version"), open_side(new, "the new version")
+        sides = open_sides(old, new, ("the old version", "the new version"))
         found = compare(*sides, despite or ())
     judgements = judge(found, conditions)
     if format is DiffFormat.HTML:

@@ -7,7 +7,7 @@ import pytest
 
 from opscope.analysis.diff.compare import compare
 from opscope.analysis.diff.gate import judge, read_gate
-from opscope.analysis.diff.side import open_side
+from opscope.analysis.diff.side import open_sides
 from opscope.report.diff_page import diff_html
 from support.build_trace import span
 from support.step_programs import step_program
@@ -27,7 +27,7 @@ class Elements(HTMLParser):
 
 
 def page_of(old, new, gate=""):
-    a, b = open_side(old, "A"), open_side(new, "B")
+    a, b = open_sides(old, new)
     found = compare(a, b)
     return diff_html(found, a, b, judge(found, read_gate(gate)) if gate else ())
 

@@ -8,7 +8,7 @@ from opscope.analysis.diff.comparable import Comparable, Despite, find_comparabl
 from opscope.analysis.diff.counts import compare_counts
 from opscope.analysis.diff.places import KnownBy
 from opscope.analysis.diff.result import Compared, Diff
-from opscope.analysis.diff.side import Recording, Side, open_side
+from opscope.analysis.diff.side import Recording, Side, open_sides
 from opscope.analysis.diff.step_costs import StepCosts
 from opscope.analysis.diff.times import compare_start_up, compare_times, why_not
 
@@ -35,7 +35,7 @@ def diff(
         UsageError: a side has no recording, one holds nothing, or ``despite`` makes no sense.
         TraceFormatError: as :func:`opscope.load`.
     """
-    return compare(open_side(a, "the first side"), open_side(b, "the second side"), despite)
+    return compare(*open_sides(a, b), despite)
 
 
 def compare(a: Side, b: Side, despite: Iterable[Despite | str] = ()) -> Diff:
