@@ -120,6 +120,14 @@ std::unordered_set<uint64_t> set_of(const std::vector<uint64_t>& keys) { return 
   });
 }
 
+// Ends, as of `ticks`, what was running before, but for so many of the outermost.
+void end_what_ran(PythonThreadCache& cache, size_t still, uint64_t ticks) {
+  for (std::vector<uint64_t>& ran = cache.ran_before; ran.size() > still; ran.pop_back()) {
+    if (cache.hidden == ran.back()) cache.hidden = 0;
+    cache.log.notice_end(ran.back(), ticks, cache.log.native_thread);
+  }
+}
+
 // Ends, as of `ticks`, what was running before and is not around this frame, the innermost that runs, any
 // more.
 void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
@@ -132,10 +140,18 @@ void notice_ends(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
     still = ran.size();
     while (still > 0 && !running.contains(ran[still - 1])) --still;
   }
-  for (; ran.size() > still; ran.pop_back()) {
-    if (cache.hidden == ran.back()) cache.hidden = 0;
-    cache.log.notice_end(ran.back(), ticks, cache.log.native_thread);
-  }
+  end_what_ran(cache, still, ticks);
+}
+
+// [owner of the cache] The same where an operator is called, without the GIL: by what was running before, or
+// by what that called and nobody was told of. A program may do nothing else after what it imported.
+void notice_ends_at_operator(PythonThreadCache& cache, RunningFrame frame) {
+  const std::vector<uint64_t>& ran = cache.ran_before;
+  if (cache.evaluating != 0 || ran.empty()) return;
+  const uint64_t innermost = key_of(frame, frame.code_without_gil());
+  if (ran.back() == innermost) return;
+  const auto still = std::find(ran.rbegin(), ran.rend(), innermost);
+  if (still != ran.rend()) end_what_ran(cache, static_cast<size_t>(ran.rend() - still), now_ticks());
 }
 
 // One that was evaluated since `ran_before` was noted has ended, or else one of those.
@@ -276,11 +292,13 @@ uint32_t place_in_python(const ThreadLog* log) {
   if (around != nullptr && (!is_python(around->record->kind) || around->record->kind == RecordKind::kCCall)) {
     return 0;
   }
-  const PythonThreadCache* const cache = PythonThreadCache::existing();
-  if (cache != nullptr && (cache->busy || cache->hidden != 0)) return 0;
+  PythonThreadCache* const cache = PythonThreadCache::existing();
+  if (cache != nullptr && cache->busy) return 0;
   PyThreadState* const state = PyGILState_GetThisThreadState();
   if (state == nullptr) return 0;
   RunningFrame frame = RunningFrame::current_without_gil(state);
+  if (cache != nullptr && frame) notice_ends_at_operator(*cache, frame);
+  if (cache != nullptr && cache->hidden != 0) return 0;
   while (frame && is_known_as_skipped(cache, frame.code_without_gil()) &&
          !is_of(around, frame, frame.code_without_gil())) {
     frame = frame.caller_without_gil();

@@ -42,7 +42,7 @@ struct PythonThreadCache {
   }
 
   // [owner] This thread's if it has been made.
-  static const PythonThreadCache* existing() { return this_cache_; }
+  static PythonThreadCache* existing() { return this_cache_; }
 
   ThreadLog& log;
   uint64_t epoch = 0;         // of the frame table, for `codes`, `called_codes` and `functions`

@@ -112,6 +112,42 @@ def test_a_program_without_steps(why):
     assert done.stdout == "the end\n"
 
 
+SCRIPT = """\
+import torch
+x = torch.zeros(1)
+for _ in range(COUNT):
+    x.add_(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (("--stack", "--shapes"), 3_000),
+        (("--why",), 3_000),
+        (("--why", "--max-disk", "32"), 300_000),  # moved out of its file while it is recorded
+    ],
+)
+def test_a_script_without_functions_is_explained_by_its_own_lines(tmp_path, options, count):
+    (tmp_path / "train.py").write_text(SCRIPT.replace("COUNT", str(count)))
+    command = [sys.executable, "-m", "opscope", "run", *options]
+    done = subprocess.run(
+        [*command, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    trace = opscope.load(tmp_path / "train.opscope")
+    calls = trace.table("operator_calls")
+    adding = calls["event"][trace.events["name"][calls["event"]] == trace.names.find("aten::add_")]
+    assert len(adding) > 0
+    lines = calls["caller_line"][np.isin(calls["event"], adding)]
+    assert set(lines.tolist()) == {4}
+    around = {trace.event_name(row) for row in trace.events["parent"][adding].tolist()}
+    assert {name.rpartition("/")[2] for name in around} == {"train.py(1): <module>"}
+    assert "at train.py:4 in <module>" in done.stderr
+    if "--why" in options:
+        assert "Estimate: " in done.stderr  # the whole finding, and not its first line
+
+
 SERVES = """\
 import sys, threading, time
 import opscope.warm_steps

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shlex import quote
 from typing import Any
+
+from rich.text import Text
 
 from opscope.analysis.device_account import describe_devices
 from opscope.analysis.period import period_of
@@ -167,7 +170,7 @@ class RecordingSession:
             self._messages.fail(
                 f"The traces of the processes could not be made: the process that did it {ended}, "
                 "because the program limits what a process may use. What they recorded is kept: "
-                f"`opscope recover {quote(str(children.folder))}`."
+                f"`opscope recover {shlex.quote(str(children.folder))}`."
             )
 
     def _show_job(self, children: ChildrenOfRun) -> None:
@@ -187,7 +190,7 @@ class RecordingSession:
             "what was recorded is kept; the process that waits for this makes the trace of it now"
             if self._options.keeper
             else "what was recorded is kept, and `opscope recover "
-            f"{quote(str(folder))}` makes its trace of it"
+            f"{shlex.quote(str(folder))}` makes its trace of it"
         )
 
     def _profile_arguments(self) -> dict[str, Any]:
@@ -324,9 +327,29 @@ class RecordingSession:
             self._messages.fail(
                 "The recording is too long for one file of another tool, or one page, so neither "
                 "was written. Choose a part of it: "
-                f"`opscope export {quote(str(saved))} --range 0..10`."
+                f"`opscope export {shlex.quote(str(saved))} --range 0..10`."
             )
+        with self._said_if_failing("summary"):
+            if self._rank in (None, 0) and not self._answers_for_all:
+                self._say_what_to_change_there(saved)
         self._say_where_to_look(saved)
+
+    def _say_what_to_change_there(self, saved: Path) -> None:
+        """Of a recording that is too long for the memory of this process, if that was asked."""
+        if self._results.findings is None:
+            return
+        rank = [] if self._rank is None else ["--rank", str(self._rank)]
+        command = [sys.executable, "-m", "opscope", "findings", str(saved), *rank]
+        with self._messages.progress("looking for what to change"):
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
+        self._messages.show(Text(done.stdout.rstrip()))
+        if done.returncode:
+            self._messages.fail(
+                f"What to change could not be found out: `{shlex.join(command)}` ended with "
+                f"{done.returncode}. {done.stderr.strip()}"
+            )
 
     def _write_all(self, profile: ProfileRecording, destination: Destination) -> None:
         if profile.is_drained:
@@ -358,7 +381,8 @@ class RecordingSession:
     def _say_where_to_look(self, saved: Path) -> None:
         if self._children is None:  # else it is said of all of them
             rank = "" if self._rank is None else f" --rank {self._rank}"
-            self._messages.say(f"look closer with `opscope summary {quote(str(saved))}{rank}`")
+            look = f"opscope summary {shlex.quote(str(saved))}{rank}"
+            self._messages.say(f"look closer with `{look}`")
 
     def _say_what_it_shows(self, trace: Trace) -> None:
         findings = self._results.findings
