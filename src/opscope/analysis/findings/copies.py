@@ -19,9 +19,14 @@ _CASTS_WORTH_SAYING, _REPEATS_WORTH_SAYING = 0.01, 0.002
 
 
 def _conversions(subject: Subject) -> tuple[Values, Values]:
-    """``_to_copy`` of a known tensor (rows), and rows in ``tensors`` of that."""
+    """``_to_copy`` of a known tensor (rows), and rows in ``tensors`` of that.
+
+    Without those of single numbers, which torch makes of Python's wherever one is in arithmetic.
+    """
     tensor = subject.tensor_argument(0)
     rows = np.flatnonzero(subject.named("aten::_to_copy") & (tensor >= 0))
+    offsets = subject.trace.table("tensors").lists("sizes").offsets
+    rows = rows[offsets[tensor[rows] + 1] > offsets[tensor[rows]]]
     return rows, tensor[rows]
 
 

@@ -251,11 +251,11 @@ def test_filling_on_the_host_what_goes_to_the_device():
     assert found(loaded, "extra-device-copy") is None
 
 
-def conversions(*versions, source="float32", **columns):
+def conversions(*versions, source="float32", sizes=(64,), **columns):
     code = {"float32": 15, "bfloat16": 6}[source]
     spans = [
         span("aten::_to_copy", i * 20, i * 20 + 10 + i,
-             inputs=[tensor(64, dtype=source, version=v, tensor_id=3, **columns), code])
+             inputs=[tensor(*sizes, dtype=source, version=v, tensor_id=3, **columns), code])
         for i, v in enumerate(versions)
     ]  # fmt: skip
     return build_trace(spans, allocations=[allocation(1, 64, event=0)])
@@ -265,6 +265,8 @@ def test_converting_what_has_not_changed():
     finding = found(conversions(1, 1, 1), "repeated-conversions")
     assert finding.saved_ns == (10 + 11) * MICROSECOND  # all but the slowest
     assert found(conversions(1, 2, 3), "repeated-conversions") is None
+    # What torch makes of a number in x / 2 is no tensor of the program's.
+    assert found(conversions(1, 1, 1, sizes=()), "repeated-conversions") is None
 
 
 def test_casting_weights_again_and_again():
