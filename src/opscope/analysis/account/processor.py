@@ -87,6 +87,19 @@ def intervals_by_thread(
             yield int(thread[first]), _intervals(samples, order[first:last], fault_ns, stretches)
 
 
+def time_of_faults_ns(samples: Table, start_ns: int, end_ns: int) -> int | None:
+    """What the kernel needed, as estimated, to hand out pages between two moments, Unix
+    nanoseconds, to all threads together; None where no thread was asked about then."""
+    found = [
+        one.faults_ns[
+            (one.start_ns < end_ns) & (np.append(one.start_ns[1:], one.end_ns) > start_ns)
+        ]
+        for _, one in intervals_by_thread(samples)
+    ]
+    known = [faults_ns for faults_ns in found if len(faults_ns)]
+    return sum(int(faults_ns.sum()) for faults_ns in known) if known else None
+
+
 def _intervals(samples: Table, rows: Values, fault_ns: float, stretches: Values) -> Intervals:
     time, computed = samples["time_ns"][rows], samples["computed_ns"][rows]
     delayed, waits_for = samples["delayed_ns"][rows], samples["waits_for"][rows].astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.findings.gradients import NODE_NS, has_backward
+from opscope.analysis.findings.gradients import has_backward
 from opscope.analysis.findings.pattern import (
     Evidence,
     Needs,
@@ -19,6 +19,9 @@ from opscope.tree.ancestry import nearest_ancestor
 _WORTH_SAYING, _FEWEST = 0.02, 8
 _GROWS, _RISES = 2.0, 0.9
 """The last backward pass over the first; share of the passes that are no smaller than the last."""
+
+_NODE_NS = 3_000
+"""What an operator of a backward pass takes to be in a graph of its own."""
 
 _NODE = "autograd::engine::evaluate_function: "
 _CHECKPOINT = "torch/utils/checkpoint.py"
@@ -78,7 +81,7 @@ def _find_of_gradients(subject: Subject) -> Evidence | None:
     # Operators that the graph of a graph has a node for: some of them one, most none.
     if len(rows) < _FEWEST or has_backward(subject, rows).any():
         return None
-    saved = int(len(rows) * NODE_NS // 2 * subject.stretch_of_constants)
+    saved = int(len(rows) * _NODE_NS // 2 * subject.stretch_of_constants)
     if saved < _WORTH_SAYING * subject.wall_ns:
         return None
     asked = nearest_ancestor(subject.parent, subject.sites.called_here).astype(np.int64)[rows]
