@@ -92,6 +92,9 @@ _PLACES = {
 """Where the other public names are. Each is imported when it is first asked for, because a program
 that only mentions opscope, and a command line that only asks for help, should not wait for it."""
 
+_MODULES = ("drop_in", "triggers")
+"""Those whose names users write after ``opscope.``, which ``import opscope`` alone is enough for."""
+
 # Held during a fork. A child has the locks of Python's imports as they were: that of a module which
 # another thread was in the middle of importing would never be free in it.
 _importing = threading.RLock()
@@ -104,6 +107,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        with _importing:
+            return importlib.import_module(f"opscope.{name}")
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

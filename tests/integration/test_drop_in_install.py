@@ -183,11 +183,14 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("how", [["program.py"], ["-m", "program"]], ids=["script", "module"])
-def test_programs_run_as_under_python_but_switched(run, how):
+def test_programs_run_as_under_python_but_switched(run, how, tmp_path):
     done = run(*how, "-m", "--flag")
+    alone = [sys.executable, *how, "-m", "--flag"]
+    python = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.backend.result\n"
-    assert done.returncode == 7
-    assert done.stderr == ""
+    assert done.returncode == python.returncode == 7
+    # Some torches warn, and of machines without a GPU not always.
+    assert set(done.stderr.splitlines()) <= set(python.stderr.splitlines())
 
 
 WITH_STACK = """

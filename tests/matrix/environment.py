@@ -12,7 +12,10 @@ from matrix.rows import USUAL_PYTHON, find_python
 HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "build" / "matrix"
 TOOLS = ("pytest", "scikit-build-core", "nanobind", "cmake", "ninja")
-WANTED = ("numpy", "hypothesis", "psutil", "pyarrow", "duckdb", "rich", "pandas", "polars")
+WANTED = (
+    *("numpy", "hypothesis", "psutil", "pyarrow", "duckdb", "rich", "pandas", "polars"),
+    "protobuf",
+)
 """What tests take where there is a build for the interpreter; they are skipped without."""
 TORCH_TAKES = (
     "sympy",

@@ -36,7 +36,7 @@ def summary(outcomes):
     """Counts, reasons of those skipped, and what failed with the first line of its message."""
     skipped = Counter(one["reason"] for one in outcomes.values() if one["outcome"] == "skipped")
     failed = {
-        test: (one["reason"].strip().splitlines() or [""])[0][:200]
+        test: _without_folders((one["reason"].strip().splitlines() or [""])[0])[:200]
         for test, one in sorted(outcomes.items())
         if one["outcome"] == "failed"
     }
@@ -88,9 +88,13 @@ def _section(result):
     return "\n".join([*lines, ""])
 
 
+def _without_folders(text):
+    return re.sub(r"/[\w./+-]*/", "…/", text)
+
+
 def _cell(text):
     # Addresses and folders of one run would make every page another.
-    text = re.sub(r"0x[0-9a-f]+", "0x…", re.sub(r"/[\w./+-]*/", "…/", " ".join(text.split())))
+    text = re.sub(r"0x[0-9a-f]+", "0x…", _without_folders(" ".join(text.split())))
     return _escaped(text).replace("<", "&lt;")
 
 

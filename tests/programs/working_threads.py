@@ -54,6 +54,8 @@ class Crew:
     def __init__(self, lives: Sequence[Life]) -> None:
         self.begin, self.arrived = threading.Event(), threading.Semaphore(0)
         self.workers = [Worker(self, life, number) for number, life in enumerate(lives)]
+        # torch calls modules by the name of what was at their address first: none may be reused.
+        self.models: list[torch.nn.Module] = []
 
     def work(self, leave: threading.Event) -> None:
         def waits_to_begin() -> None:
@@ -70,6 +72,7 @@ class Crew:
 
         waits_to_begin()
         model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+        self.models.append(model)
         runs_meanwhile()
         waits_to_leave()
 

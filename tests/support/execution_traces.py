@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,16 @@ def _check_attributes(theirs: Any, own: Any, same: _Renaming, where: str) -> Non
             assert own["attributes"][name] == value, f"{where} {name}"
 
 
+def _torch() -> str:
+    with contextlib.suppress(PackageNotFoundError):
+        return version("torch")
+    return ""
+
+
+_HAS_STRAY_IDS = _torch().startswith(("2.8.", "2.9."))
+"""Numbers of tensors and memory in their traces: two may share one, and one may have two."""
+
+
 class _Renaming:
     """Which number of one file stands for which of the other."""
 
@@ -97,7 +109,7 @@ class _Renaming:
     def check(self, theirs: Any, own: Any, where: str) -> None:
         """Values are equal but for numbers of objects, and what torch rounds to six digits."""
         if _is_tensor(theirs) and _is_tensor(own):
-            for a, b in zip(theirs[:2], own[:2], strict=True):
+            for a, b in () if _HAS_STRAY_IDS else zip(theirs[:2], own[:2], strict=True):
                 assert self._objects.setdefault(a, b) == b, where
                 assert self._back.setdefault(b, a) == a, where
             assert own[2:] == theirs[2:], where

@@ -62,14 +62,8 @@ def torch_reference(profile: Any, with_timeline: bool = True) -> Reference:
 
 def our_reference(accounts: MemoryAccounts) -> Reference:
     """The same of opscope's accounts."""
-    blocks, flow, line = accounts.blocks, accounts.flow, accounts.timeline
-    names: list[Any] = [
-        (tensor, allocation, device_name(kind, index))
-        for tensor, allocation, kind, index in zip(
-            blocks.tensor_id.tolist(), blocks.allocation_id.tolist(),
-            blocks.device_type.tolist(), blocks.device_index.tolist(), strict=True,
-        )
-    ]  # fmt: skip
+    flow, line = accounts.flow, accounts.timeline
+    names = _names(accounts)
     numbers = [flow.node(number) for number in range(len(flow))]
     nodes = [
         Node(
@@ -82,7 +76,7 @@ def our_reference(accounts: MemoryAccounts) -> Reference:
     versions = flow.version_offsets[1:] - flow.version_offsets[:-1]
     categories = {
         (names[block], version): int(accounts.categories.of(block, version))
-        for block in range(len(blocks))
+        for block in range(len(names))
         for version in range(int(versions[block]))
     }
     timeline = [
@@ -93,6 +87,23 @@ def our_reference(accounts: MemoryAccounts) -> Reference:
         )
     ]  # fmt: skip
     return Reference(nodes, categories, timeline)
+
+
+def empty_blocks(accounts: MemoryAccounts) -> set[Block]:
+    """Those of no bytes; torch says nothing of one that no node has."""
+    sizes = accounts.blocks.size_bytes.tolist()
+    return {name for name, size in zip(_names(accounts), sizes, strict=True) if size == 0}
+
+
+def _names(accounts: MemoryAccounts) -> list[Any]:
+    blocks = accounts.blocks
+    return [
+        (tensor, allocation, device_name(kind, index))
+        for tensor, allocation, kind, index in zip(
+            blocks.tensor_id.tolist(), blocks.allocation_id.tolist(),
+            blocks.device_type.tolist(), blocks.device_index.tolist(), strict=True,
+        )
+    ]  # fmt: skip
 
 
 def _block(key: Any) -> Any:

@@ -215,6 +215,13 @@ def test_public_names_are_sorted_and_importable():
         assert getattr(opscope, name) is not None
 
 
+@pytest.mark.parametrize("name", ["drop_in.install", "triggers.SlowStep"])
+def test_importing_opscope_is_enough_for_what_is_named_after_it(name):
+    program = f"import opscope; assert callable(opscope.{name})"
+
+    assert "opscope" in imported_by(program)
+
+
 def test_nothing_else_is_public():
     known = {**vars(opscope), **{name: getattr(opscope, name) for name in dir(opscope)}}
     public = {
