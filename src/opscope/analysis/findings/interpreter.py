@@ -67,7 +67,12 @@ def _comes_again(subject: Subject, pauses: Values) -> Flags:
 
 
 def _while_working(subject: Subject, pauses: Values) -> Values:
-    """The pauses inside an operator, or with one less than a lull away. Shape (kept pauses,)."""
+    """The pauses in no import, inside an operator or with one less than a lull away.
+
+    Shape (kept pauses,).
+    """
+    importing = nearest_ancestor(subject.parent, subject.calls_of("importlib._bootstrap>")) >= 0
+    pauses = pauses[~importing[pauses]]
     rows = subject.outermost
     if not len(rows):
         return pauses

@@ -107,6 +107,19 @@ def test_garbage_collections_of_imports_slow_no_step():
     assert finding.saved_ns == (second - 20) * MICROSECOND
 
 
+def test_garbage_collections_inside_an_import_are_the_import_s():
+    def program(frame):
+        calling = span(
+            f"{frame[0]}({frame[1]}): {frame[2]}", 10, 80, kind=EventKind.PYTHON_CALL, frame=frame
+        )
+        pauses = [span("gc: generation 0", at, at + 10, kind=EventKind.GC_PAUSE) for at in (20, 40)]
+        return build_trace([span("aten::mm", 0, 5), calling, *pauses, span("aten::mm", 90, 95)])
+
+    importing = ("<frozen importlib._bootstrap>", 1165, "_find_and_load")
+    assert found(program(importing), "garbage-collections") is None
+    assert found(program(("train.py", 3, "work")), "garbage-collections") is not None
+
+
 def test_compilations_count_once_however_deep():
     name = "_compile.compile_inner (dynamo_timed)"
     trace = build_trace([
