@@ -67,7 +67,7 @@ void python_enter_c(PyObject* callable, PyObject* self, RunningFrame caller);
 void python_leave_c(PyObject* callable, RunningFrame caller);
 
 // Where calls reach us by the evaluation of frames: nothing is reported there of what a thread was running
-// before, so that its end is noticed when it next calls a function.
+// before, so that its end is noticed when the thread next calls a function or an operator.
 // False: it is not to be recorded, and it is evaluation_passed() that is to be told of its end.
 bool evaluation_begins(PythonThreadCache& cache, RunningFrame frame, PyCodeObject* code, uint64_t key,
                        RunningFrame caller);
