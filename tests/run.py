@@ -1,15 +1,18 @@
 """Run the tests in as many processes as there are processors: ``python tests/run.py [ARGUMENTS]``.
 
-Arguments are pytest's. The first process shows what it does; what the others wrote follows. A few
-tests that fail are run once more when nothing else runs: what fails beside others and not alone is
-named, and what fails again has failed. ``OPSCOPE_TEST_ONCE=1`` runs nothing twice.
+Arguments are pytest's. The first process shows what it does; what the others wrote follows. A test
+that does not end is ended, with what every thread of it was doing, and another process goes on with
+the rest. A few tests that fail are run once more when nothing else runs: what fails beside others
+and not alone is named, and what fails again has failed. ``OPSCOPE_TEST_ONCE=1`` runs nothing twice.
 """
 
 import os
-import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+from support.supervised import Supervised
 
 HERE = Path(__file__).resolve().parent
 
@@ -19,44 +22,50 @@ FAILED = 1
 RUN_AGAIN = 5
 """More failures than these are not the machine's doing."""
 
+LIMIT_SECONDS = 300
+"""A test that takes longer hangs: the longest takes a quarter of it beside another one."""
+
 
 def main() -> int:
     count = int(os.environ.get("OPSCOPE_TEST_PROCESSES") or len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as folder:
-        outputs = [Path(folder, f"{number}.txt") for number in range(1, count)]
-        processes = [_start(folder, sys.argv[1:])]
-        for output in outputs:
-            with output.open("w") as file:
-                processes.append(_start(folder, sys.argv[1:], file))
-        codes = [process.wait() for process in processes]
-        for number, output in enumerate(outputs, start=2):
+        outputs = [None, *(Path(folder, f"{number}.txt") for number in range(1, count))]
+        processes = [_supervised(Path(folder), output, sys.argv[1:]) for output in outputs]
+        code = _run(processes)
+        for number, output in enumerate(outputs[1:], start=2):
             print(f"\n== what process {number} of {count} wrote\n{output.read_text()}", flush=True)
         failed = sorted({line for file in Path(folder).glob("failed-*") for line in _lines(file)})
-    code = max(map(abs, codes))
     again = code == FAILED and 0 < len(failed) <= RUN_AGAIN
     return _run_alone(failed) if again and "OPSCOPE_TEST_ONCE" not in os.environ else code
 
 
 def _run_alone(failed):
     print(f"\n== once more, alone: {len(failed)} that failed", flush=True)
-    code = abs(subprocess.call([sys.executable, "-m", "pytest", *failed], cwd=HERE.parent))
+    with tempfile.TemporaryDirectory() as folder:
+        code = _run([_supervised(Path(folder), None, failed)])
     if code == 0:
         print("\n== passed alone, after failing beside other tests:", *failed, sep="\n   ")
     return code
 
 
+def _run(processes):
+    """What pytest would end with: the worst of all, at least that some failed if one hung."""
+    try:
+        while sum(process.goes_on() for process in processes):
+            time.sleep(0.2)
+    finally:
+        for process in processes:
+            process.end()
+    return max(process.code for process in processes)
+
+
+def _supervised(folder, output, arguments):
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return Supervised(command, HERE.parent, folder, output, LIMIT_SECONDS)
+
+
 def _lines(file):
     return file.read_text().splitlines()
-
-
-def _start(folder, arguments, output=None):
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *arguments],
-        cwd=HERE.parent,
-        env={**os.environ, "OPSCOPE_TESTS_TAKEN": folder},
-        stdout=output,
-        stderr=None if output is None else subprocess.STDOUT,
-    )
 
 
 if __name__ == "__main__":

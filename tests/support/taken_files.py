@@ -13,16 +13,26 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(os.environ.pop("OPSCOPE_TESTS_TAKEN"))
-"""With a file for each file of tests that is taken. No program under test sees the variable."""
+"""With a file for each file of tests that is taken, and for each process one that says what it is
+doing and one that says what it has done (see ``supervised``). No program under test sees the
+variable."""
+
+DONE = {line for file in FOLDER.glob("done-*") for line in file.read_text().splitlines()}
+"""The tests that processes before this one ran: one that goes on with a file leaves them out."""
 
 LEFT = {}
 """By test the threads that it left, as text."""
 
 
+def mark_of(path):
+    """The name of the file that says that tests of this one are taken."""
+    return str(path).replace(os.sep, "-")
+
+
 def is_taken(path):
     """Whether another process has it; else it is this one's from now on."""
     try:
-        (FOLDER / str(path).replace(os.sep, "-")).touch(exist_ok=False)
+        (FOLDER / mark_of(path)).touch(exist_ok=False)
     except FileExistsError:
         return True
     return False
@@ -31,7 +41,16 @@ def is_taken(path):
 def own_items(items):
     for path, of_file in groupby(items, key=lambda item: item.path):
         if not is_taken(path):
-            yield from of_file
+            yield from (item for item in of_file if item.nodeid not in DONE)
+
+
+def say_doing(item):
+    (FOLDER / f"doing-{os.getpid()}").write_text(f"{item.nodeid}\n{mark_of(item.path)}\n")
+
+
+def say_done(item):
+    with FOLDER.joinpath(f"done-{os.getpid()}").open("a") as file:
+        file.write(f"{item.nodeid}\n")
 
 
 def pytest_runtestloop(session):
@@ -40,7 +59,9 @@ def pytest_runtestloop(session):
     known = set(threading.enumerate())
     # Each with the next one, so that what both need is not taken down in between.
     for item, following in pairwise(chain(own_items(session.items), [None])):
+        say_doing(item)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        say_done(item)
         if left := set(threading.enumerate()) - known:
             LEFT[item.nodeid] = sorted(map(str, left))
             known |= left
