@@ -97,13 +97,24 @@ inline void follow(const Events& events, const std::vector<int32_t>& maker,
   for (size_t row = 0; row < events.rows; ++row) {
     if (decides(row)) closest[row] = static_cast<int32_t>(row);
   }
+  // From span to maker to span; gradients of gradients go across more than once. What was found of a span is
+  // kept, so that no way is gone twice; in a damaged trace one may lead back to where it began, and is none.
+  constexpr int32_t kNotAsked = -2;
+  std::vector<int32_t> found_of(events.rows, kNotAsked);
+  std::vector<int32_t> way;
   for (size_t row = 0; row < events.rows; ++row) {
-    // From span to maker to span; gradients of gradients go across more than once.
     int32_t at = closest[row];
-    for (size_t hops = 0; at >= 0 && !is_module(static_cast<size_t>(at)); ++hops) {
-      const auto made_by = static_cast<size_t>(maker[static_cast<size_t>(at)]);
-      at = hops < events.rows ? closest[made_by] : -1;  // of a damaged trace, round and round
+    for (way.clear(); at >= 0 && !is_module(static_cast<size_t>(at));) {
+      const auto span = static_cast<size_t>(at);
+      if (found_of[span] != kNotAsked) {
+        at = found_of[span];
+        break;
+      }
+      found_of[span] = -1;
+      way.push_back(at);
+      at = closest[static_cast<size_t>(maker[span])];
     }
+    for (const int32_t span : way) found_of[static_cast<size_t>(span)] = at;
     found.is_backward[row] = at >= 0 && maker[static_cast<size_t>(closest[row])] >= 0;
     // Where no span tells the module, the module call around the event is taken.
     const int32_t own = is_module(row) ? static_cast<int32_t>(row) : around[row];

@@ -76,13 +76,13 @@ def plain_modules(trace):
 def _follow(closest, call, maker):
     """The module call of every event, from its deciding span and from span to maker to span.
 
-    Gradients of gradients go across more than once; makers start before what they made, so this
-    ends.
+    Gradients of gradients go across more than once. Where a maker stands in what it made, as in a
+    damaged trace, that goes round and round: who has met as many spans as there are has no call.
     """
     result = np.where(closest >= 0, call[closest], NONE)
     pending = np.flatnonzero((closest >= 0) & (result < 0))
     at = closest[pending]
-    while pending.size:
+    for _ in range(len(closest)):
         at = closest[maker[at]]
         known = at >= 0
         pending, at = pending[known], at[known]

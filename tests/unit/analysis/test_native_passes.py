@@ -39,6 +39,11 @@ def test_columns_that_were_not_recorded_are_as_their_defaults():
     assert_as_plain(Trace({"events": events}, whole.names, {}))
 
 
+def test_makers_within_what_they_made_lead_nowhere():
+    """Round and round: of a trace that is damaged, or whose spans are out of order."""
+    assert_as_plain(random_program(11, 20, in_order=False), memory_recorded=True)
+
+
 def test_starts_out_of_order_are_put_into_it():
     whole = random_program(6, 200, sampled=False)
     start = whole.events["start_ns"].copy()
