@@ -56,10 +56,20 @@ def output_of(text, folder):
 def test_processes_of_others_make_no_step_slow(tmp_path):
     said = output_of(
         """
-        busy = "while True: pass"
+        busy = "print(flush=True); input()\\nwhile True: pass"
+        others = [
+            subprocess.Popen(
+                [sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            for _ in range(6)
+        ]
+        for other in others:  # there by now, so that no step waits for one to begin
+            other.stdout.readline()
         with recorder_with(triggers.SlowStep()) as recorder:
             steps(30)
-            others = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(6)]
+            for other in others:
+                other.stdin.write(b"\\n")
+                other.stdin.flush()
             try:
                 seen = []
                 for _ in range(30):

@@ -89,6 +89,8 @@ class Supervised:
         self._say(
             f"\n== ended after {self.limit_seconds} s, as it hung: {test or 'before any test'}\n"
         )
+        if (why := self.folder / f"why-{self._process.pid}").exists():
+            self._say(f"== what failed before that\n{why.read_text()}")
         self.code = max(self.code, FAILED)
         if not test:  # so would the next one
             self._process = None

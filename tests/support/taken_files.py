@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(os.environ.pop("OPSCOPE_TESTS_TAKEN"))
-"""With a file for each file of tests that is taken, and for each process one that says what it is
-doing and one that says what it has done (see ``supervised``). No program under test sees the
+"""With a file for each file of tests that is taken, and for each process some that say what it is
+doing, what it has done, what failed and why (see ``supervised``). No program under test sees the
 variable."""
 
 DONE = {line for file in FOLDER.glob("done-*") for line in file.read_text().splitlines()}
@@ -79,8 +79,9 @@ def pytest_terminal_summary(terminalreporter):
 
 def pytest_runtest_logreport(report):
     if report.failed:
-        with FOLDER.joinpath(f"failed-{os.getpid()}").open("a") as file:
-            file.write(f"{report.nodeid}\n")
+        for kind, text in (("failed", report.nodeid), ("why", report.longreprtext)):
+            with FOLDER.joinpath(f"{kind}-{os.getpid()}").open("a") as file:
+                file.write(f"{text}\n")
 
 
 @pytest.hookimpl(trylast=True)
