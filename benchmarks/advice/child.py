@@ -14,10 +14,20 @@ from typing import Any
 import torch
 
 import opscope
-from benchmarks.advice import habits, held_out, loops, python_time, tensors, training, tuned, unseen
+from benchmarks.advice import (
+    everyday,
+    habits,
+    held_out,
+    loops,
+    python_time,
+    tensors,
+    training,
+    tuned,
+    unseen,
+)
 from benchmarks.advice.program import PROGRAMS, Body, Program
 
-SUBJECTS = (habits, held_out, loops, python_time, tensors, training, tuned, unseen)
+SUBJECTS = (everyday, habits, held_out, loops, python_time, tensors, training, tuned, unseen)
 """Importing them lists their programs."""
 
 LEVELS = {"stacks": {"with_stack": True}, "why": {"with_own_functions": True}}

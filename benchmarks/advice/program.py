@@ -48,7 +48,11 @@ PROGRAMS: dict[str, Program] = {}
 """All of them by name; the modules of programs add theirs when they are imported."""
 
 
-HELD_OUT = ("benchmarks.advice.held_out", "benchmarks.advice.unseen")
+HELD_OUT = (
+    "benchmarks.advice.everyday",
+    "benchmarks.advice.held_out",
+    "benchmarks.advice.unseen",
+)
 """Modules none of whose programs is fitted to; of the others it is every second one."""
 
 

@@ -10,7 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.support.advice import EVERYTHING, LEVELS, findings_of, marked_lines  # noqa: E402
+from tests.support.advice import (  # noqa: E402
+    EVERYTHING,
+    LEVELS,
+    findings_of,
+    in_some_recording,
+    is_at,
+    marked_lines,
+)
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 TABLE = torch.rand(40, 40)
@@ -346,24 +353,10 @@ FAULTS = [
 ]
 
 
-def in_some_recording(program, holds, level=EVERYTHING):
-    """Whether ``holds`` of the findings of one of five recordings.
-
-    What else the machine does may last longer than all of a program: then findings speak of that.
-    """
-    return any(holds(findings_of(program, **level)) for _ in range(5))
-
-
 @pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
 @pytest.mark.parametrize(("pattern", "faulty", "mark", "_"), FAULTS)
 def test_a_fault_is_found_at_its_line(pattern, faulty, mark, _, level):
-    def is_first(findings):
-        found = {finding.id for finding in findings}
-        places = findings[pattern].places if pattern in found else ()
-        here = bool(places) and Path(places[0].file).name == Path(__file__).name
-        return here and places[0].line in lines_of(mark)
-
-    assert in_some_recording(faulty, is_first, level)
+    assert in_some_recording(faulty, is_at(pattern, __file__, mark), level)
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])

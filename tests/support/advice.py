@@ -33,3 +33,27 @@ def findings_of(program: Callable[[], object], **options: Any) -> Findings:
         gc.enable()
     del result
     return profile.trace.findings()
+
+
+def in_some_recording(
+    program: Callable[[], object],
+    holds: Callable[[Findings], bool],
+    level: dict[str, Any] = EVERYTHING,
+) -> bool:
+    """Whether ``holds`` of the findings of one of five recordings.
+
+    What else the machine does may last longer than all of a program: then findings speak of that.
+    """
+    return any(holds(findings_of(program, **level)) for _ in range(5))
+
+
+def is_at(pattern: str, file: str, mark: str) -> Callable[[Findings], bool]:
+    """Whether a finding is there, first of all at one of the marked lines of a file."""
+
+    def holds(findings: Findings) -> bool:
+        found = {finding.id for finding in findings}
+        places = findings[pattern].places if pattern in found else ()
+        here = bool(places) and Path(places[0].file).name == Path(file).name
+        return here and places[0].line in marked_lines(file, mark)
+
+    return holds

@@ -5,14 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Pattern
-from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.tree.ancestry import nearest_ancestor
 
 _IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
 _BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
 _WORTH_SAYING = 0.01
 _WORKERS = 2
 """What the advice begins with."""
+
+_OF_TOLIST = ("aten::resolve_conj", "aten::resolve_neg")
+_FEWEST_PASSES, _OF_BATCHES = 5, 0.75
+"""So many of the batches are the first of their pass. Who goes through a pass of one batch asks for
+another, which there is not, so that half of the loads begin one."""
 
 
 def _loads(subject: Subject, name: str) -> Values:
@@ -27,10 +33,75 @@ def _between(subject: Subject, loads: Values) -> Values:
     return np.maximum(gaps, 0)
 
 
+def _shuffling_ns(subject: Subject, loads: Values) -> Values:
+    """Of each load, how long the order of the whole data set was made, before the first sample.
+
+    Shape (loads,).
+    """
+    around = subject.inside(_flags(subject, loads))
+    shuffles = np.flatnonzero(subject.named("aten::randperm") & (around >= 0))
+    last = np.zeros(len(around), dtype=np.int64)
+    np.maximum.at(last, around[shuffles], shuffles)
+    sampling = subject.is_operator & (subject.operator_parent < 0)
+    sampling = (sampling & ~subject.named(*_OF_TOLIST)) | subject.sites.defined_here
+    rows = np.flatnonzero(sampling & (around >= 0))
+    rows = rows[(rows > last[around[rows]]) & (last[around[rows]] > 0)]
+    never = np.iinfo(np.int64).max
+    first = np.full(len(around), never)
+    np.minimum.at(first, around[rows], subject.start_ns[rows])
+    begins = (last[loads] > 0) & (first[loads] < never)  # a load that ends a pass shuffles too
+    return np.where(begins, first[loads] - subject.start_ns[loads], 0)
+
+
+def _flags(subject: Subject, rows: Values) -> Flags:
+    flags = np.zeros(len(subject.parent), dtype=np.bool_)
+    flags[rows] = True
+    return flags
+
+
+def _begun_again_ns(subject: Subject, loads: Values) -> Values:
+    """The same where nearly every load begins a pass, with letting go of the order; else zeros."""
+    shuffling = _shuffling_ns(subject, loads)
+    begun = int((shuffling > 0).sum())
+    if begun < max(_FEWEST_PASSES, _OF_BATCHES * len(loads)):
+        return np.zeros_like(shuffling)
+    # The iterator goes when the call that the program made has returned.
+    is_call = subject.line_calls.row >= 0
+    outer = nearest_ancestor(subject.parent, is_call)[loads]
+    ends = subject.end_ns[np.where(is_call[loads] | (outer < 0), loads, outer)]
+    starts = np.append(np.sort(subject.start_ns[subject.is_main]), ends.max())
+    after = starts[np.searchsorted(starts[:-1], ends)] - ends
+    return shuffling + np.clip(after, 0, shuffling)
+
+
+def _find_begun_again(subject: Subject) -> Evidence | None:
+    """A new pass over shuffled data for every batch, which is all that is taken from it."""
+    loads = _loads(subject, _IN_PROCESS)
+    took = _begun_again_ns(subject, loads)
+    passes, total = loads[took > 0], int(took.sum())
+    if not len(passes) or total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    return Evidence(
+        events=passes,
+        event_time_ns=took[took > 0],
+        time_ns=total,
+        explanation=(
+            f"{len(passes):,} of {len(loads):,} batches were the first of a new pass over the "
+            "data: for each of them the DataLoader shuffled all of the data set anew, "
+            f"{time_text(total // len(passes))} each, {share_text(total / subject.wall_ns)} of "
+            "the time."
+        ),
+        saved_ns=total - total // len(passes),
+        saved_by="shuffling, up to the first sample, and freeing that order, of all passes but one",
+    )
+
+
 def _find_in_process(subject: Subject) -> Evidence | None:
     loads = _loads(subject, _IN_PROCESS)
     total = int(subject.duration_ns[loads].sum())
     if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:
+        return None
+    if _find_begun_again(subject) is not None:  # workers would be started for every batch
         return None
     took, step = subject.duration_ns[loads][1:], _between(subject, loads)
     hidden = took + step - np.maximum(step, took // _WORKERS)
@@ -79,6 +150,17 @@ IN_PROCESS = Pattern(
     ),
     find=_find_in_process,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation",
+)
+
+BEGUN_AGAIN = Pattern(
+    id="data-shuffled-again",
+    title="The DataLoader is begun again for every batch",
+    advice=(
+        "Keep its iterator: go over the loader with a for loop, or call iter(loader) once, next() "
+        "for every batch, and iter(loader) again after StopIteration. For batches drawn at random, "
+        "without passes, index the data set with torch.randint."
+    ),
+    find=_find_begun_again,
 )
 
 STALLS = Pattern(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes_made
 from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.repetition import computed_values
-from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject
 from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.quantity_text import bytes_text, share_text
-from opscope.trace.schema import AllocationAction, Role
-from opscope.trace.shapes import element_counts
 
 _WORTH_SAYING = 0.02
 _SCORING = (
@@ -24,7 +23,7 @@ _SCORING = (
 _BETWEEN = ("aten::pow", "aten::square", "aten::abs", "aten::neg", "aten::mul", "aten::exp")
 _REDUCTIONS = ("aten::sum", "aten::mean", "aten::norm", "aten::linalg_vector_norm")
 _TIMES_ITS_ARGUMENTS = 8
-_FLOAT_BYTES, _FLOPS_A_NS = 4, 64
+_FLOPS_A_NS = 64
 """One thread of an ordinary processor multiplies and adds so fast."""
 
 
@@ -78,7 +77,7 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
     values = computed_values(subject)
     outermost = subject.is_operator & (subject.operator_parent < 0)
     spreading = subject.named("aten::sub", "aten::mul", "aten::add") & outermost
-    spreading &= _bytes_made(subject) > _TIMES_ITS_ARGUMENTS * _bytes_given(subject)
+    spreading &= bytes_made(subject) > _TIMES_ITS_ARGUMENTS * bytes_given(subject)
     between = subject.named(*_BETWEEN) & outermost
     gets = values.leads_to(spreading, between)
     reducing = gets & subject.named(*_REDUCTIONS) & outermost
@@ -88,8 +87,8 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
     total = int(subject.duration_ns[events].sum())
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
-    made = int(_bytes_made(subject)[spreading].max())
-    product_ns = int(_bytes_made(subject)[spreading].sum() // _FLOAT_BYTES * 2 // _FLOPS_A_NS)
+    made = int(bytes_made(subject)[spreading].max())
+    product_ns = int(bytes_made(subject)[spreading].sum() // FLOAT_BYTES * 2 // _FLOPS_A_NS)
     return Evidence(
         events=events,
         time_ns=total,
@@ -105,31 +104,6 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
             f"{_FLOPS_A_NS} operations a nanosecond"
         ),
     )
-
-
-def _bytes_made(subject: Subject) -> Values:
-    """What each outermost operator allocated, with what it called. Shape (events,)."""
-    return subject.once(_allocated)
-
-
-def _allocated(subject: Subject) -> Values:
-    table = subject.trace.table("allocations")
-    taken = (table["action"] == AllocationAction.ALLOCATE) & (table["event"] >= 0)
-    around = subject.outermost_operator[table["event"][taken]]
-    known = around >= 0
-    return np.bincount(
-        around[known], weights=table["size_bytes"][taken][known], minlength=len(subject.parent)
-    ).astype(np.int64)
-
-
-def _bytes_given(subject: Subject) -> Values:
-    """Elements of the tensors each operator was given, as if of four bytes. Shape (events,)."""
-    tensors = subject.trace.table("tensors")
-    given = tensors["role"] == Role.INPUT
-    counts = element_counts(tensors.lists("sizes"))
-    return 4 * np.bincount(
-        tensors["event"][given], weights=counts[given], minlength=len(subject.parent)
-    ).astype(np.int64)
 
 
 ATTENTION = Pattern(

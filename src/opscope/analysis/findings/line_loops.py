@@ -6,6 +6,7 @@ import numpy as np
 
 from opscope.analysis.findings.carried import lines_that_carry
 from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.loop_backward import calling_backward_ns
 from opscope.analysis.findings.loop_lines import (
     FEWEST_ROUNDS,
     LoopLines,
@@ -41,6 +42,7 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     chosen &= lines.time_ns > 0
     work = np.where(lines.joins & (lines.rounds < FEWEST_ROUNDS), 0, lines.work_ns)
     saved = np.where(chosen, lines.time_ns - work, 0)
+    saved += calling_backward_ns(subject, calls, chosen[calls.group])
     carries = lines_that_carry(subject, calls, lines.rounds)
     in_order = chosen & np.isin(lines.frame, lines.frame[chosen & carries])
     rounds = chosen & (lines.rounds >= FEWEST_ROUNDS)
@@ -127,8 +129,9 @@ def _evidence(
         ),
         saved_ns=min(int(saved[outer].sum()), subject.wall_ns),
         saved_by=(
-            "the time of the loop but one round, without what its operators take beyond the cost "
-            "of a call: that remains when all parts are handled at once"
+            "the time of the loop but one round, and of its backward pass, without what its "
+            "operators take beyond the cost of a call: that remains when all parts are handled at "
+            "once"
             + (
                 f"; {_IN_ORDER_PERCENT} % of it, as each round needs the one before: what "
                 "runs them, such as nn.GRU, still calls operators one by one, if not from Python"

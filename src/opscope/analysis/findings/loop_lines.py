@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.grouped_medians import medians
 from opscope.trace.row_groups import group_rows
+from opscope.trace.schema import Role
 from opscope.trace.shapes import element_counts
 from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 
@@ -22,7 +24,13 @@ _LEVELS = 3
 
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk")
 _INDEXING = ("aten::select", "aten::slice", "aten::narrow")
+_CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
+"""These get all of a tensor and make a part of it, by indices or a mask."""
+
 _LINEAR = ("aten::mul", "aten::add", "aten::sub", "aten::rsub", "aten::div", "aten::lerp")
+_PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
+"""A number for a place in some memory."""
+
 _VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
 
 _FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS = 4_096, 100_000, 0.3
@@ -64,7 +72,7 @@ class LoopLines:
 def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
     """Of all lines of the program that call something."""
     count = len(calls.lines)
-    work = subtree_sums(subject.parent, _work_ns(subject))[calls.events]
+    work = subtree_sums(subject.parent, part_work_ns(subject))[calls.events]
     whole = subject.is_training | subject.named_like("enumerate(DataLoader)")
     steps = subtree_sums(subject.parent, whole.astype(np.int64))[calls.events]
     functions = np.bincount(group_rows(calls.group, calls.function).columns[0], minlength=count)
@@ -82,7 +90,12 @@ def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
     )
 
 
-def _work_ns(subject: Subject) -> Values:
+def part_work_ns(subject: Subject) -> Values:
+    """Made once."""
+    return subject.once(_part_work_ns)
+
+
+def _part_work_ns(subject: Subject) -> Values:
     """What each outermost operator would take of one that does the work of all rounds."""
     tensors, rows = subject.trace.table("tensors"), subject.outermost
     if not len(tensors):
@@ -90,6 +103,8 @@ def _work_ns(subject: Subject) -> Values:
     counts = element_counts(tensors.lists("sizes"))
     elements = np.bincount(tensors["event"], weights=counts, minlength=len(subject.parent))
     elements[subject.named(*_VIEWING)] = 0
+    choosing = subject.named(*_CHOOSING) & (bytes_made(subject) > 0)
+    elements[choosing] = bytes_made(subject)[choosing] // FLOAT_BYTES
     few = np.zeros(len(subject.parent), dtype=np.bool_)
     few[rows] = (elements[rows] <= _FEW_ELEMENTS) & (subject.duration_ns[rows] < _QUICK_NS)
     return np.where(few, (elements * _ELEMENT_NS).astype(np.int64), subject.work_ns)
@@ -151,8 +166,27 @@ def _parts(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
         return rows, np.stack([np.zeros_like(rows), np.arange(len(rows))], axis=1)
     event = tensors["event"].astype(np.int64)
     rows = np.flatnonzero((subject.operator_parent[event] < 0) & (tensors["storage"] != 0))
-    memory = tensors["storage"][rows].astype(np.int64)
-    return event[rows], np.stack([memory, tensors["storage_offset"][rows]], axis=1)
+    memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]
+    chosen = _chosen(subject, rows)
+    return event[rows], np.stack([memory, np.where(chosen >= 0, chosen, at)], axis=1)
+
+
+def _chosen(subject: Subject, rows: Values) -> Values:
+    """Of tensors, rows of their table, which part of it is chosen; -1 for others.
+
+    Another tensor says that: where it is the same one, so is the part. One that lasts a round
+    alone may be where that of the round before was, but is another allocation.
+    """
+    tensors = subject.trace.table("tensors")
+    event, choosing = tensors["event"][rows], subject.named(*_CHOOSING)
+    is_whole = (tensors["argument"][rows] == 0) & (tensors["role"][rows] == Role.INPUT)
+    chosen = np.where(choosing[event] & is_whole, 0, -1)
+    by = np.flatnonzero(choosing[event] & ~is_whole)
+    allocation = tensors["allocation_id"][rows[by]].astype(np.int64)
+    number = np.where(allocation >= 0, allocation, tensors["impl"][rows[by]].astype(np.int64))
+    part = np.zeros(len(choosing), dtype=np.int64)
+    part[event[by]] = (number * _PLACES + tensors["storage_offset"][rows[by]]) & _NUMBERS
+    return np.where(chosen == 0, part[event], -1)
 
 
 def sum_by_line(group: Values, values: Values, groups: int) -> Values:

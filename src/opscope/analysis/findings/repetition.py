@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.findings.matmul import PRODUCTS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.findings.surroundings import with_surroundings_ns
@@ -63,11 +64,33 @@ def _find_copies(subject: Subject) -> Evidence | None:
     has_copy[subject.outermost_operator[np.flatnonzero(copying)]] = True
     wanted = subject.named(*_COPIES) & has_copy & (subject.operator_parent < 0)
     wanted &= ~values.written_after(np.arange(len(wanted))) & ~values.from_nothing
+    rows, group = _repeated(subject, wanted, 2)
+    inner, of_inner = _copied_for_products(subject)
+    of_inner = of_inner + int(group.max(initial=-1)) + 1
     return _evidence(
-        subject, *_repeated(subject, wanted, 2),
+        subject, np.append(rows, inner), np.append(group, of_inner),
         "copy or convert a tensor again that has not changed since",
         "all copies of a tensor but one, with the Python that calls them",
     )  # fmt: skip
+
+
+def _copied_for_products(subject: Subject) -> tuple[Values, Values]:
+    """Copies that a product makes of a tensor whose strides it cannot take, of the same again.
+
+    Also a number for each tensor.
+    """
+    products = np.append(subject.named(*PRODUCTS), False)
+    copies = np.flatnonzero(subject.named("aten::clone") & products[subject.operator_parent])
+    tensor = subject.tensor_argument(0)[copies]
+    copies, tensor = copies[tensor >= 0], tensor[tensor >= 0]
+    table = subject.trace.table("tensors")
+    identity = (
+        table[name][tensor].astype(np.int64)
+        for name in ("storage", "storage_offset", "allocation_id", "version")
+    )
+    found = group_rows(*identity)
+    again = found.count[found.group] >= _FEWEST_CONSTANTS
+    return copies[again], found.group[again]
 
 
 def _find_results(subject: Subject) -> Evidence | None:
@@ -192,7 +215,10 @@ CONSTANTS = Pattern(
 COPIES = Pattern(
     id="repeated-copies",
     title="The same tensor is copied or converted again and again",
-    advice="Make the copy once, before the loop, and keep it; leave out a clone that is only read.",
+    advice=(
+        "Make the copy once, before the loop, and keep it (x = x.contiguous() of what products "
+        "copy because of its strides); leave out a clone that is only read."
+    ),
     find=_find_copies,
     needs=(Needs.SHAPES, Needs.MEMORY),
 )

@@ -41,7 +41,8 @@ class ComputedValues:
     Attributes:
         number: of the value each outermost operator computed; unique where it cannot be told.
         from_nothing: it follows from scalars alone.
-        event: of each argument that is a tensor, the operator. Shape (arguments,).
+        rows: of ``tensors`` that are arguments of outermost operators. Shape (arguments,).
+        event: of each such argument, the operator. Shape (arguments,).
         producer: the outermost operator that made its memory, -1 for none seen. Shape (arguments,).
     """
 
@@ -49,8 +50,8 @@ class ComputedValues:
         self._subject = subject
         size = len(subject.parent)
         tensors = subject.trace.table("tensors")
-        self._rows = self._argument_rows()
-        self.event = tensors["event"][self._rows].astype(np.int64)
+        self.rows = self._argument_rows()
+        self.event = tensors["event"][self.rows].astype(np.int64)
         self.producer = self._producers()
         self._base = mix(subject.events["name"].astype(np.int64)) ^ scalar_signatures(subject.trace)
         self._base ^= self._numbers()
@@ -76,7 +77,7 @@ class ComputedValues:
 
     def _producers(self) -> Values:
         """The outermost operator that allocated each argument's memory, -1 for none seen."""
-        return self.makers_of(self._subject.trace.table("tensors")["allocation_id"][self._rows])
+        return self.makers_of(self._subject.trace.table("tensors")["allocation_id"][self.rows])
 
     def makers_of(self, allocations: Values) -> Values:
         """The outermost operator that made each of these allocations, given by id; -1 for none."""
@@ -147,9 +148,9 @@ class ComputedValues:
         long as the tensor is.
         """
         tensors, ids = self._subject.trace.table("tensors"), self._makers[0]
-        storage = tensors["storage"][self._rows].astype(np.int64)
-        impl = tensors["impl"][self._rows].astype(np.int64)
-        allocation = tensors["allocation_id"][self._rows]
+        storage = tensors["storage"][self.rows].astype(np.int64)
+        impl = tensors["impl"][self.rows].astype(np.int64)
+        allocation = tensors["allocation_id"][self.rows]
         of_storage, of_tensor = group_rows(storage).group, group_rows(storage, impl).group
         longest = np.zeros(int(of_storage.max(initial=-1)) + 1, dtype=np.int64)
         np.maximum.at(longest, of_storage, _spans(of_tensor, self.event)[of_tensor])
@@ -160,7 +161,7 @@ class ComputedValues:
     def _writes_before(self) -> Values:
         """How often each argument's memory had been written to before its call."""
         memory, by = self.writes
-        storage = self._subject.trace.table("tensors")["storage"][self._rows].astype(np.int64)
+        storage = self._subject.trace.table("tensors")["storage"][self.rows].astype(np.int64)
         size = len(self._subject.parent) + 1
         block = group_rows(np.concatenate([memory, storage])).group
         keys, wanted = block[: len(memory)] * size + by, block[len(memory) :] * size
@@ -188,10 +189,10 @@ class ComputedValues:
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
         unique = unique | touched | ~plain | subject.named_like("autograd::")
         memory = self._contents() ^ mix(self._writes_before())
-        shape = mix(tensors["storage_offset"][self._rows]) ^ mix(tensors["version"][self._rows])
-        shape ^= _layouts(subject, self._rows)
+        shape = mix(tensors["storage_offset"][self.rows]) ^ mix(tensors["version"][self.rows])
+        shape ^= _layouts(subject, self.rows)
         place = mix(
-            tensors["argument"][self._rows].astype(np.int64) * 4096 + tensors["element"][self._rows]
+            tensors["argument"][self.rows].astype(np.int64) * 4096 + tensors["element"][self.rows]
         )
         return _native.equal_values(
             self._base, unique, self.event, self.producer, memory, shape, place, _DEPTH

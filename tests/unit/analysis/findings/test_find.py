@@ -159,6 +159,15 @@ def test_an_optimizer_that_goes_one_by_one():
     assert found(build_trace(step(0, ["aten::mul_"] * 2)), "single-tensor-optimizer") is None
 
 
+def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
+    around, *inner = step(0, ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3)
+    inner = [span(one.name, one.start, one.end, inputs=[tensor(1_000)]) for one in inner]
+    inner[0] = span("aten::mul_", 1, 2, inputs=[tensor(1_000)])
+    finding = found(build_trace([around, *inner]), "single-tensor-optimizer")
+    # 100 µs but one call, at the fastest 2.2, and 9 times 0.3 of a µs for a thousand elements.
+    assert finding.saved_ns == 100 * MICROSECOND - 2_200 - 9 * 300
+
+
 def test_gradients_filled_with_zeros():
     trace = build_trace([
         span("Optimizer.zero_grad#SGD.zero_grad", 0, 20, **ANNOTATION),

@@ -1,0 +1,45 @@
+"""What a backward pass takes for the operators that lines of the program called."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.loop_lines import part_work_ns, sum_by_line
+from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.trace.schema import RecordScope
+from opscope.tree.ancestry import nearest_ancestor
+
+_BACKWARD_WORK = 2
+"""A gradient takes so many times the work of what it is of: one for each factor of a product."""
+
+
+def calling_backward_ns(subject: Subject, calls: LineCalls, chosen: Flags) -> Values:
+    """Of each line, what the backward passes of its ``chosen`` calls take beyond computing.
+
+    The gradient of a part of a tensor is as large as all of it, and for each part such a one is
+    filled and added: that goes with the loop, as calling does. ``chosen`` has shape (calls,), the
+    result (lines,).
+    """
+    steps, forward = _backward_steps(subject)
+    lines = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
+    lines[calls.events[chosen]] = True
+    site = subject.sites.around[forward]
+    site = np.where(lines[site], site, nearest_ancestor(subject.parent, lines[:-1])[site])
+    inside = (forward >= 0) & (site >= 0)
+    steps, forward, site = steps[inside], forward[inside], site[inside]
+    took = subject.duration_ns[steps]
+    of_forward = part_work_ns(subject)[subject.outermost_operator[forward]]
+    work = _BACKWARD_WORK * np.maximum(of_forward, 0)
+    left = np.clip(np.minimum(work, subject.work_ns[steps]), 0, took)
+    return sum_by_line(calls.group[calls.row[site]], took - left, len(calls.lines))
+
+
+def _backward_steps(subject: Subject) -> tuple[Values, Values]:
+    """Outermost operators of backward passes, each with the forward operator it is of."""
+    inner = np.flatnonzero(
+        (subject.events["scope"] == RecordScope.BACKWARD_FUNCTION) & subject.is_main
+    )
+    steps, first = np.unique(subject.outermost_operator[inner], return_index=True)
+    known = steps >= 0
+    return steps[known].astype(np.int64), subject.sites.source[inner[first[known]]].astype(np.int64)
