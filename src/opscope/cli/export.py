@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -108,8 +109,9 @@ def export(
     messages.say(f"wrote {output}")
 
 
-# The list of formats is made of the formats themselves.
-export.__doc__ = f"{export.__doc__}\n\n" + "\n".join(
+# The list of formats is made of the formats themselves. Lines that begin at the margin are no part
+# of a docstring's indentation: it is taken away before they are added.
+export.__doc__ = f"{inspect.getdoc(export)}\n\n" + "\n".join(
     f"- {format.name} ({', '.join(format.suffixes)}): {format.help}" for format in ALL_FORMATS
 )
 

@@ -150,11 +150,11 @@ def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:
     """Code and ``__main__`` attributes of a ``.py`` or ``.pyc`` file."""
     loader: Any = importlib.machinery.SourcelessFileLoader
     with io.open_code(path) as file:
-        code = pkgutil.read_code(file)
+        content = file.read()  # once: what a pipe gave, as /dev/stdin or <(...), it gives no more
+    code = pkgutil.read_code(io.BytesIO(content))
     if code is None:
         loader = importlib.machinery.SourceFileLoader
-        with io.open_code(path) as file:
-            code = compile(file.read(), path, "exec", dont_inherit=True)
+        code = compile(content, path, "exec", dont_inherit=True)
     return code, {"__file__": path, "__cached__": None, "__loader__": loader("__main__", path)}
 
 

@@ -21,6 +21,11 @@ def test_every_command_has_help(command_line, command):
     outcome = command_line(command, "--help")
     assert outcome.code == 0
     assert f"opscope {command}" in outcome.out
+    assert all(line == line.rstrip() for line in outcome.out.splitlines())
+
+
+def test_help_of_export_begins_its_paragraphs_at_the_margin(command_line):
+    assert "\nOf a folder with several processes" in command_line("export", "--help").out
 
 
 def test_help_of_run_says_what_becomes_of_ends_that_nobody_notices(command_line):

@@ -96,6 +96,20 @@ def test_compiled_script(folder):
     assert "SourcelessFileLoader" in done.stdout
 
 
+@pytest.mark.parametrize("driver", [(), ("driver/driver.py",)])
+def test_a_script_that_comes_through_a_pipe_runs_in_full(folder, driver):
+    done = subprocess.run(
+        [sys.executable, *driver, "/dev/stdin", "argument"],
+        cwd=folder,
+        input="import sys\nprint(sys.argv, __file__)\nsys.exit(4)\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 4
+    assert done.stdout == "['/dev/stdin', 'argument'] /dev/stdin\n"
+
+
 @pytest.mark.parametrize(
     "last_words",
     ["sys.exit()", "sys.exit(7)", "sys.exit('a message')", "sys.exit([1])", "raise SystemExit(-1)"],
