@@ -186,8 +186,9 @@ def table_from_arrow(schema: TableSchema, data: pa.Table) -> Table:
         ValueError: a column is missing, or has rows without a value.
     """
     columns: dict[str, Any] = {}
+    names = {*data.column_names}
     for column in schema.columns:
-        there = column.name in data.column_names
+        there = column.name in names
         if column.required and not there:
             raise ValueError(f"it has no column called {column.name}")
         if there:

@@ -43,11 +43,13 @@ def read_parquet(file: BinaryIO, rows: int, source: str) -> pa.Table:
         InsufficientMemoryError: it does not fit in memory.
     """
     needed_bytes = unpacked_bytes(file)
-    fields = pq.ParquetFile(file).schema_arrow
+    parquet = pq.ParquetFile(file, page_checksum_verification=True)
+    fields = parquet.schema_arrow
     if len(set(fields.names)) < len(fields):
         raise ValueError("it has two columns of one name")
     texts = [field.name for field in fields if field.name in _TEXT and _is_text(field.type)]
-    parquet = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=texts)
+    if texts:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=texts)
     described = parquet.metadata
     if described.num_rows != rows:
         raise ValueError(f"it has {described.num_rows} rows, not {rows}")

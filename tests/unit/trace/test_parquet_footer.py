@@ -57,3 +57,36 @@ def test_a_damaged_footer_ends_in_a_number_or_an_error():
             assert unpacked_bytes(io.BytesIO(content)) >= 0
         except ValueError:
             continue
+
+
+def field(kind, step=1):
+    """The head of a field in Thrift's compact protocol."""
+    return bytes([step << 4 | kind])
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        field(9, 4) + b"\x1c" + b"\0" + b"\0",  # a group of rows without columns
+        field(12, 4) + b"\0\0",  # groups of rows that are no list
+        field(9, 4) + b"\xfc" + b"\xff" * 9 + b"\x01",  # more of them than there are bytes
+        field(9, 3) + b"\x19" * 100_000,  # lists in lists in lists
+        field(12, 3) + field(12) * 100,  # structures likewise
+        field(11, 3),  # a map
+        field(8, 3) + b"\xff\xff\xff\xff\x0f",  # a text longer than the footer
+        field(6, 3) + b"\xff" * 10,  # a number that does not end
+    ],
+)
+def test_a_footer_that_makes_no_sense_says_so(footer):
+    content = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    with pytest.raises(ValueError, match="footer is damaged"):
+        unpacked_bytes(io.BytesIO(content))
+
+
+def test_counts_that_no_number_holds_are_as_much_as_one_does():
+    most = b"\xfe" + b"\xff" * 8 + b"\x01"  # 2**63 - 1
+    column = field(12, 3) + field(6, 5) + most + field(6) + b"\x02" + b"\0" + b"\0"
+    group = field(9) + b"\x2c" + column * 2 + b"\0"
+    footer = field(9, 4) + b"\x1c" + group + b"\0"
+    content = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    assert unpacked_bytes(io.BytesIO(content)) == 2**63 - 1
