@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -58,14 +59,26 @@ class Phases:
     around: npt.NDArray[np.int8]
 
 
+_PHASES: WeakKeyDictionary[Trace, Phases] = WeakKeyDictionary()
+
+
 def find_phases(trace: Trace) -> Phases:
     """Mark the spans that say what they are; what runs inside them is in the same phase.
+
+    The same object for the same trace.
 
     Inside means by nesting, or else by time: where Python calls are recorded, an annotation begins
     within the call that opens it and outlives that, so what follows is not nested in it. An
     operator inside none of them is forward work. Python calls and annotations that are inside none
     have no phase.
     """
+    found = _PHASES.get(trace)
+    if found is None:
+        found = _PHASES[trace] = _find_phases(trace)
+    return found
+
+
+def _find_phases(trace: Trace) -> Phases:
     tree, events = event_tree(trace), trace.events
     threads = max(len(trace.table("threads")), int(events["thread"].max(initial=-1)) + 1)
     start = np.ascontiguousarray(tree.start_ns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,7 @@ def waits(causes: npt.NDArray[np.signedinteger[Any]]) -> npt.NDArray[np.bool_]:
     return is_any(causes, (Cause.LOADER, Cause.LOCK, Cause.IO, Cause.TIMER, Cause.COLLECTIVE))
 
 
+@lru_cache(maxsize=1 << 16)
 def _of_name(text: str) -> int:
     for pattern, cause in _BY_NAME:
         if pattern.search(text):

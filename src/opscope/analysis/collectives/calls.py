@@ -95,7 +95,8 @@ class Collective:
 
     Attributes:
         event: row in ``events``.
-        attributes: under the names of an execution trace; in_msg_nelems and so on.
+        attributes: under the names of an execution trace; in_msg_nelems and so on. Calls whose
+            arguments are alike have the same object.
         ranks: global ranks of the process group; empty if unknown.
         peer: global rank sent to or received from; -1 if there is none, or it is unknown.
         tag: of a message from one rank to another.
@@ -183,8 +184,8 @@ def _from_arguments(trace: Trace) -> Iterator[Collective]:
             found = alike[key] = _from_rows(trace, rows[of_name], groups, *said)
         yield Collective(
             event,
-            dict(found.attributes),
-            list(found.ranks),
+            found.attributes,
+            found.ranks,
             found.peer,
             found.tag,
             root=found.root,

@@ -114,17 +114,21 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
     event = np.array([call.event for call in calls], dtype=np.int64)
     begin = events["start_ns"][event].astype(np.int64)
     returned = begin + events["duration_ns"][event]
+    kind, kinds = _kinds(calls)
     only = _only_group(trace.metadata)
-    of_call = [_group_of(call, only) for call in calls]
-    groups = tuple(sorted(set(of_call)))
+    of_kind = [_group_of(call, only) for call in kinds]
+    groups = tuple(sorted(set(of_kind)))
     place = {one: row for row, one in enumerate(groups)}
-    group = np.array([place[one] for one in of_call], dtype=np.int64)
-    names = tuple(str(call.attributes.get("collective_name", "")) for call in calls)
+    group = np.array([place[one] for one in of_kind], dtype=np.int64)[kind]
+    titles = [str(call.attributes.get("collective_name", "")) for call in kinds]
+    names = tuple(titles[row] for row in kind.tolist())
     number = _numbers(calls, begin, trace)
     launched = _calls_of_kernels(trace, event)
     start, end = (np.full(len(event), NONE, dtype=np.int64) for _ in range(2))
     strays = _from_kernels(trace, *launched, start, end)
-    strays += fill_in_spans(trace, _as_called(calls, begin, group, names), start, end)
+    strays += fill_in_spans(
+        trace, CalledFor(begin, group, names, _elements(kinds)[kind]), start, end
+    )
     exposed = np.zeros(len(event), dtype=np.int64)
     if with_exposed:
         exposed = _exposed(trace, *launched, start, end)
@@ -140,8 +144,8 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
         returned_ns=returned,
         start_ns=start,
         end_ns=end,
-        sent_bytes=_column(_bytes(call, "in") for call in calls),
-        received_bytes=_column(_bytes(call, "out") for call in calls),
+        sent_bytes=_column(_bytes(call, "in") for call in kinds)[kind],
+        received_bytes=_column(_bytes(call, "out") for call in kinds)[kind],
         exposed_ns=exposed,
         step=events["step"][event].astype(np.int64),
         groups=groups,
@@ -149,20 +153,26 @@ def process_collectives(trace: Trace, with_exposed: bool = True) -> ProcessColle
     )
 
 
-def _as_called(
-    calls: Sequence[Collective], begin: Values, group: Values, names: Sequence[str]
-) -> CalledFor:
-    known = np.stack(
-        [
-            _column(
-                one if isinstance(one := call.attributes.get(f"{way}_msg_nelems"), int) else NONE
-                for call in calls
-            )
-            for way in ("in", "out")
-        ],
-        axis=1,
-    )
-    return CalledFor(begin, group, names, known)
+def _kinds(calls: Sequence[Collective]) -> tuple[Values, list[Collective]]:
+    """Of every call a number, the same for those whose arguments are alike, and one call of each:
+    there are thousands of calls, and hardly any two kinds of them."""
+    numbers: dict[int, int] = {}
+    found: list[Collective] = []
+    kind = np.empty(len(calls), dtype=np.int64)
+    for row, call in enumerate(calls):
+        number = numbers.setdefault(id(call.attributes), len(found))
+        if number == len(found):
+            found.append(call)
+        kind[row] = number
+    return kind, found
+
+
+def _elements(calls: Sequence[Collective]) -> Values:
+    """How many each gives and how many it gets; ``NONE`` where that is not known. Shape
+    (calls, 2)."""
+    counts = [[call.attributes.get(f"{way}_msg_nelems") for way in ("in", "out")] for call in calls]
+    known = (one if isinstance(one, int) else NONE for row in counts for one in row)
+    return _column(known).reshape(-1, 2)
 
 
 def _group_of(call: Collective, only: ProcessGroup | None) -> ProcessGroup:
