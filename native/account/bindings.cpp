@@ -114,6 +114,17 @@ class TimeOfThreads {
     return result;
   }
 
+  // Of a thread the time in steps by the group of the innermost span, of no span last, and cause.
+  nb::object sums_of_groups(size_t thread, const Numbers<int32_t>& group, size_t groups) const {
+    if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
+    check_length(group.size(), start_ns_.size());
+    const bool fit = std::all_of(group.data(), group.data() + group.size(),
+                                 [&](int32_t one) { return one >= 0 && static_cast<size_t>(one) < groups; });
+    if (!fit) throw nb::value_error("an event is of a group that is not there");
+    return to_array(without_gil(
+        [&] { return account::sums_of_groups(task_, task_.threads[thread], group.data(), groups); }));
+  }
+
   // Columns of the pieces of a thread, share after share.
   nb::list pieces(size_t thread, const std::vector<int>& wanted) const {
     if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
@@ -213,6 +224,7 @@ void bind_account(nb::module_& module) {
            "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "from_ns"_a,
            "to_ns"_a, "cost_ns"_a)
       .def("sums", &TimeOfThreads::sums)
+      .def("sums_of_groups", &TimeOfThreads::sums_of_groups, "thread"_a, "group"_a, "groups"_a)
       .def("pieces", &TimeOfThreads::pieces, "thread"_a, "wanted"_a);
 }
 

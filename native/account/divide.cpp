@@ -159,6 +159,17 @@ Sums sums_of(const Task& task, const Thread& thread) {
   return sums;
 }
 
+std::vector<int64_t> sums_of_groups(const Task& task, const Thread& thread, const int32_t* group,
+                                    size_t groups) {
+  std::vector<int64_t> sums((groups + 1) * kCauses);
+  divide(task, thread, [&](Share, const Piece& piece, Cause cause, int64_t time_ns, int64_t) {
+    if (piece.step < 0 || time_ns <= 0) return;
+    const size_t place = piece.event < 0 ? groups : static_cast<size_t>(group[piece.event]);
+    sums[place * kCauses + static_cast<size_t>(cause)] += time_ns;
+  });
+  return sums;
+}
+
 PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted) {
   PiecesByShare found;
   divide(task, thread, [&](Share share, const Piece& piece, Cause cause, int64_t time_ns, int64_t) {

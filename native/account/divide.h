@@ -56,6 +56,10 @@ inline constexpr size_t kShares = 6;
 using PiecesByShare = std::array<PieceColumns, kShares>;
 
 Sums sums_of(const Task& task, const Thread& thread);
+
+// Nanoseconds of the steps of a thread by the group that the innermost span has, and cause: of no span last.
+std::vector<int64_t> sums_of_groups(const Task& task, const Thread& thread, const int32_t* group,
+                                    size_t groups);
 PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted);
 
 // What the quickest operators of all threads take, in nanoseconds, as far as that tells what calling any

@@ -16,6 +16,7 @@
 #include "attribution/modules.h"
 #include "attribution/operator_sums.h"
 #include "attribution/phases.h"
+#include "attribution/program_places.h"
 #include "interpreter/without_gil.h"
 #include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
@@ -222,6 +223,43 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
   return result;
 }
 
+nb::tuple place_groups(const EventArrays& arrays, size_t threads, const Numbers<int8_t>& phase,
+                       const Numbers<int64_t>& path, const Numbers<int64_t>& frame,
+                       const Numbers<int64_t>& line, int8_t forward) {
+  const attribution::Events events = events_of(arrays, threads);
+  for (const size_t size : {phase.size(), path.size(), frame.size(), line.size()}) {
+    check_length(size, events.rows);
+  }
+  attribution::Places found = without_gil([&] {
+    return attribution::places(events, {phase.data(), path.data(), frame.data(), line.data()}, forward);
+  });
+  std::vector<int64_t> columns[5];
+  for (const attribution::Place& one : found.places) {
+    const int64_t values[] = {one.phase, one.frame, one.line, one.path, one.name};
+    for (size_t i = 0; i < 5; ++i) columns[i].push_back(values[i]);
+  }
+  return nb::make_tuple(to_array(std::move(found.place)), to_array(std::move(columns[0])),
+                        to_array(std::move(columns[1])), to_array(std::move(columns[2])),
+                        to_array(std::move(columns[3])), to_array(std::move(columns[4])));
+}
+
+nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<int32_t>& group, size_t groups,
+                      const Numbers<int64_t>& line, const Numbers<int64_t>& start_ns,
+                      const Numbers<int64_t>& took_ns) {
+  for (const size_t size : {group.size(), line.size(), start_ns.size(), took_ns.size()}) {
+    check_length(size, parent.size());
+  }
+  check_between(parent, -1, parent.size());
+  check_between(group, -1, groups);
+  check_between(line, INT32_MIN, size_t{INT32_MAX} + 1);
+  attribution::WidestGaps found = without_gil([&] {
+    return attribution::widest_gaps(parent.data(), parent.size(),
+                                    {group.data(), line.data(), start_ns.data(), took_ns.data(), groups});
+  });
+  return nb::make_tuple(to_array(std::move(found.group)), to_array(std::move(found.before)),
+                        to_array(std::move(found.after)), to_array(std::move(found.time_ns)));
+}
+
 }  // namespace
 
 void bind_attribution(nb::module_& module) {
@@ -235,6 +273,10 @@ void bind_attribution(nb::module_& module) {
   module.def("operator_sums", &operator_sums, "events"_a, "threads"_a, "phase"_a, "path"_a, "start_ns"_a,
              "took_ns"_a, "until_ns"_a, "own_ns"_a, "by_start"_a.none(), "step_start_ns"_a, "step_end_ns"_a,
              "allocated"_a.none());
+  module.def("place_groups", &place_groups, "events"_a, "threads"_a, "phase"_a, "path"_a, "frame"_a, "line"_a,
+             "forward"_a);
+  module.def("widest_gaps", &widest_gaps, "parent"_a, "group"_a, "groups"_a, "line"_a, "start_ns"_a,
+             "took_ns"_a);
   module.def("lines_of_events", &lines, "parent"_a, "calls"_a, "around"_a, "first_line"_a);
 }
 

@@ -411,6 +411,13 @@ class ChromeReader:
     def others(self) -> str:
         """JSON of the keys beside the events; empty for a file that is no object."""
 
+def unpacked_bytes(footer: bytes) -> int:
+    """What all columns of a Parquet file take at most in memory, by its footer alone.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+
 def pair_allocations(columns: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
     """Numbers of allocations in order, those of the same block for frees; -1 for none."""
 
@@ -607,6 +614,12 @@ class TimeOfThreads:
         """Of each thread its nanoseconds by step and cause, outside of all steps first; how many of
         these may be of another cause; and in how many something was seen to run."""
 
+    def sums_of_groups(
+        self, thread: int, group: NDArray[np.int32], groups: int
+    ) -> NDArray[np.int64]:
+        """Nanoseconds of one thread in steps, by the group that the innermost span has, of no span
+        last, and by cause."""
+
     def pieces(self, thread: int, wanted: Sequence[int]) -> list[tuple[NDArray[np.int64], ...]]:
         """Columns of the pieces of one thread that went to causes that are wanted: step, event,
         cause, nanoseconds, start and end; one tuple for each way in which a piece is divided."""
@@ -723,6 +736,38 @@ def lines_of_events(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Frame and line of each event, -1 for none; ``around`` is of ``saying_where``, ``first_line``
     of every frame."""
+
+def place_groups(
+    events: EventArrays,
+    threads: int,
+    phase: NDArray[np.int8],
+    path: NDArray[np.int64],
+    frame: NDArray[np.int64],
+    line: NDArray[np.int64],
+    forward: int,
+) -> tuple[
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+]:
+    """Of every event a number, the same for those alike in phase, frame, line, path and the name of
+    the outermost operator around; then of each number these five. What has a path and no phase is
+    ``forward``."""
+
+def widest_gaps(
+    parent: NDArray[np.int32],
+    group: NDArray[np.int32],
+    groups: int,
+    line: NDArray[np.int64],
+    start_ns: NDArray[np.int64],
+    took_ns: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of every group of calls that has one (``group``, -1 for other events) its number, and between
+    which two lines most of their time passes that is in none of what they call, -1 for the
+    beginning and the end; and that time."""
 
 def row_order(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]: ...
 def row_groups(

@@ -240,3 +240,21 @@ def _first_calls(sites):
         np.minimum.at(first, above, calls)
         above = parent[above].astype(np.int64)
     return np.where(first < len(parent), first, -1)
+
+
+def plain_widest_gaps(parent, group, line, start_ns, took_ns):
+    """Of every group of calls the two lines between which most of their time passes, and that."""
+    times = {}
+    for call in np.flatnonzero(group >= 0).tolist():
+        before, reached = NONE, int(start_ns[call])
+        for row in np.flatnonzero(parent == call).tolist():
+            key = (int(group[call]), before, int(line[row]))
+            times[key] = times.get(key, 0) + max(int(start_ns[row]) - reached, 0)
+            before, reached = int(line[row]), int(start_ns[row] + took_ns[row])
+        key = (int(group[call]), before, NONE)
+        times[key] = times.get(key, 0) + max(int(start_ns[call] + took_ns[call]) - reached, 0)
+    found = {}
+    for key, time_ns in sorted(times.items()):
+        if key[0] not in found or time_ns > found[key[0]][-1]:
+            found[key[0]] = (*key[1:], time_ns)
+    return found

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope import _native
+from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.divided import divide
 from opscope.analysis.account.find import main_time
 from opscope.analysis.findings.sites import Sites
+from opscope.analysis.findings.subject import Subject
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.period import Which, period_of
-from opscope.analysis.phases import find_phases
+from opscope.analysis.phases import PHASE_NAMES, Phase, find_phases
 from opscope.analysis.program_steps import program_steps
 from opscope.analysis.stacks import stack_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.rollup.operators import operator_columns
+from opscope.rollup.places import ProgramPlace, process_places
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.tree.event_tree import event_tree
 from opscope.tree.own_time import around_by_time, own_times
@@ -26,6 +30,7 @@ from support.plain_attribution import (
     plain_modules,
     plain_phases,
     plain_sources,
+    plain_widest_gaps,
 )
 
 
@@ -35,6 +40,7 @@ def assert_as_plain(trace, memory_recorded=False):
     assert_attribution_as_plain(trace)
     assert_own_times_as_plain(trace)
     assert_operators_as_plain(trace, memory_recorded)
+    assert_places_as_plain(trace)
 
 
 def assert_account_as_plain(trace):
@@ -73,6 +79,12 @@ def assert_attribution_as_plain(trace):
     np.testing.assert_array_equal(sites.around, plain_around(sites))
     for column, plain in zip(sites.at, plain_lines(sites, trace), strict=True):
         np.testing.assert_array_equal(column, plain)
+    group = np.where(sites.defined_here, sites.frame, -1).astype(np.int32)
+    tree = event_tree(trace)
+    calls = (sites.caller_line, tree.start_ns, tree.duration_ns)
+    gaps = _native.widest_gaps(tree.parent, group, len(trace.table("frames")), *calls)
+    widest = {of: tuple(rest) for of, *rest in zip(*(one.tolist() for one in gaps), strict=True)}
+    assert widest == plain_widest_gaps(tree.parent, group, *calls)
 
 
 def assert_own_times_as_plain(trace):
@@ -103,10 +115,53 @@ def assert_operators_as_plain(trace, memory_recorded):
             assert found[name][row] == value, (key, name)
 
 
+def assert_places_as_plain(trace):
+    """Where the time of steps passed, one piece of it after the other."""
+    subject, own, plain = Subject(trace), main_time(trace, Which.ALL), {}
+    pieces = (own.step, own.event, own.cause, own.time_ns)
+    for step, event, cause, time_ns in zip(*(one.tolist() for one in pieces), strict=True):
+        if step >= 0:
+            key = (Cause(cause), plain_place(subject, event))
+            plain[key] = plain.get(key, 0) + time_ns
+    found = process_places(trace)
+    assert found.steps == len(own.steps)
+    assert plain == {
+        (cause, place): time_ns
+        for cause, of_cause in found.time_ns.items()
+        for place, time_ns in of_cause.items()
+    }
+
+
+def plain_place(subject, event):
+    """The place of one event; -1 is none."""
+    trace, sites = subject.trace, subject.sites
+    if event < 0:
+        return ProgramPlace()
+    frame, line = (int(column[event]) for column in sites.at)
+    if sites.defined_here[event]:
+        frame = int(sites.frame[event])
+        line = int(trace.table("frames")["line"][frame])
+    phase, modules = int(find_phases(trace).phase[event]), attribute_to_modules(trace)
+    if phase < 0 and modules.path[event] >= 0:
+        phase = Phase.FORWARD
+    operator, row = -1, event
+    while row >= 0:
+        operator = row if trace.events["kind"][row] == EventKind.OPERATOR else operator
+        row = int(subject.parent[row])
+    name = int(trace.events["name"][operator]) if operator >= 0 else -1
+    frames, names = trace.table("frames"), trace.names
+    return ProgramPlace(
+        phase=PHASE_NAMES[phase] if phase >= 0 else "",
+        file=names[frames["file"][frame]] if frame >= 0 else "",
+        line=line if frame >= 0 else -1,
+        function=names[frames["function"][frame]] if frame >= 0 else "",
+        module=modules.name(event),
+        operator=names[name] if name >= 0 else "",
+    )
+
+
 def plain_operators(trace, memory_recorded):
     """What ``rollup_operators`` has, by name, phase and module. Names are taken to be different."""
-    from opscope.analysis.phases import PHASE_NAMES
-
     events, tree, own = trace.events, event_tree(trace), own_times(trace)
     phases, modules, steps = (
         find_phases(trace),

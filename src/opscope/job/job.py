@@ -31,11 +31,12 @@ from opscope.job.recordings import find_recordings
 from opscope.job.rolled_up import RolledUp
 from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.job.slow_ranks import SlowRanks, find_slow_ranks
+from opscope.rollup.places import ProcessPlaces, process_places
 from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ALL, STEADY
 from opscope.trace.job import missing_beside, of_another_job, place_in_job
-from opscope.trace.partition import RANK, Partition, listed, parts_text, ranges_text
+from opscope.trace.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
 from opscope.trace.remote import as_asked, asked_names, local_path
@@ -97,6 +98,7 @@ class Job:
                 raise UsageError("None of the job's processes was chosen. Name at least one.")
             self._is_whole = len(chosen) == len(self.parts)
             self.parts = tuple(part for part in self.parts if part in chosen)
+            vars(self).pop("_known")
 
     @property
     def ranks(self) -> list[int]:
@@ -135,7 +137,7 @@ class Job:
 
     def __contains__(self, part: object) -> bool:
         try:
-            return self._part(part) in self.parts
+            return self._part(part) in self._known
         except UsageError:  # no process can be called so
             return False
 
@@ -242,8 +244,9 @@ class Job:
         """
         if steps is None:
             steps = steps_together(self._known_steps())
-        silent = [part for part in self.compared if part not in steps.processes]
-        found = find_slow_ranks(steps, self._source.load, silent)
+        there = {*steps.processes}
+        silent = [part for part in self.compared if part not in there]
+        found = find_slow_ranks(steps, self._places, silent)
         other = self.ranks_of_another_job()
         return replace(found, notes=(*found.notes, *([other] if other else [])))
 
@@ -347,7 +350,8 @@ class Job:
         """The same job of some of its processes."""
         found = copy(self)
         found._is_whole, found.parts = False, tuple(parts)
-        vars(found).pop("compared", None)
+        for kept in ("compared", "_known"):
+            vars(found).pop(kept, None)
         return found
 
     def _of_each(
@@ -367,7 +371,7 @@ class Job:
                 continue
             known = None if rollup is None else of_rollup(rollup)
             if known is None:
-                trace = self._source.load(part)
+                trace = self._load(part)
                 if not len(trace.events):
                     continue
                 known = of_trace(trace)
@@ -379,8 +383,8 @@ class Job:
         self._source.prepare(self.parts)
         folders = self._source.folders()
         for part in [part for part in self.parts if part not in folders]:
-            folders[part] = self._rolled_up.saved(part, self._source.load(part))
-        found = self._rolled_up.all({part: folders[part] for part in self.parts})
+            folders[part] = self._rolled_up.saved(part, self._load(part))
+        found = self._rolled_up.all({part: folders[part] for part in self.parts}, self._unreadable)
         found = {part: rollup for part, rollup in found.items() if rollup.mark.events}
         if not found:
             raise self._without_events()
@@ -390,6 +394,9 @@ class Job:
         return self._only(self.compared)._of_each(
             Rollup.steps, lambda trace: steps_of_account(find_account(trace, Which.ALL))
         )
+
+    def _places(self, part: Partition) -> ProcessPlaces:
+        return self._only([part])._of_each(Rollup.places, process_places)[part]
 
     def _with_events(
         self, parts: tuple[Partition, ...] | None = None
@@ -411,23 +418,27 @@ class Job:
     def _each(self, parts: tuple[Partition, ...]) -> Iterator[tuple[Partition, Trace]]:
         self._source.prepare(parts)
         for part in parts:
-            try:
-                trace = self._source.load(part)
-            except TraceFormatError as error:
-                others = ranges_text([p.number for p in self.parts if p.kind == RANK and p != part])
-                if not others:
-                    raise
-                raise TraceFormatError(
-                    f"{error} Or look at the other ranks: --rank {others.replace(' ', '')}, or "
-                    "opscope.Job(path, ranks)."
-                ) from error
-            yield part, trace
+            yield part, self._load(part)
+
+    def _load(self, part: Partition) -> Trace:
+        try:
+            return self._source.load(part)
+        except TraceFormatError as error:
+            raise self._unreadable(part, str(error)) from error
+
+    def _unreadable(self, part: Partition, why: str) -> TraceFormatError:
+        return TraceFormatError(or_others(why, part, self.parts))
 
     def _there(self, part: object) -> Partition:
         chosen = self._part(part)
-        if chosen not in self.parts:
+        if chosen not in self._known:
             raise UsageError(f"{self.path} has no {chosen}. It holds: {listed(self.parts)}.")
         return chosen
+
+    @cached_property
+    def _known(self) -> frozenset[Partition]:
+        """``parts``, to look for one of thousands in."""
+        return frozenset(self.parts)
 
     def _part(self, part: object) -> Partition:
         if isinstance(part, Partition):

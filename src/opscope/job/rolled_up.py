@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from opscope.errors import TraceFormatError
@@ -19,6 +19,13 @@ from opscope.scratch import remove_of
 from opscope.trace.partition import Partition
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
+
+Unreadable = Callable[[Partition, str], TraceFormatError]
+"""The error for a process that cannot be read, of why."""
+
+
+def _as_it_is(_: Partition, why: str) -> TraceFormatError:
+    return TraceFormatError(why)
 
 
 class RolledUp:
@@ -43,8 +50,16 @@ class RolledUp:
                 found[part] = rollup
         return found
 
-    def all(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
+    def all(
+        self,
+        folders: Mapping[Partition, Path],
+        unreadable: Unreadable = _as_it_is,
+    ) -> dict[Partition, Rollup]:
         """Those of all, of which the missing ones are made now, beside each other.
+
+        Args:
+            folders: of the traces.
+            unreadable: makes the error for one that cannot be added up.
 
         Raises:
             TraceFormatError: one cannot be made.
@@ -52,7 +67,7 @@ class RolledUp:
         found = self.there(folders)
         missing = {part: folder for part, folder in folders.items() if part not in found}
         if missing:
-            self._make(missing)
+            self._make(missing, unreadable)
             found |= self.there(missing)
         _check(folders, found)
         return {part: found[part] for part in folders}
@@ -72,11 +87,12 @@ class RolledUp:
             weakref.finalize(self, remove_of, self._folder, os.getpid())
         return self._folder
 
-    def _make(self, missing: Mapping[Partition, Path]) -> None:
+    def _make(self, missing: Mapping[Partition, Path], unreadable: Unreadable) -> None:
         into = {part: self._scratch() / folder.name for part, folder in missing.items()}
         failed = roll_up_several({folder: into[part] for part, folder in missing.items()})
-        if failed:
-            raise TraceFormatError(next(iter(failed.values())))
+        for part, folder in missing.items():
+            if folder in failed:
+                raise unreadable(part, failed[folder])
         self._made |= into
 
 

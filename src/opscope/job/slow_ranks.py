@@ -20,8 +20,8 @@ from opscope.analysis.diff.student import normal_p, two_sided_p
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.job.excess import Excess, find_excess
 from opscope.job.rank_steps import NONE, RankSteps
+from opscope.rollup.places import ProcessPlaces
 from opscope.trace.partition import Partition, parts_text
-from opscope.trace.trace import Trace
 
 Amounts = npt.NDArray[np.float64]
 
@@ -48,6 +48,12 @@ _CLOCK_NS = 1.0
 
 _NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
 
+_COMPUTING = (
+    Cause.OPERATOR, Cause.DISPATCH, Cause.PYTHON, Cause.COLLECTION, Cause.IMPORT,
+    Cause.COMPILATION, Cause.MEMORY, Cause.PROFILER,
+)  # fmt: skip
+"""What takes a processor for as long as it lasts."""
+
 
 @dataclass(frozen=True)
 class SlowRank:
@@ -63,7 +69,7 @@ class SlowRank:
         waited_ns: how much longer the others wait in collectives than it does.
         gain_ns: how much shorter the step would be if it were like the others.
         step_ns: what a step of the job takes.
-        excess: where in the program the difference is; None where its trace was not looked at.
+        excess: where in the program the difference is; None where that was not looked at.
     """
 
     process: Partition
@@ -160,7 +166,7 @@ class SlowRanks:
 
 def find_slow_ranks(
     steps: RankSteps,
-    load: Callable[[Partition], Trace] | None = None,
+    places: Callable[[Partition], ProcessPlaces] | None = None,
     silent: Sequence[Partition] = (),
 ) -> SlowRanks:
     """Compare the ranks of a job.
@@ -172,7 +178,7 @@ def find_slow_ranks(
 
     Args:
         steps: of its ranks.
-        load: gives the trace of one, to see where in the program the difference is.
+        places: gives where one spends its time, to see where in the program the difference is.
         silent: ranks that there are recordings of, without any event.
     """
     enough = _comparable(steps)
@@ -188,9 +194,9 @@ def find_slow_ranks(
         slow = _describe(steps, enough, place, means, usual)
         if slow.own_ns <= slow.others_ns:  # what it has more of, it has less of something else
             continue
-        if load is not None:
+        if places is not None:
             beside = enough[_most_like(means, place)]
-            pair = (load(slow.process), load(steps.processes[beside]))
+            pair = (places(slow.process), places(steps.processes[beside]))
             slow = replace(slow, excess=find_excess(*pair, slow.cause))
         found.append(slow)
     found.sort(key=lambda one: (-one.gain_ns, -one.own_ns))
@@ -374,7 +380,8 @@ def _describe(
     others = np.delete(means, place, axis=0)
     more = means[place] - np.median(others, axis=0)
     own = [cause for cause in Cause if cause is not Cause.COLLECTIVE]
-    cause = max(own, key=lambda one: float(more[one]))
+    weight = more + _waiting_moved(means, place)
+    cause = max(own, key=lambda one: float(weight[one]))
     own_ns, others_own = means[:, own].sum(axis=1), np.delete(means[:, own].sum(axis=1), place)
     wall_ns = np.array([_mean_wall(steps, row) for row in rows])
     waited = float(np.median(others[:, Cause.COLLECTIVE])) - float(means[place, Cause.COLLECTIVE])
@@ -389,6 +396,23 @@ def _describe(
         gain_ns=_gain(steps, rows, place, waited),
         step_ns=float(np.median(wall_ns)),
     )
+
+
+def _waiting_moved(means: Amounts, place: int) -> Amounts:
+    """What is to be added to the time that a rank has more of each cause than the others, shape
+    (causes,), so that its waiting for a processor counts for why it waited.
+
+    Who computes longer on a busy machine waits longer for processors as well: as long as the
+    others do for the same computing it is no cause of its own.
+    """
+    others = np.delete(means, place, axis=0)
+    computing = others[:, _COMPUTING].sum(axis=1)
+    usual = float(np.median(others[:, Cause.DESCHEDULED] / np.maximum(computing, 1.0)))
+    more = np.maximum(means[place] - np.median(others, axis=0), 0.0)
+    moved = np.zeros(len(Cause))
+    moved[list(_COMPUTING)] = usual * more[list(_COMPUTING)]
+    moved[Cause.DESCHEDULED] = -min(float(moved.sum()), float(more[Cause.DESCHEDULED]))
+    return moved
 
 
 def _mean_wall(steps: RankSteps, row: int) -> float:

@@ -13,6 +13,7 @@ from opscope.analysis.account.account import Account
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.account.find import find_account
 from opscope.analysis.collectives.process_collectives import ProcessCollectives, process_collectives
+from opscope.analysis.findings.subject import Subject
 from opscope.analysis.memory.groups import group_blocks
 from opscope.analysis.memory.life_categories import categories_of_lives, category_text
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
@@ -20,6 +21,7 @@ from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.period import Which
 from opscope.rollup.collectives import SOURCE, STRAYS, collective_columns
 from opscope.rollup.operators import line_columns, operator_columns
+from opscope.rollup.places import place_columns
 from opscope.rollup.process_steps import ProcessSteps, mean_step_ns, steps_of_account
 from opscope.rollup.schema import (
     ALL,
@@ -30,6 +32,7 @@ from opscope.rollup.schema import (
     LINES,
     MEMORY,
     OPERATORS,
+    PLACES,
     ROLLUP_TABLES,
     STEADY,
     STEPS,
@@ -82,11 +85,13 @@ def contents_of(trace: Trace, part: Partition, may_import_torch: bool = True) ->
     whole = find_account(trace, Which.ALL)
     steady = find_account(trace, Which.STEADY)
     steps, collectives = steps_of_account(whole), process_collectives(trace)
+    subject = Subject(trace)
     columns = {
         STEPS.name: _step_columns(whole, steps),
         CAUSES.name: _joined([_cause_columns(whole, ALL), _cause_columns(steady, STEADY)]),
         OPERATORS.name: operator_columns(trace),
-        LINES.name: line_columns(trace),
+        LINES.name: line_columns(subject),
+        PLACES.name: place_columns(subject),
         MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
         LEDGER.name: _ledger_columns(trace, collectives),
         COLLECTIVES.name: collective_columns(collectives),

@@ -10,13 +10,12 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.analysis.account.pieces import in_order_of_start, step_of
 from opscope.analysis.devices import device_name
-from opscope.analysis.findings.sites import Sites
+from opscope.analysis.findings.subject import Subject
 from opscope.analysis.grouped_medians import medians
 from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.phases import NO_PHASE, PHASE_NAMES, find_phases
 from opscope.analysis.program_steps import program_steps
-from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.row_groups import RowGroups, group_rows
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
@@ -45,9 +44,9 @@ def operator_columns(trace: Trace) -> Columns:
     }
 
 
-def line_columns(trace: Trace) -> Columns:
+def line_columns(subject: Subject) -> Columns:
     """The columns of ``rollup_lines``, without whose they are."""
-    sites = Sites(TorchListing(trace))
+    trace, sites = subject.trace, subject.sites
     frame, line = sites.at if sites.known else (np.zeros(0, dtype=np.int64),) * 2
     rows = np.flatnonzero(frame >= 0)
     frames, names = trace.table("frames"), trace.names

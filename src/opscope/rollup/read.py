@@ -13,12 +13,14 @@ from opscope.analysis.account.causes import Cause
 from opscope.analysis.collectives.process_collectives import ProcessCollectives
 from opscope.rollup.collectives import collectives_of_table
 from opscope.rollup.mark import RollupMark, right_mark
+from opscope.rollup.places import ProcessPlaces, places_of_table
 from opscope.rollup.process_steps import ProcessSteps
 from opscope.rollup.schema import (
     ALL,
     CAUSES,
     COLLECTIVES,
     LEDGER,
+    PLACES,
     ROLLUP_TABLES,
     STEPS,
     cause_column,
@@ -84,6 +86,11 @@ class Rollup:
             cause_ns=table_ns.sum(axis=0) if causes is None else causes,
             steps_are=self.mark.steps_are,
         )
+
+    def places(self) -> ProcessPlaces | None:
+        """Where the process spends its time; None where that cannot be read."""
+        table, steps = self.table(PLACES.name), self.mark.tables[STEPS.name]["rows"]
+        return None if table is None else places_of_table(table, steps)
 
     def collectives(self) -> ProcessCollectives | None:
         """The collectives of the process; None where they cannot be read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from opscope.analysis.account.causes import Cause
 from opscope.trace.column import Column, TableSchema
 
-VERSION = 3
+VERSION = 4
 """Raised when a column is added, removed or changes meaning: rollups are made again then."""
 
 ALL, STEADY = "all", "steady"
@@ -89,6 +89,28 @@ LINES = TableSchema(
     ),
 )
 
+PLACES = TableSchema(
+    "rollup_places",
+    "one cause of the time of steps, on the thread that they run on, at one place of the program",
+    (
+        *_OF,
+        Column("cause", "string", "as in the account of time, in lower case"),
+        Column("phase", "string", "part of a step, with garbage collection; empty for none"),
+        Column("file", "string", "of the program's own, as Python names it; empty for none"),
+        Column("line", "int64", "from 1; -1 where only the function is known", -1),
+        Column("function", "string", "the line is in"),
+        Column("module", "string", "path and class; empty for none"),
+        Column("operator", "string", "the outermost one; empty for none"),
+        Column(
+            "own_line",
+            "int64",
+            "where most of the time passes that the function at line computes itself; -1 not known",
+            -1,
+        ),
+        Column("time_ns", "int64", "on the clock, in all steps"),
+    ),
+)
+
 MEMORY = TableSchema(
     "rollup_memory",
     "what one category had in use when a device was fullest; none where that was not recorded",
@@ -137,5 +159,5 @@ COLLECTIVES = TableSchema(
 )
 
 ROLLUP_TABLES = {
-    one.name: one for one in (STEPS, CAUSES, OPERATORS, LINES, MEMORY, LEDGER, COLLECTIVES)
+    one.name: one for one in (STEPS, CAUSES, OPERATORS, LINES, PLACES, MEMORY, LEDGER, COLLECTIVES)
 }

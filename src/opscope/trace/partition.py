@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -75,10 +76,12 @@ def partition_folders(path: Path) -> dict[Partition, Path]:
         return {}
     found = {}
     try:
-        for entry in sorted(path.iterdir()):
+        with os.scandir(path) as entries:
+            folders = [entry for entry in entries if _FOLDER.fullmatch(entry.name)]
+        for entry in sorted(folders, key=lambda one: one.name):
             match = _FOLDER.fullmatch(entry.name)
             if match and entry.is_dir():
-                found[Partition(match[1], int(match[2]))] = entry
+                found[Partition(match[1], int(match[2]))] = path / entry.name
     except OSError as error:
         raise unreadable(path, error) from error
     return {part: found[part] for part in in_order(found)}
@@ -158,3 +161,14 @@ def ranges_text(ranks: list[int]) -> str:
     spans = zip(begins, ends, strict=True)
     named = [f"{a}" if a == b else f"{a}-{b}" for a, b in islice(spans, _MOST_RANGES)]
     return ", ".join(named + ["..."] * (len(ends) > _MOST_RANGES))
+
+
+def or_others(why: str, part: Partition, parts: Iterable[Partition]) -> str:
+    """Why one of some processes cannot be read, and how to look at the ranks beside it."""
+    others = ranges_text(sorted(one.number for one in parts if one.kind == RANK and one != part))
+    if not others:
+        return why
+    return (
+        f"{why} Or look at the other ranks: --rank {others.replace(' ', '')}, or "
+        "opscope.Job(path, ranks)."
+    )

@@ -2,8 +2,14 @@
 
 from opscope.analysis.account.causes import Cause
 from opscope.job.excess import find_excess
+from opscope.rollup.places import process_places
 from opscope.trace.codes import EventKind
 from support.build_trace import build_trace, span
+
+
+def excess_of(slow, other, cause):
+    return find_excess(process_places(slow), process_places(other), cause)
+
 
 PROGRAM = """\
 def step(batch):
@@ -35,7 +41,7 @@ def rank_trace(file, slow, operator_us=10):
 def test_python_of_a_function_is_at_the_line_between_what_it_calls(tmp_path):
     file = tmp_path / "train.py"
     file.write_text(PROGRAM)
-    found = find_excess(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
+    found = excess_of(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
     assert (found.place, found.function, found.operator) == (f"{file}:3", "step", "")
     assert found.place_ns == 80_000
 
@@ -43,19 +49,19 @@ def test_python_of_a_function_is_at_the_line_between_what_it_calls(tmp_path):
 def test_of_lines_in_between_it_is_the_one_that_calls_something(tmp_path):
     file = tmp_path / "train.py"
     file.write_text(PROGRAM.replace("for word in batch:", "if self.is_slow:"))
-    found = find_excess(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
+    found = excess_of(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
     assert found.place == f"{file}:4"
 
 
 def test_without_the_source_it_is_at_the_line_of_the_call_before(tmp_path):
     file = tmp_path / "gone.py"
-    found = find_excess(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
+    found = excess_of(rank_trace(file, True), rank_trace(file, False), Cause.PYTHON)
     assert found.place == f"{file}:2"
 
 
 def test_an_operator_is_at_the_line_that_calls_it(tmp_path):
     file = tmp_path / "train.py"
-    found = find_excess(
+    found = excess_of(
         rank_trace(file, False, operator_us=50), rank_trace(file, False), Cause.OPERATOR
     )
     assert found.operator in ("aten::relu", "aten::sum")
@@ -64,5 +70,5 @@ def test_an_operator_is_at_the_line_that_calls_it(tmp_path):
 
 def test_who_spends_no_more_has_no_place(tmp_path):
     file = tmp_path / "train.py"
-    assert find_excess(rank_trace(file, False), rank_trace(file, True), Cause.PYTHON) is None
-    assert find_excess(build_trace([]), build_trace([]), Cause.PYTHON) is None
+    assert excess_of(rank_trace(file, False), rank_trace(file, True), Cause.PYTHON) is None
+    assert excess_of(build_trace([]), build_trace([]), Cause.PYTHON) is None

@@ -68,6 +68,20 @@ def test_a_rank_without_a_processor_is_found_among_ranks_that_wait_for_one_too()
     assert (slow.process.number, slow.cause) == (4, Cause.DESCHEDULED)
 
 
+def test_who_computes_more_on_a_busy_machine_is_not_slow_for_waiting_longer():
+    """All wait twice as long for a processor as they compute, the slow one for the same reason."""
+    table = alike(np.random.default_rng(8), 5, 40)
+    table[4, :, Cause.OPERATOR] *= 2
+    computing = table[:, :, Cause.OPERATOR] + table[:, :, Cause.PYTHON]
+    table[:, :, Cause.DESCHEDULED] = 2 * computing
+    (slow,) = find_slow_ranks(steps_of(table)).found
+    assert (slow.process.number, slow.cause) == (4, Cause.OPERATOR)
+    assert slow.cause_ns == pytest.approx(0.7 * STEP_NS, rel=0.2)
+    table[4, :, Cause.DESCHEDULED] += 4 * STEP_NS
+    (slow,) = find_slow_ranks(steps_of(table)).found
+    assert (slow.process.number, slow.cause) == (4, Cause.DESCHEDULED)
+
+
 def test_two_slow_ranks_of_many_are_both_found():
     table = alike(np.random.default_rng(4), 12, 30)
     table[3, :, Cause.OPERATOR] *= 2

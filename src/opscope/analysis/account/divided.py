@@ -73,6 +73,14 @@ class Divided:
         shares = self._time.pieces(self.main, [int(cause) for cause in causes])
         return tuple(np.concatenate(column) for column in zip(*shares, strict=True))
 
+    def time_of_main(self, group: npt.NDArray[np.int32], groups: int) -> Values:
+        """Nanoseconds of the main thread in its steps, by the number that the innermost span has
+        in ``group`` and by cause; of no span last. Shape (groups + 1, causes)."""
+        if not self.threads:
+            return np.zeros((groups + 1, len(Cause)), dtype=np.int64)
+        sums = self._time.sums_of_groups(self.main, group, groups)
+        return sums.reshape(groups + 1, len(Cause))
+
     @cached_property
     def _sums(self) -> list[tuple[Values, Values, int]]:
         return self._time.sums()

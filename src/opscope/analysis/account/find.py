@@ -73,6 +73,20 @@ def main_time(
     )
 
 
+def time_of_groups(trace: Trace, group: npt.NDArray[np.int32], groups: int) -> Values:
+    """The time of the main thread in its steps, by a number that each event has and by cause.
+
+    Args:
+        trace: any.
+        group: of every event, from 0. Shape (events,).
+        groups: how many numbers there are.
+
+    Returns:
+        Nanoseconds, shape (groups + 1, causes); the last row is of time in which no span ran.
+    """
+    return divide(trace, period_of(trace, Which.ALL)).time_of_main(group, groups)
+
+
 def _account(whole: Trace, period: Period) -> Account:
     divided, trace = divide(whole, period), period.trace
     names = _thread_names(divided.threads, divided.main)

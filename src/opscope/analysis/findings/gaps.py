@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import ast
 import linecache
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
+from opscope import _native
 from opscope.analysis.findings.subject import Subject, Values
+
+_MOST_FILES = 64
+"""Whose functions are kept: one that has many is asked about once for each."""
 
 
 @dataclass(frozen=True)
@@ -30,44 +37,46 @@ class Gap:
 
 def widest_gaps(subject: Subject, frame: int, calls: Values) -> Gap:
     """Where most time passes in the calls (rows) of a function (row of frames)."""
-    before, after, took = _between(subject, calls)
-    first = int(subject.trace.table("frames")["line"][frame])
-    if not len(took):
-        return Gap(first, 0)
-    keys, group = np.unique(np.stack([before, after], axis=1), axis=0, return_inverse=True)
-    total = np.bincount(group.reshape(-1), weights=took)
-    widest = int(np.argmax(total))
-    file = subject.trace.names[subject.trace.table("frames")["file"][frame]]
-    begin, end = keys[widest].tolist()
-    return Gap(_line_between(file, first, begin, end), int(total[widest]))
+    frames = subject.trace.table("frames")
+    first, file = int(frames["line"][frame]), subject.trace.names[frames["file"][frame]]
+    group = np.full(len(subject.parent), -1, dtype=np.int32)
+    group[calls] = 0
+    for _, begin, end, time_ns in _widest(subject, group, 1):
+        return Gap(_line_between(file, first, begin, end), time_ns)
+    return Gap(first, 0)
 
 
-def _between(subject: Subject, calls: Values) -> tuple[Values, Values, Values]:
-    """Line of the call before, of the one after (-1: none), and time, of every stretch of code."""
-    wanted = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
-    wanted[calls] = True
-    children = np.flatnonzero(wanted[subject.parent])
-    order = children[np.lexsort((children, subject.parent[children]))]
-    line = subject.sites.caller_line
-    parent = subject.parent[order]
-    new = np.append(True, parent[1:] != parent[:-1])
-    new = new[: len(order)]
-    before = np.where(new, -1, np.append(-1, line[order])[: len(order)])
-    ended = np.append(0, subject.end_ns[order])[: len(order)]
-    begin = np.where(new, subject.start_ns[parent], ended)
-    last = np.flatnonzero(np.append(new, True)[1:])
-    empty = np.setdiff1d(calls, parent)
-    took = [
-        subject.start_ns[order] - begin,
-        subject.end_ns[parent[last]] - subject.end_ns[order[last]],
-        subject.duration_ns[empty],
-    ]
-    none = np.full(len(empty), -1, dtype=np.int64)
-    return (
-        np.concatenate([before, line[order[last]], none]),
-        np.concatenate([line[order], np.full(len(last), -1), none]),
-        np.maximum(np.concatenate(took), 0),
+def gap_lines(
+    subject: Subject, group: npt.NDArray[np.int32], functions: Sequence[tuple[str, int]]
+) -> dict[int, int]:
+    """The line that most time passes at in the calls of each of some functions; of those alone that
+    have calls.
+
+    Args:
+        subject: of a trace.
+        group: of every event the number of the function that it is a call of; -1 for none.
+        functions: by that, the file of each and the line that it begins at.
+    """
+    return {
+        number: _line_between(*functions[number], begin, end)
+        for number, begin, end, _ in _widest(subject, group, len(functions))
+    }
+
+
+def _widest(
+    subject: Subject, group: npt.NDArray[np.int32], groups: int
+) -> list[tuple[int, int, int, int]]:
+    """Of every group of calls the stretch of code that takes longest: the group, the lines of the
+    call before and of the one after (-1: none), and the time."""
+    found = _native.widest_gaps(
+        np.ascontiguousarray(subject.parent, dtype=np.int32),
+        group,
+        groups,
+        subject.sites.caller_line,
+        np.ascontiguousarray(subject.start_ns),
+        np.ascontiguousarray(subject.duration_ns),
     )
+    return list(zip(*(column.tolist() for column in found), strict=True))
 
 
 def _line_between(file: str, first: int, before: int, after: int) -> int:
@@ -123,22 +132,28 @@ def _end_of_round(function: ast.AST, begin: int, after: int) -> int:
 
 def _function_at(file: str, line: int) -> ast.AST | None:
     """The function that begins at a line of a file; None if it cannot be read, or is another."""
-    text = "".join(linecache.getlines(file))
+    try:
+        text = "".join(linecache.getlines(file))
+    except ValueError:  # no file can be called so
+        return None
+    return _functions(text).get(max(line, 1))
+
+
+@lru_cache(maxsize=_MOST_FILES)
+def _functions(text: str) -> Mapping[int, ast.AST]:
+    """The functions of a source by the line that each begins at; all of it is at line 1."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return None
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
     if not text:
-        return None
-    if line <= 1:
-        return tree
+        return {}
+    found: dict[int, ast.AST] = {1: tree}
     for node in ast.walk(tree):
-        first = min(
-            [getattr(node, "lineno", -1), *(d.lineno for d in getattr(node, "decorator_list", []))]
-        )
-        if first == line and isinstance(
+        if isinstance(
             node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ListComp
             | ast.GeneratorExp | ast.DictComp | ast.SetComp
         ):  # fmt: skip
-            return node
-    return None
+            decorators = [one.lineno for one in getattr(node, "decorator_list", [])]
+            found.setdefault(min([node.lineno, *decorators]), node)
+    return found
