@@ -13,8 +13,7 @@ from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.narrow import numbers_table
 from opscope.cli.parameters import Option
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace
-from opscope.errors import UsageError
+from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
 from opscope.job.collective_text import TextTable, kind_table, rank_table, sentences
 from opscope.job.collectives import JobCollectives
@@ -42,9 +41,10 @@ def collectives(
     keep_freed_memory()
     chosen = choose_trace(trace, rank)
     if not chosen.is_of_several:
-        raise UsageError(
-            f"{chosen.path} holds one process, so there is nobody that it could wait for. Record "
-            "the job with `opscope run --children`."
+        raise nothing_beside(
+            chosen,
+            "nobody that it could wait for",
+            "Record the job with `opscope run --children`.",
         )
     messages = Messages()
     with messages.progress(f"matching what {len(chosen.parts)} processes did together"):

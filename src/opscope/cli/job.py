@@ -13,8 +13,7 @@ from rich.text import Text
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
-from opscope.cli.trace_argument import RankOption, choose_trace
-from opscope.errors import UsageError
+from opscope.cli.trace_argument import RankOption, choose_trace, nothing_beside
 from opscope.job.queries.answer import JobAnswer
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion
@@ -71,9 +70,8 @@ def job(
     """
     chosen = choose_trace(folder, rank)
     if not chosen.is_of_several:
-        raise UsageError(
-            f"{chosen.path} holds one process, so there is nothing to compare it with. "
-            "`opscope summary` tells about one."
+        raise nothing_beside(
+            chosen, "nothing to be compared with", "`opscope summary` tells about one."
         )
     most = SHOWN + 1 if limit is None and format is RowsFormat.TABLE else limit
     messages = Messages()

@@ -13,13 +13,11 @@ from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import (
-    Chosen,
     RankOption,
     TraceArgument,
     choose_trace,
-    load_chosen,
+    nothing_beside,
 )
-from opscope.errors import UsageError
 from opscope.job.slow_ranks import SlowRank, SlowRanks
 
 _HEADING = (
@@ -46,7 +44,11 @@ def stragglers(
     keep_freed_memory()
     chosen = choose_trace(trace, rank)
     if not chosen.is_of_several:
-        raise _nothing_to_compare(chosen)
+        raise nothing_beside(
+            chosen,
+            "nothing to be compared with",
+            "Record the job with `opscope run --children`.",
+        )
     messages = Messages()
     with messages.progress(f"comparing {len(chosen.parts)} processes"):
         job = chosen.job
@@ -66,21 +68,6 @@ def stragglers(
             console.print(Text(line))
     if missing:
         messages.say(f"{missing}: this is not the whole job")
-
-
-def _nothing_to_compare(chosen: Chosen) -> UsageError:
-    """Why not; what is wrong with what was to be looked at is raised."""
-    if not chosen.parts or chosen.part not in (None, *chosen.parts):
-        load_chosen(chosen)
-    if len(chosen.parts) > 1:
-        return UsageError(
-            f"{chosen.part} alone has nothing to be compared with. Name several ranks, as in "
-            "--rank 0,4-7, or leave --rank out."
-        )
-    return UsageError(
-        f"{chosen.path} holds one process, so there is nothing to compare it with. Record the "
-        "job with `opscope run --children`."
-    )
 
 
 def _lines(found: SlowRanks) -> list[list[object]]:

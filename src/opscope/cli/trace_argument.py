@@ -204,6 +204,27 @@ def load_chosen(chosen: Chosen, part: PartOption = ALL) -> Trace:
     return loaded
 
 
+def nothing_beside(chosen: Chosen, lacks: str, instead: str) -> UsageError:
+    """What to say where one process is looked at and it takes several.
+
+    Args:
+        chosen: what is looked at.
+        lacks: what one process has, as in "nothing to be compared with".
+        instead: what to do where there is no other, as a sentence.
+
+    Raises:
+        TraceFormatError, UsageError: something else is wrong with what was to be looked at.
+    """
+    if not chosen.parts or chosen.part not in (None, *chosen.parts):
+        load_chosen(chosen)
+    if len(chosen.parts) > 1:
+        return UsageError(
+            f"{chosen.part} alone has {lacks}. Name several ranks, as in --rank 0,4-7, or leave "
+            "--rank out."
+        )
+    return UsageError(f"{chosen.path} holds one process, which has {lacks}. {instead}")
+
+
 def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]]:
     """The processes of a folder one after the other.
 

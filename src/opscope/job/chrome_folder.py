@@ -6,7 +6,6 @@ each in a process of its own, and kept as traces for as long as the job is looke
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -15,6 +14,7 @@ import sys
 import tempfile
 import time
 import weakref
+import zlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,13 +27,16 @@ from opscope.scratch import remove_of
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
 from opscope.trace.load import load_trace
-from opscope.trace.partition import PROCESS, RANK, Partition, in_order, partition_folders
+from opscope.trace.partition import PROCESS, RANK, Partition, in_order, or_others, partition_folders
 from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
 
 _SUFFIXES = (".json", ".json.gz")
 _HEAD_BYTES = 1 << 20
 """Kineto writes which rank it is before the events."""
+_GZIP = zlib.MAX_WBITS | 16
+_OF_KINETO = (".pt.trace.json", ".pt.trace.json.gz")
+"""How files end that are traces, also where nothing in them says so: empty ones, and cut ones."""
 _IS_CHROME = re.compile(r'"traceEvents"\s*:|"ph"\s*:')
 _INFO = re.compile(r'"distributedInfo"\s*:\s*')
 _RANK_IN_NAME = re.compile(r"rank[-_ =]?(\d{1,5})(?!\d)", re.IGNORECASE)
@@ -57,7 +60,11 @@ def chrome_files(folder: Path) -> dict[Partition, Path]:
         files = sorted(file for file in folder.iterdir() if file.name.endswith(_SUFFIXES))
     except OSError as error:
         raise unreadable(folder, error) from error
-    heads = {file: head for file in files if _IS_CHROME.search(head := _head(file))}
+    heads = {
+        file: head
+        for file in files
+        if _IS_CHROME.search(head := _head(file)) or file.name.endswith(_OF_KINETO)
+    }
     found: dict[Partition, Path] = {}
     for file, head in heads.items():
         part = _part_of(file, head)
@@ -93,11 +100,11 @@ def _part_of(file: Path, head: str) -> Partition | None:
 
 def _head(file: Path) -> str:
     """Its first part, unpacked; empty where it cannot be read: it is asked for by its name then."""
-    with suppress(TraceFormatError, OSError, EOFError, ValueError), open_plain(file) as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        source = gzip.GzipFile(fileobj=raw) if packed else raw
-        return source.read(_HEAD_BYTES).decode(errors="replace")
+    with suppress(TraceFormatError, OSError, zlib.error), open_plain(file) as raw:
+        head = raw.read(_HEAD_BYTES)
+        if head[:2] == b"\x1f\x8b":  # of a file that was cut, as much as there is
+            head = zlib.decompressobj(_GZIP).decompress(head, _HEAD_BYTES)
+        return head.decode(errors="replace")
     return ""
 
 
@@ -175,7 +182,8 @@ def read_files(files: Mapping[Partition, Path], folder: Path) -> None:
                 part, file = waiting.pop(0)
                 running[part] = _begin(part, file, folder)
             for part in [part for part, one in running.items() if one.poll() is not None]:
-                _check(running.pop(part), files[part])
+                if why := _why_not(running.pop(part), files[part]):
+                    raise TraceFormatError(or_others(why, part, files))
                 tell(len(files) - len(waiting) - len(running), len(files))
             time.sleep(_POLL_S)
     finally:
@@ -208,9 +216,12 @@ def _begin(part: Partition, file: Path, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def _check(ended: subprocess.Popen[str], file: Path) -> None:
+def _why_not(ended: subprocess.Popen[str], file: Path) -> str:
+    """Why a file could not be read; empty where it was."""
     said, complaint = ended.communicate()
     if ended.returncode == 0:
-        return
-    reason = said.strip() or (complaint.strip().splitlines() or ["it was killed"])[-1]
-    raise TraceFormatError(reason if said.strip() else f"{file} could not be read: {reason}")
+        return ""
+    if said.strip():
+        return said.strip()
+    reason = (complaint.strip().splitlines() or ["it was killed"])[-1]
+    return f"{file} could not be read: {reason}."

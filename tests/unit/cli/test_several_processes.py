@@ -221,3 +221,34 @@ def test_ranks_that_another_job_left_there_are_said_to_be_of_another(command_lin
 def test_of_ranks_and_others_a_rank_is_the_example(command_line, job, tmp_path, command, file):
     outcome = command_line(command, job, "-o", tmp_path / file)
     assert outcome.code == 0 and "choose with --rank 0" in outcome.err
+
+
+COMPARING = ("stragglers", "collectives", "job")
+
+
+@pytest.mark.parametrize("command", COMPARING)
+def test_what_one_process_lacks_is_said(command_line, job, tmp_path, command):
+    assert "rank 1 alone has no" in command_line(command, job, "--rank", "1").complaint
+    assert "has no rank 9" in command_line(command, job, "--rank", "9").complaint
+    rank_trace().save(tmp_path / "one", rank=0)
+    alone = command_line(command, tmp_path / "one").complaint
+    assert "one holds one process, which has no" in alone
+
+
+@pytest.mark.parametrize("command", COMPARING)
+def test_folders_of_several_hosts_beside_each_other_are_no_one_process(
+    command_line, tmp_path, command
+):
+    for host in ("a", "b"):
+        rank_trace().save(tmp_path / "copied" / host, rank=0)
+    complaint = command_line(command, tmp_path / "copied").complaint
+    assert "is not a trace, but holds some. Say which" in complaint
+
+
+@pytest.mark.parametrize("command", ["findings", "memory", "why", *COMPARING])
+def test_beside_a_damaged_rank_the_others_are_named(command_line, job, command):
+    for name in ("rollup.json", "events.parquet"):
+        (job / "rank=00001" / name).unlink(missing_ok=True)
+    complaint = command_line(command, job).complaint
+    assert "rank=00001/events.parquet is damaged" in complaint
+    assert "Or look at the other ranks: --rank 0,2-3" in complaint

@@ -126,3 +126,27 @@ def test_a_job_is_saved_as_ours(folder, tmp_path):
 def test_files_that_are_gone_are_said(tmp_path):
     with pytest.raises(TraceFormatError, match="There is no file"):
         read_files({rank(0): tmp_path / "no.json"}, tmp_path / "out")
+
+
+@pytest.mark.parametrize("left", [0, 0.3, 0.9])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_file_that_was_cut_is_not_passed_over(tmp_path, left, packed):
+    ending = ".pt.trace.json.gz" if packed else ".pt.trace.json"
+    for number in range(3):
+        write(tmp_path / f"rank{number}{ending}", rank=number, world=3, packed=packed)
+    cut = tmp_path / f"rank1{ending}"
+    cut.write_bytes(cut.read_bytes()[: int(cut.stat().st_size * left)])
+    job = opscope.load(tmp_path)
+    assert job.ranks == [0, 1, 2]
+    with pytest.raises(TraceFormatError) as error:
+        job.steps()
+    assert f"rank1{ending}" in str(error.value)
+    assert "look at the other ranks: --rank 0,2, or" in str(error.value)
+    assert len(Job(tmp_path, [0, 2]).steps().processes) == 2
+
+
+def test_what_a_cut_file_says_of_itself_counts(tmp_path):
+    write(tmp_path / "a_1.1.pt.trace.json.gz", rank=0, packed=True)
+    cut = write(tmp_path / "b_2.2.pt.trace.json.gz", rank=1, packed=True)
+    cut.write_bytes(cut.read_bytes()[:-8])
+    assert list(chrome_files(tmp_path)) == [rank(0), rank(1)]
