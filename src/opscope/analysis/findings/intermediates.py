@@ -8,7 +8,7 @@ from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_given, bytes
 from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.repetition import computed_values
-from opscope.analysis.findings.subject import Flags, Subject
+from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject
 from opscope.analysis.findings.surroundings import with_surroundings_ns
 from opscope.analysis.quantity_text import bytes_text, share_text
 
@@ -23,8 +23,6 @@ _SCORING = (
 _BETWEEN = ("aten::pow", "aten::square", "aten::abs", "aten::neg", "aten::mul", "aten::exp")
 _REDUCTIONS = ("aten::sum", "aten::mean", "aten::norm", "aten::linalg_vector_norm")
 _TIMES_ITS_ARGUMENTS = 8
-_FLOPS_A_NS = 64
-"""One thread of an ordinary processor multiplies and adds so fast."""
 
 
 def _find_attention(subject: Subject) -> Evidence | None:
@@ -88,7 +86,8 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
     made = int(bytes_made(subject)[spreading].max())
-    product_ns = int(bytes_made(subject)[spreading].sum() // FLOAT_BYTES * 2 // _FLOPS_A_NS)
+    flops = 2 * int(bytes_made(subject)[spreading].sum()) // FLOAT_BYTES
+    product_ns = int(flops / FLOPS_A_NS * subject.stretch_of_constants)
     return Evidence(
         events=events,
         time_ns=total,
@@ -101,7 +100,7 @@ def _find_broadcast(subject: Subject) -> Evidence | None:
         saved_ns=max(with_surroundings_ns(subject, events) - product_ns, 0),
         saved_by=(
             "these operators: a matrix product does the same without the tensor in between, at "
-            f"{_FLOPS_A_NS} operations a nanosecond"
+            f"{FLOPS_A_NS} operations a nanosecond"
         ),
     )
 

@@ -123,7 +123,8 @@ def _lookups_ns(subject: Subject, products: Values) -> int:
     is_product[products] = True
     around = np.append(subject.outermost_operator, -1)[table["event"]]
     made = int(table["size_bytes"][is_product[around] & (table["size_bytes"] > 0)].sum())
-    return 2 * made // _BYTES_A_NS + len(products) * subject.call_cost_ns
+    reading = int(2 * made / _BYTES_A_NS * subject.stretch_of_constants)
+    return reading + len(products) * subject.call_cost_ns
 
 
 DENSE_GRADIENTS = Pattern(

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
 from opscope.analysis.findings.line_calls import LineCalls
-from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject, Values
+from opscope.analysis.flops import count_flops
 from opscope.analysis.grouped_medians import medians
 from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import Role
@@ -33,10 +34,10 @@ _PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
 
 _VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
 
-_FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS = 4_096, 100_000, 0.3
+_FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS = 4_096, 100_000, 0.15
 """So few elements take no time that could be told from that of calling a quick operator.
 
-Handled with all others at once, an element takes about so long.
+Handled with all others at once, an element takes about so long, without recording and waiting.
 """
 
 
@@ -107,7 +108,19 @@ def _part_work_ns(subject: Subject) -> Values:
     elements[choosing] = bytes_made(subject)[choosing] // FLOAT_BYTES
     few = np.zeros(len(subject.parent), dtype=np.bool_)
     few[rows] = (elements[rows] <= _FEW_ELEMENTS) & (subject.duration_ns[rows] < _QUICK_NS)
-    return np.where(few, (elements * _ELEMENT_NS).astype(np.int64), subject.work_ns)
+    return np.maximum(
+        np.where(few, (elements * _ELEMENT_NS * subject.stretch_of_constants), subject.work_ns),
+        np.minimum(_products_ns(subject), subject.duration_ns),
+    ).astype(np.int64)
+
+
+def _products_ns(subject: Subject) -> Values:
+    """What each outermost operator needs at least for its products, however few calls there are."""
+    flops = subtree_sums(subject.parent, count_flops(subject.trace).flops)
+    took = np.zeros(len(subject.parent), dtype=np.int64)
+    rows = subject.outermost
+    took[rows] = flops[rows] / FLOPS_A_NS * subject.stretch_of_constants
+    return took
 
 
 def _is_linear(subject: Subject, calls: LineCalls) -> Flags:

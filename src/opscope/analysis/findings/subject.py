@@ -35,6 +35,9 @@ _MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 _MOST_WAITING = 0.98
 _ODD, _SHORT_NS = 4, 500_000
 """What takes so many times the median was interrupted; a turn of the processor is a few ms long."""
+FLOPS_A_NS = 64
+"""One thread of an ordinary processor multiplies and adds so fast."""
+
 CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
