@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kShortestPause_ns = 10'000'000;
 constexpr int64_t kLongestPause_ns = 1'000'000'000;
-constexpr int64_t kPausePerCost = 400;       // so a quarter of a percent of a processor at most
+constexpr int64_t kPausePerCost = 250;       // so four thousandths of a processor at most
 constexpr int64_t kLooksPerSearch = 8;       // for threads that are new
 constexpr int64_t kPatience_ns = 1'000'000;  // of the processor's, of whoever begins or ends to read
 constexpr int kMostTurns = 4;
