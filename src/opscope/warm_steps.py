@@ -15,7 +15,9 @@ from opscope.own_thread import OwnThread
 from opscope.profile_recording import ProfileRecording
 
 _NOT_YET_WARM = 3  # steps that import, allocate, compile and choose algorithms
-_FEW, _MANY = 5, 30  # steps: enough after a second, enough however short
+_FEWEST, _FEW, _MANY = 2, 5, 30  # steps: enough after 20 s, after a second, however short
+_FEW_TO_COMPARE, _FEWEST_TO_COMPARE = 11, 6
+"""Of ranks, whose steps are compared: ten whole ones between the ends of so many, five at least."""
 _SECOND_S, _LONG_S = 1.0, 20.0
 
 
@@ -27,6 +29,7 @@ class WarmSteps:
         new_recording: Callable[[bool], ProfileRecording],
         when_done: Callable[[ProfileRecording], None],
         when_without: Callable[[ProfileRecording], bool] = lambda recording: False,
+        is_rank: Callable[[], bool] = lambda: False,
     ) -> None:
         """Use recordings that ``new_recording`` makes.
 
@@ -37,9 +40,11 @@ class WarmSteps:
             when_without: called with that of a program in which no step has ended for ``limit_s``,
                 such as a server, on a thread of its own; says whether that was all there is to say,
                 unless steps follow.
+            is_rank: whether the process is one of several ranks, as far as is known by then.
         """
         self._new_recording, self._when_done = new_recording, when_done
         self._when_without, self._is_answered = when_without, False
+        self._is_rank = is_rank
         self._recording: ProfileRecording | None = None  # the one to look at, as things stand
         self._warm: ProfileRecording | None = None
         self._warm_since_s = 0.0
@@ -130,8 +135,11 @@ class WarmSteps:
 
     def _has_enough(self) -> bool:
         steps, took_s = self.recorded_steps, time.monotonic() - self._warm_since_s
+        few, fewest = _FEW, _FEWEST
+        if steps < _FEW_TO_COMPARE and self._is_rank():
+            few, fewest = _FEW_TO_COMPARE, _FEWEST_TO_COMPARE
         return (
             steps >= _MANY
-            or (steps >= _FEW and took_s >= _SECOND_S)
-            or (steps > 1 and took_s >= _LONG_S)
+            or (steps >= few and took_s >= _SECOND_S)
+            or (steps >= fewest and took_s >= _LONG_S)
         )

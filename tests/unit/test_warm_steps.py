@@ -27,9 +27,9 @@ def clock(monkeypatch):
 
 
 class Program:
-    def __init__(self, clock, when_without=lambda recording: False):
+    def __init__(self, clock, when_without=lambda recording: False, is_rank=False):
         self.made, self.done, self.clock = [], [], clock
-        self.steps = WarmSteps(self.make, self.done.append, when_without)
+        self.steps = WarmSteps(self.make, self.done.append, when_without, lambda: is_rank)
         self.steps.begin()
 
     def make(self, is_warm):
@@ -69,6 +69,15 @@ def test_enough_steps_are_recorded_however_long_they_take(clock, each_s, expecte
     shorter = Program(clock)
     shorter.run(3 + expected - 1, each_s)
     assert shorter.done == []
+
+
+@pytest.mark.parametrize(("each_s", "expected"), [(1e-3, 30), (0.05, 20), (0.5, 11), (15.0, 6)])
+def test_of_ranks_as_many_are_recorded_as_it_takes_to_compare_them(clock, each_s, expected):
+    rank = Program(clock, is_rank=True)
+    rank.run(3 + expected - 1, each_s)
+    assert rank.done == []
+    rank.run(1, each_s)
+    assert rank.done == [rank.made[1]]
 
 
 @pytest.mark.parametrize(("steps", "recording"), [(0, 0), (1, 0), (3, 0), (4, 1), (7, 1)])

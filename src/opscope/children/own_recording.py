@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from opscope.children.settings import ChildSettings
 from opscope.optimizer_steps import after_each_optimizer_step
 from opscope.profile_recording import ProfileRecording
+from opscope.recording.distributed_job import is_rank_of_several
 from opscope.recording.stream import Streams
 from opscope.schedule import schedule
 from opscope.trace.metadata_kinds import WARM
@@ -110,7 +111,7 @@ class _WarmPart:
     def __init__(self, settings: ChildSettings, streams: Streams, when_failed: WhenFailed) -> None:
         self._settings, self._streams, self._when_failed = settings, streams, when_failed
         self._made: list[ProfileRecording] = []
-        self._warm = WarmSteps(self._new_recording, self._keep)
+        self._warm = WarmSteps(self._new_recording, self._keep, is_rank=is_rank_of_several)
 
     def start(self) -> None:
         self._warm.begin()

@@ -31,7 +31,7 @@ from opscope.cli.top_operators import find_top_operators, ran_anything
 from opscope.drop_in.install import install_and_answer
 from opscope.optimizer_steps import after_each_optimizer_step
 from opscope.profile_recording import ProfileRecording
-from opscope.recording.distributed_job import launched_rank
+from opscope.recording.distributed_job import is_rank_of_several, launched_rank
 from opscope.recording.keeper import dismiss_keepers
 from opscope.recording.stream import Streams
 from opscope.schedule import schedule
@@ -95,7 +95,9 @@ class RecordingSession:
             after_each_optimizer_step(self._profile.step)
 
     def _begin_to_find_out(self) -> None:
-        self._warm = WarmSteps(self._new_recording, self._keep_warm_steps, self._answer_so_far)
+        self._warm = WarmSteps(
+            self._new_recording, self._keep_warm_steps, self._answer_so_far, is_rank_of_several
+        )
         self._warm.begin()
         after_each_optimizer_step(self._step_ended)
 

@@ -34,6 +34,12 @@ def joined_job() -> dict[str, Any]:
     return _last_seen
 
 
+def is_rank_of_several() -> bool:
+    """Whether this process is one of several ranks, as far as is known by now."""
+    size = describe_job().get("world_size", 1)
+    return isinstance(size, int) and size > 1
+
+
 def launched_rank() -> int | None:
     """This process's rank as launchers such as torchrun tell it; None outside of such a job."""
     rank, size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
