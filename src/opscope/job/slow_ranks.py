@@ -40,6 +40,8 @@ _MOST_ALIKE = 0.9
 """The correlation of a step with the one before that is allowed for at most."""
 _LONGEST = 0.05
 """Of all steps of all ranks, the share that is called the longest."""
+_WORTH_SAYING = 0.1
+"""Of what a rank has most more of: as long it waits for processors longer."""
 _ALWAYS = 0.75
 """In that share of its steps a rank is slower than others mostly are, if it always is."""
 
@@ -70,6 +72,8 @@ class SlowRank:
         gain_ns: how much shorter the step would be if it were like the others.
         step_ns: what a step of the job takes.
         excess: where in the program the difference is; None where that was not looked at.
+        delayed_ns: how much longer it waits for processors for what it computes more, as the others
+            wait for what they compute.
     """
 
     process: Partition
@@ -82,6 +86,7 @@ class SlowRank:
     gain_ns: float
     step_ns: float
     excess: Excess | None = None
+    delayed_ns: float = 0.0
 
     @property
     def is_always(self) -> bool:
@@ -96,6 +101,7 @@ class SlowRank:
             "others_ns": round(self.others_ns),
             "cause": self.cause.name.lower(),
             "cause_ns": round(self.cause_ns),
+            "delayed_ns": round(self.delayed_ns),
             "recurrence": round(self.recurrence, 4),
             "waited_ns": round(self.waited_ns),
             "gain_ns": round(self.gain_ns),
@@ -111,7 +117,10 @@ class SlowRank:
             f" {more} more than the middle one of them{when}: {self.cause.title} "
             f"{time_text(int(self.cause_ns))}"
         )
-        text += f" {self.excess}." if self.excess is not None and str(self.excess) else "."
+        text += f" {self.excess}" if self.excess is not None and str(self.excess) else ""
+        if self.delayed_ns >= _WORTH_SAYING * self.cause_ns:
+            text += f", and {time_text(int(self.delayed_ns))} of waiting for a processor to do it"
+        text += "."
         if self.waited_ns > 0:
             text += f" The others wait {time_text(int(self.waited_ns))} a step longer than it does."
         if self.gain_ns > 0:
@@ -380,8 +389,8 @@ def _describe(
     others = np.delete(means, place, axis=0)
     more = means[place] - np.median(others, axis=0)
     own = [cause for cause in Cause if cause is not Cause.COLLECTIVE]
-    weight = more + _waiting_moved(means, place)
-    cause = max(own, key=lambda one: float(weight[one]))
+    moved = _waiting_moved(means, place)
+    cause = max(own, key=lambda one: float(more[one] + moved[one]))
     own_ns, others_own = means[:, own].sum(axis=1), np.delete(means[:, own].sum(axis=1), place)
     wall_ns = np.array([_mean_wall(steps, row) for row in rows])
     waited = float(np.median(others[:, Cause.COLLECTIVE])) - float(means[place, Cause.COLLECTIVE])
@@ -395,6 +404,7 @@ def _describe(
         waited_ns=max(waited, 0.0),
         gain_ns=_gain(steps, rows, place, waited),
         step_ns=float(np.median(wall_ns)),
+        delayed_ns=-float(moved[Cause.DESCHEDULED]) if cause in _COMPUTING else 0.0,
     )
 
 
@@ -411,7 +421,9 @@ def _waiting_moved(means: Amounts, place: int) -> Amounts:
     more = np.maximum(means[place] - np.median(others, axis=0), 0.0)
     moved = np.zeros(len(Cause))
     moved[list(_COMPUTING)] = usual * more[list(_COMPUTING)]
-    moved[Cause.DESCHEDULED] = -min(float(moved.sum()), float(more[Cause.DESCHEDULED]))
+    # And no more than it did wait.
+    moved *= min(1.0, float(more[Cause.DESCHEDULED]) / max(float(moved.sum()), 1.0))
+    moved[Cause.DESCHEDULED] = -moved.sum()
     return moved
 
 

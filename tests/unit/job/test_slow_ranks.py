@@ -77,9 +77,26 @@ def test_who_computes_more_on_a_busy_machine_is_not_slow_for_waiting_longer():
     (slow,) = find_slow_ranks(steps_of(table)).found
     assert (slow.process.number, slow.cause) == (4, Cause.OPERATOR)
     assert slow.cause_ns == pytest.approx(0.7 * STEP_NS, rel=0.2)
+    assert slow.delayed_ns == pytest.approx(2 * slow.cause_ns, rel=0.2)
+    assert "ms of waiting for a processor to do it." in str(slow)
     table[4, :, Cause.DESCHEDULED] += 4 * STEP_NS
     (slow,) = find_slow_ranks(steps_of(table)).found
     assert (slow.process.number, slow.cause) == (4, Cause.DESCHEDULED)
+    assert slow.delayed_ns == 0 and "to do it" not in str(slow)
+
+
+def test_what_a_rank_did_not_wait_for_a_processor_is_added_to_nothing():
+    """All wait twenty times as long as they compute; the slow one is asleep, and computes a bit
+    more."""
+    table = alike(np.random.default_rng(9), 4, 40)
+    for cause in (Cause.OPERATOR, Cause.PYTHON):
+        table[:, :, cause] *= 0.05
+    computing = table[:, :, Cause.OPERATOR] + table[:, :, Cause.PYTHON]
+    table[:, :, Cause.DESCHEDULED] = 20 * computing
+    table[2, :, Cause.TIMER] += 0.8 * STEP_NS
+    table[2, :, Cause.PYTHON] += 0.05 * STEP_NS
+    (slow,) = find_slow_ranks(steps_of(table)).found
+    assert (slow.process.number, slow.cause) == (2, Cause.TIMER)
 
 
 def test_two_slow_ranks_of_many_are_both_found():
