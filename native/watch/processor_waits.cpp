@@ -65,6 +65,7 @@ void ProcessorWaits::end() {
   for (const Thread& thread : threads_) close(thread.file);
   threads_.clear();
   has_ended_ = true;
+  if (const int file = recorder_file_.exchange(-1); file >= 0) close(file);
 }
 
 void ProcessorWaits::find_threads() {
@@ -104,6 +105,31 @@ void ProcessorWaits::leave_out_this_thread() {
     close(thread.file);
     return true;
   });
+}
+
+void ProcessorWaits::leave_out_this_thread_of_python() {
+  leave_out_this_thread();
+  const std::lock_guard lock(mutex_);
+  if (!has_ended_) recorder_file_ = open_counts(calling_thread());
+}
+
+void ProcessorWaits::wants_gil() {
+  int64_t ran_ns = 0, waited_ns = 0;
+  if (read_counts(recorder_file_, ran_ns, waited_ns)) waited_before_ns_ = waited_ns;
+}
+
+void ProcessorWaits::leaves_gil() {
+  const int64_t until_now_ns = waited_with_gil_ns();
+  waited_before_ns_ = -1;
+  waited_until_now_ns_ = until_now_ns;
+}
+
+// In all, up to now. Who reads it at the moment when the recorder's thread goes counts a wait a little later.
+int64_t ProcessorWaits::waited_with_gil_ns() const {
+  const int64_t before_ns = waited_before_ns_, known_ns = waited_until_now_ns_;
+  int64_t ran_ns = 0, waited_ns = 0;
+  if (before_ns < 0 || !read_counts(recorder_file_, ran_ns, waited_ns)) return known_ns;
+  return known_ns + std::max<int64_t>(waited_ns - before_ns, 0);
 }
 
 ProcessorWaits::Thread* ProcessorWaits::find(pid_t number) {
@@ -152,6 +178,8 @@ void ProcessorWaits::read(Since& own) {
       others_.push_back(since);
     }
   }
+  const int64_t recorder_ns = waited_with_gil_ns();
+  recorder_waited_ns_ = std::max<int64_t>(recorder_ns - std::exchange(recorder_read_ns_, recorder_ns), 0);
   const int64_t process_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   unseen_ns_ = process_ns - std::exchange(process_ran_ns_, process_ns) - std::max<int64_t>(own.ran_ns, 0);
   for (const Since& other : others_) unseen_ns_ -= other.ran_ns;
@@ -160,11 +188,12 @@ void ProcessorWaits::read(Since& own) {
 
 // This program's threads wait for each other only where they want more than all processors have. The rest of
 // their waiting is because others have processors. A step is later by what its own thread waited, and by what
-// another did for which it waited: asleep, or trying again and again, but not for longer than it was late.
+// another did for which it waited: asleep, or trying again and again, but not for longer than it was late. So
+// it is by what the recorder's thread of Python waited, where that kept the GIL from it.
 StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, int64_t now_ns,
                                            int64_t since_ns, int64_t typical_ns) const {
   int64_t wanted_ns = own.ran_ns + own.waited_ns, waited_ns = own.waited_ns;
-  int64_t longest_ns = 0;
+  int64_t longest_ns = recorder_waited_ns_;
   for (const Since& other : others_) {
     wanted_ns += other.ran_ns + other.waited_ns;
     waited_ns += other.waited_ns;
@@ -178,7 +207,7 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
   waited_ns += unseen_waited_ns;
   const int64_t by_own_ns = std::clamp<int64_t>(wanted_ns - processors_ * since_ns, 0, waited_ns);
   const double share =
-      waited_ns == 0 ? 0 : 1 - static_cast<double>(by_own_ns) / static_cast<double>(waited_ns);
+      waited_ns == 0 ? 1 : 1 - static_cast<double>(by_own_ns) / static_cast<double>(waited_ns);
   const int64_t took_ns = now_ns - began_ns;
   // What was counted between the last reading and the step's beginning is a little of the whole.
   const double part = std::min(static_cast<double>(took_ns) / static_cast<double>(since_ns), 1.0);

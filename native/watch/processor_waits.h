@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -33,6 +34,11 @@ class ProcessorWaits {
   void end();
   // [MT] This thread is the recorder's own: nobody waits for it.
   void leave_out_this_thread();
+  // [MT] This one too, but for the time between `wants_gil` and `leaves_gil`.
+  void leave_out_this_thread_of_python();
+  // [the recorder's thread of Python] The program waits for it where it wants the GIL, or has it.
+  void wants_gil();
+  void leaves_gil();
   // [MT] Of a step that ended at `now_ns` on the calling thread; steps take `typical_ns` for the most part.
   StepWaits of_step(int64_t began_ns, int64_t now_ns, int64_t typical_ns);
 
@@ -48,6 +54,7 @@ class ProcessorWaits {
   };
 
   void read(Since& own);
+  int64_t waited_with_gil_ns() const;
   StepWaits caused_by_others(const Since& own, int64_t began_ns, int64_t now_ns, int64_t since_ns,
                              int64_t typical_ns) const;
   void add(pid_t number);
@@ -61,10 +68,17 @@ class ProcessorWaits {
   bool has_ended_ = false;
   int64_t processors_ = 1;
   int64_t process_ran_ns_ = 0;
-  int64_t unseen_ns_ = 0;  // that other threads ran than those whose counts are open
+  int64_t unseen_ns_ = 0;           // that other threads ran than those whose counts are open
+  int64_t recorder_waited_ns_ = 0;  // its thread of Python, with the GIL or for it; since it was last read
+  int64_t recorder_read_ns_ = 0;
   int64_t read_at_ns_ = 0;
   int64_t cost_ns_ = 0;
   int64_t pause_ns_ = 0;
+
+  // Of the recorder's thread of Python, which writes it; never behind a lock that it may hold while it waits.
+  std::atomic<int> recorder_file_{-1};
+  std::atomic<int64_t> waited_before_ns_{-1};  // when it began to want the GIL; -1 while it does not
+  std::atomic<int64_t> waited_until_now_ns_{0};
 };
 
 // [MT] How long the calling thread has waited for a processor so far; -1 where nobody counts that.

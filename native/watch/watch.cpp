@@ -128,11 +128,13 @@ void Watch::arm(SpoolOrder order) {
 }
 
 void Watch::wait(int64_t timeout_ns) {
-  if (!std::exchange(has_waited_, true)) waits_.leave_out_this_thread();
+  if (settings_.counts_waits && !std::exchange(has_waited_, true)) waits_.leave_out_this_thread_of_python();
+  waits_.leaves_gil();
   std::unique_lock lock(mutex_);
   has_news_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(timeout_ns, 0)),
                      [this] { return stopping_.load() || !pending_.empty(); });
   wants_gil_since_ns_ = now_ns();
+  waits_.wants_gil();
 }
 
 Watch::Told Watch::take() {

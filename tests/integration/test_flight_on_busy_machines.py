@@ -34,6 +34,19 @@ def steps(count, milliseconds=20):
         compute(milliseconds)
         recorder.step()
 
+def others_that_wait(count):  # there by now, so that no step waits for one to begin
+    busy = "print(flush=True); input()\\nwhile True: pass"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    others = [subprocess.Popen([sys.executable, "-c", busy], **pipes) for _ in range(count)]
+    for other in others:
+        other.stdout.readline()
+    return others
+
+def let_run(others):
+    for other in others:
+        other.stdin.write(b"\\n")
+        other.stdin.flush()
+
 def recorder_with(*chosen):
     return opscope.flight_recorder(
         "30s", directory=sys.argv[1], triggers=list(chosen), at_most_every="1ms"
@@ -56,21 +69,11 @@ def output_of(text, folder):
 def test_processes_of_others_make_no_step_slow(tmp_path):
     said = output_of(
         """
-        busy = "print(flush=True); input()\\nwhile True: pass"
-        others = [
-            subprocess.Popen(
-                [sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            for _ in range(6)
-        ]
-        for other in others:  # there by now, so that no step waits for one to begin
-            other.stdout.readline()
+        others = others_that_wait(6)
         with recorder_with(triggers.SlowStep()) as recorder:
             steps(30)
-            for other in others:
-                other.stdin.write(b"\\n")
-                other.stdin.flush()
             try:
+                let_run(others)
                 seen = []
                 for _ in range(30):
                     steps(1)
@@ -79,6 +82,35 @@ def test_processes_of_others_make_no_step_slow(tmp_path):
                 for other in others:
                     other.kill()
             print(max(seen) > 40_000_000)
+        """,
+        tmp_path,
+    )
+    assert said == ["True"]
+    assert not dumps_in(tmp_path)
+
+
+def test_the_recorder_s_own_thread_that_is_kept_waiting_with_the_gil_makes_none_either(tmp_path):
+    said = output_of(
+        """
+        def last_of_all():  # the recorder's thread, which has the GIL meanwhile
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            compute(1)
+
+        others = others_that_wait(2)
+        last = triggers.When(last_of_all, every="10ms")
+        with recorder_with(triggers.SlowStep(), last) as recorder:
+            steps(30)
+            try:
+                let_run(others)
+                seen, until = False, time.monotonic() + 120
+                while not seen and time.monotonic() < until:
+                    steps(1)
+                    waits = recorder._flight.steps.waits
+                    seen = waits.others_ns > waits.waited_ns + 20_000_000
+            finally:
+                for other in others:
+                    other.kill()
+            print(seen)
         """,
         tmp_path,
     )

@@ -201,6 +201,34 @@ def test_a_trigger_that_fails_stops_nothing_and_is_counted(tmp_path):
     assert any("faults" in what for what in trace.ledger["flight recorder"])
 
 
+@pytest.mark.parametrize("error", [SystemExit("enough"), KeyboardInterrupt()])
+def test_a_condition_that_would_end_its_thread_does_not(tmp_path, error):
+    def ends():
+        raise error
+
+    with flight_recorder(directory=tmp_path, triggers=[triggers.When(ends, "10ms")]) as recorder:
+        until = time.monotonic() + 20
+        while sum(recorder.status().faults.values()) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert sum(recorder.status().faults.values()) >= 2
+        assert recorder.dump(wait=True).is_dir()
+
+
+def test_a_condition_may_dump_itself(tmp_path):
+    made = []
+
+    def dumps():
+        made.append(recorder.dump("by the condition"))
+
+    recorder = flight_recorder(directory=tmp_path, triggers=[triggers.When(dumps, "10ms")])
+    with recorder:
+        until = time.monotonic() + 20
+        while not made and time.monotonic() < until:
+            torch.ones(3).add(1)
+        assert made and not recorder.status().faults
+    assert "by the condition" in {one.metadata["dump"]["detail"] for one in dumps_in(tmp_path)}
+
+
 def test_what_is_refused_is_counted_and_said(tmp_path, capfd):
     with flight_recorder(directory=tmp_path, triggers=[], max_disk="1B") as recorder:
         (tmp_path / "old.opscope").mkdir()

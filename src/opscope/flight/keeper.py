@@ -104,6 +104,9 @@ class Keeper:
     ) -> DumpRequest:
         """Have a dump made; returns at once. From any thread."""
         request = DumpRequest(reason, is_called_for, is_worth_it)
+        if self._thread.is_current():  # a condition of the program's asks: who else could answer?
+            self._dump(request)
+            return request
         number = next(self._numbers)
         self._requests[number] = request
         if not self._watch.ask(number, reason.said()):
@@ -123,7 +126,7 @@ class Keeper:
                 self._take_answered()
                 self._answer(news, value, age_ns)
                 self._do_what_is_due()
-            except Exception as error:
+            except BaseException as error:
                 self._failed("the flight recorder", error)
             self.own_processor_ns = time.thread_time_ns()
         for request in self._requests.values():
@@ -166,7 +169,7 @@ class Keeper:
     def _look(self, look: _Look) -> None:
         try:
             detail = look.trigger.look()
-        except Exception as error:
+        except BaseException as error:  # also sys.exit(): it is not the program's thread
             self._failed(f"the trigger {look.trigger.name!r}", error)
             detail = None
         look.at_s = time.monotonic() + look.every_s
@@ -210,10 +213,11 @@ class Keeper:
             _native.discard_window(snapshot)
             request.done.set()
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _failed(self, what: str, error: BaseException) -> None:
         self.faults[what] += 1
         if self.faults[what] == 1:
-            notice(f"{what} failed: {error}. The program is not affected; the recording goes on.")
+            said = str(error) or type(error).__name__
+            notice(f"{what} failed: {said}. The program is not affected; the recording goes on.")
 
 
 def _time_had_ns() -> int:
