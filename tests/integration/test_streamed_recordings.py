@@ -15,6 +15,8 @@ import torch
 import opscope
 from opscope import _native
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
+from opscope.launch.keeper_process import BECAME_ANOTHER
+from opscope.recording import recovered
 from opscope.recording.recovered import recover, recover_file
 from opscope.recording.stream import NO_ROOM
 from opscope.trace.table import ListColumn
@@ -96,6 +98,44 @@ def test_a_recording_can_be_read_while_it_goes_on(tmp_path):
     row = trace.names.find("going on")
     (event,) = np.flatnonzero(trace.events["name"] == row)
     assert trace.events["unfinished"][event]
+
+
+def test_a_trace_that_is_written_while_somebody_reads_is_read(tmp_path, monkeypatch):
+    in_a_program(
+        """
+profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
+profile.start()
+with opscope.record_function("last"):
+    os._exit(5)
+""",
+        tmp_path,
+    )
+    (path,) = unfinished_recordings(tmp_path)
+    read = recovered.part_of_recording
+
+    def read_too_late(one):
+        if path.exists():  # its keeper is done just now
+            recover_file(path)
+        return read(one)
+
+    monkeypatch.setattr(recovered, "part_of_recording", read_too_late)
+    assert count(opscope.load(tmp_path), "last") == 1
+
+
+def test_what_its_keeper_says_of_a_recording_that_came_to_its_end(tmp_path):
+    in_a_program(
+        """
+profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
+profile._streams.saves = False
+with profile:
+    torch.ones(2).add(1)
+os._exit(0)
+""",
+        tmp_path,
+    )
+    (path,) = unfinished_recordings(tmp_path)
+    trace, _ = recover_file(path, how=BECAME_ANOTHER)  # nothing of it was mapped any more
+    assert trace.metadata["ended"]["how"] == recovered.STOPPED
 
 
 def test_a_program_that_was_killed_left_all_it_did(tmp_path):

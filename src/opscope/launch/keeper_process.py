@@ -26,6 +26,8 @@ _NICENESS = 10
 _EXITING = 4
 """Of a process's flags."""
 
+BECAME_ANOTHER = "its process became another program (exec)"
+
 _BETWEEN_LOOKS_MS = 250
 _DRAIN_FROM_AT = 152
 """Where its file says from which size on it is to be drained; native/log/stream_layout.h."""
@@ -93,7 +95,7 @@ def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
             break
         # Only the pipe has ended.
         if not is_recording(program):
-            return "its process became another program (exec)"
+            return BECAME_ANOTHER
         poll.unregister(pipe)  # the program has closed what it does not know
     select.select([process], [], [])
     drainers.wait()
@@ -231,7 +233,7 @@ def end_of(program: int, process: int) -> str:
     how = how_it_ended(program, process)
     if how.startswith("killed"):
         return f"its process was {how}"
-    return how and f"its process {how} before it could be written (os._exit)"
+    return how and f"its process {how} before it could be written (os._exit or exec)"
 
 
 if __name__ == "__main__":

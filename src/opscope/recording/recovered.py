@@ -13,6 +13,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
+from opscope.launch.keeper_process import BECAME_ANOTHER
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.decoded import read_decoded
@@ -258,6 +259,8 @@ def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
 
 
 def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
+    if how == BECAME_ANOTHER and described["has_end"]:
+        how = ""  # its own end came first: what its keeper saw is that nothing was mapped any more
     return {
         "how": how or how_it_ended(described),
         "whole": described["has_end"],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_for
@@ -13,6 +15,8 @@ from opscope.trace.partition import Partition, asked_partition, in_order, partit
 from opscope.trace.remote import local_path
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import is_later, unfinished_recordings
+
+_T = TypeVar("_T")
 
 
 def parts_of(path: Path) -> tuple[Partition, ...]:
@@ -24,12 +28,8 @@ def parts_of(path: Path) -> tuple[Partition, ...]:
     """
     if not is_folder(path):
         return ()
-    found = set(partition_folders(path))
-    if begun := unfinished_recordings(path):
-        from opscope.recording.recovered import part_of_recording
-
-        found |= {part_of_recording(one) for one in begun}
-    return tuple(in_order(found))
+    begun = _of_begun(path, _parts_of_begun) or set()
+    return tuple(in_order({*partition_folders(path), *begun}))
 
 
 def begun_again(path: Path) -> set[Partition]:
@@ -38,12 +38,7 @@ def begun_again(path: Path) -> set[Partition]:
     Raises:
         TraceFormatError: another version made what is in it.
     """
-    begun = unfinished_recordings(path)
-    if not begun:
-        return set()
-    from opscope.recording.recovered import part_of_recording
-
-    return {part for one in begun if is_later(one, part := part_of_recording(one))}
+    return _of_begun(path, _parts_begun_again) or set()
 
 
 def unfinished_part(path: Path, part: Partition | None) -> Trace | None:
@@ -57,12 +52,39 @@ def unfinished_part(path: Path, part: Partition | None) -> Trace | None:
     Raises:
         TraceFormatError: another version made it.
     """
-    begun = unfinished_recordings(path)
-    if not begun:
-        return None
-    from opscope.recording.recovered import unfinished_trace
 
-    return unfinished_trace(begun, part, partition_folders(path))
+    def newest(begun: list[Path]) -> Trace | None:
+        from opscope.recording.recovered import unfinished_trace
+
+        return unfinished_trace(begun, part, partition_folders(path))
+
+    return _of_begun(path, newest)
+
+
+def _of_begun(path: Path, ask: Callable[[list[Path]], _T]) -> _T | None:
+    """What ``ask`` finds in the recordings of a folder that did not end; None without any.
+
+    Once more where one of them went meanwhile, because its trace was written.
+    """
+    while begun := unfinished_recordings(path):
+        try:
+            return ask(begun)
+        except (OSError, TraceFormatError):
+            if all(one.exists() for one in begun):
+                raise
+    return None
+
+
+def _parts_of_begun(begun: list[Path]) -> set[Partition]:
+    from opscope.recording.recovered import part_of_recording
+
+    return {part_of_recording(one) for one in begun}
+
+
+def _parts_begun_again(begun: list[Path]) -> set[Partition]:
+    from opscope.recording.recovered import part_of_recording
+
+    return {part for one in begun if is_later(one, part := part_of_recording(one))}
 
 
 @reusing_memory

@@ -36,7 +36,8 @@ def unfinished_recordings(folder: Path, process: int | None = None) -> list[Path
     for entry in os.scandir(folder):
         match = _NAME.fullmatch(entry.name)
         if match and process in (None, int(match[1])) and entry.is_file(follow_symlinks=False):
-            found.append((entry.stat().st_mtime_ns, int(match[2]), Path(entry.path)))
+            with suppress(FileNotFoundError):  # its trace was written meanwhile
+                found.append((entry.stat().st_mtime_ns, int(match[2]), Path(entry.path)))
     return [path for _, _, path in sorted(found)]
 
 
