@@ -44,10 +44,11 @@ def runtime(tmp_path_factory, monkeypatch):
 
 
 @contextlib.contextmanager
-def running(program, control="1", *arguments):
+def running(program, control="1", *arguments, stdin=None):
     """A program of its own that has printed a line, and is killed in the end."""
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OPSCOPE_CONTROL": control},
@@ -210,6 +211,48 @@ def test_nonsense_ends_the_connection_and_nothing_else(listening):
             connection.settimeout(20)
             assert connection.recv(10) == b""
     client.connect(listening).close()
+
+
+def test_files_that_come_with_nonsense_are_closed(listening):
+    def open_files():
+        links = (os.path.join("/proc/self/fd", one) for one in os.listdir("/proc/self/fd"))
+        return sum(os.path.realpath(link) == os.devnull for link in links)
+
+    before = open_files()
+    with open(os.devnull) as file, socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(socket_path(listening)))
+        socket.send_fds(connection, [b"half a line"], [file.fileno()] * 3)
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(20)
+        assert connection.recv(10) == b""
+    client.connect(listening).close()  # answered after that one
+    assert open_files() == before
+
+
+def test_the_end_of_a_process_is_seen_although_its_forked_child_goes_on():
+    program = """
+        import os, sys, time, opscope
+        opscope.listen()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        if child := os.fork():
+            print(child, flush=True)
+        time.sleep(600)
+    """
+    with (
+        running(program, "", stdin=subprocess.PIPE) as process,
+        client.connect(process.pid) as asking,
+    ):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        child = int(process.stdout.readline())
+        try:
+            process.kill()
+            process.wait()
+            with pytest.raises(ReachError, match="has ended"):
+                asking.ask("status", limit_s=60)
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 def test_whoever_asked_and_is_gone_leaves_nothing_recording(listening):

@@ -14,6 +14,7 @@ from opscope.analysis.quantity_text import share_text, time_text
 from opscope.cli.completeness import describe_completeness
 from opscope.cli.summary_formats import as_table
 from opscope.cli.top_operators import TopOperators, ran_anything
+from opscope.printable import printable
 from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -36,13 +37,13 @@ class LiveView:
             f"{describe_completeness(trace)}{own_share_text(trace)}",
         ]
         parts: list[RenderableType] = [
-            Text(line, overflow="ellipsis", no_wrap=True) for line in lines
+            Text(printable(line), overflow="ellipsis", no_wrap=True) for line in lines
         ]
         if ran_anything(trace):
             parts.append(as_table(top, self._width)[0])
         else:
             parts.append(Text("no operator ran meanwhile"))
-        parts += [Text(line) for line in module_lines(trace)]
+        parts += [Text(printable(line)) for line in module_lines(trace)]
         return Group(*parts)
 
 

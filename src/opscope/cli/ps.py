@@ -11,6 +11,7 @@ from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.control.address import Address, addresses, remove_if_stale
 from opscope.control.client import Asking
 from opscope.errors import ReachError
+from opscope.printable import printable
 
 _HEADING = ("pid", "since", "recording", "torch", "command")
 _ANSWER_S = 1.0
@@ -48,16 +49,17 @@ def ps(
 def _row(address: Address) -> tuple[str, ...]:
     try:
         with Asking(address, _ANSWER_S) as asking:
-            return (str(address.process), *_described(asking.status))
+            return (str(address.process), *described(asking.status))
     except ReachError:
         return (str(address.process), "", "does not answer", "", "")
 
 
-def _described(status: dict[str, Any]) -> tuple[str, ...]:
+def described(status: dict[str, Any]) -> tuple[str, ...]:
+    """What is listed of a process that answers, behind its number."""
     since = time.strftime("%H:%M:%S", time.localtime(status["listening_since_ns"] / 1e9))
     flights = ", ".join(f"flight recorder {one['held_s']:.0f} s" for one in status["flight"])
     recording = flights or ("yes" if status["recording"] else "no")
-    return since, recording, status["torch"] or "not imported", status["command"]
+    return since, recording, status["torch"] or "not imported", printable(status["command"])
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> str:

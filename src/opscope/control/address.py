@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from opscope.errors import ReachError
 _SUFFIX = ".sock"
 _LONGEST_PATH = 100
 """Of a Unix socket; the kernel has room for 107 bytes."""
+_BEGINNING_S = 5.0
+"""A process that is about to listen has done so after less than that."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,32 @@ def is_there(process: int) -> bool:
 
 
 def remove_if_stale(address: Address) -> bool:
-    """Remove the socket of a process that is gone; whether it was."""
-    if is_there(address.process):
+    """Remove a socket at which nobody listens any more; whether it was one.
+
+    Numbers of processes alone do not tell: that of one that is gone may be another's by now, and
+    one in a container whose folder this is has none here.
+    """
+    if not _is_refused(address.path):
         return False
     with contextlib.suppress(OSError):
+        age_s = time.time() - os.lstat(address.path).st_mtime
+        if is_there(address.process) and age_s < _BEGINNING_S:
+            return False
         address.path.unlink()
     return True
+
+
+def _is_refused(path: Path) -> bool:
+    """Whether nobody listens there, by what the kernel says; it does not wait for an answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.setblocking(False)
+        try:
+            asking.connect(os.fspath(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return True
+        except OSError:  # it has so much to do that none may wait, or is not for us to ask
+            return False
+    return False
 
 
 def _folders_of(user: int | None) -> list[Path]:

@@ -8,6 +8,7 @@ asked, so that it may lie wherever the one who asks can write.
 from __future__ import annotations
 
 import json
+import os
 import socket
 from typing import Any
 
@@ -24,6 +25,11 @@ class ReceivedLines:
         self._connection = connection
         self._received = bytearray()
         self.files: list[int] = []
+
+    def close(self) -> None:
+        """Close files that came along and that nobody has taken."""
+        while self.files:
+            os.close(self.files.pop())
 
     def read_some(self) -> bool:
         """Take what has arrived; False at the end.

@@ -76,6 +76,7 @@ class Server:
         self._socket = _bound(self._path)
         self._wake, self._woken = socket.socketpair()
         self._thread = OwnThread(self._run)
+        self._sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]] = {}
         self._started: Any = None
         self._listening_since_ns = time.time_ns()
 
@@ -91,8 +92,11 @@ class Server:
         self._thread.join(_ANSWER_S)
 
     def forget(self) -> None:
-        """In a forked child: the socket is the parent's."""
+        """In a forked child: the sockets are the parent's, and end with that."""
         self._close()
+        for connection, (_, lines) in self._sessions.items():
+            lines.close()
+            connection.close()
 
     def _close(self) -> None:
         atexit.unregister(self._remove)
@@ -112,7 +116,7 @@ class Server:
             self._close()
 
     def _answer_all(self) -> None:
-        sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]] = {}
+        sessions = self._sessions
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -127,7 +131,9 @@ class Server:
                         *sessions[ready], ready
                     ):
                         selector.unregister(ready)
-                        sessions.pop(ready)[0].close()
+                        session, lines = sessions.pop(ready)
+                        session.close()
+                        lines.close()
                         ready.close()
 
     def _accept(
@@ -166,8 +172,9 @@ class Server:
             return False
 
     def _leave(self, sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]]) -> None:
-        for connection, (session, _) in sessions.items():
+        for connection, (session, lines) in sessions.items():
             session.close()
+            lines.close()
             connection.close()
         if self._started is not None and self._started.recording is not None:
             self._started.recording.discard()

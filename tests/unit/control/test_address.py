@@ -59,6 +59,26 @@ def test_a_process_that_listens_is_found_and_one_that_is_gone_is_cleared_away(ru
         assert address.address_of(gone.pid) is None
 
 
+def test_one_who_listens_under_a_number_that_no_process_has_here_stays(runtime):
+    elsewhere = subprocess.Popen(["true"])  # in a container whose folder this is, say
+    elsewhere.wait()
+    with listen_at(address.socket_path(elsewhere.pid)) as listening:
+        listening.listen(1)
+        (known,) = address.addresses()
+        assert not address.remove_if_stale(known)
+        assert known.path.exists()
+
+
+def test_one_that_is_left_goes_although_another_process_has_its_number(runtime):
+    with listen_at(address.socket_path(os.getppid())):
+        pass
+    (known,) = address.addresses()
+    assert not address.remove_if_stale(known)  # it may be about to listen
+    os.utime(known.path, (1, 1))
+    assert address.remove_if_stale(known)
+    assert address.addresses() == []
+
+
 def test_a_folder_with_too_long_a_name_is_not_used(runtime, monkeypatch):
     deep = runtime / ("x" * 100)
     deep.mkdir()

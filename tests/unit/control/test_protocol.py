@@ -39,6 +39,20 @@ def test_a_file_goes_along(pair, tmp_path):
     assert (tmp_path / "file").read_bytes() == b"written by the other side"
 
 
+def test_a_file_that_nobody_took_is_closed_in_the_end(pair, tmp_path):
+    one, other = pair
+    line = ReceivedLines(other)
+    with open(tmp_path / "file", "wb") as file:
+        socket.send_fds(one, [b"half a line"], [file.fileno(), file.fileno()])
+    line.read_some()
+    received = list(line.files)
+    line.close()
+    for descriptor in received:
+        with pytest.raises(OSError):
+            os.fstat(descriptor)
+    assert len(received) == 2 and line.files == []
+
+
 @pytest.mark.parametrize("wrong", [b"no JSON\n", b"[1]\n", b"\xff\xfe\n"])
 def test_what_is_no_object_is_refused(pair, wrong):
     one, other = pair

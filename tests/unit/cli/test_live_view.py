@@ -1,0 +1,36 @@
+"""What is shown of a process that runs, and what its own texts cannot do to a terminal."""
+
+import os
+
+from rich.console import Console
+from tests.support.build_trace import build_trace, span
+
+from opscope.analysis.period import Which, period_of
+from opscope.cli.live_view import LiveView
+from opscope.cli.ps import described
+from opscope.cli.top_operators import DEFAULT_SORT, find_top_operators
+
+COMMAND = "python -c import this\nprint('\x1b]0;taken\x07')"
+STATUS = {
+    "process": os.getpid(),
+    "command": COMMAND,
+    "listening_since_ns": 0,
+    "flight": [],
+    "recording": False,
+    "torch": "",
+}
+
+
+def test_a_command_of_several_lines_is_one_line_of_the_view_and_no_sequence_of_a_terminal():
+    trace = build_trace([span("aten::add", 0, 10)]).with_metadata({"start_ns": 0, "end_ns": 10_000})
+    top = find_top_operators(period_of(trace, Which.ALL), sort_by=DEFAULT_SORT, row_limit=5)
+    console = Console(force_terminal=True, color_system=None, width=120)
+    with console.capture() as shown:
+        console.print(LiveView(STATUS, 5, 120).of(trace, top, {"steps": 0, "steps_ns": []}))
+    first, second = shown.get().splitlines()[:2]
+    assert first.endswith(r"python -c import this\nprint('\x1b]0;taken\x07')")
+    assert second.startswith("0 steps; ")
+
+
+def test_a_command_of_several_lines_is_one_row_of_the_list():
+    assert described(STATUS)[-1] == r"python -c import this\nprint('\x1b]0;taken\x07')"
