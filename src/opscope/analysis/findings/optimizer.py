@@ -40,10 +40,11 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
     between = max(total - int(subject.duration_ns[operators].sum()), 0)
     calls = len(operators) - len(steps)
     fastest = int(np.percentile(subject.duration_ns[operators], 5))
-    saved = min(between + fastest * calls, total)
+    saved, elements = min(between + fastest * calls, total), ""
     if len(subject.trace.table("tensors")):
         work = np.clip(part_work_ns(subject)[operators], 0, subject.duration_ns[operators])
         saved = max(total - int(work.sum()) - fastest * len(steps), saved)
+        elements = ", and what else small tensors take but for their elements"
     name = subject.trace.event_name(int(steps[0])).removeprefix(_STEP)
     return Evidence(
         events=steps,
@@ -55,9 +56,9 @@ def _find_single_tensor(subject: Subject) -> Evidence | None:
         ),
         saved_ns=saved,
         saved_by=(
-            f"Python between the operators of a step ({time_text(between)}) and what calling "
-            f"{calls:,} operators takes, {time_text(fastest)} each at least and all that those on "
-            "small tensors take but for their elements, which one fused call avoids"
+            f"Python between the operators of a step ({time_text(between)}) and the fixed cost of "
+            f"{calls:,} calls ({time_text(fastest)} each, as the fastest of them){elements}, which "
+            "one fused call avoids"
         ),
     )
 

@@ -153,6 +153,7 @@ def test_an_optimizer_that_goes_one_by_one():
     finding = found(single, "single-tensor-optimizer")
     # 100 µs less 9 operators of 4 µs is Python; 8 of the 9 calls at 4 µs are not needed.
     assert finding.saved_ns == (100 - 36 + 8 * 4) * MICROSECOND
+    assert "elements" not in finding.saved_by
     for together in ("aten::_foreach_mul_", "aten::_fused_adamw_"):
         trace = build_trace(step(0, [together, *["aten::mul_"] * 8]))
         assert found(trace, "single-tensor-optimizer") is None
@@ -166,6 +167,7 @@ def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
     finding = found(build_trace([around, *inner]), "single-tensor-optimizer")
     # 100 µs but one call, at the fastest 2.2, and 9 times 0.15 of a µs for a thousand elements.
     assert finding.saved_ns == 100 * MICROSECOND - 2_200 - 9 * 150
+    assert "but for their elements" in finding.saved_by
 
 
 def test_gradients_filled_with_zeros():
