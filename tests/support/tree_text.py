@@ -17,6 +17,10 @@ C_FUNCTION = re.compile(r"^<built-in |^<method |^<slot wrapper |^<class ")
 # What a profiler does to start and stop is not part of the program.
 OF_PROFILERS = re.compile(r"^torch/profiler/profiler\.py|^weakref\.py")
 
+# When it begins, torch 2.8 takes Python functions on the stack for C functions that run: in each
+# function there it lists a call of "<function theirs at 0x...>", around all that follows.
+INVENTED = re.compile(r"^<function ") if torch.__version__.startswith("2.8.") else None
+
 WITHOUT_LINES = (
     (re.compile(r"\((\d+)\): "), "(...): "),
     (re.compile(r" object at 0x[0-9a-fA-F]+>"), " object>"),
@@ -46,6 +50,7 @@ def lines(
         is_function = PYTHON_FUNCTION.match(name) or C_FUNCTION.match(name)
         is_module = name.startswith("nn.Module: ")
         shown = (with_functions or not is_function) and (with_modules or not is_module)
+        shown = shown and not (INVENTED and INVENTED.match(name))
         if shown:
             found.append("  " * depth + name_of(node))
         found += lines(node.children, with_functions, with_modules, depth + shown)
