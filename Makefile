@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 NPM = PYTHON="$(CURDIR)/$(BIN)/python" web/npm
 STAMPS := $(VENV)/stamps
+HAS_TORCH := import sys; from importlib.util import find_spec; sys.exit(find_spec("torch") is None)
 PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
 ASAN := build/torture-asan
 COUNTED := build/counted
@@ -31,7 +32,9 @@ help: ## List these commands
 
 install: $(STAMPS)/dependencies $(STAMPS)/opscope ## Set up .venv with everything that development needs
 
-demo: $(STAMPS)/opscope ## Profile the training of a small network, and show where its time went
+# What runs the program is fetched while the core compiles: neither needs the other.
+demo: ## Profile the training of a small network, and show where its time went
+	@$(MAKE) --no-print-directory -j2 $(STAMPS)/opscope $(STAMPS)/running
 	@rm -rf demo-out
 	@echo "Training a small network under opscope: examples/train_digits.py"
 	@$(BIN)/opscope run --schedule 4,1,12,1 --shapes --modules --memory --stack --table \
@@ -92,8 +95,8 @@ $(ASAN)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*
 deaths: install ## Programs that die while they are recorded, compared with what they counted: COUNT=1000 SEED=
 	@cd tests && ../$(BIN)/python -m deaths $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 
-interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found
-	tests/interpreters/run.sh
+interpreter-test: ## Test the recorder of Python calls on every Python from 3.10 to 3.13 that is found: INTERPRETERS="3.10"
+	@tests/interpreters/run.sh $(INTERPRETERS)
 
 matrix: install ## Test on every torch and Python that can be had, or ROW="torch-2.6 python-3.13"; CLOSEST=1, TESTS= for less
 	cd tests && ../$(BIN)/python -m matrix $(if $(CLOSEST),--closest) $(ROW) $(if $(TESTS),-- $(TESTS))
@@ -168,16 +171,17 @@ clean: ## Remove everything that these commands made
 	rm -rf $(VENV) build dist demo-out web/node_modules web/.node .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # A torch that this Python already has is used; otherwise the pinned one is installed. Python's own switch
-# for that does not reach the packages of an environment that $(PYTHON) itself is in.
+# for that does not reach the packages of an environment that $(PYTHON) itself is in. Whether it can be imported,
+# which takes long, is seen when the rest is installed.
 $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	  echo "opscope needs Python 3.10 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11" >&2; \
 	  exit 1; }
-	@if $(PYTHON) -c 'import torch' 2>/dev/null; then shared=--system-site-packages; fi; \
+	@if $(PYTHON) -c '$(HAS_TORCH)'; then shared=--system-site-packages; fi; \
 	$(PYTHON) -m venv --clear $$shared $(VENV) || { \
 	  echo "No virtual environment could be made. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
-	  exit 1; }
-	@if $(PYTHON) -c 'import sys, torch; sys.exit(sys.prefix == sys.base_prefix)' 2>/dev/null; then \
+	  exit 1; }; \
+	if [ -n "$$shared" ] && $(PYTHON) -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)'; then \
 	  $(PYTHON) -c '$(PACKAGES)' > "$$($(BIN)/python -c '$(PACKAGES)')/beside.pth"; fi
 	@mkdir -p $(STAMPS) && touch $@
 
@@ -190,10 +194,14 @@ $(STAMPS)/cupti: $(STAMPS)/venv requirements/cupti-11.8.txt requirements/cupti-1
 	done
 	@touch $@
 
-# What running takes, without bytecode: Python makes that of what is imported, and of all it takes as long as the rest.
-# pip speaks when it fails (-qq: not of indexes that it could not look into), and where torch is fetched, which
-# takes long.
-$(STAMPS)/running: $(STAMPS)/venv requirements/run.txt requirements/torch.txt
+# What compiling and running take, without bytecode: Python makes that of what is imported, and of all it takes as
+# long as the rest. pip speaks when it fails (-qq: not of indexes that it could not look into), and where torch is
+# fetched, which takes long.
+$(STAMPS)/building: $(STAMPS)/venv requirements/build.txt
+	@$(PIP) install -qq --no-compile --requirement requirements/build.txt
+	@touch $@
+
+$(STAMPS)/running: $(STAMPS)/building requirements/run.txt requirements/torch.txt
 	@echo "Installing what opscope runs with into $(VENV) ..."
 	@$(PIP) install -qq --no-compile --requirement requirements/run.txt
 	@$(BIN)/python -c 'import torch' 2>/dev/null \
@@ -211,7 +219,7 @@ $(STAMPS)/dependencies: $(STAMPS)/running $(STAMPS)/cupti requirements/dev.txt r
 	  --requirement requirements/clients.txt --requirement requirements/job.txt
 	@touch $@
 
-$(STAMPS)/opscope: $(STAMPS)/running $(COMPILED_FROM)
+$(STAMPS)/opscope: $(STAMPS)/building $(COMPILED_FROM)
 	@echo "Compiling opscope's native core ..."
 	@$(PIP) install -qq --no-build-isolation --no-deps --editable .
 	@touch $@
