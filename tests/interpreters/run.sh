@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the recorder of Python calls on every interpreter from 3.10 to 3.13 that is on the path or that
-# pyenv has. It needs no torch, so it runs where torch has no build. Versions that are missing are named
-# and passed over.
+# Tests the recorder of Python calls on every interpreter from 3.10 to 3.13, or of the versions that are named,
+# that is on the path or that pyenv has. It needs no torch and NumPy alone, so it runs where torch has no build.
+# Versions that are missing are named and passed over.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -15,8 +15,9 @@ find_python() {
   done
 }
 
-tested=0
-for version in 3.10 3.11 3.12 3.13; do
+[ $# -gt 0 ] || set -- 3.10 3.11 3.12 3.13
+tested=()
+for version in "$@"; do
   python="$(find_python "$version")"
   if [ -z "$python" ]; then
     echo "== Python $version: not found, passed over"
@@ -26,16 +27,15 @@ for version in 3.10 3.11 3.12 3.13; do
   echo "== Python $version"
   [ -x "$environment/bin/python" ] || "$python" -m venv "$environment"
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
-    "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja "pytest>=8"
+    "scikit-build-core>=0.11" "nanobind>=2.4" cmake ninja numpy "pytest>=8"
   "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
-    --no-build-isolation --config-settings=build-dir="build/interpreters/$version-native" .
+    --no-build-isolation --no-deps --config-settings=build-dir="build/interpreters/$version-native" .
   "$environment/bin/python" -m pytest -q -p no:cacheprovider --noconftest \
     tests/unit/recording/test_python_calls.py tests/unit/recording/test_python_functions.py \
     tests/unit/recording/test_own_functions.py tests/unit/recording/test_python_windows.py \
     tests/unit/recording/test_python_modules.py tests/unit/recording/test_python_module_calls.py \
     tests/unit/recording/test_asyncio_tasks.py tests/unit/recording/test_asyncio_windows.py \
     tests/unit/recording/test_python_hooks.py tests/unit/test_lifecycle.py
-  tested=$((tested + 1))
+  tested+=("$version")
 done
-echo "tested on $tested interpreters"
-[ "$tested" -gt 0 ]
+echo "== tested on Python: ${tested[*]:-none of $*, nothing was tested}"
