@@ -355,6 +355,9 @@ def test_what_makes_no_sense_is_refused(tmp_path):
     for wrong in ({"last": "soon"}, {"max_memory": 0}, {"budget": 2}, {"with_everything": True}):
         with pytest.raises(UsageError):
             flight_recorder(**wrong)
+    for wrong in (triggers.SlowStep(), [triggers.SlowStep], 5):
+        with pytest.raises(UsageError, match="no list of triggers"):
+            flight_recorder(triggers=wrong)
     with pytest.raises(UsageError, match="SIGTERM has a meaning of its own"):
         triggers.OnSignal("SIGTERM")
     (tmp_path / "file").write_text("")

@@ -23,7 +23,7 @@ from opscope.flight.settings import (
     FlightSettings,
     checked_budget,
     checked_record,
-    default_triggers,
+    checked_triggers,
 )
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
@@ -106,7 +106,7 @@ class flight_recorder:
             last_ns=nanoseconds(last, "last="),
             max_bytes=count_bytes(max_memory, "max_memory="),
             directory=Path(os.path.abspath(directory)),
-            triggers=tuple(default_triggers() if triggers is None else triggers),
+            triggers=checked_triggers(triggers),
             budget=checked_budget(budget),
             interval_ns=nanoseconds(at_most_every, "at_most_every="),
             disk_bytes=count_bytes(max_disk, "max_disk="),

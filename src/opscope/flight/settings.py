@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +63,23 @@ def default_triggers() -> list[Trigger]:
 def triggers_of_a_program() -> list[Trigger]:
     """What ``opscope run`` listens to: also a signal, as nothing in the program can call dump()."""
     return [*default_triggers(), OnSignal("SIGUSR2")]
+
+
+def checked_triggers(triggers: Iterable[Trigger] | None) -> tuple[Trigger, ...]:
+    """What makes dumps; None: what usually does.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if triggers is None:
+        return tuple(default_triggers())
+    found = tuple(triggers) if isinstance(triggers, Iterable) else ()
+    if not isinstance(triggers, Iterable) or not all(isinstance(one, Trigger) for one in found):
+        raise UsageError(
+            f"triggers={triggers!r} is no list of triggers. Give those of opscope.triggers, each "
+            "made by a call: triggers=[triggers.SlowStep()]."
+        )
+    return found
 
 
 _RECORD = frozenset(
