@@ -5,6 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <memory>
@@ -71,9 +72,10 @@ void set_up_python(const std::string& hidden_folder, const std::string& shown_fi
                                   optimizer_hook.ptr()});
 }
 
-// Spans of no program, which no window but the one that is opened for them may have: windows open with the
-// GIL, and this keeps it. NaN where there is such a window.
+// Spans of no program, which no window but the one that is opened for them may have: nobody changes windows
+// meanwhile. NaN where there is such a window.
 double time_spans(bool empty_callback) {
+  const WindowsStay windows_stay;
   const uint64_t of_its_own = empty_callback ? 0 : 1;
   if (Recorder::instance().statistics().open_windows > of_its_own) return std::nan("");
   return loaded_bridge().time_spans(empty_callback);
@@ -81,6 +83,7 @@ double time_spans(bool empty_callback) {
 
 // Likewise; with and without a window of its own.
 double time_cold_spans() {
+  const WindowsStay windows_stay;
   if (Recorder::instance().statistics().open_windows > 1) return std::nan("");
   return loaded_bridge().time_cold_spans();
 }
@@ -162,6 +165,10 @@ nb::dict statistics() {
 NB_MODULE(_native, m) {
   using namespace opscope;
   nb::set_leak_warnings(false);  // what modules hold until the process ends is not worth the program's stderr
+  m.def("new_number", [] {
+    static std::atomic<uint64_t> last{0};
+    return last.fetch_add(1) + 1;
+  });
   m.def("reserve_window", [] { return Recorder::instance().reserve_window(); });
   Recorder::instance().python_thread = [] {
     PyThreadState* const state = PyGILState_GetThisThreadState();

@@ -223,9 +223,10 @@ void bind_account(nb::module_& module) {
                     std::tuple<Longs, Longs, Longs>, Longs, int64_t, int64_t, int64_t>(),
            "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "from_ns"_a,
            "to_ns"_a, "cost_ns"_a)
-      .def("sums", &TimeOfThreads::sums)
-      .def("sums_of_groups", &TimeOfThreads::sums_of_groups, "thread"_a, "group"_a, "groups"_a)
-      .def("pieces", &TimeOfThreads::pieces, "thread"_a, "wanted"_a);
+      .def("sums", &TimeOfThreads::sums, nb::lock_self())
+      .def("sums_of_groups", &TimeOfThreads::sums_of_groups, "thread"_a, "group"_a, "groups"_a,
+           nb::lock_self())
+      .def("pieces", &TimeOfThreads::pieces, "thread"_a, "wanted"_a, nb::lock_self());
 }
 
 }  // namespace opscope

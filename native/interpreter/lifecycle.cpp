@@ -3,7 +3,11 @@
 #include <pythread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
+
+#include "interpreter/free_threads.h"
+#include "interpreter/turns.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -11,14 +15,6 @@ using namespace nb::literals;
 namespace opscope {
 
 namespace {
-
-bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
 
 // [GIL] Takes the Python error that is set, so that Python code can run meanwhile, and sets it again when
 // destroyed. Of several errors the first is kept, unless a later one is no Exception: a KeyboardInterrupt
@@ -77,7 +73,7 @@ nb::object returned(PyObject* result) {
 // How many sections this thread is in.
 thread_local uint32_t sections_entered = 0;
 
-// Python code that one thread at a time runs, without deadlocks. [GIL] for all its state.
+// Python code that one thread at a time runs, without deadlocks.
 //
 // A thread may enter a section that it is in already, because a signal's handler or a finalizer can run at
 // any time. A thread that is in any section does not wait for another one: it enters although somebody is
@@ -89,9 +85,7 @@ class Section {
   Section() = default;
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
-  ~Section() {
-    if (lock_ != nullptr) PyThread_free_lock(lock_);
-  }
+  ~Section() { PyThread_free_lock(lock_); }
 
   nb::object run(nb::handle function, nb::handle undo) {
     const bool entered = enter();
@@ -122,8 +116,6 @@ class Section {
   }
 
   bool acquire() {
-    if (lock_ == nullptr) lock_ = PyThread_allocate_lock();
-    if (lock_ == nullptr) throw std::bad_alloc();
     if (PyThread_acquire_lock(lock_, NOWAIT_LOCK) != 0) return true;
     if (sections_entered != 0) return false;
     while (wait() == PY_LOCK_INTR) {
@@ -137,26 +129,32 @@ class Section {
     return PyThread_acquire_lock_timed(lock_, -1, /*intr_flag=*/1);
   }
 
-  // The thread that was in here when the process forked is not in the child.
+  // The thread that was in here when the process forked is not in the child, which has one thread at first.
   void forget_other_process() {
     if (process_ == getpid()) return;
     process_ = getpid();
     if (owner_ == PyThread_get_thread_ident()) return;
-    lock_ = nullptr;  // not freed: it may be held
+    lock_ = new_lock();  // the old one is not freed: it may be held
     owner_ = 0;
     depth_ = 0;
   }
 
-  PyThread_type_lock lock_ = nullptr;
-  unsigned long owner_ = 0;
-  uint32_t depth_ = 0;
-  pid_t process_ = getpid();
+  static PyThread_type_lock new_lock() {
+    PyThread_type_lock const lock = PyThread_allocate_lock();
+    if (lock == nullptr) throw std::bad_alloc();
+    return lock;
+  }
+
+  PyThread_type_lock lock_ = new_lock();
+  Shared<unsigned long> owner_ = 0;  // who reads another's changes nothing
+  uint32_t depth_ = 0;               // the owner's
+  Shared<pid_t> process_ = getpid();
 };
 
 // ---- On and off -----------------------------------------------------------------------------
 
-// Something that is on from open() to close(), and off if open() was interrupted. [GIL] for all its state;
-// the three functions are Python's, and owned.
+// Something that is on from open() to close(), and off if open() was interrupted. The three functions are
+// Python's, and owned.
 //
 // `end` undoes whatever part of `begin` has been done. It is called until it returns without an exception, so
 // it must bear being called again. `forget` is called last, when the object goes, if `begin` was ever called.
@@ -167,7 +165,7 @@ class Held {
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
   ~Held() {
-    if (!has_begun_ || is_finalizing()) return;
+    if (!has_begun_ || is_ending()) return;
     PendingError error;  // that was set when the last reference to this was dropped
     if (is_open_) complete(end_.ptr());
     complete(forget_.ptr());
@@ -175,10 +173,10 @@ class Held {
   }
 
   void open() {
-    if (is_open_) return;
-    is_open_ = has_begun_ = true;
+    if (is_open_.exchange(true)) return;
+    has_begun_ = true;
     PyObject* result = PyObject_CallNoArgs(begin_.ptr());
-    was_opened_ |= result != nullptr;
+    if (result != nullptr) was_opened_ = true;
     if (result == nullptr) is_open_ = false;
     // Closed by a signal handler or another thread in the middle: what was begun since is undone.
     if (!is_open_) complete(end_.ptr());
@@ -188,8 +186,7 @@ class Held {
   }
 
   void close() {
-    if (!is_open_) return;
-    is_open_ = false;
+    if (!is_open_.exchange(false)) return;
     complete(end_.ptr());
     if (PyErr_Occurred() != nullptr) throw nb::python_error();
   }
@@ -211,9 +208,9 @@ class Held {
   nb::object begin_;
   nb::object end_;
   nb::object forget_;
-  bool is_open_ = false;
-  bool has_begun_ = false;
-  bool was_opened_ = false;  // `begin` has returned
+  std::atomic<bool> is_open_ = false;
+  Shared<bool> has_begun_ = false;
+  Shared<bool> was_opened_ = false;  // `begin` has returned
 };
 
 // ---- Methods that Python's `with` calls -----------------------------------------------------

@@ -78,14 +78,16 @@ class Annotation {
 void bind_annotation(nb::module_& module) {
   nb::class_<Annotation>(module, "Annotation")
       .def(nb::init<nb::str, std::optional<std::string>>(), "name"_a, "args"_a = nb::none())
-      .def("__enter__",
-           [](nb::handle self) {
-             nb::inst_ptr<Annotation>(self)->enter();
-             return nb::borrow(self);
-           })
+      .def(
+          "__enter__",
+          [](nb::handle self) {
+            nb::inst_ptr<Annotation>(self)->enter();
+            return nb::borrow(self);
+          },
+          nb::lock_self())
       .def(
           "__exit__", [](Annotation& self, nb::handle, nb::handle, nb::handle) { self.exit(); },
-          nb::arg().none(), nb::arg().none(), nb::arg().none())
+          nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::lock_self())
       .def_ro("name", &Annotation::name)
       .def_ro("args", &Annotation::args);
 }

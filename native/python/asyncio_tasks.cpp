@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "interpreter/free_threads.h"
 #include "log/clock.h"
 #include "log/core_api.h"
 #include "log/source.h"
@@ -311,7 +312,7 @@ std::vector<RunningTask> running_tasks(uint64_t* unplaced) {
 }
 
 bool hook() {
-  if (asyncio.current_tasks == nullptr) return false;
+  if (asyncio.current_tasks == nullptr || threads_are_free()) return false;
   if (watcher < 0) watcher = PyDict_AddWatcher(&on_change);
   if (watcher < 0 || PyDict_Watch(watcher, asyncio.current_tasks) != 0) return false;
   hooked = true;
@@ -460,7 +461,10 @@ class AsyncioTasks final : public Source {
 
   void end_window(Window& window) override {
     if ((window.wants & kWantAsyncio) == 0) return;
-    note(window, "not seen: this Python does not tell of them", is_hooked_ ? 0 : 1);
+    note(window,
+         threads_are_free() ? "not seen: they are with PYTHON_GIL=1 alone"
+                            : "not seen: this Python does not tell of them",
+         is_hooked_ ? 0 : 1);
 #ifndef OPSCOPE_WATCHES_TASKS
     const bool has_uvloop = PyDict_GetItemString(PyImport_GetModuleDict(), "uvloop") != nullptr;
     note(window, "not seen: those of uvloop, which Python tells of in 3.12 and 3.13 only",

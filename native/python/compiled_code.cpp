@@ -4,10 +4,12 @@
 #include <structmember.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <string>
 #include <unordered_set>
 
+#include "interpreter/free_threads.h"
 #include "log/clock.h"
 #include "python/annotation.h"
 #include "python/python_calls.h"
@@ -49,17 +51,18 @@ SpanState state_after(const PyObject* result) {
 // What stands in the place of a function of generated code: a kernel, or what runs a graph.
 struct RecordedFunction {
   PyObject_HEAD vectorcallfunc call;
-  PyObject* function;  // owned
-  const char* name;    // of its spans; never freed
-  uint32_t row;        // of a graph: in the table of functions
-  uint64_t epoch;      // of that table, when `row` was asked for
+  PyObject* function;           // owned
+  const char* name;             // of its spans; never freed
+  Shared<uint32_t> row;         // of a graph: in the table of functions
+  std::atomic<uint64_t> epoch;  // of that table, when `row` was asked for
 };
 
 uint32_t row_of(RecordedFunction& graph, PyCodeObject* code) {
   FrameTable& frames = PythonCalls::instance().frames;
-  if (graph.epoch != frames.epoch()) {
+  const uint64_t epoch = frames.epoch();
+  if (graph.epoch.load(std::memory_order_acquire) != epoch) {
     graph.row = frames.plain_row(code);
-    graph.epoch = frames.epoch();
+    graph.epoch.store(epoch, std::memory_order_release);
   }
   return graph.row;
 }
@@ -162,6 +165,7 @@ PyTypeObject* function_type() {
 // The recorder keeps names for as long as the process lives, so these are kept too.
 const char* kept_text(const std::string& text) {
   static auto& texts = *new std::unordered_set<std::string>;
+  const TablesLock lock;
   return texts.insert(text).first->c_str();
 }
 

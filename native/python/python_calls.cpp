@@ -52,6 +52,7 @@ struct KnownFunction {
 // life of the process: one per thread, window or collision in a thread's cache would add up.
 uint32_t known_name(const PyMethodDef* method, PyTypeObject* type, PyObject* self) {
   static auto& functions = *new std::map<std::pair<const void*, const void*>, KnownFunction>;
+  const TablesLock lock;
   const char* type_name = type == nullptr ? "" : type->tp_name;
   const auto [entry, is_new] = functions.try_emplace({method, type});
   KnownFunction& known = entry->second;
@@ -76,7 +77,7 @@ uint32_t c_function_name(PythonThreadCache& cache, PyObject* callable, PyObject*
   PyTypeObject* type = self == nullptr ? nullptr : Py_TYPE(self);
   const uint64_t hash = address_key(method) >> 4 ^ address_key(type) >> 6;
   auto& slot = cache.functions[hash % cache.functions.size()];
-  const unsigned version = type == nullptr ? 0 : type->tp_version_tag;
+  const unsigned version = type == nullptr ? 0 : __atomic_load_n(&type->tp_version_tag, __ATOMIC_RELAXED);
   const bool is_known = slot.method == method && slot.type == type && slot.version == version &&
                         (version != 0 || type == nullptr);
   if (!is_known) [[unlikely]] {
@@ -340,8 +341,13 @@ uint64_t hidden_since(PythonThreadCache& cache, RunningFrame frame) {
   return key;
 }
 
-uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
+// `asks`: also asks what the program calls this thread, as it does when it meets functions. That comes first:
+// it may let other threads empty the table.
+template <bool kAsks>
+static uint32_t row_in(PythonThreadCache& cache, PyCodeObject* code) {
   FrameTable& frames = PythonCalls::instance().frames;
+  if (kAsks && cache.asks_for_name != 0 && slot_in(cache.codes, code).code != code) [[unlikely]]
+    cache.asks_for_name = Recorder::instance().ask_for_name(cache.log) ? 0 : cache.asks_for_name - 1;
   if (cache.epoch != frames.epoch()) [[unlikely]] {
     cache.codes.fill({});
     cache.called_codes.fill({});
@@ -349,19 +355,16 @@ uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) {
     cache.epoch = frames.epoch();
   }
   PythonThreadCache::Code& slot = slot_in(cache.codes, code);
-  if (slot.code != code) {
-    slot = {code, frames.intern(code)};
-    if (cache.asks_for_name != 0) [[unlikely]] {
-      cache.asks_for_name = Recorder::instance().ask_for_name(cache.log) ? 0 : cache.asks_for_name - 1;
-    }
-  }
+  if (slot.code != code) slot = {code, frames.intern(code)};
   return slot.id;
 }
+
+uint32_t frame_of(PythonThreadCache& cache, PyCodeObject* code) { return row_in<false>(cache, code); }
 
 // What a function of the program calls itself is recorded where the rest of libraries is not: it has the
 // line.
 uint32_t frame_of_call(PythonThreadCache& cache, PyCodeObject* code, RunningFrame caller) {
-  const uint32_t id = frame_of(cache, code);
+  const uint32_t id = row_in<true>(cache, code);
   if (id != kSkippedFrame || !caller) return id;
   FrameTable& frames = PythonCalls::instance().frames;
   const uint32_t by = frame_of(cache, caller.code());
@@ -375,7 +378,7 @@ bool is_skipped(PyCodeObject* code) {
   if (!FrameTable::skips_libraries()) [[likely]]
     return false;
   PythonThreadCache* const cache = PythonThreadCache::get();
-  return cache != nullptr && frame_of(*cache, code) == kSkippedFrame;
+  return cache != nullptr && row_in<true>(*cache, code) == kSkippedFrame;
 }
 
 void python_enter(PyCodeObject* code, RunningFrame frame, RunningFrame caller) {

@@ -5,7 +5,9 @@
 // replaced: that costs the rest of the program nothing, also covers classes that are made later, and changes
 // no attribute that code could look at.
 //
-// [GIL] Everything here is called with the GIL, and may only be changed with it.
+// [GIL] Everything here is called with the GIL, and may only be changed with it. Without one, calls of all
+// threads are reported at the same time: tables are looked things up in under TablesLock, and windows open
+// and close while no other thread runs Python (python_windows.cpp).
 #pragma once
 
 #include <Python.h>
@@ -15,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "interpreter/free_threads.h"
 #include "log/clock.h"
 #include "log/core_api.h"
 #include "log/recorder.h"
@@ -81,10 +84,10 @@ class PythonCalls final : public Source {
   uint64_t unhooked_threads(const Window& window) const;
 
   // Static, because they are read at every call, where finding the instance would cost as much again.
-  static inline uint64_t installation_ = 0;
-  static inline uint64_t spell_ = 0;
-  static inline uint64_t generation_ = 0;
-  static inline uint64_t overlap_ticks_ = 0;
+  static inline Shared<uint64_t> installation_ = 0;
+  static inline Shared<uint64_t> spell_ = 0;
+  static inline Shared<uint64_t> generation_ = 0;
+  static inline Shared<uint64_t> overlap_ticks_ = 0;
 
   PythonCalls();
   uint32_t to_hook() const;
@@ -93,11 +96,12 @@ class PythonCalls final : public Source {
   void hook_modules();
   void watch_optimizers();
   bool is_any_step_running() const;
+  static void note_ends_of_initial(const Window& window, PythonThreadCache& cache);
   void visit_threads();
 
   std::recursive_mutex configuring_;
   uint32_t asked_ = 0;  // by those who configure at this moment, of windows about to open
-  CallLevel hooked_calls_ = CallLevel::kNone;
+  Shared<CallLevel> hooked_calls_ = CallLevel::kNone;
   bool hooked_new_threads_ = false;
   bool hooked_modules_ = false;
   bool heard_memory_ = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpreter/free_threads.h"
 #include "log/clock.h"
 #include "log/core_api.h"
 #include "log/source.h"
@@ -21,7 +22,7 @@ constexpr uint64_t kGcKey = 1;  // no object has this address
 
 // The thread that has a span open for a collection; the collector runs once at a time. While there is one the
 // hook stays, also where nobody wants it any more, so that the end is heard.
-ThreadLog* collecting = nullptr;
+Shared<ThreadLog*> collecting = nullptr;
 
 int remove_hook_if_unwanted(void*);
 

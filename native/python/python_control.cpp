@@ -1,14 +1,12 @@
 // Turning the recording of Python calls on and off, and what a window needs to know of what is
 // running already.
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <new>
 #include <unordered_set>
 #include <utility>
 
-#include "interpreter/without_gil.h"
+#include "interpreter/free_threads.h"
+#include "interpreter/turns.h"
 #include "log/clock.h"
 #include "log/core_api.h"
 #include "python/python_calls.h"
@@ -19,42 +17,11 @@
 #include "python/python_running_threads.h"
 #include "python/python_thread_cache.h"
 #include "python/python_thread_states.h"
+#include "python/python_windows.h"
 
 namespace opscope {
 
 namespace {
-
-bool is_ending() {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
-
-// Held while hooks are changed. A thread waits for it without the GIL. Once the interpreter is finalizing the
-// holder may have been ended by Python, so nobody waits any more.
-class ConfiguringLock {
- public:
-  explicit ConfiguringLock(std::recursive_mutex& mutex) : mutex_(mutex), is_held_(mutex.try_lock()) {
-    while (!is_held_ && !is_ending()) {
-      {
-        const WithoutGil without_gil;
-        sched_yield();
-      }
-      is_held_ = mutex_.try_lock();
-    }
-  }
-  ConfiguringLock(const ConfiguringLock&) = delete;
-  ConfiguringLock& operator=(const ConfiguringLock&) = delete;
-  ~ConfiguringLock() {
-    if (is_held_) mutex_.unlock();
-  }
-
- private:
-  std::recursive_mutex& mutex_;
-  bool is_held_;
-};
 
 void call_when_forked(PyMethodDef* function) {
   PyObject* os = PyImport_ImportModule("os");
@@ -76,7 +43,10 @@ PyMethodDef forked_def = {"opscope_forked", &on_forked, METH_NOARGS, nullptr};
 
 }  // namespace
 
-PythonCalls::PythonCalls() { Recorder::instance().set_place_in_python(&place_in_python); }
+PythonCalls::PythonCalls() {
+  Recorder::instance().set_place_in_python(&place_in_python);
+  TablesLock::hold_across_forks();  // after the recorder's locks, as it is held around those
+}
 
 PythonCalls& PythonCalls::instance() {
   static auto* calls = new PythonCalls;
@@ -104,12 +74,12 @@ void PythonCalls::set_up(const PythonSetup& setup) {
 }
 
 // [GIL] Changing hooks runs Python code, which may switch threads, and other threads may open and close
-// windows meanwhile: `lock` makes them take turns. The same thread may come here again from inside (an audit
+// windows meanwhile: they take turns. The same thread may come here again from inside (an audit
 // hook or a signal's handler that opens a window), so each step asks anew what is wanted, and all are
 // repeated until that has not changed.
 void PythonCalls::configure(uint32_t also) {
   const OwnCode own;
-  const ConfiguringLock lock(configuring_);
+  const Turn turn(&configuring_);
   const uint32_t asked_before = asked_;
   asked_ |= also;
   uint32_t seen = 0;
@@ -133,7 +103,9 @@ void PythonCalls::hook_calls() {
   const bool on = level != CallLevel::kNone;
   const bool hears_memory = (to_hook() & kWantMemory) != 0;
   if (level != hooked_calls_) {
-    if (std::exchange(hooked_calls_, level) != CallLevel::kNone) remove_call_hooks();
+    const CallLevel before = hooked_calls_;
+    hooked_calls_ = level;
+    if (before != CallLevel::kNone) remove_call_hooks();
     frames.skip_libraries(level == CallLevel::kOwn);
     Recorder::instance().watch_calls(on);
     if (on) {
@@ -157,8 +129,9 @@ void PythonCalls::hook_calls() {
 CallLevel PythonCalls::level_to_hook() const {
   const uint32_t wanted = to_hook();
   if ((wanted & kWantPython) != 0) return CallLevel::kAll;
-  if ((wanted & kWantFunctions) != 0) return std::max(hooked_calls_, CallLevel::kFunctions);
-  return (wanted & kWantOwnFunctions) == 0 ? CallLevel::kNone : std::max(hooked_calls_, CallLevel::kOwn);
+  if ((wanted & kWantFunctions) != 0) return std::max<CallLevel>(hooked_calls_, CallLevel::kFunctions);
+  return (wanted & kWantOwnFunctions) == 0 ? CallLevel::kNone
+                                           : std::max<CallLevel>(hooked_calls_, CallLevel::kOwn);
 }
 
 void PythonCalls::visit_threads() {
@@ -194,8 +167,11 @@ void PythonCalls::watch_optimizers() {
   if (on == watching_optimizers_ || optimizer_hooks_ == nullptr || (!on && is_any_step_running())) return;
   watching_optimizers_ = on;
   OwnCode own;
-  const int failed = on ? PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_)
-                        : PyObject_DelItem(optimizer_hooks_, optimizer_hook_);
+  int failed = 0;
+  at_one_moment([&] {
+    failed = on ? PyObject_SetItem(optimizer_hooks_, optimizer_hook_, optimizer_hook_)
+                : PyObject_DelItem(optimizer_hooks_, optimizer_hook_);
+  });
   if (failed != 0) own.clear_error();
 }
 
@@ -231,7 +207,7 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
     window.notes.push_back({"Python calls", "not seen: what threads ran that were in another tool's function",
                             static_cast<double>(threads.inside_tools())});
   }
-  for (const SeenThread& thread : threads.seen()) running.push_back(stack_of(thread, *cache, frames));
+  for (const SeenThread& thread : threads.seen()) running.push_back(stack_of(thread, frames));
   ++generation_;
 }
 
@@ -250,13 +226,17 @@ void PythonCalls::end_window(Window& window) {
 void PythonCalls::resume_window(const Window& window) {
   PythonThreadCache* cache = PythonThreadCache::get();
   if ((window.wants & kWantCalls) == 0 || cache == nullptr) return;
+  at_one_moment([&] { note_ends_of_initial(window, *cache); });
+}
+
+void PythonCalls::note_ends_of_initial(const Window& window, PythonThreadCache& cache) {
   auto running = running_keys();
   const uint64_t ticks = now_ticks();  // one for all: none of them outlasts what ran around it
   for (const InitialStack& stack : window.initial_stacks) {
     const std::unordered_set<uint64_t>& still = running[stack.native_thread];
     for (const InitialFrame& frame : stack.frames) {
       if ((frame.key() & kWatchedCall) != 0 && !still.contains(frame.key()))
-        cache->log.notice_end(frame.key(), ticks, stack.native_thread);
+        cache.log.notice_end(frame.key(), ticks, stack.native_thread);
     }
   }
 }
@@ -278,6 +258,7 @@ void PythonCalls::optimizer_step(PyObject* optimizer) {
 // Another thread may have been in the middle of configuring.
 void PythonCalls::forked() {
   new (&configuring_) std::recursive_mutex;
+  windows_forked();
   asked_ = 0;
   configure(0);
 }

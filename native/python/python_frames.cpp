@@ -14,14 +14,32 @@ constexpr uint32_t kNoRow = UINT32_MAX - 5;  // it has not been asked for
 // What stands around a module's call in torch, which is recorded as that of the module.
 constexpr std::string_view kModuleCall = "torch/nn/modules/module.py:_wrapped_call_impl";
 
-std::string text_of(PyObject* text) {
-  Py_ssize_t length = 0;
-  const char* bytes = text == nullptr ? nullptr : PyUnicode_AsUTF8AndSize(text, &length);
-  if (bytes == nullptr) {
-    PyErr_Clear();  // a file name with lone surrogates
-    return "?";
+// Appends a character as UTF-8.
+void append_utf8(std::string& text, uint32_t character) {
+  const auto more = [character](int shift) { return static_cast<char>(0x80 | (character >> shift & 0x3F)); };
+  if (character < 0x80) {
+    text += static_cast<char>(character);
+  } else if (character < 0x800) {
+    text += {static_cast<char>(0xC0 | character >> 6), more(0)};
+  } else if (character < 0x10000) {
+    text += {static_cast<char>(0xE0 | character >> 12), more(6), more(0)};
+  } else {
+    text += {static_cast<char>(0xF0 | character >> 18), more(12), more(6), more(0)};
   }
-  return {bytes, static_cast<size_t>(length)};
+}
+
+// Python would keep its own UTF-8 of it, for which there has to be memory.
+std::string text_of(PyObject* text) {
+  if (text == nullptr || !PyUnicode_Check(text)) return "?";
+  std::string result;
+  const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
+  result.reserve(length);
+  for (size_t i = 0; i < length; ++i) {
+    const uint32_t character = PyUnicode_READ_CHAR(text, static_cast<Py_ssize_t>(i));
+    if (Py_UNICODE_IS_SURROGATE(character)) return "?";  // a file name that is no text
+    append_utf8(result, character);
+  }
+  return result;
 }
 
 // Where its instructions are, in the format of this Python; see line_table.h.
@@ -40,10 +58,11 @@ std::string line_table_of(const PyCodeObject* code) {
 }  // namespace
 
 uint32_t FrameTable::intern(PyCodeObject* code) {
+  const TablesLock lock;
   Known& known = known_of(code);
   if (known.is_skipped && skips_libraries_) return kSkippedFrame;
   if (known.row == kNoRow) known.row = row_of(code);
-  if (known.is_library && !known.is_skipped && is_of_program(known.row))
+  if (known.is_library && !known.is_skipped && is_of_program_now(known.row))
     always_recorded_.push_back(known.row);
   return known.row;
 }
@@ -54,6 +73,7 @@ uint32_t FrameTable::intern_called(PyCodeObject* code) {
 }
 
 uint32_t FrameTable::plain_row(PyCodeObject* code) {
+  const TablesLock lock;
   known_of(code);  // keeps it alive
   return row_of(code);
 }
@@ -120,11 +140,14 @@ uint32_t FrameTable::row_once(PyCodeObject* code, uint32_t& row) {
 
 void FrameTable::forget() {
   std::unordered_map<PyCodeObject*, Known> dropped;
-  dropped.swap(by_code_);
-  by_text_.clear();
-  always_recorded_.clear();
-  module_row_ = optimizer_row_ = kHiddenFrame;
-  ++epoch_;
+  {
+    const TablesLock lock;
+    dropped.swap(by_code_);
+    by_text_.clear();
+    always_recorded_.clear();
+    module_row_ = optimizer_row_ = kHiddenFrame;
+    ++epoch_;
+  }
   // Last: destroying code objects may run Python, and so come back here.
   for (const auto& [code, known] : dropped) Py_DECREF(reinterpret_cast<PyObject*>(code));
 }

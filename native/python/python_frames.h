@@ -1,6 +1,7 @@
 // Python functions seen by the call recorder: numbered, and described in the journal, when first met.
 //
-// [GIL] Everything here.
+// [GIL] Everything here, and at the same time where there is none. It makes no object of Python's, so that it
+// can be asked while threads are stopped.
 #pragma once
 
 #include <Python.h>
@@ -12,6 +13,8 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "interpreter/free_threads.h"
 
 namespace opscope {
 
@@ -35,21 +38,34 @@ class FrameTable {
   // Code in this folder is never recorded, nor what it calls; but for one file that wraps the
   // program's own functions, and for what one file calls, which runs the program.
   void hide_files_under(std::string folder, std::string shown_file, std::string program_file) {
+    const TablesLock lock;
     hidden_folder_ = std::move(folder);
     shown_file_ = std::move(shown_file);
     program_file_ = std::move(program_file);
   }
-  void set_libraries(LibraryFiles libraries) { libraries_ = std::move(libraries); }
+  void set_libraries(LibraryFiles libraries) {
+    const TablesLock lock;
+    libraries_ = std::move(libraries);
+  }
   // Whether code of libraries is skipped: neither recorded, nor is it hidden what it calls. But what waits
   // or imports is recorded, so that the time is not that of who called it; and where functions are heard as
   // they are evaluated also what the program calls itself, which has the line.
   void skip_libraries(bool skip) {
-    if (std::exchange(skips_libraries_, skip) != skip) ++epoch_;
+    const TablesLock lock;
+    if (skips_libraries_ == skip) return;
+    skips_libraries_ = skip;
+    ++epoch_;
   }
   static bool skips_libraries() { return skips_libraries_; }
   // Kept for good. nullptr: there is none.
-  void set_module_code(PyCodeObject* code) { module_code_ = kept(code); }
-  void set_optimizer_code(PyCodeObject* code) { optimizer_code_ = kept(code); }
+  void set_module_code(PyCodeObject* code) {
+    const TablesLock lock;
+    module_code_ = kept(code);
+  }
+  void set_optimizer_code(PyCodeObject* code) {
+    const TablesLock lock;
+    optimizer_code_ = kept(code);
+  }
 
   // A row of the table, or one of the special ids.
   uint32_t intern(PyCodeObject* code);
@@ -57,13 +73,20 @@ class FrameTable {
   uint32_t intern_called(PyCodeObject* code);
   // Whether a row is no library's that is recorded although libraries are skipped.
   bool is_of_program(uint32_t row) const {
-    return std::ranges::find(always_recorded_, row) == always_recorded_.end();
+    const TablesLock lock;
+    return is_of_program_now(row);
   }
   // A row of the table, also where the code is a library's or special.
   uint32_t plain_row(PyCodeObject* code);
   // The table rows of the code behind kModuleFrame and kOptimizerFrame.
-  uint32_t module_row() { return row_once(module_code_, module_row_); }
-  uint32_t optimizer_row() { return row_once(optimizer_code_, optimizer_row_); }
+  uint32_t module_row() {
+    const TablesLock lock;
+    return row_once(module_code_, module_row_);
+  }
+  uint32_t optimizer_row() {
+    const TablesLock lock;
+    return row_once(optimizer_code_, optimizer_row_);
+  }
 
   // Empties the table and lets go of all code objects, when no window can refer to it any more.
   // A change of `epoch` tells threads to drop their caches.
@@ -78,6 +101,10 @@ class FrameTable {
     bool is_skipped;  // where libraries are
   };
 
+  // What follows is called under the lock.
+  bool is_of_program_now(uint32_t row) const {
+    return std::ranges::find(always_recorded_, row) == always_recorded_.end();
+  }
   Known& known_of(PyCodeObject* code);
   Known look_at(PyCodeObject* code);
   bool is_of_library(std::string_view file) const;
@@ -93,12 +120,12 @@ class FrameTable {
   std::string shown_file_;
   std::string program_file_;
   LibraryFiles libraries_;
-  static inline bool skips_libraries_ = false;  // read at every call; there is one table
+  static inline Shared<bool> skips_libraries_ = false;  // read at every call; there is one table
   PyCodeObject* module_code_ = nullptr;
   PyCodeObject* optimizer_code_ = nullptr;
   uint32_t module_row_ = kHiddenFrame;  // kHiddenFrame: not asked for since the table was emptied
   uint32_t optimizer_row_ = kHiddenFrame;
-  uint64_t epoch_ = 1;
+  Shared<uint64_t> epoch_ = 1;
 };
 
 }  // namespace opscope

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "interpreter/free_threads.h"
 #include "python/python_own_code.h"
 
 namespace opscope {
@@ -83,6 +84,8 @@ PyMethodDef method(const char* name, Callback callback) {
 struct Event {
   const char* name;  // in sys.monitoring.events
   PyMethodDef callback;
+  // Made once, and kept: Python holds no reference while it calls it.
+  PyObject* function = nullptr;
 };
 
 std::array<Event, 9> events = {{
@@ -97,7 +100,7 @@ std::array<Event, 9> events = {{
     {"C_RAISE", method("opscope_c_return", &on_c_return)},
 }};
 
-int tool = -1;  // sys.monitoring's id for us while installed
+Shared<int> tool = -1;  // sys.monitoring's id for us while installed
 
 PyObject* monitoring() { return PySys_GetObject("monitoring"); }  // borrowed
 
@@ -131,10 +134,10 @@ long register_callbacks(OwnCode& own, bool on, bool with_c) {
   bool succeeded = names != nullptr;
   for (Event& event : events) {
     const long bit = names == nullptr ? 0 : event_bit(names, event.name);
-    PyObject* function = on ? PyCFunction_New(&event.callback, nullptr) : Py_NewRef(Py_None);
+    if (event.function == nullptr) event.function = PyCFunction_New(&event.callback, nullptr);
+    PyObject* const function = on ? event.function : Py_None;
     succeeded &= drop(own.call(
-        [&] { return PyObject_CallMethod(monitoring(), "register_callback", "ilO", tool, bit, function); }));
-    Py_XDECREF(function);
+        [&] { return PyObject_CallMethod(monitoring(), "register_callback", "ilO", +tool, bit, function); }));
     // C_RETURN and C_RAISE come with CALL and cannot be set.
     const bool is_c = event.name[0] == 'C';
     if (!is_c || (with_c && event.name[1] != '_')) set |= bit;
@@ -145,7 +148,7 @@ long register_callbacks(OwnCode& own, bool on, bool with_c) {
 }
 
 bool set_events(OwnCode& own, long set) {
-  return drop(own.call([&] { return PyObject_CallMethod(monitoring(), "set_events", "il", tool, set); }));
+  return drop(own.call([&] { return PyObject_CallMethod(monitoring(), "set_events", "il", +tool, set); }));
 }
 
 }  // namespace
@@ -165,7 +168,7 @@ void remove_call_hooks() {
   OwnCode own;
   set_events(own, 0);
   register_callbacks(own, false, false);
-  drop(own.call([] { return PyObject_CallMethod(monitoring(), "free_tool_id", "i", tool); }));
+  drop(own.call([] { return PyObject_CallMethod(monitoring(), "free_tool_id", "i", +tool); }));
   tool = -1;
 }
 

@@ -66,20 +66,24 @@ PyObject* on_module_call(PyObject* function, PyObject* const* args, size_t flags
 
 void hook_module_function(PyObject* object) {
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  original_call = function->vectorcall;
+  at_one_moment([function] {
+    original_call = function->vectorcall;
 #if PY_VERSION_HEX >= 0x030C0000
-  PyFunction_SetVectorcall(function, &on_module_call);
+    PyFunction_SetVectorcall(function, &on_module_call);
 #else
 #if PY_VERSION_HEX >= 0x030B0000
-  function->func_version = 0;  // so that no call site believes it knows what the function does
+    function->func_version = 0;  // so that no call site believes it knows what the function does
 #endif
-  function->vectorcall = &on_module_call;
+    function->vectorcall = &on_module_call;
 #endif
+  });
 }
 
 void unhook_module_function(PyObject* object) {
   auto* function = reinterpret_cast<PyFunctionObject*>(object);
-  if (function->vectorcall == &on_module_call) function->vectorcall = original_call;
+  at_one_moment([function] {
+    if (function->vectorcall == &on_module_call) function->vectorcall = original_call;
+  });
 }
 
 uint32_t row_of_instance(InstanceTable& table, PyObject* instance, bool is_module) {

@@ -40,21 +40,30 @@ InstanceTable::Known* InstanceTable::find(PyObject* instance) {
 }
 
 uint32_t InstanceTable::intern(PyObject* instance, bool* is_new) {
+  if (const auto row = row_of(instance, is_new)) return *row;
+  PyObject* const reference = PyWeakref_NewRef(instance, nullptr);
+  if (reference == nullptr) PyErr_Clear();
+  const TablesLock lock;
+  // Making it may collect garbage, which may call this very instance: is it still not known?
   Known* known = find(instance);
   if (known == nullptr) {
-    // Making it may collect garbage, which may call this very instance: is it still not known?
-    PyObject* reference = PyWeakref_NewRef(instance, nullptr);
-    if (reference == nullptr) PyErr_Clear();
-    known = find(instance);
-    if (known == nullptr) {
-      known = add(instance, reference);
-    } else {
-      Py_XDECREF(reference);
-    }
+    known = add(instance, reference);
+  } else {
+    Py_XDECREF(reference);
   }
-  *is_new = known->window != window_;
-  known->window = window_;
-  return known->row;
+  return note(*known, is_new);
+}
+
+uint32_t InstanceTable::note(Known& known, bool* is_new) {
+  *is_new = known.window != window_;
+  known.window = window_;
+  return known.row;
+}
+
+std::optional<uint32_t> InstanceTable::row_of(PyObject* instance, bool* is_new) {
+  const TablesLock lock;
+  Known* const known = find(instance);
+  return known == nullptr ? std::nullopt : std::optional(note(*known, is_new));
 }
 
 // Takes the reference.
@@ -69,14 +78,18 @@ InstanceTable::Known* InstanceTable::add(PyObject* instance, PyObject* reference
 }
 
 void InstanceTable::read_again(PyObject* instance) {
+  const TablesLock lock;
   Known* const known = find(instance);
   if (known != nullptr) known->window = 0;
 }
 
 void InstanceTable::forget() {
   std::unordered_map<PyObject*, Known> dropped;
-  dropped.swap(by_address_);
-  next_row_ = 0;
+  {
+    const TablesLock lock;
+    dropped.swap(by_address_);
+    next_row_ = 0;
+  }
   for (const auto& [address, known] : dropped) Py_XDECREF(known.reference);
 }
 

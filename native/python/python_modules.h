@@ -1,15 +1,17 @@
 // nn.Module and Optimizer instances seen by the call recorder.
 //
-// [GIL] Everything here. An instance is known by its address; a weak reference tells when another
-// object has that address. No instance is kept alive. The parameters of an instance are read again for
-// every window.
+// [GIL] Everything here, and at the same time where there is none. An instance is known by its address; a
+// weak reference tells when another object has that address. No instance is kept alive. The parameters of an
+// instance are read again for every window.
 #pragma once
 
 #include <Python.h>
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 
+#include "interpreter/free_threads.h"
 #include "log/journal.h"
 
 namespace opscope {
@@ -21,7 +23,10 @@ class InstanceTable {
 
   // The row of this instance. `is_new`: this is the first time since the last window opened.
   uint32_t intern(PyObject* instance, bool* is_new);
-  void begin_window() { ++window_; }
+  void begin_window() {
+    const TablesLock lock;
+    ++window_;
+  }
   // Makes the instance new again the next time: reading its parameters was interrupted.
   void read_again(PyObject* instance);
   // Empties the table, when no window can refer to it any more.
@@ -34,6 +39,10 @@ class InstanceTable {
     PyObject* reference;  // weak reference object, owned; null if the class supports none
     PyTypeObject* type;   // only to compare with
   };
+  // The row of an instance that is known.
+  std::optional<uint32_t> row_of(PyObject* instance, bool* is_new);
+  // What follows is called under the lock.
+  uint32_t note(Known& known, bool* is_new);
   static bool is_current(const Known& known, PyObject* instance);
   // The entry of this instance; nullptr: there is none. That of an object that is gone is removed.
   Known* find(PyObject* instance);

@@ -2,7 +2,7 @@
 //
 // From 3.11 on a frame object is made only for code that asks for one, and making it costs more than
 // recording the call. So CPython's internal frames are read where their layout is known (3.11 to 3.13): with
-// the GIL, while they run, and never written to.
+// the GIL, or while their thread is stopped or runs this, and never written to.
 #pragma once
 
 #include <Python.h>
@@ -11,7 +11,7 @@
 
 #include "log/open_spans.h"
 
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000
 #define OPSCOPE_READS_FRAMES 1
 #define Py_BUILD_CORE 1
 #include <internal/pycore_frame.h>
@@ -68,12 +68,14 @@ class RunningFrame {
     return static_cast<int32_t>(_PyInterpreterFrame_LASTI(frame_) * sizeof(_Py_CODEUNIT));
   }
   const void* address() const { return frame_; }
-  // Whether its call may not have been reported yet. Only Python 3.11 switches threads between a frame's
-  // first instruction and the report.
+  // Whether its call may not have been reported yet: Python 3.11 and 3.13 let other threads run between a
+  // frame's first instruction and the report, 3.12 does not.
   bool may_begin() const {
 #if PY_VERSION_HEX < 0x030C0000
     const int opcode = _Py_OPCODE(*frame_->prev_instr);
     return opcode == RESUME || opcode == RESUME_QUICK;
+#elif PY_VERSION_HEX >= 0x030D0000
+    return frame_->instr_ptr->op.code == INSTRUMENTED_RESUME;
 #else
     return false;
 #endif

@@ -46,18 +46,18 @@ RunningThreads::~RunningThreads() {
   }
 }
 
-InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameTable& frames) {
+InitialStack stack_of(const SeenThread& thread, FrameTable& frames) {
   InitialStack stack{thread.native_thread, thread.system_thread_id, {}};
   for (size_t i = 0; i < thread.frames.size(); ++i) {
     const SeenFrame& frame = thread.frames[i];
-    uint32_t id = frame_of(cache, frame.code);
+    uint32_t id = frames.intern(frame.code);
     if (id == kProgramFrame) break;
     if (id == kHiddenFrame) stack.frames.clear();
     if (id == kModuleFrame) id = frames.module_row();
     if (id == kOptimizerFrame) id = frames.optimizer_row();
     if (id >= kFirstSpecialFrame) continue;
     size_t caller = i + 1;
-    while (caller < thread.frames.size() && frame_of(cache, thread.frames[caller].code) == kSkippedFrame)
+    while (caller < thread.frames.size() && frames.intern(thread.frames[caller].code) == kSkippedFrame)
       ++caller;
     const int32_t caller_offset = caller < thread.frames.size() ? thread.frames[caller].instruction : -1;
     stack.frames.push_back(running_call(frame.key, id, caller_offset, frame.may_begin));

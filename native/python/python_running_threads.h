@@ -49,7 +49,7 @@ class RunningThreads {
 };
 
 // [GIL] Without our own functions and what they called: their returns are not recorded either.
-InitialStack stack_of(const SeenThread& thread, PythonThreadCache& cache, FrameTable& frames);
+InitialStack stack_of(const SeenThread& thread, FrameTable& frames);
 // A call of one function that a thread is in the middle of.
 struct RunningCall {
   uint64_t native_thread;

@@ -32,19 +32,30 @@ std::string name_in(PyObject* thread) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
+// What a dictionary has under this key, none where it is no dictionary.
+Owned found_in(PyObject* dictionary, const Owned& key) {
+  if (dictionary == nullptr || !PyDict_CheckExact(dictionary) || !key) return Owned();
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* found = nullptr;
+  PyDict_GetItemRef(dictionary, key.get(), &found);
+  return Owned(found);
+#else
+  return Owned(Py_XNewRef(PyDict_GetItemWithError(dictionary, key.get())));
+#endif
+}
+
+Owned found_in(PyObject* dictionary, const char* key) {
+  return found_in(dictionary, Owned(PyUnicode_FromString(key)));
+}
+
 std::string name_in_threading() {
-  PyObject* const modules = PyImport_GetModuleDict();  // borrowed, as what is found in dictionaries
-  PyObject* const module =
-      modules != nullptr && PyDict_CheckExact(modules) ? PyDict_GetItemString(modules, "threading") : nullptr;
-  if (module == nullptr || !PyModule_CheckExact(module)) return {};
-  PyObject* const active = PyDict_GetItemString(PyModule_GetDict(module), "_active");
+  const Owned module = found_in(PyImport_GetModuleDict(), "threading");
+  if (!module || !PyModule_CheckExact(module.get())) return {};
+  PyObject* const names = PyModule_GetDict(module.get());
   const Owned number(PyLong_FromUnsignedLong(PyThread_get_thread_ident()));
-  if (active == nullptr || !PyDict_CheckExact(active) || !number) return {};
-  PyObject* const thread = PyDict_GetItemWithError(active, number.get());
-  if (thread == nullptr || thread == PyDict_GetItemString(PyModule_GetDict(module), "_main_thread"))
-    return {};
-  const Owned held(Py_NewRef(thread));
-  return name_in(held.get());
+  const Owned thread = found_in(found_in(names, "_active").get(), number);
+  if (!thread || thread.get() == found_in(names, "_main_thread").get()) return {};
+  return name_in(thread.get());
 }
 
 }  // namespace

@@ -16,6 +16,8 @@ void opscope_unlock_thread_states(void);
 #ifdef __cplusplus
 }
 
+#include "interpreter/free_threads.h"
+
 namespace opscope {
 
 // [GIL] Calls function(state) for every thread of this interpreter. It must run no Python, make no
@@ -23,17 +25,27 @@ namespace opscope {
 template <typename Function>
 void for_each_thread_state(Function&& function) {
   struct Lock {
-    Lock() { opscope_lock_thread_states(); }
+    // While threads are stopped Python has the lock already.
+    explicit Lock(bool is_needed) : is_needed_(is_needed) {
+      if (is_needed_) opscope_lock_thread_states();
+    }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
-    ~Lock() { opscope_unlock_thread_states(); }
+    ~Lock() {
+      if (is_needed_) opscope_unlock_thread_states();
+    }
+
+   private:
+    const bool is_needed_;
   };
   PyInterpreterState* const interpreter = PyInterpreterState_Get();
-  const Lock lock;
-  for (PyThreadState* state = PyInterpreterState_ThreadHead(interpreter); state != nullptr;
-       state = PyThreadState_Next(state)) {
-    function(state);
-  }
+  at_one_moment([&] {
+    const Lock lock(!threads_are_free());
+    for (PyThreadState* state = PyInterpreterState_ThreadHead(interpreter); state != nullptr;
+         state = PyThreadState_Next(state)) {
+      function(state);
+    }
+  });
 }
 
 }  // namespace opscope

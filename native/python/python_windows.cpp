@@ -2,10 +2,13 @@
 
 #include <Python.h>
 
+#include <mutex>
+#include <new>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "interpreter/free_threads.h"
 #include "log/recorder.h"
 #include "log/source.h"
 #include "python/python_calls.h"
@@ -28,7 +31,7 @@ class NoCollection {
   bool was_on_;
 };
 
-#ifdef Py_GIL_DISABLED
+#if defined(Py_GIL_DISABLED) && !defined(OPSCOPE_FREE_THREADS)
 // A build without the GIL has it on where a module was loaded that needs it, such as this one.
 bool gil_is_enabled() {
   PyObject* ask = PySys_GetObject("_is_gil_enabled");
@@ -40,54 +43,82 @@ bool gil_is_enabled() {
 }
 #endif
 
+std::recursive_mutex& changing() {
+  static auto* const only = new std::recursive_mutex;
+  return *only;
+}
+
+// Held while windows change.
+struct Change {
+  WindowsStay windows_stay;
+  NoCollection no_collection;
+};
+
+void note_what_runs(uint32_t id) {
+  Recorder& recorder = Recorder::instance();
+  const auto window = recorder.window(id);
+  if (window == nullptr) return;  // another thread has discarded it already
+  std::vector<InitialStack> running;
+  ListedSource::for_each([&](Source& source) { source.begin_window(*window, running); });
+  recorder.set_initial_stacks(id, std::move(running), PythonCalls::generation());
+}
+
 }  // namespace
 
+WindowsStay::WindowsStay() : turn_(threads_are_free() ? &changing() : nullptr) {}
+
+void windows_forked() { new (&changing()) std::recursive_mutex; }
+
 void configure_sources(uint32_t also) {
+  const WindowsStay windows_stay;
   ListedSource::for_each([also](Source& source) { source.configure(also); });
 }
 
 uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
-#ifdef Py_GIL_DISABLED
+#if defined(Py_GIL_DISABLED) && !defined(OPSCOPE_FREE_THREADS)
   if ((wants & (kWantCalls | kWantModules)) != 0 && !gil_is_enabled()) {
     throw std::runtime_error(
         "Python calls and modules cannot be recorded without the GIL; leave out "
         "with_stack and with_modules, or set PYTHON_GIL=1");
   }
 #endif
-  const NoCollection no_collection;
+  const Change change;
   Recorder& recorder = Recorder::instance();
+  // This thread's log: making one asks Python what the thread is called.
+  Recorder::this_thread();
   // Setting up lets other threads run: what they begin meanwhile must be before the window, or it
   // would be in it twice, as a call and as something that was running already.
   configure_sources(wants & collects);
   uint32_t id = 0;
   try {
-    id = recorder.open_window(wants, all_threads, reserved, collects);
+    at_one_moment([&] {
+      id = recorder.open_window(wants, all_threads, reserved, collects);
+      if (threads_are_free()) note_what_runs(id);
+    });
   } catch (...) {
     configure_sources();
     throw;
   }
   configure_sources();  // a window that closed meanwhile may have taken it away
-  const auto window = recorder.window(id);
-  if (window == nullptr) return id;  // another thread has discarded it already
-  std::vector<InitialStack> running;
-  ListedSource::for_each([&](Source& source) { source.begin_window(*window, running); });
-  recorder.set_initial_stacks(id, std::move(running), PythonCalls::generation());
+  if (!threads_are_free()) note_what_runs(id);
   return id;
 }
 
 void close_window(uint32_t id) {
-  const NoCollection no_collection;
+  const Change change;
   Recorder& recorder = Recorder::instance();
   if (const auto window = recorder.window(id); window != nullptr && window->open) {
-    ListedSource::for_each([&](Source& source) { source.before_end(*window); });
-    recorder.close_window(id);
+    at_one_moment([&] {
+      ListedSource::for_each([&](Source& source) { source.before_end(*window); });
+      recorder.close_window(id);
+    });
     ListedSource::for_each([&](Source& source) { source.end_window(*window); });
   }
   configure_sources();
 }
 
 void pause_window(uint32_t id, bool paused) {
-  const NoCollection no_collection;
+  const Change change;
   Recorder& recorder = Recorder::instance();
   recorder.pause_window(id, paused);
   configure_sources();
@@ -97,7 +128,7 @@ void pause_window(uint32_t id, bool paused) {
 }
 
 void collect(const std::vector<uint32_t>& ids, uint32_t wants) {
-  const NoCollection no_collection;
+  const Change change;
   const auto with_more = Recorder::instance().collect(ids, wants);
   configure_sources();
   for (const auto& window : with_more) {
@@ -106,12 +137,15 @@ void collect(const std::vector<uint32_t>& ids, uint32_t wants) {
 }
 
 uint32_t snapshot_window(uint32_t id) {
-  const NoCollection no_collection;
+  const Change change;
   Recorder& recorder = Recorder::instance();
   const auto window = recorder.window(id);
   if (window == nullptr) return 0;
-  if (window->open) ListedSource::for_each([&](Source& source) { source.before_end(*window); });
-  const uint32_t snapshot = recorder.snapshot_window(id);
+  uint32_t snapshot = 0;
+  at_one_moment([&] {
+    if (window->open) ListedSource::for_each([&](Source& source) { source.before_end(*window); });
+    snapshot = recorder.snapshot_window(id);
+  });
   const auto taken = recorder.window(snapshot);
   if (taken != nullptr && window->open)
     ListedSource::for_each([&](Source& source) { source.end_window(*taken); });
@@ -119,7 +153,7 @@ uint32_t snapshot_window(uint32_t id) {
 }
 
 void discard_window(uint32_t id) {
-  const NoCollection no_collection;
+  const Change change;
   Recorder& recorder = Recorder::instance();
   recorder.discard_window(id);
   configure_sources();

@@ -1,13 +1,26 @@
 // Windows of a Python process: opening and closing one also tells the sources that listen to the interpreter.
 //
-// [GIL] Everything here. Setting up a source may run Python code and so other threads, which may open and
-// close windows meanwhile; every step asks the recorder anew what open windows want.
+// [GIL] Everything here, by one thread after the other where there is none. Setting up a source may run
+// Python code and so other threads, which may open and close windows meanwhile; every step asks the recorder
+// anew what open windows want.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "interpreter/turns.h"
+
 namespace opscope {
+
+// [GIL] While one exists, no other thread changes windows, also where there is no GIL to see to that. This
+// one may.
+class WindowsStay {
+ public:
+  WindowsStay();
+
+ private:
+  Turn turn_;
+};
 
 // Returns its id: `reserved`, or a new one for 0. `collects`: of `wants`, what it collects at first. Raises
 // std::runtime_error if it cannot be opened.
@@ -22,6 +35,8 @@ uint32_t snapshot_window(uint32_t id);
 // Nothing that the window recorded is needed any more.
 void discard_window(uint32_t id);
 
+// In a child that was just forked: nobody is changing any.
+void windows_forked();
 // Has sources listen to what open windows want, and `also` what one wants that is about to open, and no more.
 void configure_sources(uint32_t also = 0);
 

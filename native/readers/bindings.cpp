@@ -231,13 +231,13 @@ void bind_readers(nb::module_& m) {
   using readers::PyChromeReader;
   nb::class_<PyChromeReader>(m, "ChromeReader")
       .def(nb::init<const nb::dict&, nb::object, bool>(), "vocabulary"_a, "answers"_a, "mends"_a)
-      .def("add", &PyChromeReader::add, "piece"_a)
-      .def("finish", &PyChromeReader::finish)
-      .def("take", &PyChromeReader::take)
-      .def_prop_ro("problem", &PyChromeReader::problem)
-      .def_prop_ro("has_events", &PyChromeReader::has_events)
-      .def_prop_ro("mended_names", &PyChromeReader::mended_names)
-      .def_prop_ro("others", &PyChromeReader::others);
+      .def("add", &PyChromeReader::add, "piece"_a, nb::lock_self())
+      .def("finish", &PyChromeReader::finish, nb::lock_self())
+      .def("take", &PyChromeReader::take, nb::lock_self())
+      .def_prop_ro("problem", &PyChromeReader::problem, nb::lock_self())
+      .def_prop_ro("has_events", &PyChromeReader::has_events, nb::lock_self())
+      .def_prop_ro("mended_names", &PyChromeReader::mended_names, nb::lock_self())
+      .def_prop_ro("others", &PyChromeReader::others, nb::lock_self());
   m.def("pair_allocations", &readers::pairs_of, "columns"_a);
   m.def(
       "unpacked_bytes",

@@ -198,18 +198,18 @@ void bind_streams(nb::module_& m) {
       "discard_stream",
       [](const std::string& path) { Recorder::instance().pool().discard_stream(path.c_str()); }, "path"_a);
   nb::class_<StreamedLog>(m, "StreamedLog")
-      .def_prop_ro("about", &StreamedLog::about)
-      .def_prop_ro("notes", &StreamedLog::notes)
-      .def("describe", &describe_stream)
-      .def("decode", &decode_stream, "prefixes"_a);
+      .def_prop_ro("about", &StreamedLog::about, nb::lock_self())
+      .def_prop_ro("notes", &StreamedLog::notes, nb::lock_self())
+      .def("describe", &describe_stream, nb::lock_self())
+      .def("decode", &decode_stream, "prefixes"_a, nb::lock_self());
   m.def("read_stream", &read_stream, "path"_a);
   nb::class_<PieceDecoder>(m, "PieceDecoder")
       .def(nb::init<std::string, std::vector<std::string>>(), "path"_a, "prefixes"_a)
-      .def("restore", &PieceDecoder::restore, "state"_a, "name_offsets"_a, "name_text"_a)
-      .def("state", &PieceDecoder::state)
-      .def("decode", &PieceDecoder::decode, "records"_a, "margin_ns"_a, "is_last"_a)
-      .def("mark_spent", &PieceDecoder::mark_spent)
-      .def("close", &PieceDecoder::close);
+      .def("restore", &PieceDecoder::restore, "state"_a, "name_offsets"_a, "name_text"_a, nb::lock_self())
+      .def("state", &PieceDecoder::state, nb::lock_self())
+      .def("decode", &PieceDecoder::decode, "records"_a, "margin_ns"_a, "is_last"_a, nb::lock_self())
+      .def("mark_spent", &PieceDecoder::mark_spent, nb::lock_self())
+      .def("close", &PieceDecoder::close, nb::lock_self());
 }
 
 }  // namespace opscope

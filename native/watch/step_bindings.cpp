@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "interpreter/free_threads.h"
 #include "watch/bindings.h"
 #include "watch/step_counter.h"
 
@@ -19,9 +20,9 @@ namespace {
 
 // Which steps a listener hears of.
 struct StepAlarm {
-  uint64_t at = std::numeric_limits<int64_t>::max();
-  int64_t above_ns = std::numeric_limits<int64_t>::max();
-  int64_t own_above_ns = std::numeric_limits<int64_t>::max();
+  Shared<uint64_t> at = std::numeric_limits<int64_t>::max();
+  Shared<int64_t> above_ns = std::numeric_limits<int64_t>::max();
+  Shared<int64_t> own_above_ns = std::numeric_limits<int64_t>::max();
   nb::callable listener;
   bool has_failed = false;  // said once, and not at every step
 };
@@ -66,13 +67,21 @@ class HeardSteps {
   std::vector<std::shared_ptr<StepAlarm>> alarms_;
 };
 
+// A member that Python sets while another thread reads it.
+template <typename Value>
+void bind_shared(nb::class_<StepAlarm>& alarm, const char* name, Shared<Value> StepAlarm::* member) {
+  alarm.def_prop_rw(
+      name, [member](const StepAlarm& self) -> Value { return self.*member; },
+      [member](StepAlarm& self, Value value) { self.*member = value; });
+}
+
 }  // namespace
 
 void bind_steps(nb::module_& module) {
-  nb::class_<StepAlarm>(module, "StepAlarm")
-      .def_rw("at", &StepAlarm::at)
-      .def_rw("above_ns", &StepAlarm::above_ns)
-      .def_rw("own_above_ns", &StepAlarm::own_above_ns);
+  auto alarm = nb::class_<StepAlarm>(module, "StepAlarm");
+  bind_shared(alarm, "at", &StepAlarm::at);
+  bind_shared(alarm, "above_ns", &StepAlarm::above_ns);
+  bind_shared(alarm, "own_above_ns", &StepAlarm::own_above_ns);
   nb::class_<HeardSteps>(module, "StepCounter")
       .def(nb::init<Watch*>(), "watch"_a.none() = nb::none(), nb::keep_alive<1, 2>())
       .def("announced", &HeardSteps::announced, nb::lock_self())

@@ -210,12 +210,12 @@ void bind_writers(nb::module_& m) {
   nb::class_<PyChromeWriter>(m, "ChromeWriter")
       .def(nb::init<nb::dict, Texts, Texts, Texts, std::string, std::string, int64_t>(), "columns"_a,
            nb::kw_only(), "tracks"_a, "fragments"_a, "dtype_names"_a, "header"_a, "footer"_a, "base_ns"_a)
-      .def("next_block", &PyChromeWriter::next_block, "size"_a)
-      .def_prop_ro("rows_written", &PyChromeWriter::rows_written);
+      .def("next_block", &PyChromeWriter::next_block, "size"_a, nb::lock_self())
+      .def_prop_ro("rows_written", &PyChromeWriter::rows_written, nb::lock_self());
   nb::class_<writers::Checksum>(m, "Checksum")
       .def(nb::init<>())
-      .def("add", &writers::add_to_checksum, "bytes"_a)
-      .def_prop_ro("value", &writers::Checksum::value);
+      .def("add", &writers::add_to_checksum, "bytes"_a, nb::lock_self())
+      .def_prop_ro("value", &writers::Checksum::value, nb::lock_self());
   bind_perfetto(m);
   bind_execution_trace(m);
   m.def("assign_lanes", &writers::place_on_lanes, "columns"_a, nb::kw_only(), "tracks"_a);

@@ -248,6 +248,9 @@ def spawn_detached(command: Sequence[str], output: str) -> int:
 def method(function: Callable[_P, _T], undo: Callable[[Any], object]) -> Callable[_P, _T]:
     """A method: ``function`` and, if an exception leaves it, ``undo`` of the object."""
 
+def new_number() -> int:
+    """One that nobody else in this process was given, whichever threads ask."""
+
 def reserve_window() -> int: ...
 def open_window(
     wants: int, all_threads: bool, reserved: int = 0, collects: int = 0xFFFFFFFF

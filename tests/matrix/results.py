@@ -16,6 +16,10 @@ torch, those of the core and of the recorder of Python calls. Builds for CUDA we
 their libraries, which `tests/matrix/cuda_stubs.py` stands in for; no machine had a GPU. Skipped are
 tests of what a version does not have, and of what the machine does not have.
 
+Python 3.13t is recorded without the GIL: calls, modules, optimizers, annotations and collections of
+threads that run at the same time. Runs of asyncio's tasks are not seen there, which the ledger
+says, but with `PYTHON_GIL=1`. Later builds without the GIL have it on once opscope is imported.
+
 """
 
 

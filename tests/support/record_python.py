@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,10 @@ from opscope import _native
 
 WITH_GIL = {**os.environ, "PYTHON_GIL": "1"}
 """For a process whose stderr is compared: a build without the GIL says that it turns it on."""
+
+
+WITHOUT_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Do threads run Python at the same time?"""
 
 
 @dataclass

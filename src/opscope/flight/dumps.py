@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import itertools
 import json
 import os
 import shutil
@@ -38,9 +37,6 @@ main()
 _YIELD_S = 0.0002
 """As long as it takes to wake a thread: the GIL goes to who takes it first, and that are we."""
 
-_numbers = itertools.count(1)
-"""Of all recorders of the process: two dumps within a second differ in nothing else."""
-
 
 class Dumps:
     """The dumps of one recorder: those that are written, and those that are being written."""
@@ -53,7 +49,8 @@ class Dumps:
     def spool(self) -> Path:
         """A folder for one more, which is not there yet."""
         while True:
-            place = self.directory / f"{SPOOL_PREFIX}{self._process}-{next(_numbers)}"
+            # Of the process: dumps within a second differ in nothing else.
+            place = self.directory / f"{SPOOL_PREFIX}{self._process}-{_native.new_number()}"
             if not place.exists():  # left by a process of the same number
                 self._begun.append(place)
                 return place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import time
@@ -69,7 +68,6 @@ class Keeper:
         self._part_s = part_s
         self._looks = [_Look(one) for one in triggers if one.every_s is not None]
         self._requests: dict[int, DumpRequest] = {}
-        self._numbers = itertools.count(1)
         self._rotate_at_s = 0.0
         self._cost_at_s = 0.0
         self._armed: Path | None = None
@@ -107,7 +105,7 @@ class Keeper:
         if self._thread.is_current():  # a condition of the program's asks: who else could answer?
             self._dump(request)
             return request
-        number = next(self._numbers)
+        number = _native.new_number()
         self._requests[number] = request
         if not self._watch.ask(number, reason.said()):
             del self._requests[number]

@@ -1,4 +1,4 @@
-"""Builds of Python without the GIL, where recording needs it switched on."""
+"""Builds of Python without the GIL that recording is not made for."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import sys
 
 from opscope.errors import LifecycleError
 
+_FIRST_UNKNOWN = (3, 14)
+"""Of Python: the first version that nothing is recorded of without the GIL."""
+
 
 def refuse_without_gil() -> None:
-    """Say that nothing can be recorded while the GIL is off.
+    """Say that nothing can be recorded while the GIL is off, on Python 3.14 and later.
 
-    Importing opscope's native core switches it on in a build that has none by default, with a
-    warning of Python's; only ``PYTHON_GIL=0`` or ``-X gil=0`` keeps it off.
+    3.13t is recorded without it. Later builds lay out what a thread runs in ways that opscope does
+    not know, so importing its native core switches the GIL on there, with a warning of Python's;
+    only ``PYTHON_GIL=0`` or ``-X gil=0`` keeps it off.
 
     Raises:
         LifecycleError: the GIL is off. What reads other threads' frames, and the lists of hooks
             and windows, are safe only under it.
     """
     is_enabled = getattr(sys, "_is_gil_enabled", None)
-    if is_enabled is not None and not is_enabled():
+    is_known = sys.version_info[:2] < _FIRST_UNKNOWN
+    if not is_known and is_enabled is not None and not is_enabled():
         raise LifecycleError(
-            "opscope cannot record while Python runs without the GIL: what other threads do would "
-            "be read while they change it. Run the program with PYTHON_GIL=1 (or -X gil=1)."
+            "opscope cannot record while Python 3.14 or later runs without the GIL: what other "
+            "threads do would be read while they change it. Run the program with PYTHON_GIL=1 (or "
+            "-X gil=1), or with Python 3.13t."
         )

@@ -8,7 +8,6 @@ gaps by. A native thread reads these (``native/sampler/``).
 from __future__ import annotations
 
 import base64
-import itertools
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +18,6 @@ from opscope.recording.decoded import Decoded, delivered_table
 from opscope.recording.listeners import Listener
 from opscope.trace.schema import THREAD_SAMPLES
 
-_numbers = itertools.count(1)
 _SOURCE = "thread samples"
 
 
@@ -27,7 +25,7 @@ class ThreadSamples(Listener):
     """The rows of one window; none in a process that only decodes it."""
 
     def __init__(self) -> None:
-        self._number = next(_numbers)
+        self._number = _native.new_number()
         self._taken: tuple[Any, int, int, bool] | None = None
 
     def begin(self) -> None:

@@ -10,9 +10,13 @@ import traceback
 import pytest
 
 from support.asyncio_runs import Recorded, gather_two, is_run, note, pause, step_twice, task
+from support.record_python import WITHOUT_GIL
 
 pytest_plugins = ["support.without_torch"]
-pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
+pytestmark = [
+    pytest.mark.usefixtures("nothing_left_over", "no_torch"),
+    pytest.mark.skipif(WITHOUT_GIL, reason="runs of tasks are seen with the GIL alone"),
+]
 
 HANGS_AFTER_S = 60
 

@@ -9,10 +9,13 @@ import pytest
 
 from opscope import _native
 from support.asyncio_runs import Recorded, gather_two, is_run, note, pause, step_twice, task
-from support.record_python import PythonWindow, leaf
+from support.record_python import WITHOUT_GIL, PythonWindow, leaf
 
 pytest_plugins = ["support.without_torch"]
-pytestmark = pytest.mark.usefixtures("nothing_left_over", "no_torch")
+pytestmark = [
+    pytest.mark.usefixtures("nothing_left_over", "no_torch"),
+    pytest.mark.skipif(WITHOUT_GIL, reason="runs of tasks are seen with the GIL alone"),
+]
 
 HANGS_AFTER_S = 60
 

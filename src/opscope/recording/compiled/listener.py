@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import astuple, fields, replace
 from typing import Any
 
 import numpy as np
 
+from opscope import _native
 from opscope.recording.compiled.compilations import (
     Compilation,
     is_listening,
@@ -29,7 +29,6 @@ from opscope.trace.names import Names
 from opscope.trace.schema import COMPILATIONS, COMPILED_ORIGINS, COMPILED_SITES
 from opscope.trace.table import Table
 
-_numbers = itertools.count(1)
 _SOURCE = "compiled code"
 _CANNOT_LISTEN = "compilations: not known of this version of torch"
 
@@ -41,7 +40,7 @@ class GeneratedCode(Listener):
     """
 
     def __init__(self) -> None:
-        self._number = next(_numbers)
+        self._number = _native.new_number()
         self._compilations: list[Compilation] = []
         self._placed: PlacedFiles | None = None
 
