@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -171,13 +171,19 @@ class LongTrace:
         Raises:
             UsageError: none of them was recorded.
         """
-        begin, end = np.iinfo(np.int64).max, 0
+        begin, end, any_step = np.iinfo(np.int64).max, 0, False
         for _, rows in self.groups("events", ["start_ns", "duration_ns", "step"]):
             step, start = rows["step"].to_numpy(), rows["start_ns"].to_numpy()
+            any_step |= bool((step >= 0).any())
             inside = (step >= first) & (step <= last)
             if inside.any():
                 begin = min(begin, int(start[inside].min()))
                 end = max(end, int((start + rows["duration_ns"].to_numpy())[inside].max()))
+        if not any_step:
+            raise UsageError(
+                "No event of this recording has a step's number: those are given by a schedule and "
+                "by step() of a profile, not by an optimizer's steps. Use --range, in seconds."
+            )
         if not end:
             raise UsageError(
                 f'No step from {first} to {last} was recorded. `opscope sql TRACE "select distinct '
@@ -219,7 +225,9 @@ class LongTrace:
             time_ns = tables["allocations"]["time_ns"]
             kept = np.flatnonzero((time_ns >= begin_ns) & (time_ns < end_ns))
             tables["allocations"] = tables["allocations"].take(kept)
-        return Trace({**self._rest_of(found, begin_ns, end_ns), **tables}, self.small.names)
+        tables.update(self._rest_of(found, begin_ns, end_ns))
+        part = Trace(tables, self.small.names)
+        return part.with_metadata(_bounds_of_part(part.metadata, begin_ns, end_ns))
 
     def _rest_of(self, found: Values, begin_ns: int, end_ns: int) -> dict[str, Table]:
         def renumber(events: Any) -> Any:
@@ -267,6 +275,22 @@ def end_of_trace(path: Path, asked: Partition | None = None) -> Trace:
     trace = LongTrace.at(path, asked)
     _, end_ns = trace.span_ns
     return trace.between(end_ns - LAST_NS, end_ns + 1)
+
+
+def _bounds_of_part(metadata: Mapping[str, Any], begin_ns: int, end_ns: int) -> dict[str, int]:
+    """When a part begins and ends, as far as the recording says so of itself.
+
+    Its end is said by two clocks, which compare what several processes recorded.
+    """
+    start, end, monotonic = map(metadata.get, ("start_ns", "end_ns", "end_monotonic_ns"))
+    bounds = {}
+    if isinstance(start, int):
+        bounds["start_ns"] = max(start, begin_ns)
+    if isinstance(end, int):
+        bounds["end_ns"] = min(end, end_ns)
+        if isinstance(monotonic, int):
+            bounds["end_monotonic_ns"] = monotonic + bounds["end_ns"] - end
+    return bounds
 
 
 def _renumbered(events: npt.NDArray[np.int32], found: Values) -> npt.NDArray[np.int32]:

@@ -14,6 +14,7 @@ from tests.support.build_trace import (
 )
 
 from opscope.errors import TraceFormatError, UsageError
+from opscope.export.window import Window, window_of
 from opscope.trace import encoding, long_trace
 from opscope.trace.long_trace import LongTrace, end_of_trace
 from opscope.trace.part import part_from, part_until
@@ -56,6 +57,25 @@ def test_a_range_is_the_same_part_as_of_the_whole_trace(saved):
         assert rows_of(found, table) == rows_of(expected, table)
     shapes = [list(row) for row in found.table("tensors").lists("sizes")]
     assert shapes == [list(row) for row in expected.table("tensors").lists("sizes")]
+
+
+def test_a_range_begins_and_ends_where_it_was_asked_to(tmp_path):
+    """A report of it shows that time, and not the whole recording with one pixel of rows."""
+    last_ns = ORIGIN_NS + 3_000_000
+    bounds = {"start_ns": ORIGIN_NS - 7, "end_ns": last_ns, "end_monotonic_ns": 5_000_000}
+    many().with_metadata(bounds).save(tmp_path / "t")
+    begin_ns, end_ns = ORIGIN_NS + 500_000, ORIGIN_NS + 900_000
+    found = LongTrace.at(tmp_path / "t").between(begin_ns, end_ns)
+    assert window_of(found, found.metadata) == Window(begin_ns, end_ns)
+    assert found.metadata["end_monotonic_ns"] == 5_000_000 - (last_ns - end_ns)
+    whole = LongTrace.at(tmp_path / "t").between(0, 2 * last_ns)
+    assert {key: whole.metadata[key] for key in bounds} == bounds
+
+
+def test_a_range_of_a_trace_without_bounds_has_none(saved):
+    _, long = saved
+    found = long.between(ORIGIN_NS, ORIGIN_NS + 500_000)
+    assert "start_ns" not in found.metadata and "end_ns" not in found.metadata
 
 
 def test_a_range_has_what_devices_did_for_it_and_then(tmp_path):
@@ -108,6 +128,12 @@ def test_steps_are_found_by_number(tmp_path):
     assert [part.event_name(i) for i in range(len(part.events))] == ["ProfilerStep#1", "aten::add"]
     with pytest.raises(UsageError, match="No step from 5 to 6"):
         long.of_steps(5, 6)
+
+
+def test_steps_of_a_recording_without_any_are_refused(saved):
+    _, long = saved
+    with pytest.raises(UsageError, match="No event of this recording has a step's number"):
+        long.of_steps(0, 5)
 
 
 def test_the_end_of_a_trace_is_its_last_moments(tmp_path, monkeypatch):
