@@ -125,7 +125,7 @@ for _ in range(COUNT):
     [
         (("--stack", "--shapes"), 3_000),
         (("--why",), 3_000),
-        (("--why", "--max-disk", "32"), 300_000),  # moved out of its file while it is recorded
+        (("--why", "--max-disk", "256"), 300_000),  # moved out of its file while it is recorded
     ],
 )
 def test_a_script_without_functions_is_explained_by_its_own_lines(tmp_path, options, count):

@@ -36,7 +36,7 @@ from opscope.analysis.findings.overlap import general_last
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, missing
 from opscope.analysis.findings.replayed import saved_of
 from opscope.analysis.findings.sites import RECORD_STACKS
-from opscope.analysis.findings.subject import Subject, waited_share
+from opscope.analysis.findings.subject import Subject, dropped_share, waited_share
 from opscope.analysis.findings.unexplained import unexplained
 from opscope.analysis.findings.unrecorded import in_proportion, lacks_costs
 from opscope.analysis.period import Period, Which, period_of
@@ -145,6 +145,7 @@ def find_findings(
         start_up=str(period.start_up) if period.which is Which.STEADY else "",
         unexplained=left,
         waited_share=waited_share(period.trace),
+        dropped_share=dropped_share(trace),
         sampled=sampled_steps(trace.ledger),
         is_recorded_time=lacks_costs(period.trace),
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.findings.sites import Place
+from opscope.analysis.findings.subject import FEW_DROPPED
 from opscope.analysis.findings.unexplained_time import Unexplained
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.trace.html_table import html_table
@@ -143,6 +144,7 @@ class Findings:
         start_up: the same in one line; empty for none.
         unexplained: the time outside all findings, and where it passes; None: not looked at.
         waited_share: of the time, what the thread waited for a processor; None: not recorded.
+        dropped_share: of the events that were asked for, what was dropped.
         is_recorded_time: what recording cost is not known of this recording, so that times and
             savings have it.
         sampled: of how many steps operators were recorded, where not of all; else empty.
@@ -157,6 +159,7 @@ class Findings:
     start_up: str = ""
     unexplained: Unexplained | None = None
     waited_share: float | None = None
+    dropped_share: float = 0.0
     sampled: str = ""
     is_recorded_time: bool = False
 
@@ -172,6 +175,12 @@ class Findings:
             lines.append(
                 f"Recorded: {self.sampled}, to stay below the budget. Times, counts and savings "
                 "are of those, and a program that records all steps would show more."
+            )
+        if self.dropped_share > FEW_DROPPED:
+            lines.append(
+                f"{share_text(self.dropped_share)} of the events were dropped: there may be more "
+                "to find, and what ran then seems to be time of who called it. The summary says "
+                "why."
             )
         if self.is_recorded_time and self.found:
             lines.append(
@@ -245,6 +254,7 @@ class Findings:
             "start_up_ns": self.start_up_ns,
             "unexplained": None if self.unexplained is None else self.unexplained.as_dict(),
             "waited_share": self.waited_share,
+            "dropped_share": self.dropped_share,
             "sampled": self.sampled,
             "findings": [finding.as_dict() for finding in self.found],
             "absent": list(self.absent),

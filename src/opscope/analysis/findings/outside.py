@@ -155,6 +155,6 @@ TIME_OUTSIDE_TORCH = Pattern(
         "beside the training (in workers of the DataLoader, in another thread or process)."
     ),
     find=_find,
-    needs=(Needs.STACKS,),
+    needs=(Needs.STACKS, Needs.EVENTS),
     is_general=True,
 )

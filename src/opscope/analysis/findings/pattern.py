@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.findings.sites import Place
-from opscope.analysis.findings.subject import Subject
+from opscope.analysis.findings.subject import FEW_DROPPED, Subject, dropped_share
 
 Values = npt.NDArray[np.int64]
 
@@ -26,6 +26,7 @@ class Needs(Enum):
     MODULES = "Record modules: with_modules=True, or --modules."
     DEVICE = "It is about programs that run on a GPU, and this recording shows none."
     KERNELS = "Record GPU activity, where torch sees a GPU."
+    EVENTS = "Record all events, as fewer steps or with more room: many were dropped."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,6 +111,7 @@ def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:
         Needs.MODULES: lambda: len(subject.trace.table("modules")) > 0,
         Needs.DEVICE: lambda: subject.has_device,
         Needs.KERNELS: lambda: len(subject.trace.table("gpu")) > 0,
+        Needs.EVENTS: lambda: dropped_share(subject.trace) <= FEW_DROPPED,
     }
     return " ".join(need.value for need in needs if not present[need]())
 

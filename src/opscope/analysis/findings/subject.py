@@ -42,6 +42,17 @@ CUDA = DeviceType.CUDA
 """c10::DeviceType of tensors on NVIDIA and AMD GPUs."""
 
 
+FEW_DROPPED = 0.01
+"""So small a share of the events may be missing from what is said of times without any."""
+
+
+def dropped_share(trace: Trace) -> float:
+    """Of the events that were asked for, how many were dropped."""
+    events = trace.ledger.get("events", {})
+    dropped = sum(count for what, count in events.items() if what.startswith("dropped"))
+    return dropped / max(events.get("requested", 0.0), 1.0)
+
+
 def waited_share(trace: Trace) -> float | None:
     """Of the time, what the thread that was recorded waited for a processor, and never all of it.
 

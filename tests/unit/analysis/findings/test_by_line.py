@@ -237,3 +237,14 @@ def test_a_call_of_torch_s_python_has_what_it_runs_in_c_where_nothing_else_is_re
     options = {"stack": are_recorded, "own_functions": not are_recorded}
     trace = build_trace(program(*spans, end=910), metadata={"options": options})
     assert (found(trace, "time-outside-torch") is not None) == are_recorded
+
+
+@pytest.mark.parametrize("dropped", [0, 10, 11, 900])
+def test_where_events_were_dropped_nothing_is_said_of_time_without_any(dropped):
+    ledger = {"events": {"requested": 1_000, "dropped: memory is limited": dropped}}
+    findings = find_findings(build_trace(outside(0.6), ledger=ledger))
+    is_known = dropped <= 10  # of a thousand
+    assert ("time-outside-torch" in [one.id for one in findings]) == is_known
+    assert ("time-outside-torch" in [one.id for one in findings.unchecked]) != is_known
+    assert findings.dropped_share == dropped / 1_000
+    assert any("of the events were dropped" in note for note in findings.notes) != is_known
