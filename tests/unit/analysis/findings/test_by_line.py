@@ -248,3 +248,10 @@ def test_where_events_were_dropped_nothing_is_said_of_time_without_any(dropped):
     assert ("time-outside-torch" in [one.id for one in findings.unchecked]) != is_known
     assert findings.dropped_share == dropped / 1_000
     assert any("of the events were dropped" in note for note in findings.notes) != is_known
+
+
+def test_what_was_dropped_of_a_file_that_says_no_more_is_a_share_of_all():
+    findings = find_findings(
+        build_trace(outside(0.6), ledger={"events": {"dropped: damaged": 900}})
+    )
+    assert 0.9 < findings.dropped_share < 1
