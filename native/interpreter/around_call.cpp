@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "interpreter/without_gil.h"
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -15,13 +17,18 @@ class AroundCall {
       : before_(std::move(before)), function_(std::move(function)), after_(std::move(after)) {}
 
   nb::object call(const nb::args& args, const nb::kwargs& kwargs) {
-    before_();
-    PyObject* result = PyObject_Call(function_.ptr(), args.ptr(), kwargs.ptr());
+    PyObject* begun = staying_if_ended([&] { return PyObject_CallNoArgs(before_.ptr()); });
+    if (begun == nullptr) throw nb::python_error();
+    Py_DECREF(begun);
+    PyObject* result =
+        staying_if_ended([&] { return PyObject_Call(function_.ptr(), args.ptr(), kwargs.ptr()); });
     PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
     PyErr_Fetch(&kind, &value, &traceback);
     const nb::object first = args.size() > 0 ? nb::object(args[0]) : nb::none();
-    const nb::object after_result = nb::steal(PyObject_CallFunctionObjArgs(
-        after_.ptr(), first.ptr(), result != nullptr ? Py_True : Py_False, nullptr));
+    const nb::object after_result = nb::steal(staying_if_ended([&] {
+      return PyObject_CallFunctionObjArgs(after_.ptr(), first.ptr(), result != nullptr ? Py_True : Py_False,
+                                          nullptr);
+    }));
     const nb::object returned = nb::steal(result);
     if (kind != nullptr) PyErr_Restore(kind, value, traceback);  // the program's own comes first
     if (PyErr_Occurred() != nullptr) throw nb::python_error();

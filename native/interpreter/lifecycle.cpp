@@ -8,6 +8,7 @@
 
 #include "interpreter/free_threads.h"
 #include "interpreter/turns.h"
+#include "interpreter/without_gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -56,11 +57,16 @@ void complete(PyObject* function, PyObject* argument = nullptr) {
   if (function == nullptr || function == Py_None) return;
   PendingError error;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    PyObject* result = PyObject_CallFunctionObjArgs(function, argument, nullptr);
+    PyObject* result =
+        staying_if_ended([&] { return PyObject_CallFunctionObjArgs(function, argument, nullptr); });
     Py_XDECREF(result);
     if (result != nullptr) return;
     error.add();
   }
+}
+
+PyObject* call(nb::handle function) {
+  return staying_if_ended([&] { return PyObject_CallNoArgs(function.ptr()); });
 }
 
 nb::object returned(PyObject* result) {
@@ -89,7 +95,7 @@ class Section {
 
   nb::object run(nb::handle function, nb::handle undo) {
     const bool entered = enter();
-    PyObject* result = PyObject_CallNoArgs(function.ptr());
+    PyObject* result = call(function);
     if (result == nullptr) complete(undo.ptr());
     if (entered) leave();
     return returned(result);
@@ -125,7 +131,7 @@ class Section {
   }
 
   PyLockStatus wait() {
-    nb::gil_scoped_release release;
+    const WithoutGil without_gil;
     return PyThread_acquire_lock_timed(lock_, -1, /*intr_flag=*/1);
   }
 
@@ -175,7 +181,7 @@ class Held {
   void open() {
     if (is_open_.exchange(true)) return;
     has_begun_ = true;
-    PyObject* result = PyObject_CallNoArgs(begin_.ptr());
+    PyObject* result = call(begin_);
     if (result != nullptr) was_opened_ = true;
     if (result == nullptr) is_open_ = false;
     // Closed by a signal handler or another thread in the middle: what was begun since is undone.
@@ -194,7 +200,7 @@ class Held {
   // Calls `function` while open.
   nb::object run(nb::handle function) {
     open();
-    PyObject* result = PyObject_CallNoArgs(function.ptr());
+    PyObject* result = call(function);
     is_open_ = false;
     complete(end_.ptr());
     if (PyErr_Occurred() != nullptr) Py_CLEAR(result);
@@ -216,7 +222,7 @@ class Held {
 // ---- Methods that Python's `with` calls -----------------------------------------------------
 
 PyObject* call_or_undo(PyObject* pair, PyObject* args, PyObject* kwargs) {
-  PyObject* result = PyObject_Call(PyTuple_GET_ITEM(pair, 0), args, kwargs);
+  PyObject* result = staying_if_ended([&] { return PyObject_Call(PyTuple_GET_ITEM(pair, 0), args, kwargs); });
   if (result == nullptr && PyTuple_GET_SIZE(args) > 0) {
     complete(PyTuple_GET_ITEM(pair, 1), PyTuple_GET_ITEM(args, 0));
   }

@@ -46,29 +46,29 @@ class PyRareValues : public RareValues {
   explicit PyRareValues(nb::object answers) : answers_(std::move(answers)) {}
 
   std::string spelled(std::string_view json) override {
-    const nb::gil_scoped_acquire gil;
-    return text_from(answers_.attr("spelled")(text_object(json)));
+    const WithGil gil;
+    return text_from(asked("spelled", json));
   }
   std::optional<Wide> whole(std::string_view text) override {
-    const nb::gil_scoped_acquire gil;
-    const nb::object number = answers_.attr("whole")(text_object(text));
+    const WithGil gil;
+    const nb::object number = asked("whole", text);
     if (number.is_none()) return {};
     if (number < nb::int_(0)) return nb::cast<int64_t>(number);
     return nb::cast<uint64_t>(number);
   }
   std::optional<int64_t> nanoseconds(std::string_view text) override {
-    const nb::gil_scoped_acquire gil;
-    const nb::object time = answers_.attr("nanoseconds")(text_object(text));
+    const WithGil gil;
+    const nb::object time = asked("nanoseconds", text);
     if (time.is_none()) return {};
     return nb::cast<int64_t>(time);
   }
   uint8_t scalar_type(std::string_view text) override {
-    const nb::gil_scoped_acquire gil;
-    return nb::cast<uint8_t>(nb::int_(answers_.attr("scalar_type")(text_object(text))));
+    const WithGil gil;
+    return nb::cast<uint8_t>(nb::int_(asked("scalar_type", text)));
   }
   CategoryMeaning category(std::string_view text) override {
-    const nb::gil_scoped_acquire gil;
-    const nb::object meaning = answers_.attr("category")(text_object(text));
+    const WithGil gil;
+    const nb::object meaning = asked("category", text);
     const auto number = [&](const char* name) { return nb::cast<int>(nb::int_(meaning.attr(name))); };
     const auto flag = [&](const char* name) { return nb::cast<bool>(meaning.attr(name)); };
     return {
@@ -84,6 +84,16 @@ class PyRareValues : public RareValues {
   }
 
  private:
+  // [GIL]
+  nb::object asked(const char* name, std::string_view about) {
+    const nb::str method(name);
+    const nb::object text = text_object(about);
+    PyObject* const answer =
+        staying_if_ended([&] { return PyObject_CallMethodOneArg(answers_.ptr(), method.ptr(), text.ptr()); });
+    if (answer == nullptr) throw nb::python_error();
+    return nb::steal(answer);
+  }
+
   nb::object answers_;
 };
 

@@ -2,21 +2,35 @@
 
 Recordings leave those out. A thread of the threading module has that module's functions around
 them, which recordings with stacks would show.
+
+Python ends daemon threads wherever they are. So at the program's end, after its own functions for
+that, these threads are asked to end before Python does, and waited for, though not for long.
 """
 
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 import threading
+import time
 from collections.abc import Callable
+
+_AT_EXIT_S = 1.0
+_running: set[OwnThread] = set()
 
 
 class OwnThread:
     """Runs a function once. Never keeps the program alive; in a forked child it is not there."""
 
-    def __init__(self, function: Callable[[], object]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[[], object], ask_to_end: Callable[[], object]) -> None:
+        """Prepare one.
+
+        Args:
+            function: what it runs.
+            ask_to_end: has ``function`` return soon, and does not wait for it.
+        """
+        self._function, self._ask_to_end = function, ask_to_end
         self._ended = threading.Event()
         self._ident: int | None = None
         self._process = os.getpid()
@@ -27,12 +41,22 @@ class OwnThread:
         Raises:
             RuntimeError: the system has no thread left.
         """
-        self._ident = _thread.start_new_thread(self._run, ())
+        _running.add(self)
+        try:
+            self._ident = _thread.start_new_thread(self._run, ())
+        except RuntimeError:
+            _running.discard(self)
+            raise
 
     def join(self, timeout_s: float | None = None) -> None:
         """Wait for its end, for so long at most, which the thread itself does not."""
         if self.is_alive():
             self._ended.wait(timeout_s)
+
+    def ask_to_end(self) -> None:
+        """Have it end soon; returns at once. Without effect on one that has ended."""
+        if self.is_alive():
+            self._ask_to_end()
 
     def is_alive(self) -> bool:
         """Whether it runs, and is not the one that asks."""
@@ -47,4 +71,18 @@ class OwnThread:
         try:
             self._function()
         finally:
+            _running.discard(self)
             self._ended.set()
+
+
+def _end_all() -> None:
+    """All are asked before any is waited for."""
+    running = tuple(_running)
+    for one in running:
+        one.ask_to_end()
+    until_s = time.monotonic() + _AT_EXIT_S
+    for one in running:
+        one.join(max(until_s - time.monotonic(), 0))
+
+
+atexit.register(_end_all)

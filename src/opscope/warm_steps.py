@@ -80,7 +80,10 @@ class WarmSteps:
         self._recording = self._new_recording(False)
         self._recording.start()
         # A program without steps, a server for instance, is not recorded for good.
-        self._limit = OwnThread(functools.partial(self._wait_for_steps, self._recording))
+        self._limit = OwnThread(
+            functools.partial(self._wait_for_steps, self._recording),
+            self._has_stepped_or_ended.set,
+        )
         try:
             self._limit.start()
         except RuntimeError:

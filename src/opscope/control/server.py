@@ -75,7 +75,7 @@ class Server:
         self._process = os.getpid()
         self._socket = _bound(self._path)
         self._wake, self._woken = socket.socketpair()
-        self._thread = OwnThread(self._run)
+        self._thread = OwnThread(self._run, self._ask_to_end)
         self._sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]] = {}
         self._started: Any = None
         self._listening_since_ns = time.time_ns()
@@ -87,9 +87,12 @@ class Server:
 
     def end(self) -> None:
         """Answer no more."""
+        self._thread.ask_to_end()
+        self._thread.join(_ANSWER_S)
+
+    def _ask_to_end(self) -> None:
         with contextlib.suppress(OSError):
             self._wake.send(b"x")
-        self._thread.join(_ANSWER_S)
 
     def forget(self) -> None:
         """In a forked child: the sockets are the parent's, and end with that."""

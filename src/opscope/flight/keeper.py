@@ -72,7 +72,7 @@ class Keeper:
         self._cost_at_s = 0.0
         self._armed: Path | None = None
         self._emergencies = 0
-        self._thread = OwnThread(self._run)
+        self._thread = OwnThread(self._run, watch.stop)
         self.faults: Counter[str] = Counter()
         self.own_processor_ns = 0
 

@@ -40,7 +40,7 @@ class DaemonClient:
         self._endpoint.bind(self._name)
         self._endpoint.settimeout(_ANSWER_S)
         self._is_registered = False
-        self._thread = OwnThread(self._run)
+        self._thread = OwnThread(self._run, self._ending.set)
 
     def begin(self) -> None:
         """Ask from now on."""
