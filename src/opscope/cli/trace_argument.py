@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -17,7 +17,7 @@ from opscope.cli.part_option import ALL, PartOption
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.job.job import Job
 from opscope.job.load import load
-from opscope.job.recordings import find_recordings
+from opscope.job.recordings import find_recordings, folder_of
 from opscope.job.together import SOURCE
 from opscope.trace.job import missing_ranks
 from opscope.trace.manifest import MANIFEST
@@ -228,30 +228,40 @@ def nothing_beside(chosen: Chosen, lacks: str, instead: str) -> UsageError:
 def each_process(chosen: Chosen, doing: str) -> Iterator[tuple[Partition, Trace]]:
     """The processes of a folder one after the other.
 
-    What of a process holds no event is passed over; that and ranks that are missing is said. While
-    one is looked at it is shown that ``doing`` goes on.
+    What of a process is damaged or holds no event is passed over; that and ranks that are missing
+    is said. While one is looked at it is shown that ``doing`` goes on.
 
     Raises:
-        TraceFormatError, UsageError: as :func:`opscope.load`; or none of them has an event.
+        TraceFormatError, UsageError: as :func:`opscope.load`, of all of them; or none has an event.
     """
-    messages, empty = Messages(), []
+    messages = Messages()
+    empty: list[Partition] = []
+    damaged: dict[Partition, TraceFormatError] = {}
     with messages.progress(f"{doing} {len(chosen.parts)} processes"):
         job = chosen.job
         missing = job.missing_ranks()
-        for number, trace in job.traces():
+        for number, trace in job.traces(damaged.__setitem__):
             if len(trace.events):
                 yield number, trace
             else:
                 empty.append(number)
-    if len(empty) == len(chosen.parts):
+    if len(damaged) == len(chosen.parts):
+        raise next(iter(damaged.values()))
+    if len(empty) + len(damaged) == len(chosen.parts):
         raise TraceFormatError(
-            f"{chosen.path} holds no event of any process. Record a program that runs torch "
-            "operators."
+            f"{chosen.path} holds no event of any process{_beside(damaged)}. Record a program that "
+            "runs torch operators."
         )
+    for part, error in damaged.items():
+        messages.say(f"{part} is left out: {error}")
     if empty:
         messages.say(f"without any event: {listed(empty)}")
     if missing:
         messages.say(f"{missing}: this is not the whole job")
+
+
+def _beside(damaged: Mapping[Partition, TraceFormatError]) -> str:
+    return f" that can be read (not {listed(damaged)})" if damaged else ""
 
 
 def _whole(chosen: Chosen) -> Trace:
@@ -271,12 +281,13 @@ def _whole(chosen: Chosen) -> Trace:
 def _on_disk(chosen: Chosen) -> LongTrace:
     from opscope.trace.long_trace import LongTrace  # with what reads Parquet
 
-    if not partition_folders(chosen.path):
+    path = folder_of(chosen.path, chosen.part)
+    if not partition_folders(path):
         raise UsageError(
             f"Parts are read of opscope's own traces, and {chosen.path} is none. Make it one with "
             f"`opscope export {quote(str(chosen.path))} -o NAME.opscope`."
         )
-    return LongTrace.at(chosen.path, chosen.part)
+    return LongTrace.at(path, chosen.part)
 
 
 def _numbers(text: str) -> list[int]:

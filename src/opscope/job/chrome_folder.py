@@ -27,7 +27,7 @@ from opscope.scratch import remove_of
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
 from opscope.trace.load import load_trace
-from opscope.trace.partition import PROCESS, RANK, Partition, in_order, or_others, partition_folders
+from opscope.trace.partition import PROCESS, RANK, Partition, in_order, partition_folders
 from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
 
@@ -115,6 +115,7 @@ class ChromeFolder:
         self.path, self.files = path, dict(files)
         self._read: Path | None = None
         self._ready: set[Partition] = set()
+        self._damaged: dict[Partition, str] = {}
 
     @property
     def parts(self) -> tuple[Partition, ...]:
@@ -123,20 +124,23 @@ class ChromeFolder:
 
     def load(self, part: Partition) -> Trace:
         """Read one file, if that was not done."""
+        if part in self._damaged:
+            raise TraceFormatError(self._damaged[part])
         if part in self._ready and self._read is not None:
             return load_trace(self._read, **{part.kind: part.number})
         return load_chrome_trace(self.files[part])
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """Read several beside each other, as many as there are processors and memory for."""
-        wanted = [part for part in parts if part not in self._ready]
+        """Read several beside each other, as many as there are processors and memory for; what is
+        wrong with one is said when it is loaded."""
+        wanted = [part for part in parts if part not in self._ready | self._damaged.keys()]
         if len(wanted) < 2:
             return
         if self._read is None:
             self._read = Path(tempfile.mkdtemp(prefix="opscope-job-"))
             weakref.finalize(self, remove_of, self._read, os.getpid())
-        read_files({part: self.files[part] for part in wanted}, self._read)
-        self._ready.update(wanted)
+        self._damaged |= read_files({part: self.files[part] for part in wanted}, self._read)
+        self._ready.update(part for part in wanted if part not in self._damaged)
 
     def metadata(self, part: Partition) -> dict[str, Any]:
         """What stands in the file before its events."""
@@ -168,12 +172,13 @@ class ChromeFolder:
         return Processes(self.path).with_parts(self.parts)
 
 
-def read_files(files: Mapping[Partition, Path], folder: Path) -> None:
+def read_files(files: Mapping[Partition, Path], folder: Path) -> dict[Partition, str]:
     """Make traces of Chrome files, in ``folder``.
 
-    Raises:
-        TraceFormatError: one is damaged; the others that had begun are stopped.
+    Returns:
+        Of each that cannot be read, why not.
     """
+    damaged = {}
     waiting, running = list(files.items()), dict[Partition, subprocess.Popen[str]]()
     most = _at_once(list(files.values()))
     try:
@@ -183,13 +188,14 @@ def read_files(files: Mapping[Partition, Path], folder: Path) -> None:
                 running[part] = _begin(part, file, folder)
             for part in [part for part, one in running.items() if one.poll() is not None]:
                 if why := _why_not(running.pop(part), files[part]):
-                    raise TraceFormatError(or_others(why, part, files))
+                    damaged[part] = why
                 tell(len(files) - len(waiting) - len(running), len(files))
             time.sleep(_POLL_S)
     finally:
         for one in running.values():
             one.kill()
             one.communicate()
+    return damaged
 
 
 def _at_once(files: list[Path]) -> int:

@@ -152,13 +152,21 @@ class Job:
             chosen = self._there(part)
             return self._source.load(chosen)
 
-    def traces(self) -> Iterator[tuple[Partition, Trace]]:
+    def traces(
+        self, when_unreadable: Callable[[Partition, TraceFormatError], object] | None = None
+    ) -> Iterator[tuple[Partition, Trace]]:
         """Every process with its trace, one after the other; only what is kept stays in memory.
+
+        Args:
+            when_unreadable: called with a process whose trace is damaged and what is wrong with
+                it, which is then passed over; None: that is raised.
 
         Raises:
             TraceFormatError: one is damaged.
         """
-        return self._each(self.parts)
+        if when_unreadable is None:
+            return self._each(self.parts)
+        return self._each_readable(when_unreadable)
 
     def missing_ranks(self) -> str:
         """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
@@ -419,6 +427,18 @@ class Job:
         self._source.prepare(parts)
         for part in parts:
             yield part, self._load(part)
+
+    def _each_readable(
+        self, when_unreadable: Callable[[Partition, TraceFormatError], object]
+    ) -> Iterator[tuple[Partition, Trace]]:
+        self._source.prepare(self.parts)
+        for part in self.parts:
+            try:
+                trace = self._source.load(part)
+            except TraceFormatError as error:
+                when_unreadable(part, error)
+            else:
+                yield part, trace
 
     def _load(self, part: Partition) -> Trace:
         try:

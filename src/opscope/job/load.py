@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, overload
 
 from opscope.job.chrome_folder import ChromeFolder
+from opscope.job.host_folders import HostFolders
 from opscope.job.recordings import find_recordings
 from opscope.trace.load import load_trace
 from opscope.trace.partition import asked_partition
@@ -38,11 +39,11 @@ def load(
     Args:
         path: a folder written by :meth:`Trace.save` (or by ``opscope run``), one rank's folder in
             it, or a Chrome JSON or execution trace (``.json``, ``.json.gz``) from opscope,
-            torch.profiler or another tool; or a folder of Chrome traces, one for each rank; or
-            the address of one elsewhere, as in ``s3://bucket/job``, of which is copied to a folder
-            for temporary files what is asked for. In a
-            folder where a recording was begun later than the last one ended, it is that one, as
-            far as it came; its metadata has ``ended``.
+            torch.profiler or another tool; or a folder of Chrome traces, one for each rank; or one
+            of several such folders with ranks of the same job, each copied from a host; or the
+            address of one elsewhere, as in ``s3://bucket/job``, of which is copied to a folder for
+            temporary files what is asked for. In a folder where a recording was begun later than
+            the last one ended, it is that one, as far as it came; its metadata has ``ended``.
         rank: which rank of a folder that holds several.
         process: likewise, the id of a process that has no rank (``opscope run --children``).
 
@@ -61,7 +62,7 @@ def load(
         source = find_recordings(path)
         if source is not None and asked is None and len(source.parts) > 1:
             return _job(path)
-        if isinstance(source, ChromeFolder):
+        if isinstance(source, ChromeFolder | HostFolders):
             return _job(path)[source.parts[0] if asked is None else asked]
         return load_trace(path, rank, process)
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.job.recordings import find_recordings
 from opscope.rollup.read import Rollup
 from opscope.rollup.several import roll_up_several
 from opscope.trace.address import refuse_address
-from opscope.trace.load import begun_again
-from opscope.trace.partition import Partition, partition_folders
+from opscope.trace.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,8 @@ def make_rollups(folder: str | os.PathLike[str], again: bool = False) -> MadeRol
         UsageError: it is not in the file system.
     """
     refuse_address(folder)
-    path = Path(os.fsdecode(folder))
-    parts = partition_folders(path)
-    running = begun_again(path) if parts else set()
-    parts = {part: folder for part, folder in parts.items() if part not in running}
+    source = find_recordings(Path(os.fsdecode(folder)))
+    parts = {} if source is None else source.folders()
     wanted = {part: folder for part, folder in parts.items() if again or Rollup.of(folder) is None}
     failed = roll_up_several({folder: folder for folder in wanted.values()})
     return MadeRollups(

@@ -1,4 +1,5 @@
-"""Where the recordings of a job lie: in a folder of ours, or in one of Chrome traces."""
+"""Where the recordings of a job lie: in a folder of ours, in those of several hosts, or in one of
+Chrome traces."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from opscope.job.chrome_folder import ChromeFolder, chrome_files
-from opscope.trace.load import begun_again, load_trace, parts_of, unfinished_part
-from opscope.trace.partition import Partition, partition_folders
-from opscope.trace.processes import Processes, metadata_of
+from opscope.job.host_folders import HostFolders, host_folders
+from opscope.job.trace_folder import TraceFolder
+from opscope.trace.load import parts_of
+from opscope.trace.partition import Partition
+from opscope.trace.processes import Processes
 from opscope.trace.trace import Trace
 
 
@@ -51,46 +54,6 @@ class Recordings(Protocol):
         """Every process that is known of."""
 
 
-class TraceFolder:
-    """A folder of ours; recordings in it may be without an end."""
-
-    def __init__(self, path: Path, parts: tuple[Partition, ...]) -> None:
-        self.path, self.parts = path, parts
-
-    def load(self, part: Partition) -> Trace:
-        """The trace of one, or what its recording holds so far."""
-        return load_trace(self.path, **{part.kind: part.number})
-
-    def prepare(self, parts: tuple[Partition, ...]) -> None:
-        """There is nothing to make ready."""
-
-    def metadata(self, part: Partition) -> dict[str, Any]:
-        """Of what is written, from a file of its own."""
-        usual = self.path / part.folder_name  # looking through all for each takes long for many
-        folder = usual if usual.is_dir() else partition_folders(self.path).get(part)
-        return self.load(part).metadata if folder is None else metadata_of(folder)
-
-    @property
-    def unfinished(self) -> Collection[Partition]:
-        """Those of which there is the recording, and no trace yet."""
-        return {*self.parts} - partition_folders(self.path).keys()
-
-    def tables(self, part: Partition) -> Path | Trace:
-        """The folder of one that was written."""
-        unfinished = unfinished_part(self.path, part)
-        return partition_folders(self.path)[part] if unfinished is None else unfinished
-
-    def folders(self) -> dict[Partition, Path]:
-        """Of what was written, and not begun again since."""
-        again = begun_again(self.path)
-        found = partition_folders(self.path)
-        return {part: folder for part, folder in found.items() if part not in again}
-
-    def processes(self) -> Processes:
-        """Those in the list of the folder too, of which nothing was recorded."""
-        return Processes.in_folder(self.path).with_parts(self.parts)
-
-
 def find_recordings(path: Path) -> Recordings | None:
     """What holds the recordings of processes in a folder; None where nothing does.
 
@@ -100,5 +63,19 @@ def find_recordings(path: Path) -> Recordings | None:
     """
     if parts := parts_of(path):
         return TraceFolder(path, parts)
-    files = chrome_files(path)
-    return ChromeFolder(path, files) if files else None
+    if files := chrome_files(path):
+        return ChromeFolder(path, files)
+    return host_folders(path)
+
+
+def folder_of(path: Path, part: Partition | None) -> Path:
+    """The folder of ours in ``path`` that has a process: of a job of several hosts that of its
+    host, else ``path``.
+
+    Raises:
+        TraceFormatError, UsageError: as :func:`find_recordings`.
+    """
+    source = find_recordings(path)
+    if isinstance(source, HostFolders) and part is not None:
+        return source.folder_of(part)
+    return path

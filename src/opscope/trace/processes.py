@@ -81,7 +81,8 @@ class Processes:
         """
         from opscope.trace.store import load_part
 
-        return load_part(self.folder, part)
+        folder = self.parts[part].parent if part in self.parts else self.folder
+        return load_part(folder, part)
 
     def traces(self) -> Iterator[tuple[ProcessEntry, Trace]]:
         """One after the other, in the order in which they began."""

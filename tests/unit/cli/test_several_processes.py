@@ -245,10 +245,28 @@ def test_folders_of_several_hosts_beside_each_other_are_no_one_process(
     assert "is not a trace, but holds some. Say which" in complaint
 
 
-@pytest.mark.parametrize("command", ["findings", "memory", "why", *COMPARING])
+def damage(*ranks):
+    for rank in ranks:
+        for name in ("rollup.json", "events.parquet"):
+            (rank / name).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("command", COMPARING)
 def test_beside_a_damaged_rank_the_others_are_named(command_line, job, command):
-    for name in ("rollup.json", "events.parquet"):
-        (job / "rank=00001" / name).unlink(missing_ok=True)
+    damage(job / "rank=00001")
     complaint = command_line(command, job).complaint
     assert "rank=00001/events.parquet is damaged" in complaint
     assert "Or look at the other ranks: --rank 0,2-3" in complaint
+
+
+@pytest.mark.parametrize("command", ["findings", "memory", "why"])
+def test_a_damaged_rank_is_left_out_where_each_has_an_answer_of_its_own(command_line, job, command):
+    damage(job / "rank=00001")
+    outcome = command_line(command, job, "--format", "json")
+    assert outcome.code == 0
+    answered = {one.get("rank") for one in json.loads(outcome.out)["processes"]}
+    assert answered >= {0, 2, 3} and 1 not in answered
+    said = " ".join(outcome.err.split())
+    assert "rank 1 is left out: " in said and "rank=00001/events.parquet is damaged" in said
+    damage(*job.iterdir())
+    assert "events.parquet is damaged" in command_line(command, job).complaint

@@ -97,6 +97,10 @@ def test_a_damaged_file_is_named(folder):
     with pytest.raises(TraceFormatError, match=r"a_11\.1\.pt\.trace\.json"):
         list(job.traces())
     assert job[0].event_name(0) == "aten::zero"
+    damaged = {}
+    readable = [part for part, _ in job.traces(damaged.__setitem__)]
+    assert rank(0) in readable and rank(1) not in readable
+    assert [*damaged] == [rank(1)] and "a_11.1.pt.trace.json" in str(damaged[rank(1)])
 
 
 def test_what_was_read_goes_with_the_job(folder):
@@ -124,8 +128,8 @@ def test_a_job_is_saved_as_ours(folder, tmp_path):
 
 
 def test_files_that_are_gone_are_said(tmp_path):
-    with pytest.raises(TraceFormatError, match="There is no file"):
-        read_files({rank(0): tmp_path / "no.json"}, tmp_path / "out")
+    damaged = read_files({rank(0): tmp_path / "no.json"}, tmp_path / "out")
+    assert "There is no file" in damaged[rank(0)]
 
 
 @pytest.mark.parametrize("left", [0, 0.3, 0.9])
