@@ -162,7 +162,8 @@ class WindowDecoder {
   // The function from before the window that something without a parent runs in.
   static int32_t initial_parent(ThreadSpans& thread, const Record& record) {
     const bool has_end = is_span(record.kind) && is_closed(record.load_state());
-    const uint64_t end = has_end ? record.load_end() : record.ticks;
+    const bool is_open = is_span(record.kind) && !has_end;
+    const uint64_t end = is_open ? UINT64_MAX : has_end ? record.load_end() : record.ticks;
     for (size_t i = thread.initial_ends.size(); i-- > 0;) {
       const auto [until, is_noticed] = thread.initial_ends[i];
       if (until <= record.ticks) continue;

@@ -192,6 +192,7 @@ class alignas(64) ThreadLog {
   // [owner] Log index of the innermost open span, kNoParent outside all spans.
   uint32_t current_span() const { return open_.empty() ? kNoParent : open_.back().index; }
   size_t depth() const { return open_.size(); }
+  const OpenSpans& open() const { return open_; }
   // [owner] Is a span open that was opened with `key`?
   bool is_open(uint64_t key) const {
     return open_.any_of([key](const OpenSpan& span) { return span.key == key; });

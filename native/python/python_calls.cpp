@@ -97,18 +97,32 @@ std::vector<uint64_t> keys_from(RunningFrame frame) {
 // Stacks may be very deep, too deep to look through them for each key.
 std::unordered_set<uint64_t> set_of(const std::vector<uint64_t>& keys) { return {keys.begin(), keys.end()}; }
 
+// Of each open span, outermost first: does the Python function that it began in still run?
+std::vector<bool> whose_callers_run(const OpenSpans& open, const std::unordered_set<uint64_t>& running) {
+  std::vector<bool> found;
+  bool runs = true;
+  for (size_t i = 0; i < open.size(); ++i) {
+    found.push_back(runs);
+    if ((open[i].key & kWatchedCall) != 0) runs = running.contains(open[i].key);
+  }
+  return found;
+}
+
 // Called at a thread's first event after the hooks were installed again: closes the spans whose end was not
 // heard because there were no hooks. A Python call still runs if its frame is on the thread's stack; C
-// functions have no frame, so one counts as running if something that it called still runs. What is closed
-// ended before `ticks`, when the event was reported.
+// functions have no frame, so one counts as running if the function that called it does, and something that
+// it called. What is closed ended before `ticks`, when the event was reported.
 [[gnu::noinline]] void catch_up(PythonThreadCache& cache, RunningFrame frame, uint64_t ticks) {
   cache.installation = PythonCalls::installation();
   cache.hidden = hidden_since(cache, frame);
   if (cache.log.depth() == 0) return;
   const std::unordered_set<uint64_t> running = set_of(keys_from(frame));
+  const std::vector<bool> caller_runs = whose_callers_run(cache.log.open(), running);
+  size_t at = caller_runs.size();
   bool has_running_callee = false;
   cache.log.leave_spans(ticks, [&](uint64_t key, const Record& record) {
-    if (record.kind == RecordKind::kCCall) return !has_running_callee;
+    --at;
+    if (record.kind == RecordKind::kCCall) return !has_running_callee || !caller_runs[at];
     if ((key & kWatchedCall) == 0) {
       // Operators and collections are not reported by the hooks, so that their ends were not missed: one that
       // is open does run, and so do the calls around it.
