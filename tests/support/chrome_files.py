@@ -11,6 +11,17 @@ def load(path):
     return json.loads(text, parse_float=lambda number: int(number.replace(".", "")))
 
 
+def op(name, ts, dur, tid=1, cat="cpu_op", **args):
+    """An event of such a file, as torch.profiler would have written it."""
+    return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": ts, "dur": dur,
+            "args": args}  # fmt: skip
+
+
+def names(trace):
+    """What the events of a trace that was read are called."""
+    return [trace.event_name(i) for i in range(len(trace.events))]
+
+
 def spans_of(document):
     return [e for e in document["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
 

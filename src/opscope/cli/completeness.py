@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opscope.analysis.last_actions import how_it_ended, last_actions
 from opscope.printable import printable
+from opscope.trace.ledger import LOSS, Ledger
 from opscope.trace.ledger_rows import SLOWDOWN, SPAN_COST, WITHOUT_DURATION, sampled_steps
 from opscope.trace.trace import Trace
 from opscope.trace.unknown_codes import LEFT_OUT, NEWER, SHOWN
@@ -42,12 +43,10 @@ def end_of_recording(trace: Trace) -> list[str]:
     return [*actions[:1], f"the recording has no end of its own: {how}", *actions[1:]]
 
 
-def _dropped(ledger: dict[str, dict[str, float]]) -> str:
+def _dropped(ledger: Ledger) -> str:
     reasons = [
-        f"{source}: {value:,.0f} DROPPED ({what.removeprefix('dropped: ')})"
-        for source, counts in ledger.items()
-        for what, value in counts.items()
-        if what.startswith("dropped") and value
+        f"{source}: {value:,.0f} DROPPED ({what.removeprefix(f'{LOSS}: ')})"
+        for source, what, value in ledger.losses()
     ]
     return ", ".join(reasons) or "none dropped"
 

@@ -43,12 +43,7 @@ def run_section(trace: Trace, metadata: dict[str, Any], window: Window) -> dict[
             {"source": shown(source), "what": shown(what), "value": value}
             for source, what, value in _ledger(trace)
         ],
-        "dropped": sum(
-            value
-            for row in trace.ledger.values()
-            for what, value in row.items()
-            if what.startswith("dropped")
-        ),
+        "dropped": trace.ledger.lost(),
         "unfinished": int(trace.events["unfinished"].sum()) if events else 0,
         "costNs": _cost(trace, events),
     }

@@ -34,12 +34,7 @@ def _title(trace: Trace) -> str:
 
 
 def _dropped(trace: Trace) -> str:
-    dropped = sum(
-        value
-        for counts in trace.ledger.values()
-        for what, value in counts.items()
-        if what.startswith("dropped")
-    )
+    dropped = trace.ledger.lost()
     return f"{dropped:,.0f} events were DROPPED while recording. " if dropped else ""
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opscope.trace.ledger import Ledger
 from opscope.trace.names import Names
 from opscope.trace.schema import TABLES
 from opscope.trace.table import Table, unknown_name
@@ -90,10 +91,10 @@ class Trace:
         return Trace({**self._tables, **more}, self.names)
 
     @property
-    def ledger(self) -> dict[str, dict[str, float]]:
+    def ledger(self) -> Ledger:
         """What each source was asked for, recorded and dropped: ``{source: {what: value}}``."""
         table = self._tables["ledger"]
-        result: dict[str, dict[str, float]] = {}
+        result = Ledger()
         for source, what, value in zip(table["source"], table["what"], table["value"], strict=True):
             result.setdefault(str(source), {})[str(what)] = float(value)
         return result

@@ -152,11 +152,7 @@ def _incomplete(side: Side) -> list[str]:
     return [
         name
         for name, trace in zip(side.names, side.traces, strict=True)
-        if any(
-            value and what.startswith("dropped")
-            for counts in trace.ledger.values()
-            for what, value in counts.items()
-        )
+        if any(trace.ledger.losses())
     ]
 
 

@@ -48,10 +48,10 @@ FEW_DROPPED = 0.01
 
 def dropped_share(trace: Trace) -> float:
     """Of the events that were asked for, how many were dropped."""
-    events = trace.ledger.get("events", {})
-    dropped = sum(count for what, count in events.items() if what.startswith("dropped"))
+    ledger = trace.ledger
+    dropped, requested = ledger.lost("events"), ledger.get("events", {}).get("requested", 0.0)
     # What was read from another tool's file says what was dropped, but not what was asked for.
-    return dropped / max(events.get("requested", 0.0), len(trace.events) + dropped, 1.0)
+    return dropped / max(requested, len(trace.events) + dropped, 1.0)
 
 
 def waited_share(trace: Trace) -> float | None:

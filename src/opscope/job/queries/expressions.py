@@ -15,12 +15,10 @@ import ibis
 
 from opscope.job.queries.questions import JobQuestion
 from opscope.rollup.schema import ALL, CAUSES, LEDGER, LINES, MEMORY, OPERATORS, STEPS
+from opscope.trace.ledger import LOSS
 
 Expression = Any
 Tables = Mapping[str, Expression]
-
-DROPPED = "dropped"
-"""How rows of the ledger begin that count what is not in a recording."""
 
 _OPERATOR, _MODULE, _LINE = ("name", "device"), ("module", "phase"), ("file", "line", "function")
 
@@ -196,7 +194,7 @@ def _memory(tables: Tables) -> Expression:
 
 def _losses(tables: Tables) -> Expression:
     ledger = tables[LEDGER.name]
-    kept = ledger.filter(ledger["what"].startswith(DROPPED), ledger["value"] > 0)
+    kept = ledger.filter(ledger["what"].startswith(LOSS), ledger["value"] > 0)
     kept = kept.mutate(count=kept["value"].floor().cast("int64"))
     keys = ["source", "what"]
     kept = _per_process(kept, keys, "count")

@@ -1,0 +1,28 @@
+"""What a ledger says was lost."""
+
+from opscope.trace.ledger import Ledger
+
+LEDGER = Ledger(
+    {
+        "events": {"requested": 9.0, "dropped: no room": 2.0, "dropped: its thread ended": 0.0},
+        "frees": {"dropped: not heard": 3.0, "not dropped": 7.0},
+        "recorder": {"cost_ns: span": 50.0},
+    }
+)
+
+
+def test_losses_are_rows_that_begin_so_and_count_something():
+    assert list(LEDGER.losses()) == [
+        ("events", "dropped: no room", 2.0),
+        ("frees", "dropped: not heard", 3.0),
+    ]
+    assert LEDGER.lost() == 5
+
+
+def test_losses_of_one_source():
+    assert (LEDGER.lost("events"), LEDGER.lost("frees"), LEDGER.lost("recorder")) == (2, 3, 0)
+    assert LEDGER.lost("no such source") == 0
+
+
+def test_an_empty_ledger_lost_nothing():
+    assert not list(Ledger().losses()) and Ledger().lost() == 0
