@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import opscope
+from opscope.analysis.program_lines import program_lines
 
 ADDITIONS = """
 import os, signal, sys, threading
@@ -143,6 +144,26 @@ def test_module(execute, tmp_path):
     assert done.stdout == "['-m', '--output', 'x']\n"
     assert names_in(opscope.load(tmp_path / "out")).count("aten::add") == 10
     assert "Self CPU" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "given", "name"),
+    [
+        (["-c", f"{ADDITIONS}print(sys.argv)"], None, "code.opscope"),
+        (["-"], f"{ADDITIONS}print(sys.argv)", "stdin.opscope"),
+    ],
+    ids=["code", "input"],
+)
+def test_code_of_the_command_line_and_of_standard_input(tmp_path, how, given, name):
+    done = subprocess.run(
+        [sys.executable, "-m", "opscope", "run", "--stack", *how, "-c", "--why", "-"],
+        cwd=tmp_path, input=given, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == f"{[how[0], '-c', '--why', '-']}\n"
+    trace = opscope.load(tmp_path / name)
+    assert names_in(trace).count("aten::add") == 10
+    loop = next(one for one in program_lines(trace) if one.calls == 10)
+    assert (loop.file, loop.line) == (f"<{'stdin' if how[0] == '-' else 'string'}>", 6)
 
 
 def test_worker_processes(execute):

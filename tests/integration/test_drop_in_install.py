@@ -174,6 +174,7 @@ def run(tmp_path):
         return subprocess.run(
             [sys.executable, "-m", "opscope.drop_in", *arguments],
             cwd=tmp_path,
+            input=PROGRAM,
             capture_output=True,
             text=True,
             timeout=120,
@@ -182,11 +183,17 @@ def run(tmp_path):
     return call
 
 
-@pytest.mark.parametrize("how", [["program.py"], ["-m", "program"]], ids=["script", "module"])
+@pytest.mark.parametrize(
+    "how",
+    [["program.py"], ["-m", "program"], ["-c", PROGRAM], ["-"]],
+    ids=["script", "module", "code", "input"],
+)
 def test_programs_run_as_under_python_but_switched(run, how, tmp_path):
     done = run(*how, "-m", "--flag")
     alone = [sys.executable, *how, "-m", "--flag"]
-    python = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    python = subprocess.run(
+        alone, cwd=tmp_path, input=PROGRAM, capture_output=True, text=True, timeout=120
+    )
     assert done.stdout == "__main__ ['-m', '--flag'] opscope.drop_in.backend.result\n"
     assert done.returncode == python.returncode == 7
     # Some torches warn, and of machines without a GPU not always.
@@ -206,7 +213,11 @@ print([call.rpartition(": ")[2] for call in calls])
 """
 
 
-@pytest.mark.parametrize("how", [["program.py"], ["-m", "program"]], ids=["script", "module"])
+@pytest.mark.parametrize(
+    "how",
+    [["program.py"], ["-m", "program"], ["-c", PROGRAM], ["-"]],
+    ids=["script", "module", "code", "input"],
+)
 def test_python_calls_of_the_program_are_seen_and_those_around_it_are_not(run, how, tmp_path):
     (tmp_path / "program.py").write_text(WITH_STACK)
     done = run(*how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from opscope.errors import UsageError
 from opscope.launch.program import Program
@@ -18,7 +19,7 @@ def check_no_value_of_a_flag(program: Program) -> None:
         UsageError: it does.
     """
     word = program.target
-    if word.lower() in _VALUES_OF_NOTHING and not program.is_module and not os.path.exists(word):
+    if word.lower() in _VALUES_OF_NOTHING and not program.option and not os.path.exists(word):
         raise UsageError(
             f"There is no script {word!r}. Flags such as --shapes are on when they are there, and "
             f"take no value: leave out {word!r}."
@@ -35,8 +36,8 @@ def hint(program: Program) -> str | None:
     misplaced = [word for word in program.arguments if word.partition("=")[0] in ours]
     if not misplaced:
         return None
-    words = ["opscope run", *misplaced, *(["-m"] if program.is_module else []), program.target]
+    words = ["opscope", "run", *misplaced, *([program.option] if program.option else [])]
     return (
         f"{misplaced[0]} stands after the program and is handed on to it. If it was meant for "
-        f"opscope, put it before: {' '.join(words)}"
+        f"opscope, put it before: {shlex.join([*words, program.target])}"
     )

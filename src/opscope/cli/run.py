@@ -45,8 +45,9 @@ def run(
     target: Annotated[
         str,
         Argument(
-            metavar="SCRIPT|-m MODULE",
-            help="Script (or folder or zip file with a `__main__.py`), or after -m a module.",
+            metavar="SCRIPT|-m MODULE|-c CODE|-",
+            help="Script (or folder or zip file with a `__main__.py`); after -m a module; after -c "
+            "the program itself; with - it comes through standard input.",
         ),
     ],
     arguments: Annotated[
@@ -55,6 +56,9 @@ def run(
     ] = None,
     is_module: Annotated[
         bool, Option(names=("-m",), help="Run a module by its name, as python -m does.")
+    ] = False,
+    is_code: Annotated[
+        bool, Option(names=("-c",), help="Run what stands there, as python -c does.")
     ] = False,
     why: Annotated[
         bool,
@@ -261,7 +265,9 @@ def run(
             "--children has every process record to a file, because most of them end in ways that "
             "they cannot notice; --no-stream is for one process alone. Drop one or the other."
         )
-    asked_for = program.Program(target, tuple(arguments or ()), is_module)
+    if is_module and is_code:
+        raise UsageError("-m runs a module and -c code. Drop one or the other.")
+    asked_for = program.Program(target, tuple(arguments or ()), is_module, is_code)
     misplaced.check_no_value_of_a_flag(asked_for)
     program.check(asked_for)
     files = destination.choose(output, chrome, asked_for.short_name, report)

@@ -1,4 +1,7 @@
-"""``python -m opscope.drop_in script.py args...``, or ``-m module args...``: run it switched."""
+"""``python -m opscope.drop_in script.py args...``: run it as python would, but switched.
+
+So it is with ``-m module``, ``-c code`` and ``-``.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from opscope.notice import notice
 USAGE = """\
 usage: python -m opscope.drop_in SCRIPT args...
        python -m opscope.drop_in -m MODULE args...
+       python -m opscope.drop_in -c CODE args...
+       python -m opscope.drop_in - args...
 
 Runs a program as python itself would, with torch.profiler recording through opscope."""
 
@@ -24,11 +29,11 @@ def main() -> None:
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE)
         return
-    is_module = arguments[:1] == ["-m"]
-    if len(arguments) < 1 + is_module:
+    option = arguments.pop(0) if arguments[:1] in (["-m"], ["-c"]) else ""
+    if not arguments:
         sys.exit(_refuse(f"{USAGE}\n\nName the program to run."))
-    target, *own = arguments[is_module:]
-    program = Program(target, tuple(own), is_module)
+    target, *own = arguments
+    program = Program(target, tuple(own), is_module=option == "-m", is_code=option == "-c")
     try:
         check(program)
         hide_from_kineto()

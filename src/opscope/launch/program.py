@@ -35,21 +35,35 @@ class Program:
     """What the user asked to run.
 
     Attributes:
-        target: path of a script (or of a folder or zip file with a ``__main__.py``), or the dotted
-            name of a module.
+        target: path of a script (or of a folder or zip file with a ``__main__.py``), the dotted
+            name of a module, or code; ``-`` is a script that comes through standard input.
         arguments: what the program finds in ``sys.argv[1:]``.
         is_module: ``target`` is a module, as after ``python -m``.
+        is_code: ``target`` is the program itself, as after ``python -c``.
     """
 
     target: str
     arguments: tuple[str, ...] = ()
     is_module: bool = False
+    is_code: bool = False
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the script comes through standard input."""
+        return self.target == "-" and not (self.is_module or self.is_code)
+
+    @property
+    def option(self) -> str:
+        """What stands before the target on a command line; empty for nothing."""
+        return "-m" if self.is_module else "-c" if self.is_code else ""
 
     @property
     def short_name(self) -> str:
         """A file-name-sized name for it."""
         if self.is_module:
             return self.target
+        if self.is_code or self.is_input:
+            return "code" if self.is_code else "stdin"
         return os.path.splitext(os.path.basename(os.path.abspath(self.target)))[0]
 
 
@@ -70,7 +84,13 @@ def check(program: Program) -> None:
     if program.is_module:
         if not _package_exists(program.target.partition(".")[0]):
             raise _module_not_found(program.target)
-    elif not os.path.exists(program.target):
+    elif program.is_input:
+        if sys.stdin is None:
+            raise ProgramNotFoundError(
+                "The program is to come through standard input, which is closed. Name a script, or "
+                "send one: opscope run - < train.py."
+            )
+    elif not program.is_code and not os.path.exists(program.target):
         raise ProgramNotFoundError(
             f"There is no script {program.target!r} (looked in {os.getcwd()}). Check the path; to "
             "run a module by its name, put -m before it."
@@ -124,11 +144,14 @@ def _prepare(program: Program) -> tuple[CodeType, dict[str, Any]]:
     vars(main)["__builtins__"] = builtins
     _replaced.append(sys.modules["__main__"])
     sys.modules["__main__"] = main
-    sys.argv = ["-m" if program.is_module else program.target, *program.arguments]
+    sys.argv = [program.option or program.target, *program.arguments]
     if program.is_module:
         _set_first_import_folder(os.getcwd())
         code, attributes = _load_module(*_find_module(program.target))
         sys.argv[0] = attributes["__file__"]
+    elif program.is_code or program.is_input:
+        _set_first_import_folder("")
+        code, attributes = _load_text(program)
     elif pkgutil.get_importer(program.target) is not None:  # a folder or a zip file
         container = os.path.join(os.getcwd(), program.target)
         _set_first_import_folder(container)
@@ -144,6 +167,17 @@ def _set_first_import_folder(folder: str) -> None:
     # With -P and -I, Python does not put the folder of the program on sys.path.
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = folder
+
+
+def _load_text(program: Program) -> tuple[CodeType, dict[str, Any]]:
+    """Code and ``__main__`` attributes of what stands on the command line, or is sent."""
+    attributes: dict[str, Any] = {"__loader__": importlib.machinery.BuiltinImporter}
+    content: str | bytes = program.target
+    name = "<stdin>" if program.is_input else "<string>"
+    if program.is_input:
+        content = sys.stdin.buffer.read()
+        attributes |= {"__file__": name, "__cached__": None}
+    return compile(content, name, "exec", dont_inherit=True), attributes
 
 
 def _load_script(path: str) -> tuple[CodeType, dict[str, Any]]:

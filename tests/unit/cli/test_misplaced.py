@@ -12,6 +12,7 @@ from opscope.launch.program import Program
         (Program("train.py", ("--shapes",)), "opscope run --shapes train.py"),
         (Program("train.py", ("x", "--schedule=1,1,3")), "opscope run --schedule=1,1,3 train.py"),
         (Program("pkg.train", ("--stack",), is_module=True), "opscope run --stack -m pkg.train"),
+        (Program("f(1)", ("--why",), is_code=True), "opscope run --why -c 'f(1)'"),
     ],
 )
 def test_a_flag_after_the_program(program, instead):

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from opscope.errors import UsageError
-from opscope.launch.program import Program, check
+from opscope.launch.program import Program, ProgramNotFoundError, check
 
 # Describes everything a program can see of how it was started.
 LOOK = """
@@ -24,9 +24,9 @@ print(json.dumps([sys.argv, sys.path, attributes, sys.modules["__main__"].__dict
 DRIVER = """
 import sys
 from opscope.launch.program import Program, ProgramNotFoundError, check, run
-is_module = sys.argv[1] == "-m"
-target, *arguments = sys.argv[1 + is_module:]
-program = Program(target, tuple(arguments), is_module)
+option = sys.argv.pop(1) if sys.argv[1] in ("-m", "-c") else ""
+target, *arguments = sys.argv[1:]
+program = Program(target, tuple(arguments), is_module=option == "-m", is_code=option == "-c")
 try:
     check(program)
     run(program)
@@ -50,22 +50,24 @@ def folder(tmp_path):
     return tmp_path
 
 
-def python(folder, *arguments):
+def python(folder, *arguments, **options):
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
-    )
+        [sys.executable, *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=60, **options,
+    )  # fmt: skip
 
 
-def through_opscope(folder, *arguments):
-    return python(folder, "driver/driver.py", *arguments)
+def through_opscope(folder, *arguments, **options):
+    return python(folder, "driver/driver.py", *arguments, **options)
 
 
 def write(folder, text):
     (folder / "script.py").write_text(textwrap.dedent(text))
 
 
-def assert_same(folder, *arguments):
-    expected, actual = python(folder, *arguments), through_opscope(folder, *arguments)
+def assert_same(folder, *arguments, **options):
+    expected = python(folder, *arguments, **options)
+    actual = through_opscope(folder, *arguments, **options)
     assert actual.stdout == expected.stdout
     assert actual.stderr == expected.stderr
     assert actual.returncode == expected.returncode
@@ -108,6 +110,32 @@ def test_a_script_that_comes_through_a_pipe_runs_in_full(folder, driver):
     )
     assert done.returncode == 4
     assert done.stdout == "['/dev/stdin', 'argument'] /dev/stdin\n"
+
+
+@pytest.mark.parametrize("text", [LOOK, "", "import package.sub\nraise ValueError('no')", "def ("])
+def test_code_of_the_command_line_and_of_standard_input(folder, text):
+    assert_same(folder, "-c", text, "one", "-m", "--two")
+    assert_same(folder, "-", "one", "-", "-c", input=text)
+
+
+def test_a_program_that_comes_through_standard_input_finds_nothing_there(folder):
+    text = "import sys\nprint([sys.stdin.read(), __name__])\n"
+    assert assert_same(folder, "-", input=text).stdout == "['', '__main__']\n"
+
+
+def test_the_encoding_of_a_program_that_comes_through_standard_input(folder):
+    source = "# -*- coding: latin-1 -*-\nprint(ascii('\xe9'))"
+    done = subprocess.run(
+        [sys.executable, "driver/driver.py", "-"],
+        cwd=folder, input=source.encode("latin-1"), capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == b"'\\xe9'\n"
+
+
+def test_standard_input_that_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ProgramNotFoundError, match=r"closed\. Name a script"):
+        check(Program("-"))
 
 
 @pytest.mark.parametrize(
