@@ -111,7 +111,29 @@ def every_second_that_changes():
         torch.tanh(BROAD[:, ::2] @ torch.rand(256, 4))
 
 
+CURVED = torch.nn.Sequential(torch.nn.Linear(24, 24), torch.nn.Tanh(), torch.nn.Linear(24, 24))
+
+
+def jacobian():
+    for _ in range(4):
+        x = DATA[0, :24].clone().requires_grad_()
+        y = CURVED(x)
+        torch.stack([torch.autograd.grad(y[i], x, retain_graph=True)[0] for i in range(24)])  # row
+
+
+def jacobian_at_once():
+    for _ in range(24):
+        torch.func.jacrev(CURVED)(DATA[0, :24])
+
+
+def of_each_sample():
+    for i in range(24):
+        torch.autograd.grad(CURVED(DATA[i, :24]).sum(), list(CURVED.parameters()))
+
+
 FAULTS = [
+    ("for-loop-indexing", jacobian, "row", jacobian_at_once),
+    ("for-loop-indexing", jacobian, "row", of_each_sample),
     ("for-loop-indexing", means_by_mask, "masks", means_by_index),
     ("data-shuffled-again", shuffled, "shuffled", shuffled_once),
     ("data-shuffled-again", shuffled, "shuffled", in_whole_passes),

@@ -132,7 +132,9 @@ FOR_LOOP_INDEXING = Pattern(
     advice=(
         "Replace the loop by one operation on the whole tensor: arithmetic with broadcasting, "
         "slices, torch.arange, index_select, scatter_ or torch.stack; or torch.vmap the body. Give "
-        "a network all samples at once, and a recurrent one all time steps (nn.GRU, nn.LSTM)."
+        "a network all samples at once, and a recurrent one all time steps (nn.GRU, nn.LSTM). "
+        "torch.func.jacrev gives the gradients of many outputs together, and so does "
+        "torch.autograd.grad(..., is_grads_batched=True)."
     ),
     find=_find,
 )

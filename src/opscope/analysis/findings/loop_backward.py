@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.findings.backward_passes import backward_steps
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.loop_lines import part_work_ns, sum_by_line
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.trace.schema import RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 
 _BACKWARD_WORK = 2
@@ -21,25 +21,17 @@ def calling_backward_ns(subject: Subject, calls: LineCalls, chosen: Flags) -> Va
     filled and added: that goes with the loop, as calling does. ``chosen`` has shape (calls,), the
     result (lines,).
     """
-    steps, forward = _backward_steps(subject)
+    steps, forward = backward_steps(subject)
     lines = np.zeros(len(subject.parent) + 1, dtype=np.bool_)
     lines[calls.events[chosen]] = True
     site = subject.sites.around[forward]
-    site = np.where(lines[site], site, nearest_ancestor(subject.parent, lines[:-1])[site])
-    inside = (forward >= 0) & (site >= 0)
+    above = nearest_ancestor(subject.parent, lines[:-1])
+    site = np.where(lines[site], site, above[site])
+    # A pass that one of the calls makes is among what that takes.
+    inside = (forward >= 0) & (site >= 0) & (above[steps] < 0)
     steps, forward, site = steps[inside], forward[inside], site[inside]
     took = subject.duration_ns[steps]
     of_forward = part_work_ns(subject)[subject.outermost_operator[forward]]
     work = _BACKWARD_WORK * np.maximum(of_forward, 0)
     left = np.clip(np.minimum(work, subject.work_ns[steps]), 0, took)
     return sum_by_line(calls.group[calls.row[site]], took - left, len(calls.lines))
-
-
-def _backward_steps(subject: Subject) -> tuple[Values, Values]:
-    """Outermost operators of backward passes, each with the forward operator it is of."""
-    inner = np.flatnonzero(
-        (subject.events["scope"] == RecordScope.BACKWARD_FUNCTION) & subject.is_main
-    )
-    steps, first = np.unique(subject.outermost_operator[inner], return_index=True)
-    known = steps >= 0
-    return steps[known].astype(np.int64), subject.sites.source[inner[first[known]]].astype(np.int64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from opscope.analysis.findings.backward_passes import is_repeated_pass
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject, Values
@@ -56,6 +57,7 @@ class LoopLines:
         takes_parts: it takes a tensor apart.
         joins: it does so at once, or puts parts together.
         is_linear: it calls nothing but sums, and products with numbers.
+        goes_back: it goes back over a graph that it has gone over before.
     """
 
     frame: Values
@@ -68,14 +70,17 @@ class LoopLines:
     takes_parts: Flags
     joins: Flags
     is_linear: Flags
+    goes_back: Flags
 
 
 def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
     """Of all lines of the program that call something."""
     count = len(calls.lines)
     work = subtree_sums(subject.parent, part_work_ns(subject))[calls.events]
-    whole = subject.is_training | subject.named_like("enumerate(DataLoader)")
+    again = is_repeated_pass(subject)
+    whole = (subject.is_training & ~again) | subject.named_like("enumerate(DataLoader)")
     steps = subtree_sums(subject.parent, whole.astype(np.int64))[calls.events]
+    passes = subtree_sums(subject.parent, again.astype(np.int64))[calls.events]
     functions = np.bincount(group_rows(calls.group, calls.function).columns[0], minlength=count)
     return LoopLines(
         frame=calls.lines[:, 0],
@@ -88,6 +93,7 @@ def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
         takes_parts=_takes_parts(subject, calls),
         joins=_joins(subject, calls),
         is_linear=_is_linear(subject, calls),
+        goes_back=sum_by_line(calls.group, passes, count) > 0,
     )
 
 
