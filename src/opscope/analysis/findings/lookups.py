@@ -8,7 +8,7 @@ from opscope.analysis.findings.matmul import PRODUCT_CALLS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Subject, Values
-from opscope.analysis.findings.surroundings import with_surroundings_ns
+from opscope.analysis.findings.surroundings import freeing_ns, with_surroundings_ns
 from opscope.analysis.quantity_text import share_text
 from opscope.trace.schema import EventKind
 from opscope.trace.shapes import element_counts
@@ -33,7 +33,8 @@ def _find_dense(subject: Subject) -> Evidence | None:
         return None
     width = _last_size(subject, subject.tensor_argument(0)[rows])
     elsewhere = _work_on(subject, np.unique(table_rows * width))
-    total = int(subject.duration_ns[rows].sum()) + elsewhere
+    freed = freeing_ns(subject, np.unique(subject.outermost_operator[rows]))
+    total = int(subject.duration_ns[rows].sum()) + elsewhere + freed
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
     touched = float(looked_up.sum() / table_rows.sum())
@@ -43,11 +44,11 @@ def _find_dense(subject: Subject) -> Evidence | None:
         explanation=(
             f"{len(rows):,} backward passes of a lookup made a gradient as large as the whole "
             f"table, {int(table_rows.max()):,} rows, of which at most {share_text(touched)} were "
-            "looked up; the optimizer then went through all of them: together "
+            "looked up; the optimizer then went through all of them, and they were freed: together "
             f"{share_text(total / subject.wall_ns)} of the time."
         ),
         saved_ns=int((total) * (1 - touched)),
-        saved_by="making, adding and applying gradients of the rows that were not looked up",
+        saved_by="making, applying and freeing gradients of the rows that were not looked up",
     )
 
 

@@ -42,6 +42,11 @@ def with_surroundings_ns(subject: Subject, operators: Values) -> int:
     return _covered_ns(begin, end)
 
 
+def freeing_ns(subject: Subject, operators: Values) -> int:
+    """Time in which nothing else ran but that large blocks of these operators were freed."""
+    return _covered_ns(*_freeing(subject, operators))
+
+
 def _nearly_all(subject: Subject, going: Values, every: Values) -> Flags:
     """Which events have hardly anything in them but what goes."""
     inside = subtree_sums(subject.parent, going)

@@ -152,12 +152,23 @@ def test_an_optimizer_that_goes_one_by_one():
     single = build_trace(step(0, ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3))
     finding = found(single, "single-tensor-optimizer")
     # 100 µs less 9 operators of 4 µs is Python; 8 of the 9 calls at 4 µs are not needed.
-    assert finding.saved_ns == (100 - 36 + 8 * 4) * MICROSECOND
+    # Of that 17 % stays, to collect the parameters.
+    assert finding.saved_ns == (100 - 36 + 8 * 4) * 830
     assert "elements" not in finding.saved_by
     for together in ("aten::_foreach_mul_", "aten::_fused_adamw_"):
         trace = build_trace(step(0, [together, *["aten::mul_"] * 8]))
         assert found(trace, "single-tensor-optimizer") is None
     assert found(build_trace(step(0, ["aten::mul_"] * 2)), "single-tensor-optimizer") is None
+
+
+def test_of_an_optimizer_that_goes_one_by_one_what_interrupts_a_step_is_no_saving():
+    operators = ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3
+    steps = [one for i in range(5) for one in step(100 * i, operators)]
+    interrupted, *inner = step(500, operators)  # which takes 8 ms, in Python
+    interrupted = span(interrupted.name, 500, 8_500, **ANNOTATION)
+    finding = found(build_trace([*steps, interrupted, *inner]), "single-tensor-optimizer")
+    assert finding.saved_ns == int(6.5 * (100 - 36 + 8 * 4) * 830)
+    assert finding.time_ns == 8_500 * MICROSECOND
 
 
 def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
@@ -166,7 +177,7 @@ def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
     inner[0] = span("aten::mul_", 1, 2, inputs=[tensor(1_000)])
     finding = found(build_trace([around, *inner]), "single-tensor-optimizer")
     # 100 µs but one call, at the fastest 2.2, and 9 times 0.15 of a µs for a thousand elements.
-    assert finding.saved_ns == 100 * MICROSECOND - 2_200 - 9 * 150
+    assert finding.saved_ns == int(0.83 * (100 * MICROSECOND - 2_200 - 9 * 150))
     assert "but for their elements" in finding.saved_by
 
 

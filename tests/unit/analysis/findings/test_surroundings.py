@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from opscope.analysis.findings.find import find_findings
 from opscope.analysis.findings.subject import Subject
-from opscope.analysis.findings.surroundings import with_surroundings_ns
+from opscope.analysis.findings.surroundings import freeing_ns, with_surroundings_ns
 from opscope.trace.codes import EventKind
-from support.build_trace import allocation, build_trace, span
+from support.build_trace import allocation, build_trace, span, tensor
 
 PYTHON = {"kind": EventKind.PYTHON_CALL}
 PROGRAM = ("train.py", 1, "train")
@@ -57,3 +59,35 @@ def test_freeing_large_blocks_goes_too_where_nothing_else_ran():
     assert gone(freed(LARGE), 0) == 100 + 100
     assert gone(freed(64), 0) == 100
     assert gone(freed(LARGE), 2) == 100
+    assert freeing_ns(Subject(freed(LARGE)), np.array([0])) == 100_000
+
+
+def test_what_frees_a_dense_gradient_goes_with_it():
+    table, indices = tensor(4_000, 100), tensor(10, dtype="int64")
+    backward = span("aten::embedding_dense_backward", 0, 100, inputs=[table, indices, 4_000])
+    spans = [backward, span("aten::add", 150, 200), span("aten::mm", 300, 400)]
+    rows = [
+        allocation(10, LARGE, allocation_id=1, address=1),
+        allocation(250, -LARGE, allocation_id=1, address=1),
+    ]
+    kept, freed = (
+        find_findings(build_trace(spans, allocations=rows[:count]))["dense-embedding-gradients"]
+        for count in (1, 2)
+    )
+    assert freed.time_ns - kept.time_ns == 100_000
+    assert freed.saved_ns - kept.saved_ns == pytest.approx(100_000 * (1 - 10 / 4_000), abs=1)
+
+
+def test_what_a_fused_call_takes_for_its_scores_stays():
+    query = tensor(1, 100, 16, storage=64, impl=64)
+    scores, weights = (tensor(1, 100, 100, storage=i, allocation_id=i, impl=i) for i in (101, 102))
+    spans = [
+        span("aten::matmul", 0, 100, inputs=[query, query]),
+        span("aten::softmax", 200, 300, inputs=[scores, -1, None]),
+        span("aten::matmul", 400, 500, inputs=[weights, query]),
+    ]
+    blocks = [
+        allocation(10 + 200 * i, 40_000, allocation_id=101 + i, address=101 + i) for i in range(2)
+    ]
+    finding = find_findings(build_trace(spans, allocations=blocks))["attention-by-hand"]
+    assert finding.saved_ns == 100_000 - 5_000
