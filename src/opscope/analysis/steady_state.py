@@ -17,6 +17,7 @@ from opscope.analysis.program_steps import module_calls, optimizer_steps
 from opscope.analysis.quantity_text import time_text
 from opscope.analysis.step_times import covered
 from opscope.trace.metadata_kinds import WARM
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -172,6 +173,5 @@ def _busy_before(trace: Trace, end_ns: int, begin_ns: int, imports_ns: int) -> i
 def _medians(trace: Trace, rows: Values) -> Values:
     """The median duration of the events of each one's name."""
     took = event_tree(trace).duration_ns[rows]
-    _, group = np.unique(trace.events["name"][rows], return_inverse=True)
-    group = group.reshape(-1)
-    return medians(took, group, int(group.max(initial=-1)) + 1)[group]
+    alike = group_rows(trace.events["name"][rows])
+    return medians(took, alike.group, len(alike))[alike.group]

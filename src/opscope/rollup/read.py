@@ -28,7 +28,7 @@ from opscope.rollup.schema import (
 from opscope.trace.arrow import pa
 from opscope.trace.input_file import open_plain
 from opscope.trace.interop import table_from_arrow
-from opscope.trace.read_parquet import read_parquet
+from opscope.trace.read_parquet import ParquetColumns
 from opscope.trace.table import Table
 
 Values = npt.NDArray[np.int64]
@@ -68,7 +68,7 @@ class Rollup:
         schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
         try:
             with open_plain(self.file(name)) as file:
-                return table_from_arrow(schema, read_parquet(file, rows, str(self.file(name))))
+                return table_from_arrow(schema, ParquetColumns(file, rows, str(self.file(name))))
         except (pa.ArrowException, OSError, ValueError):
             return None
 

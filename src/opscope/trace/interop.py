@@ -7,13 +7,14 @@ tables refer to rows. Decoded, columns that refer to ``names`` hold text, and co
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.errors import MissingDependencyError, UsageError
 from opscope.trace.arrow import pa
+from opscope.trace.arrow_values import in_one, is_text, numbers_of
 from opscope.trace.column import Column, TableSchema
 from opscope.trace.labels import LABELS
 from opscope.trace.names import Names
@@ -28,6 +29,9 @@ def has_id(table: str) -> bool:
 
 
 _REFERRED = {column.refers for schema in TABLES.values() for column in schema.columns}
+
+_MANY = 100_000
+"""Of so many rows it is worth looking whether all are equal."""
 
 _WIDEST_RANGE = 1 << 24
 """Distinct codes are found by marking them in an array of this size at most, else by sorting."""
@@ -178,7 +182,18 @@ def _dictionary(places: npt.NDArray[Any], texts: list[str | None]) -> pa.Array:
     )
 
 
-def table_from_arrow(schema: TableSchema, data: pa.Table) -> Table:
+class ArrowColumns(Protocol):
+    """Columns of Arrow's by name: a table, or a file that they are read from one by one."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """Of all that there are."""
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """The column of that name."""
+
+
+def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
     """A table of a trace from Arrow columns; ``id`` and columns unknown here are left out.
 
     Raises:
@@ -195,36 +210,36 @@ def table_from_arrow(schema: TableSchema, data: pa.Table) -> Table:
             array = data[column.name]
             if array.null_count and (column.is_list or column.required or column.default != -1):
                 raise ValueError(f"{column.name} has rows without a value")
-            columns[column.name] = _from_arrow(column, array.combine_chunks())
+            columns[column.name] = _from_arrow(column, in_one(array))
     return Table(schema, columns)
 
 
 def _from_arrow(column: Column, array: pa.Array) -> Any:
-    if isinstance(array, pa.ChunkedArray):  # of no chunks, or too long for one
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if column.dtype == "string":
-        return np.array(array.cast(pa.string()).to_pylist(), dtype=object)
+        text = array if is_text(array.type) else array.cast(pa.string())
+        return np.array(text.to_pylist(), dtype=object)
     if column.dtype.startswith("list"):
-        array = array.cast(pa.large_list(pa.int64()))
+        is_read = _is_ragged(array.type) and array.type.value_type == pa.int64()
+        array = array if is_read else array.cast(pa.large_list(pa.int64()))
         offsets = numbers_of(array.offsets).astype(np.int64)
         values = numbers_of(array.values)[offsets[0] : offsets[-1]]
         return ListColumn(offsets - offsets[0], values)
     dtype = np.dtype(column.dtype)
     if array.null_count:  # how other programs say "none"
         array = array.fill_null(column.default)
-    return numbers_of(array.cast(pa.from_numpy_dtype(dtype)))
+    kind = pa.from_numpy_dtype(dtype)
+    numbers = numbers_of(array if array.type == kind else array.cast(kind))
+    return numbers if column.required else _once(numbers)
 
 
-def numbers_of(array: pa.Array) -> npt.NDArray[Any]:
-    """Numbers of Arrow's, none of them null, in the same memory; read-only.
+def _once(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same; where they are many and all equal, one of them stands for all."""
+    if len(numbers) < _MANY or (numbers[:: len(numbers) // 16] != numbers[0]).any():
+        return numbers
+    if (numbers != numbers[0]).any():
+        return numbers
+    return np.broadcast_to(numbers[:1].copy(), numbers.shape)
 
-    ``to_numpy`` imports pandas first, which takes a quarter of a second, and swallows the Ctrl-C
-    that falls into it.
-    """
-    dtype, values = np.dtype(array.type.to_pandas_dtype()), array.buffers()[1]
-    if values is None or not len(array):
-        return np.zeros(0, dtype=dtype)
-    if dtype == np.bool_:
-        bits = np.unpackbits(np.frombuffer(values, dtype=np.uint8), bitorder="little")
-        return bits[array.offset : array.offset + len(array)].astype(np.bool_)
-    return np.frombuffer(values, dtype, len(array), array.offset * dtype.itemsize)
+
+def _is_ragged(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

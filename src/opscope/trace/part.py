@@ -47,18 +47,16 @@ def _part(trace: Trace, begin_ns: int, end_ns: int) -> Part:
     start = events["start_ns"].astype(np.int64)
     end = start + events["duration_ns"]
     rows = np.flatnonzero(((end > begin_ns) | (start >= begin_ns)) & (start < end_ns))
-    new = np.full(len(start) + 1, -1, dtype=np.int64)
-    new[rows] = np.arange(len(rows))
+    new = np.full(len(start) + 1, -1, dtype=np.int32)
+    new[rows] = np.arange(len(rows), dtype=np.int32)
     begins = np.maximum(start[rows], begin_ns)
-    tables: dict[str, Any] = {
-        "events": events.take(rows).replaced(
-            {
-                "parent": new[events["parent"][rows]].astype(np.int32),
-                "start_ns": begins,
-                "duration_ns": np.minimum(end[rows], end_ns) - begins,
-            }
-        )
+    changed = {
+        "parent": new[events["parent"][rows]],
+        "start_ns": begins,
+        "duration_ns": np.minimum(end[rows], end_ns) - begins,
     }
+    others = {name: column for name, column in events.given.items() if name not in changed}
+    tables: dict[str, Any] = {"events": Table(events.schema, others).take(rows).replaced(changed)}
     for name in TABLES:
         if name not in _ELSEWHERE:
             tables[name] = part_of(trace.table(name), new.__getitem__, begin_ns, end_ns)
@@ -75,16 +73,24 @@ def part_of(table: Table, renumber: Callable[[Any], Any], begin_ns: int, end_ns:
         begin_ns: when the part begins, Unix nanoseconds.
         end_ns: when it ends.
     """
+    if not len(table):
+        return table
     keep = np.ones(len(table), dtype=np.bool_)
-    columns = [column for column in table.schema.columns if column.refers == "events"]
-    for column in columns:
-        if column.default is None or column.default != -1:
-            keep &= renumber(table[column.name]) >= 0
+    numbers = {
+        column.name: renumber(table[column.name])
+        for column in table.schema.columns
+        if column.refers == "events"
+    }
+    for name, of in numbers.items():
+        if table.schema.column(name).default != -1:
+            keep &= of >= 0
     for moment in ("time_ns", "start_ns"):
         if table.schema.name != "parameters" and any(
             column.name == moment for column in table.schema.columns
         ):
             keep &= (table[moment] >= begin_ns) & (table[moment] < end_ns)
     rows = np.flatnonzero(keep)
-    changed = {c.name: renumber(table[c.name][rows]).astype(np.int32) for c in columns}
-    return table.take(rows).replaced(changed) if len(table) else table
+    changed = {name: of[rows].astype(np.int32) for name, of in numbers.items()}
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:  # one after the other
+        return table.between(int(rows[0]), int(rows[-1]) + 1).replaced(changed)
+    return table.take(rows).replaced(changed)

@@ -1,4 +1,4 @@
-"""One Parquet file into memory, if it holds what it claims and that fits.
+"""Parquet files into memory, if they hold what they claim and that fits.
 
 Parquet packs a billion equal values into a few bytes, so what a file takes in memory is counted
 before it is unpacked.
@@ -9,9 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from opscope.memory_limit import require_memory
 from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
+from opscope.trace.arrow_values import is_text, numbers_of, text_bytes
 from opscope.trace.parquet_footer import unpacked_bytes
 
 _TEXT = frozenset({"text", "source", "what", "key", "value"})
@@ -19,6 +22,9 @@ _TEXT = frozenset({"text", "source", "what", "key", "value"})
 
 _MOST_ROWS = (1 << 31) - 1
 """Rows are referred to by 32 bits."""
+
+_FEW_ROWS = 100_000
+"""Of so many rows all columns are read at once: reading each by itself takes a moment, too."""
 
 
 def read_whole(path: Path) -> pa.Table:
@@ -34,49 +40,66 @@ def read_whole(path: Path) -> pa.Table:
         return file.read()
 
 
-def read_parquet(file: BinaryIO, rows: int, source: str) -> pa.Table:
-    """All of ``file``, which should have ``rows`` rows.
+class ParquetColumns:
+    """The columns of an open file. Those of a long one are read one by one, as they are asked for:
+    the memory that Arrow unpacks one into is there again for the next.
 
-    Raises:
-        ValueError: it has not, or is damaged.
-        pyarrow.ArrowException, OSError: it is damaged.
-        InsufficientMemoryError: it does not fit in memory.
+    Attributes:
+        column_names: in the order of the file.
     """
-    needed_bytes = unpacked_bytes(file)
-    parquet = pq.ParquetFile(file, page_checksum_verification=True)
-    fields = parquet.schema_arrow
-    if len(set(fields.names)) < len(fields):
-        raise ValueError("it has two columns of one name")
-    texts = [field.name for field in fields if field.name in _TEXT and _is_text(field.type)]
-    if texts:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=texts)
-    described = parquet.metadata
-    if described.num_rows != rows:
-        raise ValueError(f"it has {described.num_rows} rows, not {rows}")
-    if rows > _MOST_ROWS:
-        raise ValueError(f"it has {rows:,} rows, and a trace at most {_MOST_ROWS:,} of a table")
-    require_memory(needed_bytes, f"reading {source}")
-    data = parquet.read()
-    if data.num_rows != rows:
-        raise ValueError(f"it has {data.num_rows} rows, not {rows}")
-    require_memory(sum(_text_bytes(data[name]) for name in texts), f"reading {source}")
-    return data
 
+    def __init__(self, file: BinaryIO, rows: int, source: str) -> None:
+        """``file`` should have ``rows`` rows; errors name it ``source``.
 
-def _is_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        Raises:
+            ValueError: it has not, or is damaged.
+            pyarrow.ArrowException, OSError: it is damaged.
+            InsufficientMemoryError: it does not fit in memory.
+        """
+        needed_bytes = unpacked_bytes(file)
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        fields = parquet.schema_arrow
+        if len(set(fields.names)) < len(fields):
+            raise ValueError("it has two columns of one name")
+        self._texts = {f.name for f in fields if f.name in _TEXT and is_text(f.type)}
+        if self._texts:
+            texts = sorted(self._texts)
+            parquet = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=texts)
+        if parquet.metadata.num_rows != rows:
+            raise ValueError(f"it has {parquet.metadata.num_rows} rows, not {rows}")
+        if rows > _MOST_ROWS:
+            raise ValueError(f"it has {rows:,} rows, and a trace at most {_MOST_ROWS:,} of a table")
+        self.column_names: list[str] = list(fields.names)
+        self._parquet, self._rows, self._source = parquet, rows, source
+        require_memory(needed_bytes, f"reading {source}")
+        self._read = parquet.read() if rows <= _FEW_ROWS else None
+
+    def __getitem__(self, name: str) -> pa.ChunkedArray:
+        """All of a column.
+
+        Raises:
+            KeyError: there is none of this name.
+            ValueError, pyarrow.ArrowException, OSError, InsufficientMemoryError: as above.
+        """
+        if name not in self.column_names:
+            raise KeyError(name)
+        data = self._read
+        if data is None:
+            data = self._parquet.read([name], use_threads=False)
+        if data.num_rows != self._rows:
+            raise ValueError(f"it has {data.num_rows} rows, not {self._rows}")
+        column = data[name]
+        if name in self._texts:
+            require_memory(_text_bytes(column), f"reading {self._source}")
+        return column
 
 
 def _text_bytes(column: pa.ChunkedArray) -> int:
     """What the texts of a column take once each row has its own."""
-    # Makes a Python function of each of Arrow's hundreds, which takes as long as all other imports;
-    # whoever only writes traces needs none.
-    import pyarrow.compute as pc
-
     total = 0
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
-            lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())
-            total += pc.sum(lengths.take(chunk.indices)).as_py() or 0
+            lengths = np.diff(text_bytes(chunk.dictionary)[0])
+            rows = numbers_of(chunk.indices)  # anything where a row has no text
+            total += int(lengths[rows[(rows >= 0) & (rows < len(lengths))]].sum())
     return total

@@ -11,14 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from opscope.errors import OpscopeError, TraceFormatError, UsageError
 from opscope.progress import tell
 from opscope.thread_pool import ThreadPool
 from opscope.trace.address import refuse_address
 from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
+from opscope.trace.arrow_values import in_one, is_text, text_bytes
 from opscope.trace.earlier import delete_rank, replace_rank
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import open_plain, shown_path, status_of
@@ -41,7 +40,7 @@ from opscope.trace.partition import (
     partition_folders,
 )
 from opscope.trace.process_journal import PROCESSES
-from opscope.trace.read_parquet import read_parquet
+from opscope.trace.read_parquet import ParquetColumns
 from opscope.trace.remote import complete
 from opscope.trace.replacing import read_unreplaced
 from opscope.trace.schema import TABLES
@@ -264,7 +263,7 @@ def load_part(path: Path, asked: Partition | None = None) -> Trace:
 def _load_rank(folder: Path, path: Path) -> Trace:
     manifest = read_manifest(folder)
     tables, notes = _read_tables(folder, manifest)
-    names = _names(_read_table(folder, "names", manifest), folder)
+    names = _names(folder, manifest)
     check_tables(tables, names, str(folder))
     tables, unknown = without_unknown_codes(tables)
     notes += unknown
@@ -286,14 +285,10 @@ def _read_tables(folder: Path, manifest: Manifest) -> tuple[dict[str, Table], Co
             continue
         tell(read, size)
         read += _bytes(manifest, name)
-        data = _read_table(folder, name, manifest)
-        notes += unknown_columns(name, data.column_names, ["id", *(c.name for c in schema.columns)])
-        try:
+        with _columns(folder, name, manifest) as data:
+            known = ["id", *(column.name for column in schema.columns)]
+            notes += unknown_columns(name, data.column_names, known)
             tables[name] = table_from_arrow(schema, data)
-        except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
-            if isinstance(error, MemoryError):
-                raise
-            raise damaged_file(folder / f"{name}.parquet", _first_line(error)) from error
     return tables, notes
 
 
@@ -307,7 +302,9 @@ def ranks(path: str | os.PathLike[str]) -> list[int]:
     return sorted(rank_folders(Path(path)))
 
 
-def _read_table(folder: Path, name: str, manifest: Manifest) -> pa.Table:
+@contextmanager
+def _columns(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColumns]:
+    """The columns of a table; what goes wrong with them meanwhile is said of its file."""
     file = folder / f"{name}.parquet"
     expected = manifest.tables.get(name)
     if expected is None:
@@ -319,31 +316,23 @@ def _read_table(folder: Path, name: str, manifest: Manifest) -> pa.Table:
                 raise damaged_file(
                     file, f"it has {size} bytes, the manifest says {expected['bytes']}"
                 )
-            return read_parquet(opened, expected["rows"], str(file))
+            yield ParquetColumns(opened, expected["rows"], str(file))
     except FileNotFoundError as error:
         raise damaged_file(file, "it is missing") from error
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         if isinstance(error, OpscopeError | MemoryError):
             raise
         raise damaged_file(file, _first_line(error)) from error
 
 
-def _names(data: pa.Table, folder: Path) -> Names:
-    try:
-        text = data["text"].combine_chunks()
-        if isinstance(text, pa.ChunkedArray):
-            text = pa.concat_arrays(text.chunks) if text.num_chunks else pa.array([], pa.string())
+def _names(folder: Path, manifest: Manifest) -> Names:
+    with _columns(folder, "names", manifest) as data:
+        if "text" not in data.column_names or not is_text(data["text"].type):
+            raise ValueError("it has no column of text")
+        text = data["text"]
         if text.null_count:
-            raise damaged_file(folder / "names.parquet", "it has rows without a text")
-        text = text.cast(pa.large_string())
-    except (KeyError, pa.ArrowException) as error:
-        if isinstance(error, MemoryError):
-            raise
-        raise damaged_file(folder / "names.parquet", "it has no column of text") from error
-    _, offsets, blob = text.buffers()
-    count = len(text) + 1
-    positions = np.frombuffer(offsets, np.int64, count) if offsets else np.zeros(count, np.int64)
-    return Names(positions, blob.to_pybytes() if blob is not None else b"")
+            raise ValueError("it has rows without a text")
+        return Names(*text_bytes(in_one(text)))
 
 
 def _first_line(error: Exception) -> str:

@@ -47,6 +47,11 @@ class ListColumn:
         shift = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths)
         return ListColumn(offsets, self.values[shift + np.arange(offsets[-1])])
 
+    def between(self, begin: int, end: int) -> ListColumn:
+        """The rows from one to before another."""
+        offsets = self.offsets[begin : end + 1]
+        return ListColumn(offsets - offsets[0], self.values[offsets[0] : offsets[-1]])
+
 
 class Table:
     """Columns by name; ``table["start_ns"]`` is the array itself, not a copy.
@@ -106,7 +111,19 @@ class Table:
         return Table(
             self.schema,
             {
-                name: column.take(rows) if isinstance(column, ListColumn) else column[rows]
+                name: column.take(rows) if isinstance(column, ListColumn) else _taken(column, rows)
+                for name, column in self._columns.items()
+            },
+        )
+
+    def between(self, begin: int, end: int) -> Table:
+        """A table of the rows from one to before another, in the same memory."""
+        return Table(
+            self.schema,
+            {
+                name: column.between(begin, end)
+                if isinstance(column, ListColumn)
+                else column[begin:end]
                 for name, column in self._columns.items()
             },
         )
@@ -150,6 +167,13 @@ def _as_column(column: Column, data: Any) -> Any:
     array = array.view()
     array.flags.writeable = False
     return array
+
+
+def _taken(column: Array, rows: npt.NDArray[np.integer[Any]]) -> Array:
+    if column.strides == (0,) and len(column):  # one value stands for all
+        return np.broadcast_to(column[:1], rows.shape)
+    taken: Array = column[rows]
+    return taken
 
 
 def _filled(column: Column, rows: int) -> Any:

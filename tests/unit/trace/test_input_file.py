@@ -139,7 +139,7 @@ def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
         raise pa.ArrowMemoryError("malloc of size 64 failed")
 
     rank = built_trace().save(tmp_path / "t")
-    monkeypatch.setattr("opscope.trace.store.read_parquet", full)
+    monkeypatch.setattr("opscope.trace.store.ParquetColumns", full)
     with pytest.raises(InsufficientMemoryError, match=r"not enough memory for reading .*ulimit"):
         load_trace(rank)
 

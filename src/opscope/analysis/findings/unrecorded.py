@@ -59,8 +59,9 @@ def unrecorded(trace: Trace) -> Trace:
     cuts = {number: np.append(one.start_ns, one.end_ns) for number, one in samples.items()}
     segments = innermost_segments(trace, *wall_bounds(trace), cuts)
     main = _main(trace, segments)
-    own = segments.thread == main
-    if not own.any():
+    # Thread by thread: its own are one after the other.
+    own = slice(*np.searchsorted(segments.thread, [main, main + 1]).tolist())
+    if own.start == own.stop:
         return trace
     start, event = segments.start_ns[own], segments.event[own]
     edges = np.append(start, start[-1] + segments.length_ns[own][-1])
