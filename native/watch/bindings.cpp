@@ -9,6 +9,7 @@
 
 #include "interpreter/without_gil.h"
 #include "log/clock.h"
+#include "watch/dump_writer.h"
 #include "watch/watch.h"
 
 namespace nb = nanobind;
@@ -44,9 +45,9 @@ int write_files(uint32_t window, std::string folder, std::string facts, const st
   return write_spool_files(order, reason, window);
 }
 
-int spawn(const std::vector<std::string>& command, const std::string& output) {
+int hand_over(const std::vector<std::string>& command, bool again) {
   const WithoutGil without_gil;
-  return spawn_detached(command, output);
+  return hand_to_writer(command, again);
 }
 
 uint64_t bytes_of_folders(const std::string& folder, const std::string& prefix, const std::string& suffix) {
@@ -79,6 +80,7 @@ void bind_watch(nb::module_& module) {
       .def("take_answered", &Watch::take_answered)
       .def("step_ended", &Watch::step_ended)
       .def("stopped_ns", &Watch::stopped_ns, "from_ns"_a, "to_ns"_a)
+      .def("stolen_ns", &Watch::stolen_ns, "from_ns"_a, "to_ns"_a)
       .def_prop_ro("looked_ns", &Watch::looked_ns)
       .def("hear_signal", &Watch::hear_signal, "number"_a)
       .def("ignore_signal", &Watch::ignore_signal, "number"_a)
@@ -100,7 +102,8 @@ void bind_watch(nb::module_& module) {
       .def_prop_ro("processor_ns", &Watch::processor_ns);
   module.def("write_spool_files", &write_files, "window"_a, "folder"_a, "facts"_a, "reason"_a, "places"_a);
   module.def("folder_bytes", &bytes_of_folders, "folder"_a, "prefix"_a, "suffix"_a);
-  module.def("spawn_detached", &spawn, "command"_a, "output"_a);
+  module.def("hand_to_writer", &hand_over, "command"_a, "again"_a = false);
+  module.attr("WRITER_IS_THERE") = kWriterIsThere;
 }
 
 }  // namespace opscope

@@ -4,7 +4,7 @@
 
 namespace opscope {
 
-// The type Watch, and spawn_detached().
+// The type Watch, and hand_to_writer().
 void bind_watch(nanobind::module_& module);
 // The types StepCounter and StepAlarm.
 void bind_steps(nanobind::module_& module);

@@ -186,16 +186,23 @@ void ProcessorWaits::read(Since& own) {
   unseen_ns_ = std::max<int64_t>(unseen_ns_ - kStale_ns, 0);
 }
 
-// This program's threads wait for each other only where they want more than all processors have. The rest of
-// their waiting is because others have processors. A step is later by what its own thread waited, and by what
-// another did for which it waited: asleep, or trying again and again, but not for longer than it was late. So
-// it is by what the recorder's thread of Python waited, where that kept the GIL from it.
+int64_t waited_for_own_threads_ns(int64_t ran_ns, int64_t waited_ns, int64_t processors, int64_t since_ns) {
+  const int64_t all_ns = std::max<int64_t>(processors * since_ns, 1);
+  const double share = std::min(static_cast<double>(ran_ns) / static_cast<double>(all_ns), 1.0);
+  const auto most_ns = static_cast<int64_t>(share * static_cast<double>(waited_ns));
+  return std::clamp<int64_t>(ran_ns + waited_ns - all_ns, 0, most_ns);
+}
+
+// What threads did not wait for each other they waited because others had processors. A step is later by what
+// its own thread waited, and by what another did for which it waited: asleep, or trying again and again, but
+// not for longer than it was late. So it is by what the recorder's thread of Python waited, where that kept
+// the GIL from it.
 StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, int64_t now_ns,
                                            int64_t since_ns, int64_t typical_ns) const {
-  int64_t wanted_ns = own.ran_ns + own.waited_ns, waited_ns = own.waited_ns;
+  int64_t ran_ns = own.ran_ns, waited_ns = own.waited_ns;
   int64_t longest_ns = recorder_waited_ns_;
   for (const Since& other : others_) {
-    wanted_ns += other.ran_ns + other.waited_ns;
+    ran_ns += other.ran_ns;
     waited_ns += other.waited_ns;
     longest_ns = std::max(longest_ns, other.waited_ns);
   }
@@ -203,9 +210,9 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
   const double waits =
       static_cast<double>(own.waited_ns) / static_cast<double>(std::max(own.ran_ns, kStale_ns));
   const auto unseen_waited_ns = static_cast<int64_t>(static_cast<double>(unseen_ns_) * waits);
-  wanted_ns += unseen_ns_ + unseen_waited_ns;
+  ran_ns += unseen_ns_;
   waited_ns += unseen_waited_ns;
-  const int64_t by_own_ns = std::clamp<int64_t>(wanted_ns - processors_ * since_ns, 0, waited_ns);
+  const int64_t by_own_ns = waited_for_own_threads_ns(ran_ns, waited_ns, processors_, since_ns);
   const double share =
       waited_ns == 0 ? 1 : 1 - static_cast<double>(by_own_ns) / static_cast<double>(waited_ns);
   const int64_t took_ns = now_ns - began_ns;
@@ -216,7 +223,7 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
   const int64_t late_ns = std::max<int64_t>(took_ns - own_waited_ns - typical_ns, 0);
   const auto others_ns = static_cast<int64_t>(
       share * static_cast<double>(own_waited_ns + std::min(in_step(longest_ns), late_ns)));
-  return {true, own_waited_ns, others_ns};
+  return {true, own_waited_ns, others_ns, std::min(in_step(own.ran_ns), took_ns)};
 }
 
 int64_t waited_for_processor_ns() {

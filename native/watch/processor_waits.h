@@ -19,7 +19,13 @@ struct StepWaits {
   bool is_known = false;
   int64_t waited_ns = 0;  // its thread could have run, but other threads had the processors
   int64_t others_ns = 0;  // it came so much later because of other programs, here or in threads it waited for
+  int64_t ran_ns = 0;     // its thread computed, or the host had taken the processor away
 };
+
+// Of what threads of a program waited together, for which they have themselves to thank. They wait for each
+// other only where they want more than all processors have. But one that others keep from running wants a
+// processor all the time, so it is no more of the waiting than their share of all that the processors did.
+int64_t waited_for_own_threads_ns(int64_t ran_ns, int64_t waited_ns, int64_t processors, int64_t since_ns);
 
 class ProcessorWaits {
  public:

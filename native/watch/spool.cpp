@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,14 +16,14 @@
 
 #include "log/log_copy.h"
 #include "log/recorder.h"
-
-extern char** environ;
+#include "watch/dump_writer.h"
 
 namespace opscope {
 
 namespace {
 
-constexpr const char* kFiles[] = {"facts.json", "reason.json", "python_stacks.txt", "log", "places.jsonl"};
+constexpr const char* kFiles[] = {"facts.json", "reason.json",  "python_stacks.txt",
+                                  "log",        "places.jsonl", kWriterFile};
 
 // Calls write(file) with a new file of the folder.
 template <typename Function>
@@ -126,37 +125,6 @@ uint64_t folder_bytes(const std::string& folder, const std::string& prefix, cons
     }
   }
   return total;
-}
-
-int spawn_detached(const std::vector<std::string>& command, const std::string& output) {
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_init(&files);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  // A group of its own, so that an interrupt typed at the program is not its end.
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 1, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&files, 1, 2);
-  pid_t child = 0;
-  const int error = posix_spawn(&child, words[0], &files, &attributes, words.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) return error;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return 0;  // the program waits for any child, and has had it
-  }
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : ECHILD;
 }
 
 }  // namespace opscope

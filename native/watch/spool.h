@@ -30,8 +30,4 @@ int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32
 // vanishes meanwhile counts nothing.
 uint64_t folder_bytes(const std::string& folder, const std::string& prefix, const std::string& suffix);
 
-// Runs a program that outlives this process if need be; its first process ends at once, and is waited for.
-// Returns 0, or an errno.
-int spawn_detached(const std::vector<std::string>& command, const std::string& output);
-
 }  // namespace opscope

@@ -100,7 +100,8 @@ void bind_steps(nb::module_& module) {
           "waits",
           [](const HeardSteps& heard) -> nb::object {
             const StepWaits& waits = heard.steps().waits();
-            return waits.is_known ? nb::object(nb::make_tuple(waits.waited_ns, waits.others_ns)) : nb::none();
+            return waits.is_known ? nb::object(nb::make_tuple(waits.waited_ns, waits.others_ns, waits.ran_ns))
+                                  : nb::none();
           },
           nb::lock_self());
 }

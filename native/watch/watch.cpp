@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "log/clock.h"
+#include "watch/dump_writer.h"
 #include "watch/watched_signals.h"
 
 namespace opscope {
@@ -193,6 +194,7 @@ void Watch::sleep() {
   const int64_t began_ns = now_ns(), waited_ns = waited_for_processor_ns();
   pollfd file{wake_, POLLIN, 0};
   const int ready = poll(&file, 1, kTick_ms);
+  if (settings_.counts_waits) stolen_.look(now_ns(), ready > 0);
   notice_stop(began_ns, waited_ns);
   if (ready <= 0) return;
   uint64_t count = 0;
@@ -279,7 +281,7 @@ void Watch::help_out(int64_t now) {
   }
   const std::string reason = taken.reason.empty() ? reason_of(taken.told) : taken.reason;
   const bool is_written = write_spool(ring_, *order, reason, interpreter_) == 0;
-  if (is_written && spawn_detached(order->command, order->folder + "/output") == 0) emergencies_.fetch_add(1);
+  if (is_written && hand_to_writer(order->command) <= 0) emergencies_.fetch_add(1);
   if (taken.told.news != News::kAsked) return;
   const std::lock_guard lock(mutex_);
   answered_.push_back(taken.told.value);

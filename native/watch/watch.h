@@ -20,6 +20,7 @@
 #include "watch/processor_waits.h"
 #include "watch/ring.h"
 #include "watch/spool.h"
+#include "watch/stolen_time.h"
 
 namespace opscope {
 
@@ -69,7 +70,9 @@ class Watch {
   // [MT] For how long the process as a whole was stopped in that time: by a signal, or with its machine. Up
   // to `looked_ns`; not less than it was, and at most 0.1 s more for each time.
   int64_t stopped_ns(int64_t from_ns, int64_t to_ns);
-  // [MT] Until when it knows of that.
+  // [MT] What the host of this machine took meanwhile of a processor that the program may use; likewise.
+  int64_t stolen_ns(int64_t from_ns, int64_t to_ns) const { return stolen_.stolen_ns(from_ns, to_ns); }
+  // [MT] Until when it knows of both.
   int64_t looked_ns() const { return looked_ns_.load(); }
   // [MT] Tells Python's thread to dump; `number` is the caller's, `reason` JSON. False: too many wait
   // already.
@@ -110,6 +113,7 @@ class Watch {
   const Settings settings_;
   Ring ring_;
   ProcessorWaits waits_;
+  StolenTime stolen_;
   const pid_t process_;
   void* interpreter_ = nullptr;
   int wake_ = -1;

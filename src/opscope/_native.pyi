@@ -177,7 +177,7 @@ class StepCounter:
     @property
     def own_durations_ns(self) -> list[int]: ...
     @property
-    def waits(self) -> tuple[int, int] | None: ...
+    def waits(self) -> tuple[int, int, int] | None: ...
 
 class Watch:
     """The flight recorder's thread that needs no GIL; see native/watch/watch.h.
@@ -216,9 +216,11 @@ class Watch:
     def step_ended(self) -> None: ...
     def stopped_ns(self, from_ns: int, to_ns: int) -> int:
         """How long the process was stopped in that time, of the monotonic clock."""
+    def stolen_ns(self, from_ns: int, to_ns: int) -> int:
+        """What the host took of a processor in that time, or a little before and after it."""
     @property
     def looked_ns(self) -> int:
-        """Until when that is known."""
+        """Until when both are known."""
     def hear_signal(self, number: int) -> int: ...
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:
@@ -242,8 +244,14 @@ def write_spool_files(window: int, folder: str, facts: str, reason: str, places:
 def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
     """Of the files in folders within it whose names begin or end so, without the GIL."""
 
-def spawn_detached(command: Sequence[str], output: str) -> int:
-    """Run a program that outlives this process if need be; 0, or an errno."""
+WRITER_IS_THERE: int
+
+def hand_to_writer(command: Sequence[str], again: bool = False) -> int:
+    """Have a dump's spool made a trace by the process that does so; 0, that constant, or an errno.
+
+    The process is started unless there is one of that kind in the folder. It outlives this one.
+    ``again``: the spool was handed over before.
+    """
 
 def method(function: Callable[_P, _T], undo: Callable[[Any], object]) -> Callable[_P, _T]:
     """A method: ``function`` and, if an exception leaves it, ``undo`` of the object."""

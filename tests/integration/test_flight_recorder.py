@@ -1,5 +1,6 @@
 """A ring that is always on, and the traces it writes when something happens, in real programs."""
 
+import contextlib
 import fcntl
 import gc
 import json
@@ -19,6 +20,7 @@ from opscope import _native, flight_recorder, triggers
 from opscope.analysis.period import Which, period_of
 from opscope.cli.summary_formats import what_it_is_of
 from opscope.errors import LifecycleError, UsageError
+from opscope.flight.write_dump import write_dump
 from opscope.trace.ledger_rows import SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS, sampled_steps
 
 
@@ -74,24 +76,87 @@ def test_recording_goes_on_while_dumps_are_written(tmp_path, model, optimizer):
     ]
 
 
-def test_traces_of_dumps_are_made_one_at_a_time(tmp_path, model, optimizer):
-    folder = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)  # as if one were being made
+def held_up(folder):
+    """As if another dump of the folder were being made: what makes them waits for the end of it."""
+    file = os.open(folder, os.O_RDONLY)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def wait_for_a_blocked_one(folder):
+    """Until a process that makes a trace waits for its turn; the processes that make any."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        lines = Path("/proc/locks").read_text().splitlines()
+        blocked = {line.split()[5] for line in lines if "-> FLOCK" in line}
+        if any(file.read_text() in blocked for file in folder.glob(".dump-*/process")):
+            break
+        time.sleep(0.01)
+    return writers_of(folder)
+
+
+def writers_of(folder):
+    """Processes that have a dump of the folder in their command line."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if f"{folder}/.dump-" in file.read_text(errors="replace"):
+                found.append(int(file.parent.name))
+    return found
+
+
+def wait_until_all_are_made(folder):
+    """The program waits for a minute at most, which is not enough everywhere."""
+    until = time.monotonic() + 280
+    while list(folder.glob(".dump-*")) and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def test_many_dumps_at_once_are_made_by_one_process_in_turn(tmp_path, model, optimizer):
+    other = held_up(tmp_path)
+    with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
+        step(model, optimizer)
+        for number in range(10):
+            recorder.dump(str(number))
+        writers = wait_for_a_blocked_one(tmp_path)
+        assert 1 <= len(writers) <= 2  # it, and its child that makes one trace
+        assert len(list(tmp_path.glob(".dump-*/process"))) == 1
+        assert not dumps_in(tmp_path)
+        os.close(other)
+    wait_until_all_are_made(tmp_path)
+    assert len(dumps_in(tmp_path)) == 10
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_when_that_process_is_killed_another_makes_the_rest(tmp_path, model, optimizer, capfd):
+    other = held_up(tmp_path)
     with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
         step(model, optimizer)
         for number in range(3):
             recorder.dump(str(number))
-        waiting: set[str] = set()
-        until = time.monotonic() + 120
-        while len(waiting) < 3 and time.monotonic() < until:
-            lines = Path("/proc/locks").read_text().splitlines()
-            blocked = {line.split()[5] for line in lines if "-> FLOCK" in line}
-            writers = tmp_path.glob(".dump-*/process")
-            waiting = {pid for file in writers if (pid := file.read_text()) in blocked}
-            time.sleep(0.01)
-        assert not dumps_in(tmp_path)
-        os.close(folder)
-    assert len(dumps_in(tmp_path)) == 3
+        for process in wait_for_a_blocked_one(tmp_path):
+            os.kill(process, signal.SIGKILL)
+        os.close(other)
+    assert {trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)} == {"1", "2"}
+    (left,) = tmp_path.glob(".dump-*")  # which they were making
+    assert f"python -m opscope.flight.write_dump {left}" in capfd.readouterr().err
+    assert write_dump(left).is_dir()
+
+
+def test_dumps_that_wait_for_their_turn_outlive_the_program(tmp_path):
+    other = held_up(tmp_path)
+    program = """
+        import os, signal, sys, opscope, torch
+        with opscope.flight_recorder(directory=sys.argv[1], triggers=[]) as recorder:
+            torch.ones(3).add(1)
+            for number in range(5):
+                recorder.dump(str(number))
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    assert run(program, tmp_path).returncode == -signal.SIGKILL
+    os.close(other)
+    wait_until_all_are_made(tmp_path)
+    assert [trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)] == list("01234")
 
 
 def test_the_ring_forgets_what_is_older(tmp_path, model, optimizer):

@@ -19,20 +19,39 @@ from opscope.flight.reason import Reason
 from opscope.flight.write_dump import place_of
 
 _WRITER = """
-import os, sys
+import errno, json, os, socket, struct, sys
+folder = os.path.dirname(sys.argv[-1])
+try:
+    with open(sys.argv[-1] + "/writer") as file:
+        kind = file.read()
+except FileNotFoundError:
+    os._exit(0)  # its trace is there
+own = socket.socket(socket.AF_UNIX)
+try:
+    own.bind("\\0" + kind)
+    own.listen()
+except OSError:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.setblocking(False)
+        error = other.connect_ex("\\0" + kind)
+        if error == errno.EAGAIN:
+            os._exit(0)  # so many have asked
+        if not error:
+            owner = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            if struct.unpack("3i", owner)[1] == os.getuid():
+                os._exit(0)  # there is one, which sees this dump too
 if os.fork():
     os._exit(0)
-import contextlib, fcntl, json
 os.environ.pop("OPSCOPE_CONTROL", None)
-with open(sys.argv[-1] + "/process", "w") as file:
-    file.write(str(os.getpid()))
-with contextlib.suppress(OSError):  # one at a time: the processors are the program's
-    fcntl.flock(os.open(os.path.dirname(sys.argv[-1]), os.O_RDONLY), fcntl.LOCK_EX)
 sys.path[:] = json.loads(sys.argv[1])
-from opscope.flight.write_dump import main
-main()
+from opscope.flight.dump_writer import main
+main(own, folder, kind)
 """
 
+
+_LOOK_AT_WRITER_S = 1.0
+_MOST_RESTARTS = 3
+"""Of the process that makes traces, while the end of the program waits for it."""
 
 _YIELD_S = 0.0002
 """As long as it takes to wake a thread: the GIL goes to who takes it first, and that are we."""
@@ -45,6 +64,7 @@ class Dumps:
         self.directory = directory
         self._process = os.getpid()
         self._begun: list[Path] = []
+        self._restarts = 0
 
     def spool(self) -> Path:
         """A folder for one more, which is not there yet."""
@@ -92,7 +112,7 @@ class Dumps:
             let_others_run()
             text, said = json.dumps(known), reason.said()
             _check(_native.write_spool_files(window, str(spool), text, said, places))
-            _check(_native.spawn_detached(self.command(spool), str(spool / "output")))
+            _check(max(_native.hand_to_writer(self.command(spool)), 0))
         except BaseException:
             shutil.rmtree(spool, ignore_errors=True)
             raise
@@ -113,16 +133,27 @@ class Dumps:
 
     def wait(self, timeout_s: float) -> list[Path]:
         """Wait until nothing is being written; returns spools that are still there."""
-        until = time.monotonic() + timeout_s
-        while (spools := self._spools()) and time.monotonic() < until:
-            if all(_is_left(spool) for spool in spools):
-                break
+        until_s = time.monotonic() + timeout_s
+        look_at_s = time.monotonic() + _LOOK_AT_WRITER_S
+        while len(self.left()) < len(self._spools()) and time.monotonic() < until_s:
             time.sleep(0.02)
+            if time.monotonic() > look_at_s:
+                look_at_s = time.monotonic() + _LOOK_AT_WRITER_S
+                self._have_writer()
         return self._spools()
 
     def left(self) -> list[Path]:
         """Spools that nobody makes traces of any more."""
-        return [spool for spool in self._spools() if _is_left(spool)]
+        given_up = self._restarts > _MOST_RESTARTS
+        return [s for s in self._spools() if _is_left(s) or (given_up and not _is_taken(s))]
+
+    def _have_writer(self) -> None:
+        """Start another where it was killed, as it may be where there is little memory."""
+        not_taken = [spool for spool in self._spools() if not _is_taken(spool)]
+        if not_taken and self._restarts <= _MOST_RESTARTS:
+            command = self.command(not_taken[0])
+            if _native.hand_to_writer(command, again=True) != _native.WRITER_IS_THERE:
+                self._restarts += 1
 
     def _spools(self) -> list[Path]:
         return [spool for spool in self._begun if spool.exists()]
@@ -136,6 +167,11 @@ def let_others_run() -> None:
 def _check(error: int) -> None:
     if error:
         raise OSError(error, os.strerror(error))
+
+
+def _is_taken(spool: Path) -> bool:
+    """Whether the process that makes traces has come to it, or it is gone."""
+    return (spool / "process").exists() or not spool.exists()
 
 
 def _is_left(spool: Path) -> bool:

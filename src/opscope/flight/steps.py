@@ -24,10 +24,13 @@ class StepWaits:
         others_ns: it came so much later because other programs had them: what its thread waited,
             and what it slept while another thread of this program waited. What the program's own
             threads computed meanwhile, spread over all processors, is not of this.
+        ran_ns: its thread computed, or seemed to while the host of a virtual machine had its
+            processor.
     """
 
     waited_ns: int
     others_ns: int
+    ran_ns: int = 0
 
 
 class StepAlarm(Protocol):

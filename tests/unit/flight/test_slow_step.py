@@ -12,26 +12,29 @@ MS = 1_000_000
 
 
 class RunningWatch:
-    """A native watch that has looked, and that saw the process stopped for so long."""
+    """A native watch that has looked, and that saw the process stopped or robbed for so long."""
 
     looked_ns = 1 << 62
 
-    def __init__(self, stopped_ms=0):
-        self._stopped_ns = int(stopped_ms * MS)
+    def __init__(self, stopped_ms=0, stolen_ms=0):
+        self._stopped_ns, self._stolen_ns = int(stopped_ms * MS), int(stolen_ms * MS)
 
     def stopped_ns(self, from_ns, to_ns):
         return min(self._stopped_ns, to_ns - from_ns)
 
+    def stolen_ns(self, from_ns, to_ns):
+        return self._stolen_ns
 
-def details_of(trigger, steps_of_program, stopped_ms=0):
-    """What dumps say; steps are what they take in ms, or that and what they waited."""
+
+def details_of(trigger, steps_of_program, **taken_ms):
+    """What dumps say; steps are what they take in ms, or that, what they waited and computed."""
     dumped, steps = [], SimulatedSteps()
 
     def dump_if(detail, is_worth_it):
         if is_worth_it():
             dumped.append(detail)
 
-    trigger.begin(Watched(dumped.append, RunningWatch(stopped_ms), steps, dump_if))
+    trigger.begin(Watched(dumped.append, RunningWatch(**taken_ms), steps, dump_if))
     steps.end_step()  # of the first nobody knows when it began
     for step in steps_of_program:
         took_ms, *waits_ms = step if isinstance(step, tuple) else (step,)
@@ -41,9 +44,9 @@ def details_of(trigger, steps_of_program, stopped_ms=0):
     return dumped
 
 
-def dumps_of(trigger, steps_of_program, stopped_ms=0):
+def dumps_of(trigger, steps_of_program, **taken_ms):
     """The numbers of the steps that made a dump."""
-    return [int(one.split()[1]) for one in details_of(trigger, steps_of_program, stopped_ms)]
+    return [int(one.split()[1]) for one in details_of(trigger, steps_of_program, **taken_ms)]
 
 
 def test_a_step_of_many_times_the_others_is_slow():
@@ -116,3 +119,21 @@ def test_a_stopped_process_is_no_slow_step():
     assert dumps_of(SlowStep(), stopped, stopped_ms=700) == []
     assert dumps_of(SlowStep(), stopped, stopped_ms=500) == [32]
     assert dumps_of(SlowStep(counts_busy_machine=True), stopped, stopped_ms=700) == [32]
+
+
+def test_what_is_known_of_waiting_only_roughly_makes_no_step_slow():
+    starved = [(100, 0, 0)] * 30 + [(9500, 9100, 9000)]
+    assert dumps_of(SlowStep(), starved) == []
+    assert dumps_of(SlowStep(), [(100, 0, 0)] * 30 + [(11000, 9100, 9000)]) == [32]
+
+
+def test_a_processor_that_the_host_took_away_makes_none_either():
+    robbed = [(100, 0, 0, 90)] * 30 + [(900, 0, 0, 850)]
+    assert dumps_of(SlowStep(), robbed, stolen_ms=700) == []
+    assert dumps_of(SlowStep(), robbed, stolen_ms=500) == [32]
+    assert dumps_of(SlowStep(counts_busy_machine=True), robbed, stolen_ms=700) == [32]
+
+
+def test_what_the_host_took_while_the_step_slept_does_not_matter():
+    asleep = [(100, 0, 0, 90)] * 30 + [(900, 0, 0, 100)]
+    assert dumps_of(SlowStep(), asleep, stolen_ms=700) == [32]
