@@ -17,8 +17,9 @@ import torch
 import opscope
 from opscope.errors import LifecycleError, UsageError
 from opscope.recording import segments
+from opscope.recording.one_drainer import draining
 from opscope.recording.recovered import about_of, recover_file
-from opscope.recording.segments import Drain, draining, segments_folder, segments_of
+from opscope.recording.segments import Drain, segments_folder, segments_of
 from opscope.recording.stream import NO_ROOM
 from opscope.trace.long_trace import LongTrace
 from opscope.trace.unfinished_recordings import unfinished_recordings
@@ -173,13 +174,14 @@ def test_threads_that_go_on_while_it_is_drained(tmp_path, monkeypatch):
 DRAINS = """
 import sys
 from opscope.recording import segments
+from opscope.recording.one_drainer import draining
 from opscope.recording.recovered import about_of
 from pathlib import Path
 
 segments.RECORDS, segments.MARGIN_NS = 5_000, 0
 path = Path(sys.argv[1])
 while True:
-    with segments.draining(path):
+    with draining(path):
         segments.Drain(path, about_of(path)["prefixes"]).next()
 """
 

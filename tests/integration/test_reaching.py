@@ -1,6 +1,7 @@
 """Asking programs that run: the commands of the command line, and what they leave behind."""
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -115,6 +117,21 @@ def test_start_and_stop_are_two_commands(runtime):
         nothing = command("stop", program.pid)
         assert "Nothing was started" in nothing.stderr
     assert "aten::addmm" in names_of(opscope.load("taken"))
+
+
+def test_what_finds_no_room_is_kept_until_somebody_has_it(listening):
+    with client.connect(listening) as asking, open("/dev/full", "wb") as full:
+        asking.ask("start", recorded={})
+        torch.ones(2).add(1)
+        for _ in range(2):
+            with pytest.raises(ReachError, match=r"No space left on device.*TMPDIR"):
+                asking.ask("stop", file=full.fileno())
+    with client.connect(listening) as another:
+        log, answer = another.log_of("stop")
+        with pytest.raises(ReachError, match="Nothing was started"):
+            another.log_of("stop")
+    assert "aten::add" in names_of(trace_elsewhere(log, answer["facts"]))
+    assert _native.statistics()["wanted"] == 0
 
 
 def test_a_recording_that_cannot_begin_leaves_nothing_on(listening, monkeypatch):
@@ -362,6 +379,22 @@ def test_an_interpreter_that_can_be_asked_from_outside_is_asked(runtime, monkeyp
         assert asked == [os.getpid()]
         assert asking.status["process"] == os.getpid()
         asking.ask("leave")
+    until = time.monotonic() + 20
+    while socket_path(os.getpid()).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not socket_path(os.getpid()).exists()
+
+
+def test_a_top_that_is_interrupted_leaves_such_an_interpreter_as_it_was(runtime, monkeypatch):
+    def execute(process, script):
+        exec(compile(Path(script).read_text(), script, "exec"), {})
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "remote_exec", execute, raising=False)
+    monkeypatch.setattr("opscope.cli.top.time", SimpleNamespace(sleep=interrupted))
+    importlib.import_module("opscope.cli.top").top.__wrapped__(os.getpid())
     until = time.monotonic() + 20
     while socket_path(os.getpid()).exists() and time.monotonic() < until:
         time.sleep(0.01)

@@ -25,11 +25,13 @@ _MOST_MODULES = 8
 class LiveView:
     """Lines about the process, then its operators, then its modules."""
 
-    def __init__(self, status: dict[str, Any], rows: int, width: int) -> None:
-        self._status, self._rows, self._width = status, rows, width
+    def __init__(self, status: dict[str, Any]) -> None:
+        self._status = status
 
-    def of(self, trace: Trace, top: TopOperators, answer: dict[str, Any]) -> RenderableType:
-        """What to show."""
+    def of(
+        self, trace: Trace, top: TopOperators, answer: dict[str, Any], width: int
+    ) -> RenderableType:
+        """What to show in so many columns, which may be others at every look."""
         steps = steps_text(answer["steps"], answer["steps_ns"])
         lines = [
             f"process {self._status['process']}: {self._status['command']}",
@@ -40,7 +42,7 @@ class LiveView:
             Text(printable(line), overflow="ellipsis", no_wrap=True) for line in lines
         ]
         if ran_anything(trace):
-            parts.append(as_table(top, self._width)[0])
+            parts.append(as_table(top, width)[0])
         else:
             parts.append(Text("no operator ran meanwhile"))
         parts += [Text(printable(line)) for line in module_lines(trace)]

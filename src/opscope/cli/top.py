@@ -40,15 +40,16 @@ def top(
     console = console_for(sys.stdout)
     is_live = console.is_terminal and not once
     asking, was_asked_to_listen = reach(process)
-    with asking, contextlib.suppress(KeyboardInterrupt):
-        asking.ask("record", recorded=arguments_of(recorded))
-        _take(asking)  # the steps begin to be counted
-        view = LiveView(asking.status, rows, console.width)
-        time.sleep(every_s)
-        if not is_live:
-            console.print(view.of(*_looked(asking, rows)))
-        else:
-            _live(asking, view, console, every_s, rows)
+    with asking:
+        with contextlib.suppress(KeyboardInterrupt):
+            asking.ask("record", recorded=arguments_of(recorded))
+            _take(asking)  # the steps begin to be counted
+            view = LiveView(asking.status)
+            time.sleep(every_s)
+            if not is_live:
+                console.print(view.of(*_looked(asking, rows), console.width))
+            else:
+                _live(asking, view, console, every_s, rows)
         if was_asked_to_listen:
             asking.ask("leave")
 
@@ -58,7 +59,7 @@ def _live(asking: Asking, view: LiveView, console: Any, every_s: float, rows: in
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(view.of(*_looked(asking, rows)), refresh=True)
+            live.update(view.of(*_looked(asking, rows), console.width), refresh=True)
             time.sleep(every_s)
 
 

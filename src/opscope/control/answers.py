@@ -77,8 +77,9 @@ class AskedSession:
         """What was recorded for this connection."""
         if self._bound is None:
             raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
-        bound, self._bound = self._bound, None
-        return bound.write(file, str(said.get("folder", "")))
+        answer = self._bound.write(file, str(said.get("folder", "")))
+        self._bound = None
+        return answer
 
     def sample(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
         """What was recorded since the last sample, and the steps that ended."""
@@ -98,11 +99,13 @@ class AskedSession:
         return {"began_ns": time.time_ns()}
 
     def stop(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
-        """Hand over what ``start`` has recorded."""
-        recording, self._started.recording = self._started.recording, None
+        """Hand over what ``start`` has recorded; it is there until somebody has it."""
+        recording = self._started.recording
         if recording is None:
             raise ReachError("Nothing was started in it. Begin with: opscope start PID.")
-        return recording.write(file, str(said.get("folder", "")))
+        answer = recording.write(file, str(said.get("folder", "")))
+        self._started.recording = None
+        return answer
 
     def dump(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
         """Have its flight recorder write what it holds."""

@@ -44,6 +44,7 @@ class AskedRecording:
         self._known = KnownHere(options)
         self._window = 0
         self._here: Recording | None = None
+        self._facts: dict[str, Any] | None = None  # once it has stopped
 
     def start(self) -> None:
         """Record from now on.
@@ -69,7 +70,7 @@ class AskedRecording:
             raise
 
     def write(self, file: int | None, folder: str) -> dict[str, Any]:
-        """Stop, and hand over what was recorded.
+        """Stop, and hand over what was recorded. What raises does so with nothing lost: ask again.
 
         Args:
             file: open, for the log.
@@ -84,13 +85,12 @@ class AskedRecording:
         if self._here is not None:
             self._here.stop()
             return {"trace": str(self._here.trace.save(folder).parent)}
-        _native.close_window(self._window)
-        try:
-            facts = self._known.facts_at_end()
-            _write_log(self._window, file)
-        finally:
-            self.discard()
-        return {"facts": facts}
+        if self._facts is None:
+            _native.close_window(self._window)
+            self._facts = self._known.facts_at_end()
+        _write_log(self._window, file)
+        self.discard()
+        return {"facts": self._facts}
 
     def rotate(self, file: int) -> dict[str, Any]:
         """Hand over what was recorded since the last time, and go on."""
@@ -121,4 +121,7 @@ def _write_log(window: int, file: int | None) -> None:
         raise ReachError("There is no file to write to. Ask with an opscope of the same version.")
     error = _native.write_log(window, file)
     if error:
-        raise OSError(error, os.strerror(error))
+        raise ReachError(
+            f"What was recorded cannot be handed over: {os.strerror(error)}, where whoever asks "
+            "keeps temporary files. Make room there, or set TMPDIR, and ask again."
+        )

@@ -7,12 +7,11 @@ after it. So whoever drains may be killed at any time, and another goes on.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,19 +108,6 @@ def segments_of(recording: Path) -> list[RecordingSegment]:
 def remove_segments(recording: Path) -> None:
     """They are elsewhere now."""
     shutil.rmtree(segments_folder(recording), ignore_errors=True)
-
-
-@contextmanager
-def draining(recording: Path) -> Iterator[None]:
-    """Only one process drains a recording at a time; others wait."""
-    folder = segments_folder(recording)
-    folder.mkdir(exist_ok=True)
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
 
 
 class Drain:

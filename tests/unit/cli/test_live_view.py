@@ -21,13 +21,23 @@ STATUS = {
 }
 
 
-def test_a_command_of_several_lines_is_one_line_of_the_view_and_no_sequence_of_a_terminal():
+def shown_in(width):
     trace = build_trace([span("aten::add", 0, 10)]).with_metadata({"start_ns": 0, "end_ns": 10_000})
     top = find_top_operators(period_of(trace, Which.ALL), sort_by=DEFAULT_SORT, row_limit=5)
-    console = Console(force_terminal=True, color_system=None, width=120)
+    console = Console(force_terminal=True, color_system=None, width=width)
+    view, answer = LiveView(STATUS), {"steps": 0, "steps_ns": []}
     with console.capture() as shown:
-        console.print(LiveView(STATUS, 5, 120).of(trace, top, {"steps": 0, "steps_ns": []}))
-    first, second = shown.get().splitlines()[:2]
+        console.print(view.of(trace, top, answer, console.width))
+    return shown.get().splitlines()
+
+
+def test_a_terminal_may_change_its_width_between_two_looks():
+    widest = [max(map(len, shown_in(width))) for width in (60, 160)]
+    assert widest[0] <= 60 < widest[1] <= 160
+
+
+def test_a_command_of_several_lines_is_one_line_of_the_view_and_no_sequence_of_a_terminal():
+    first, second = shown_in(120)[:2]
     assert first.endswith(r"python -c import this\nprint('\x1b]0;taken\x07')")
     assert second.startswith("0 steps; ")
 
