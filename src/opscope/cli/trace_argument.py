@@ -102,6 +102,11 @@ class Chosen:
         return Job(self.path, self.parts)
 
     @property
+    def folder(self) -> Path:
+        """The folder of ours that has the process: of a job of several hosts that of its host."""
+        return folder_of(self.path, self.part)
+
+    @property
     def is_of_several(self) -> bool:
         """Whether there are several processes, and none was asked for."""
         return self.part is None and len(self.parts) > 1
@@ -130,12 +135,14 @@ def choose_trace(
 
 def long_trace(chosen: Chosen) -> LongTrace | None:
     """A trace on disk that is long; None for one that is not."""
-    is_ours = chosen.parts and not chosen.is_of_several and partition_folders(chosen.path)
-    if not is_ours or unfinished_recordings(chosen.path):
+    if not chosen.parts or chosen.is_of_several:
+        return None
+    folder = chosen.folder
+    if not partition_folders(folder) or unfinished_recordings(folder):
         return None
     from opscope.trace.long_trace import LongTrace  # with what reads Parquet
 
-    found = LongTrace(choose_part(chosen.path, chosen.part))
+    found = LongTrace(choose_part(folder, chosen.part))
     return found if found.rows.get("events", 0) > LONG_EVENTS else None
 
 
@@ -281,13 +288,13 @@ def _whole(chosen: Chosen) -> Trace:
 def _on_disk(chosen: Chosen) -> LongTrace:
     from opscope.trace.long_trace import LongTrace  # with what reads Parquet
 
-    path = folder_of(chosen.path, chosen.part)
-    if not partition_folders(path):
+    folder = chosen.folder
+    if not partition_folders(folder):
         raise UsageError(
             f"Parts are read of opscope's own traces, and {chosen.path} is none. Make it one with "
             f"`opscope export {quote(str(chosen.path))} -o NAME.opscope`."
         )
-    return LongTrace.at(path, chosen.part)
+    return LongTrace.at(folder, chosen.part)
 
 
 def _numbers(text: str) -> list[int]:

@@ -86,8 +86,7 @@ def _write(spool: Path) -> None:
     output = os.open(spool / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    with contextlib.suppress(
-        OSError
-    ):  # one of any kind at a time: the processors are the program's
+    # One of any kind at a time: the processors are the program's.
+    with contextlib.suppress(OSError):
         fcntl.flock(os.open(spool.parent, os.O_RDONLY), fcntl.LOCK_EX)
     write_dump(spool)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
+from opscope.flight.dump_writer import TAKEN
 from opscope.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.write_dump import place_of
@@ -171,13 +172,13 @@ def _check(error: int) -> None:
 
 def _is_taken(spool: Path) -> bool:
     """Whether the process that makes traces has come to it, or it is gone."""
-    return (spool / "process").exists() or not spool.exists()
+    return (spool / TAKEN).exists() or not spool.exists()
 
 
 def _is_left(spool: Path) -> bool:
     """Whether the process that should make a trace of it has ended without."""
     with contextlib.suppress(OSError, ValueError):
-        process = int((spool / "process").read_text())
+        process = int((spool / TAKEN).read_text())
         status = Path(f"/proc/{process}/stat")
         return Path("/proc/self").exists() and (not status.exists() or ") Z " in status.read_text())
     return False

@@ -164,9 +164,7 @@ class Job:
         Raises:
             TraceFormatError: one is damaged.
         """
-        if when_unreadable is None:
-            return self._each(self.parts)
-        return self._each_readable(when_unreadable)
+        return self._each(self.parts, when_unreadable)
 
     def missing_ranks(self) -> str:
         """Which ranks of the job are not in the folder, as a sentence's beginning; mostly empty."""
@@ -335,7 +333,7 @@ class Job:
         from opscope.job.sql import query_several  # with DuckDB
 
         self._source.prepare(self.parts)
-        tables = {part: self._source.tables(part) for part in self.parts}
+        tables = {part: self._readable(self._source.tables, part) for part in self.parts}
         return query_several(tables, statement, read_only)
 
     def together(self) -> Trace:
@@ -423,26 +421,28 @@ class Job:
             "operators."
         )
 
-    def _each(self, parts: tuple[Partition, ...]) -> Iterator[tuple[Partition, Trace]]:
+    def _each(
+        self,
+        parts: tuple[Partition, ...],
+        when_unreadable: Callable[[Partition, TraceFormatError], object] | None = None,
+    ) -> Iterator[tuple[Partition, Trace]]:
         self._source.prepare(parts)
         for part in parts:
-            yield part, self._load(part)
-
-    def _each_readable(
-        self, when_unreadable: Callable[[Partition, TraceFormatError], object]
-    ) -> Iterator[tuple[Partition, Trace]]:
-        self._source.prepare(self.parts)
-        for part in self.parts:
             try:
                 trace = self._source.load(part)
             except TraceFormatError as error:
+                if when_unreadable is None:
+                    raise self._unreadable(part, str(error)) from error
                 when_unreadable(part, error)
             else:
                 yield part, trace
 
     def _load(self, part: Partition) -> Trace:
+        return self._readable(self._source.load, part)
+
+    def _readable(self, read: Callable[[Partition], _Known], part: Partition) -> _Known:
         try:
-            return self._source.load(part)
+            return read(part)
         except TraceFormatError as error:
             raise self._unreadable(part, str(error)) from error
 

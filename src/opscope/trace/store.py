@@ -327,9 +327,9 @@ def _columns(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetCol
 
 def _names(folder: Path, manifest: Manifest) -> Names:
     with _columns(folder, "names", manifest) as data:
-        if "text" not in data.column_names or not is_text(data["text"].type):
+        text = data["text"] if "text" in data.column_names else None
+        if text is None or not is_text(text.type):
             raise ValueError("it has no column of text")
-        text = data["text"]
         if text.null_count:
             raise ValueError("it has rows without a text")
         return Names(*text_bytes(in_one(text)))

@@ -146,6 +146,8 @@ def test_a_file_that_was_cut_is_not_passed_over(tmp_path, left, packed):
         job.steps()
     assert f"rank1{ending}" in str(error.value)
     assert "look at the other ranks: --rank 0,2, or" in str(error.value)
+    with pytest.raises(TraceFormatError, match="look at the other ranks: --rank 0,2, or"):
+        job.sql("SELECT count(*) FROM events")
     assert len(Job(tmp_path, [0, 2]).steps().processes) == 2
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 import opscope
+from opscope.cli import trace_argument
 from opscope.errors import TraceFormatError
 from opscope.job.job import Job
 from opscope.job.make_rollups import make_rollups
@@ -39,6 +40,12 @@ def test_one_of_them_is_loaded_by_its_rank(copied):
     assert trace.events["duration_ns"].tolist() == [103_000]
     assert "ranks of the job" not in trace.ledger, "no rank is missing"
     assert folder_of(copied, Partition(RANK, 3)) == copied / "host-1.opscope"
+
+
+def test_one_that_is_long_is_read_out_of_core(copied, monkeypatch):
+    monkeypatch.setattr(trace_argument, "LONG_EVENTS", 0)
+    long = trace_argument.long_trace(trace_argument.choose_trace(copied, rank="3"))
+    assert long.folder == copied / "host-1.opscope" / "rank=00003"
 
 
 def test_ranks_that_no_host_brought_are_missing(copied):
