@@ -18,9 +18,9 @@ from tests.support.flight_recordings import all_names_of, dumps_in, names_of, ru
 import opscope
 from opscope import _native, flight_recorder, triggers
 from opscope.analysis.period import Which, period_of
+from opscope.cli.application import main
 from opscope.cli.summary_formats import what_it_is_of
 from opscope.errors import LifecycleError, UsageError
-from opscope.flight.write_dump import write_dump
 from opscope.trace.ledger_rows import SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS, sampled_steps
 
 
@@ -105,13 +105,6 @@ def writers_of(folder):
     return found
 
 
-def wait_until_all_are_made(folder):
-    """The program waits for a minute at most, which is not enough everywhere."""
-    until = time.monotonic() + 280
-    while list(folder.glob(".dump-*")) and time.monotonic() < until:
-        time.sleep(0.05)
-
-
 def test_many_dumps_at_once_are_made_by_one_process_in_turn(tmp_path, model, optimizer):
     other = held_up(tmp_path)
     with flight_recorder("30s", directory=tmp_path, triggers=[]) as recorder:
@@ -121,9 +114,8 @@ def test_many_dumps_at_once_are_made_by_one_process_in_turn(tmp_path, model, opt
         writers = wait_for_a_blocked_one(tmp_path)
         assert 1 <= len(writers) <= 2  # it, and its child that makes one trace
         assert len(list(tmp_path.glob(".dump-*/process"))) == 1
-        assert not dumps_in(tmp_path)
+        assert not list(tmp_path.glob("*.opscope"))
         os.close(other)
-    wait_until_all_are_made(tmp_path)
     assert len(dumps_in(tmp_path)) == 10
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
@@ -139,8 +131,12 @@ def test_when_that_process_is_killed_another_makes_the_rest(tmp_path, model, opt
         os.close(other)
     assert {trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)} == {"1", "2"}
     (left,) = tmp_path.glob(".dump-*")  # which they were making
-    assert f"python -m opscope.flight.write_dump {left}" in capfd.readouterr().err
-    assert write_dump(left).is_dir()
+    assert "dumps that were not finished: 1" in (said := capfd.readouterr().err)
+    assert f"opscope recover {tmp_path}" in said
+    main(["recover", str(tmp_path)])
+    assert not left.exists() and len(dumps_in(tmp_path)) == 3
+    with pytest.raises(SystemExit):  # there is nothing left
+        main(["recover", str(tmp_path)])
 
 
 def test_dumps_that_wait_for_their_turn_outlive_the_program(tmp_path):
@@ -155,8 +151,22 @@ def test_dumps_that_wait_for_their_turn_outlive_the_program(tmp_path):
         """
     assert run(program, tmp_path).returncode == -signal.SIGKILL
     os.close(other)
-    wait_until_all_are_made(tmp_path)
     assert [trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)] == list("01234")
+
+
+def test_the_end_of_a_program_does_not_wait_for_traces_that_are_not_made(tmp_path):
+    other = held_up(tmp_path)
+    program = """
+        import sys, opscope, torch
+        with opscope.flight_recorder(directory=sys.argv[1], triggers=[]) as recorder:
+            torch.ones(3).add(1)
+            recorder.dump("one")
+        """
+    ended = run(program, tmp_path, timeout=50)
+    assert "1 dumps are being written still" in ended.stderr
+    assert not list(tmp_path.glob("*.opscope"))
+    os.close(other)
+    assert [trace.metadata["dump"]["detail"] for trace in dumps_in(tmp_path)] == ["one"]
 
 
 def test_the_ring_forgets_what_is_older(tmp_path, model, optimizer):

@@ -107,7 +107,8 @@ def test_what_a_process_left_unfinished_is_named(tmp_path, monkeypatch, capfd):
     with flight_recorder(directory=tmp_path, triggers=[]):
         pass
     said = capfd.readouterr().err
-    assert f"opscope.flight.write_dump {left}" in said and "still" not in said
+    assert "not finished: 1. What was recorded is kept" in said and "still" not in said
+    assert f"opscope recover {tmp_path}" in said
 
 
 def test_no_room_for_a_dump_and_room_for_the_next(tmp_path, capfd):

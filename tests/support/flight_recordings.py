@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import opscope
+from opscope.flight.left_dumps import is_left
 
 
 def step(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -30,7 +32,16 @@ def reason_of(trace: opscope.Trace) -> str:
     return str(trace.metadata["dump"]["reason"])
 
 
+def wait_until_all_are_made(directory: Path) -> None:
+    """The program does not wait for long; what nobody is at any more stays."""
+    until = time.monotonic() + 280
+    while time.monotonic() < until and not all(map(is_left, directory.glob(".dump-*"))):
+        time.sleep(0.05)
+
+
 def dumps_in(directory: Path) -> list[opscope.Trace]:
+    """All that were asked for, once they are there."""
+    wait_until_all_are_made(directory)
     return [opscope.load(folder) for folder in sorted(directory.glob("*.opscope"))]
 
 
@@ -42,6 +53,5 @@ def run(
         [sys.executable, "-c", textwrap.dedent(program), str(directory), *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
-        **options,
+        **{"timeout": 120, **options},
     )

@@ -10,6 +10,7 @@ from opscope.cli.completeness import describe_completeness, end_of_recording
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument
 from opscope.errors import OpscopeError, TraceFormatError
+from opscope.flight.left_dumps import finish_dump, left_dumps
 from opscope.recording.recovered import recover_file
 from opscope.trace.address import refuse_address
 from opscope.trace.unfinished_recordings import unfinished_below
@@ -23,7 +24,8 @@ def recover(
     """Write the trace of a recording whose program was killed, or crashed.
 
     What was recorded until then lies in a hidden file in the folder; it becomes the usual trace,
-    and the file is removed. `opscope run` does so by itself, unless that was killed too.
+    and the file is removed. `opscope run` does so by itself, unless that was killed too. In a
+    folder of dumps of a flight recorder, those that were not finished become traces.
     """
     refuse_address(folder)
     recover_all(folder, Messages())
@@ -38,13 +40,15 @@ def recover_all(
         TraceFormatError: nothing could be recovered.
     """
     found = list(unfinished_below(folder, process))
-    if not found:
+    dumps = left_dumps(folder) if process is None else []
+    if not found and not dumps:
         raise TraceFormatError(
             f"There is no unfinished recording in {folder}. If its trace is there, it is complete: "
             "look at it with `opscope summary`."
         )
     failures = [error for path in found if (error := _recover_one(path, messages, how)) is not None]
-    if len(failures) == len(found):
+    failures += [error for one in dumps if (error := _finish_one(one, messages)) is not None]
+    if len(failures) == len(found) + len(dumps):
         raise failures[-1]
     for error in failures:
         messages.fail(str(error))
@@ -61,4 +65,20 @@ def _recover_one(path: Path, messages: Messages, how: str) -> OpscopeError | Non
     messages.say(describe_completeness(trace, int(trace.ledger["events"]["recorded"])))
     messages.say(f"trace written to {saved}")
     messages.say(f"look closer with `opscope summary {quote(str(saved))}`")
+    return None
+
+
+def _finish_one(dump: Path, messages: Messages) -> OpscopeError | None:
+    try:
+        with messages.progress(f"making a trace of {dump}"):
+            saved = finish_dump(dump)
+    except OpscopeError as error:
+        return error
+    except (OSError, ValueError) as error:
+        return TraceFormatError(
+            f"{dump} cannot be made into a trace: {error}. Delete it if you do not need it."
+        )
+    if saved is not None:  # by this process
+        messages.say(f"dump written to {saved}")
+        messages.say(f"look at it with `opscope summary {quote(str(saved))}`")
     return None

@@ -21,6 +21,8 @@ from opscope.flight.write_dump import write_dump
 KIND, TAKEN = "writer", "process"
 """In a spool: which process makes a trace of it, and who does so now."""
 _NICE = 10
+_IMPORTED_ONCE = "opscope.trace.store", "opscope.trace.save_apart", "numpy.ma"
+"""What is imported where a trace is saved; to import it takes longer than to make a short trace."""
 
 
 def main(own: socket.socket, folder: str, kind: str) -> None:
@@ -34,7 +36,8 @@ def main(own: socket.socket, folder: str, kind: str) -> None:
     with contextlib.suppress(OSError):
         os.nice(_NICE)
     with contextlib.suppress(ImportError):  # once, and not in every child
-        importlib.import_module("pyarrow.parquet")
+        for module in _IMPORTED_ONCE:
+            importlib.import_module(module)
     seen: set[Path] = set()
     while spools := [spool for spool in _waiting(Path(folder), kind) if spool not in seen]:
         seen.update(spools)

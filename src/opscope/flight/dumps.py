@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import json
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.flight.dump_writer import TAKEN
+from opscope.flight.left_dumps import is_left, is_taken
 from opscope.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.write_dump import place_of
@@ -146,11 +145,11 @@ class Dumps:
     def left(self) -> list[Path]:
         """Spools that nobody makes traces of any more."""
         given_up = self._restarts > _MOST_RESTARTS
-        return [s for s in self._spools() if _is_left(s) or (given_up and not _is_taken(s))]
+        return [s for s in self._spools() if is_left(s) or (given_up and not is_taken(s))]
 
     def _have_writer(self) -> None:
         """Start another where it was killed, as it may be where there is little memory."""
-        not_taken = [spool for spool in self._spools() if not _is_taken(spool)]
+        not_taken = [spool for spool in self._spools() if not is_taken(spool)]
         if not_taken and self._restarts <= _MOST_RESTARTS:
             command = self.command(not_taken[0])
             if _native.hand_to_writer(command, again=True) != _native.WRITER_IS_THERE:
@@ -168,17 +167,3 @@ def let_others_run() -> None:
 def _check(error: int) -> None:
     if error:
         raise OSError(error, os.strerror(error))
-
-
-def _is_taken(spool: Path) -> bool:
-    """Whether the process that makes traces has come to it, or it is gone."""
-    return (spool / TAKEN).exists() or not spool.exists()
-
-
-def _is_left(spool: Path) -> bool:
-    """Whether the process that should make a trace of it has ended without."""
-    with contextlib.suppress(OSError, ValueError):
-        process = int((spool / TAKEN).read_text())
-        status = Path(f"/proc/{process}/stat")
-        return Path("/proc/self").exists() and (not status.exists() or ") Z " in status.read_text())
-    return False

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from opscope import _native
@@ -24,7 +26,10 @@ from opscope.recording.cost import cold_span_ns
 from opscope.recording.elsewhere import KnownHere
 
 END_S = 60.0
-"""So long the end of the program may wait for dumps."""
+"""So long whoever asked for a dump may wait for it."""
+_END_OF_ALL_S, _END_S = 60.0, 5.0
+"""So long the end of the program waits for traces of dumps: where it ends all other processes too,
+as in a container, and where the process that makes them outlives it."""
 _HURRY_S = 5.0
 """And where somebody has interrupted that."""
 _PATIENCE_NS = 2_000_000_000
@@ -90,19 +95,20 @@ class Flight:
         self._known.end()
         self.windows.close()
         self.windows.leave_place()
-        self._wait_for_dumps(END_S if is_patient else 0.0)
+        self._wait_for_dumps(_patience_s() if is_patient else 0.0)
 
     def _wait_for_dumps(self, patience_s: float) -> None:
         begun, left = self.dumps.wait(patience_s), self.dumps.left()
-        for spool in left:
+        directory = self.dumps.directory
+        if left:
             notice(
-                f"a dump was not finished. What was recorded is kept; make a trace of it with: "
-                f"python -m opscope.flight.write_dump {spool}"
+                f"dumps that were not finished: {len(left)}. What was recorded is kept; make "
+                f"traces of it with: opscope recover {quote(str(directory))}"
             )
         if len(begun) > len(left):
             notice(
                 f"{len(begun) - len(left)} dumps are being written still, which does not need this "
-                f"program: they will be in {self.dumps.directory}"
+                f"program: they will be in {directory}"
             )
 
     def leave_program(self) -> None:
@@ -154,3 +160,8 @@ class Flight:
         rows += [(source, f"faults: {what}", n) for what, n in self.keeper.faults.items()]
         rows.append((source, "shortened for want of memory", self.watch.cut_by_memory))
         return [(name, what, float(value)) for name, what, value in rows]
+
+
+def _patience_s() -> float:
+    """The first process of a container or service, or what that began, ends all others with it."""
+    return _END_OF_ALL_S if 1 in (os.getpid(), os.getppid()) else _END_S

@@ -1,0 +1,75 @@
+"""Dumps that nobody makes traces of any more: who was to do so was killed, or nothing began it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from opscope.flight.dump_writer import KIND, TAKEN
+from opscope.flight.limits import SPOOL_PREFIX
+from opscope.flight.write_dump import write_dump
+
+
+def is_taken(spool: Path) -> bool:
+    """Whether the process that makes traces has come to it, or it is gone."""
+    return (spool / TAKEN).exists() or not spool.exists()
+
+
+def is_left(spool: Path) -> bool:
+    """Whether the process that should make a trace of it has ended without."""
+    with contextlib.suppress(OSError, ValueError):
+        process = int((spool / TAKEN).read_text())
+        status = Path(f"/proc/{process}/stat")
+        return Path("/proc/self").exists() and (not status.exists() or ") Z " in status.read_text())
+    return False
+
+
+def left_dumps(folder: Path) -> list[Path]:
+    """Those in ``folder`` that are complete and that nobody is at, oldest first."""
+    found = []
+    for spool in folder.glob(SPOOL_PREFIX + "*"):
+        with contextlib.suppress(OSError):
+            written_ns = (spool / KIND).stat().st_mtime_ns
+            if is_left(spool) or not is_taken(spool):
+                found.append((written_ns, spool))
+    return [spool for _, spool in sorted(found)]
+
+
+def finish_dump(spool: Path) -> Path | None:
+    """Make the trace of one, in turn with whoever else makes some; None if somebody else has.
+
+    Raises:
+        OpscopeError: it cannot be written.
+        OSError, ValueError: what was left cannot be read.
+    """
+    with _turn(spool.parent):
+        if not _take(spool):
+            return None
+        return write_dump(spool)
+
+
+@contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def _take(spool: Path) -> bool:
+    """Have it be this process's; it is this process's turn."""
+    with contextlib.suppress(FileNotFoundError):
+        if is_left(spool):
+            (spool / TAKEN).unlink()
+        with (
+            contextlib.suppress(FileExistsError),
+            open(spool / TAKEN, "x", encoding="ascii") as file,
+        ):
+            file.write(str(os.getpid()))
+            return True
+    return False
