@@ -86,7 +86,8 @@ $(ASAN)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*
 	rm -rf $(ASAN)
 	$(BIN)/python -m venv --without-pip $(ASAN)
 	packages=$$($(ASAN)/bin/python -c 'import site; print(site.getsitepackages()[0])') && \
-	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$packages/beside.pth && \
+	beside=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') && \
+	echo $$beside > $$packages/beside.pth && cp $$beside/a1_coverage.pth $$packages && \
 	CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer -g" $(BIN)/python -m pip install --quiet \
 	  --no-build-isolation --no-deps --target $$packages --config-settings=install.strip=false \
 	  --config-settings=build-dir=$(ASAN)/core .
@@ -134,8 +135,9 @@ browser: ## Install the Chromium that the report's tests open it in, where that 
 release: install ## Build, check and try all that is released, into dist/: RELEASE="--python python3.12"
 	$(BIN)/python -m release $(RELEASE)
 
-# Both are counted by the same run, in an environment like that of the address sanitizer. Processes that are
-# killed do not say what native lines they ran.
+# Both are counted by the same run, in an environment like that of the address sanitizer, which has what makes
+# every Python that tests start count, and the command. Processes that are killed do not say what native lines they
+# ran.
 coverage: install $(COUNTED)/built ## Which lines and branches the tests run, in Python and C++: TESTS=tests/unit
 	rm -rf build/coverage && mkdir -p build/coverage
 	find $(COUNTED)/core -name '*.gcda' -delete
@@ -150,10 +152,13 @@ $(COUNTED)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name
 	rm -rf $(COUNTED)
 	$(BIN)/python -m venv --without-pip $(COUNTED)
 	packages=$$($(COUNTED)/bin/python -c 'import site; print(site.getsitepackages()[0])') && \
-	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$packages/beside.pth && \
+	beside=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') && \
+	echo $$beside > $$packages/beside.pth && cp $$beside/a1_coverage.pth $$packages && \
 	CFLAGS=--coverage CXXFLAGS=--coverage $(BIN)/python -m pip install --quiet \
 	  --no-build-isolation --no-deps --target $$packages --config-settings=install.strip=false \
-	  --config-settings=build-dir=$(COUNTED)/core .
+	  --config-settings=build-dir=$(COUNTED)/core . && \
+	sed "1s,.*,#!$(CURDIR)/$(COUNTED)/bin/python," $$packages/bin/opscope > $(COUNTED)/bin/opscope && \
+	chmod +x $(COUNTED)/bin/opscope
 	@touch $@
 
 docs: install ## Build the documentation site into build/docs; warnings are errors
