@@ -25,6 +25,7 @@ from opscope.errors import (
     OpscopeError,
     ReachError,
     TraceFormatError,
+    UnreadableProcessError,
     UsageError,
 )
 from opscope.errors import not_installed as _not_installed
@@ -62,6 +63,7 @@ __all__ = [
     "ReachError",
     "Trace",
     "TraceFormatError",
+    "UnreadableProcessError",
     "UsageError",
     "diff",
     "flight_recorder",

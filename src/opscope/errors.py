@@ -5,6 +5,7 @@
     │   └── UnknownNameError  there is no table or column of this name
     ├── LifecycleError        right call, wrong moment (export before any recording, ...)
     ├── TraceFormatError      a file is missing, damaged, foreign or newer than this opscope
+    │   └── UnreadableProcessError  that is so of one process of a job
     ├── InsufficientMemoryError  a trace does not fit in the memory there is
     ├── BridgeError           the torch bridge could not be compiled or loaded
     ├── ReachError            another process cannot be reached, or does not answer
@@ -15,6 +16,8 @@ alone, without a traceback, and exits with ``exit_code``.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from opscope.printable import printable
 
@@ -50,6 +53,22 @@ class LifecycleError(OpscopeError, RuntimeError):
 
 class TraceFormatError(OpscopeError, ValueError):
     """A trace on disk cannot be read as what it claims to be."""
+
+
+class UnreadableProcessError(TraceFormatError):
+    """One process of a job cannot be read; the others may be.
+
+    Attributes:
+        part: which one, as a job's ``parts`` has it: its ``kind`` and its ``number``.
+        why: what is wrong with it.
+    """
+
+    def __init__(self, message: str, part: Any, why: str) -> None:
+        super().__init__(message)
+        self.part, self.why = part, why
+
+    def __reduce__(self) -> tuple[type[UnreadableProcessError], tuple[object, ...]]:
+        return type(self), (self.args[0], self.part, self.why)
 
 
 class InsufficientMemoryError(OpscopeError, MemoryError):

@@ -96,7 +96,11 @@ def look_at_a_job(folder: str) -> Iterator[opscope.Trace]:
     print([shared.processes for shared in job.findings()], job.save("again.opscope"))
     for _, trace in job.traces():
         yield trace
-    yield job.together()
+    try:
+        yield job.together()
+    except opscope.UnreadableProcessError as error:
+        print(f"{error.part} is left out: {error.why}")
+        yield job.only(part for part in job.parts if part != error.part).together()
 
 
 class Full(opscope.triggers.Trigger):

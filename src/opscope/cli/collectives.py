@@ -12,11 +12,13 @@ from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.narrow import numbers_table
 from opscope.cli.parameters import Option
+from opscope.cli.readable_processes import of_readable
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, TraceArgument, choose_trace, nothing_beside
 from opscope.job.collective_kinds import CollectiveKind, RankWaits, collective_kinds, rank_waits
 from opscope.job.collective_text import TextTable, kind_table, rank_table, sentences
 from opscope.job.collectives import JobCollectives
+from opscope.job.job import Job
 from opscope.job.rank_path import rank_path
 from opscope.printable import in_markdown
 
@@ -46,11 +48,10 @@ def collectives(
             "nobody that it could wait for",
             "Record the job with `opscope run --children`.",
         )
-    messages = Messages()
-    with messages.progress(f"matching what {len(chosen.parts)} processes did together"):
-        job = chosen.job
-        found = job.collectives()
-        missing = job.missing_ranks()
+    messages, whole = Messages(), chosen.job
+    doing = f"matching what {len(whole)} processes did together"
+    found = of_readable(whole, doing, Job.collectives, fewest=2).found
+    missing = whole.missing_ranks()
     kinds, waits = collective_kinds(found), rank_waits(found)
     if format is RowsFormat.JSON:
         Output().write(json.dumps(_as_dict(found, kinds, waits), indent=2) + "\n")

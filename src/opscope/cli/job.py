@@ -12,6 +12,7 @@ from rich.text import Text
 
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Argument, Option
+from opscope.cli.readable_processes import of_readable
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import RankOption, choose_trace, nothing_beside
 from opscope.job.queries.answer import JobAnswer
@@ -74,11 +75,13 @@ def job(
             chosen, "nothing to be compared with", "`opscope summary` tells about one."
         )
     most = SHOWN + 1 if limit is None and format is RowsFormat.TABLE else limit
-    messages = Messages()
-    with messages.progress(f"asking {len(chosen.parts)} processes"):
-        whole = chosen.job
-        answer = whole.query(question, engine, most, master)
-        missing = whole.missing_ranks()
+    messages, whole = Messages(), chosen.job
+    answer = of_readable(
+        whole,
+        f"asking {len(whole)} processes",
+        lambda job: job.query(question, engine, most, master),
+    ).found
+    missing = whole.missing_ranks()
     _show(answer, format, SHOWN if limit is None else limit, messages)
     if missing:
         messages.say(f"{missing}: this is not the whole job")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from opscope.analysis.period import Which, find_which
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
+from opscope.cli.readable_processes import of_readable
 from opscope.cli.trace_argument import (
     Chosen,
     PeriodOption,
@@ -78,25 +80,30 @@ def _write_of_several(
 ) -> None:
     keep_freed_memory()
     whole = Job(chosen.path)
-    with messages.progress(f"looking at {len(whole)} processes"):
-        compared, together = whole.slow_ranks(), whole.collectives()
+    asked = of_readable(
+        whole,
+        f"looking at {len(whole)} processes",
+        lambda job: (job.slow_ranks(), job.collectives()),
+    )
+    compared, together = asked.found
     is_chosen = len(chosen.parts) < len(whole)
-    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or whole.parts
-    known = chosen.parts if is_chosen else few
+    few = compared.steps.worth_showing(MOST_ON_TIMELINE) or asked.job.parts
+    known = whole.only(chosen.parts if is_chosen else few)
+    shown = of_readable(known, f"reading {len(known)} processes", Job.together)
+    left_out = dict.fromkeys((*asked.left_out, *shown.left_out))
     with messages.progress(f"writing {page}"):
-        on_timeline = Job(chosen.path, known)
         write_report(
-            on_timeline.together(),
+            shown.found,
             page,
             title=title,
             period=which,
-            ranks=(compared, together),
-            on_timeline=on_timeline.parts,
+            ranks=(replace(compared, notes=(*compared.notes, *left_out)), together),
+            on_timeline=shown.job.parts,
         )
-    shown = parts_text(on_timeline.parts, len(whole))
+    there = parts_text(shown.job.parts, len(whole))
     if missing := whole.missing_ranks():
         messages.say(f"{missing}: this is not the whole job")
-    messages.say(f"the timeline shows {shown}; choose with {chosen.parts[0].option}")
+    messages.say(f"the timeline shows {there}; choose with {chosen.parts[0].option}")
 
 
 def page_stem(trace: Path) -> str:

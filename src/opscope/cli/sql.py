@@ -15,6 +15,7 @@ from rich.text import Text
 
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Argument, Option
+from opscope.cli.readable_processes import of_readable
 from opscope.cli.rows import RowsFormat, as_markdown
 from opscope.cli.trace_argument import (
     ProcessOption,
@@ -68,7 +69,8 @@ def sql(
     which = choose_trace(trace, rank, process)
     long = None if which.is_of_several else long_trace(which)
     if which.is_of_several:
-        relation = which.job.sql(query, read_only)
+        reading = f"reading {which.path}"
+        relation = of_readable(which.job, reading, lambda job: job.sql(query, read_only)).found
     elif long is None:
         relation = load_chosen(which).sql(query, read_only)
     else:

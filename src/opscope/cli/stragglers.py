@@ -11,6 +11,7 @@ from rich.text import Text
 from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
+from opscope.cli.readable_processes import of_readable
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
 from opscope.cli.trace_argument import (
     RankOption,
@@ -18,6 +19,7 @@ from opscope.cli.trace_argument import (
     choose_trace,
     nothing_beside,
 )
+from opscope.job.job import Job
 from opscope.job.slow_ranks import SlowRank, SlowRanks
 
 _HEADING = (
@@ -49,11 +51,9 @@ def stragglers(
             "nothing to be compared with",
             "Record the job with `opscope run --children`.",
         )
-    messages = Messages()
-    with messages.progress(f"comparing {len(chosen.parts)} processes"):
-        job = chosen.job
-        found = job.slow_ranks()
-        missing = job.missing_ranks()
+    messages, whole = Messages(), chosen.job
+    found = of_readable(whole, f"comparing {len(whole)} processes", Job.slow_ranks, fewest=2).found
+    missing = whole.missing_ranks()
     if format is RowsFormat.JSON:
         Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
     elif format is RowsFormat.CSV:

@@ -14,6 +14,7 @@ from opscope._native import keep_freed_memory
 from opscope.cli.console import Messages
 from opscope.cli.parameters import Argument, Option
 from opscope.cli.part_option import ALL, PartOption
+from opscope.cli.readable_processes import of_readable
 from opscope.errors import InsufficientMemoryError, TraceFormatError, UsageError
 from opscope.job.job import Job
 from opscope.job.load import load
@@ -187,11 +188,10 @@ def open_traces(
     chosen = choose_trace(asked_for, rank, process)
     if not chosen.is_of_several or not part.is_all:
         return chosen.path, load_chosen(chosen, part)
-    messages = Messages()
-    with messages.progress(f"reading {chosen.path}"):
-        trace = chosen.job.together()
+    trace = of_readable(chosen.job, f"reading {chosen.path}", Job.together).found
     shown = int(trace.ledger[SOURCE]["shown together"])
-    messages.say(f"{shown} processes together, on one clock; choose with {chosen.parts[0].option}")
+    choose = f"choose with {chosen.parts[0].option}"
+    Messages().say(f"{shown} processes together, on one clock; {choose}")
     return chosen.path, trace
 
 

@@ -15,7 +15,7 @@ from opscope.analysis.collectives.process_collectives import process_collectives
 from opscope.analysis.findings.find import find_findings
 from opscope.analysis.period import Which, find_which
 from opscope.cached_property import cached_property
-from opscope.errors import TraceFormatError, UsageError
+from opscope.errors import TraceFormatError, UnreadableProcessError, UsageError
 from opscope.job.collectives import JobCollectives, collectives_together
 from opscope.job.compared_accounts import (
     ComparedAccounts,
@@ -93,12 +93,7 @@ class Job:
         self.parts: tuple[Partition, ...] = source.parts
         self._is_whole = True
         if only is not None:
-            chosen = {self._there(part) for part in only}
-            if not chosen:
-                raise UsageError("None of the job's processes was chosen. Name at least one.")
-            self._is_whole = len(chosen) == len(self.parts)
-            self.parts = tuple(part for part in self.parts if part in chosen)
-            vars(self).pop("_known")
+            self._choose(only)
 
     @property
     def ranks(self) -> list[int]:
@@ -263,7 +258,7 @@ class Job:
         Raises:
             TraceFormatError: a process cannot be read.
         """
-        found = self._only(self.compared)._of_each(
+        found = self.only(self.compared)._of_each(
             lambda rollup: None if (one := rollup.collectives()) is None else (one, {}),
             lambda trace: (process_collectives(trace), trace.metadata),
         )
@@ -314,7 +309,7 @@ class Job:
 
         asked = _one_of(JobQuestion, question, "question")
         by = _one_of(EngineName, engine, "engine")
-        return ask_job(asked, self._only(self.compared)._rollups(), by, limit, master)
+        return ask_job(asked, self.only(self.compared)._rollups(), by, limit, master)
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
@@ -330,10 +325,13 @@ class Job:
             TraceFormatError: a process cannot be read.
             UsageError: the statement does not run, or returns no rows.
         """
-        from opscope.job.sql import query_several  # with DuckDB
+        from opscope.job.sql import query_several, tables_of  # with DuckDB
 
         self._source.prepare(self.parts)
-        tables = {part: self._readable(self._source.tables, part) for part in self.parts}
+        tables = {
+            part: self._readable(lambda part: tables_of(self._source.tables(part)), part)
+            for part in self.parts
+        }
         return query_several(tables, statement, read_only)
 
     def together(self) -> Trace:
@@ -352,13 +350,27 @@ class Job:
         ]
         return traces_together(found)
 
-    def _only(self, parts: Iterable[Partition]) -> Job:
-        """The same job of some of its processes."""
+    def only(self, parts: Iterable[SupportsIndex | Partition]) -> Job:
+        """The same job of some of its processes; nothing that is known of them is read again.
+
+        Args:
+            parts: those, ranks by their number.
+
+        Raises:
+            UsageError: it has no such process, or there is none in ``parts``.
+        """
         found = copy(self)
-        found._is_whole, found.parts = False, tuple(parts)
-        for kept in ("compared", "_known"):
-            vars(found).pop(kept, None)
+        found._choose(parts)
         return found
+
+    def _choose(self, parts: Iterable[SupportsIndex | Partition]) -> None:
+        chosen = {self._there(part) for part in parts}
+        if not chosen:
+            raise UsageError("None of the job's processes was chosen. Name at least one.")
+        self._is_whole = self._is_whole and len(chosen) == len(self.parts)
+        self.parts = tuple(part for part in self.parts if part in chosen)
+        for kept in ("compared", "_known"):
+            vars(self).pop(kept, None)
 
     def _of_each(
         self, of_rollup: Callable[[Rollup], _Known | None], of_trace: Callable[[Trace], _Known]
@@ -397,12 +409,12 @@ class Job:
         return found
 
     def _known_steps(self) -> dict[Partition, ProcessSteps]:
-        return self._only(self.compared)._of_each(
+        return self.only(self.compared)._of_each(
             Rollup.steps, lambda trace: steps_of_account(find_account(trace, Which.ALL))
         )
 
     def _places(self, part: Partition) -> ProcessPlaces:
-        return self._only([part])._of_each(Rollup.places, process_places)[part]
+        return self.only([part])._of_each(Rollup.places, process_places)[part]
 
     def _with_events(
         self, parts: tuple[Partition, ...] | None = None
@@ -446,8 +458,8 @@ class Job:
         except TraceFormatError as error:
             raise self._unreadable(part, str(error)) from error
 
-    def _unreadable(self, part: Partition, why: str) -> TraceFormatError:
-        return TraceFormatError(or_others(why, part, self.parts))
+    def _unreadable(self, part: Partition, why: str) -> UnreadableProcessError:
+        return UnreadableProcessError(or_others(why, part, self.parts), part, why)
 
     def _there(self, part: object) -> Partition:
         chosen = self._part(part)

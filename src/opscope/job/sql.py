@@ -6,6 +6,7 @@ Tables that grow with a recording are read from the files, as far as a statement
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,31 @@ from opscope.trace.trace import Trace
 _NUMBER = pa.int64()
 
 
+@dataclass(frozen=True)
+class PartTables:
+    """The tables of one process: those in memory, and where the others are."""
+
+    in_memory: Trace
+    on_disk: Mapping[str, Path]
+
+
+def tables_of(source: Path | Trace) -> PartTables:
+    """Those of one process, in a folder or not.
+
+    Raises:
+        TraceFormatError: they cannot be read.
+    """
+    if isinstance(source, Trace):
+        return PartTables(source, {})
+    check_files(source)
+    long = LongTrace(source)
+    return PartTables(long.small, {name: long.file(name) for name in long.on_disk})
+
+
 def query_several(
-    parts: Mapping[Partition, Path | Trace], statement: str, read_only: bool = False
+    parts: Mapping[Partition, PartTables], statement: str, read_only: bool = False
 ) -> Any:
-    """Run one SQL statement over all of ``parts``, whose folders are given, or what they hold.
+    """Run one SQL statement over all of ``parts``.
 
     Every table has two columns more: ``rank`` (null for a process without one) and ``process``
     (null where the folder is a rank's). Ids are those of each process's own tables, so tables are
@@ -38,22 +60,16 @@ def query_several(
     return run_statement(connection, statement, read_only)
 
 
-def _tables(parts: Mapping[Partition, Path | Trace]) -> dict[str, Any]:
+def _tables(parts: Mapping[Partition, PartTables]) -> dict[str, Any]:
     """Every table, of all parts; of one that is on disk for some only, those rows are read too."""
     small: dict[str, list[pa.Table]] = {name: [] for name in (*TABLES, "names")}
     large: dict[str, list[tuple[Partition, Path]]] = {}
-    for part, source in parts.items():
-        if isinstance(source, Trace):
-            in_memory, on_disk = source, {}
-        else:
-            check_files(source)
-            long = LongTrace(source)
-            in_memory, on_disk = long.small, {name: long.file(name) for name in long.on_disk}
+    for part, of_part in parts.items():
         for name, tables in small.items():
-            if name in on_disk:
-                large.setdefault(name, []).append((part, on_disk[name]))
+            if name in of_part.on_disk:
+                large.setdefault(name, []).append((part, of_part.on_disk[name]))
             else:
-                tables.append(_of(part, to_arrow(in_memory, name, text=False)))
+                tables.append(_of(part, to_arrow(of_part.in_memory, name, text=False)))
     return {name: _joined(tables, large.get(name, [])) for name, tables in small.items()}
 
 

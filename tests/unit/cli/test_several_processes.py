@@ -10,6 +10,7 @@ import opscope
 from opscope.trace.codes import EventKind
 from opscope.trace.partition import Partition, parts_text
 from support.build_trace import allocation, build_trace, span, tensor
+from support.read_report import read_report
 
 MILLISECOND = 1_000
 
@@ -251,12 +252,59 @@ def damage(*ranks):
             (rank / name).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("command", COMPARING)
-def test_beside_a_damaged_rank_the_others_are_named(command_line, job, command):
+@pytest.mark.parametrize(
+    "words",
+    [[command] for command in COMPARING]
+    + [
+        ["sql", "select rank, count(*) from events group by 1"],
+        ["report", "--output", "page.html"],
+        ["export", "--output", "timeline.json"],
+    ],
+)
+def test_a_damaged_rank_is_left_out_of_what_is_asked_of_all_together(
+    command_line, job, tmp_path, monkeypatch, words
+):
+    monkeypatch.chdir(tmp_path)
     damage(job / "rank=00001")
+    command, *more = words
+    outcome = command_line(command, job, *more)
+    assert outcome.code == 0
+    said = " ".join(outcome.err.split())
+    assert said.count("rank 1 is left out: ") >= 1
+    assert "rank=00001/events.parquet is damaged" in said
+    if command in COMPARING:
+        chosen = command_line(command, job, "--rank", "0,2-3")
+        assert chosen.out == outcome.out and "left out" not in chosen.err
+    elif command == "sql":
+        assert sorted(row["rank"] for row in rows_of(outcome.out)) == ["", "0", "2", "3"]
+
+
+@pytest.mark.parametrize("command", COMPARING)
+def test_where_too_few_can_be_read_the_first_that_cannot_is_named(command_line, job, command):
+    damage(*sorted(job.iterdir()))
+    assert "rank=00000/events.parquet is damaged" in command_line(command, job).complaint
+
+
+@pytest.mark.parametrize("command", ["stragglers", "collectives"])
+def test_one_that_can_be_read_is_compared_with_nothing(command_line, job, command):
+    damage(*(job / f"rank=0000{rank}" for rank in (1, 2, 3)))
     complaint = command_line(command, job).complaint
     assert "rank=00001/events.parquet is damaged" in complaint
+
+
+def test_the_page_says_which_rank_is_left_out(command_line, job, tmp_path):
+    damage(job / "rank=00001")
+    page = tmp_path / "page.html"
+    assert command_line("report", job, "--output", page).code == 0
+    said = read_report(page.read_text()).data["ranks"]["said"]
+    assert len([line for line in said if line.startswith("rank 1 is left out: ")]) == 1
+
+
+def test_a_copy_is_of_all_or_none(command_line, job, tmp_path):
+    damage(job / "rank=00001")
+    complaint = command_line("export", job, "--output", tmp_path / "copy.opscope").complaint
     assert "Or look at the other ranks: --rank 0,2-3" in complaint
+    assert not (tmp_path / "copy.opscope").exists()
 
 
 @pytest.mark.parametrize("command", ["findings", "memory", "why"])

@@ -4,7 +4,7 @@ import pytest
 
 import opscope
 from opscope.errors import TraceFormatError, UsageError
-from opscope.job.sql import query_several
+from opscope.job.sql import query_several, tables_of
 from opscope.trace.partition import partition_folders
 from support.build_trace import allocation, build_trace, span, tensor
 
@@ -28,7 +28,8 @@ def job(tmp_path):
 
 
 def ask(job, statement, read_only=False):
-    return query_several(partition_folders(job), statement, read_only).fetchall()
+    parts = {part: tables_of(folder) for part, folder in partition_folders(job).items()}
+    return query_several(parts, statement, read_only).fetchall()
 
 
 def test_every_row_has_its_process(job):
