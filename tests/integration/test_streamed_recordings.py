@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -168,6 +169,36 @@ for i in range(50):
     again = opscope.load(tmp_path)
     assert again.metadata["ended"]["how"] == "its process was killed by SIGKILL"
     np.testing.assert_array_equal(again.events["start_ns"], saved.events["start_ns"])
+
+
+def test_a_full_disk_keeps_what_is_to_be_recovered_and_says_how(tmp_path):
+    code = in_a_program(
+        """
+profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
+profile.start()
+torch.ones(3).add(1)
+os._exit(0)
+""",
+        tmp_path,
+    )
+    (path,) = unfinished_recordings(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        with pytest.raises(UsageError, match="kept; make room") as refused:
+            recover_file(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert code == 0 and f"`opscope recover {tmp_path}`" in str(refused.value)
+    trace, _ = recover_file(path)
+    assert count(trace, "aten::add") == 1
+
+
+def test_where_a_full_disk_leaves_no_room_for_a_file_that_is_said(tmp_path, monkeypatch):
+    full = SimpleNamespace(total=1 << 30, used=1 << 30, free=0)
+    monkeypatch.setattr("opscope.recording.stream.shutil.disk_usage", lambda _: full)
+    with pytest.raises(UsageError, match="No space left"):
+        streaming(tmp_path).start()
 
 
 def test_an_earlier_trace_is_not_taken_for_the_one_that_did_not_end(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 from opscope.flight.dump_writer import KIND, TAKEN
 from opscope.flight.limits import SPOOL_PREFIX
 from opscope.flight.write_dump import write_dump
+from opscope.recording.recovered import left_to_be_recovered
 
 
 def is_taken(spool: Path) -> bool:
@@ -48,7 +49,8 @@ def finish_dump(spool: Path) -> Path | None:
     with _turn(spool.parent):
         if not _take(spool):
             return None
-        return write_dump(spool)
+        with left_to_be_recovered(spool.name, spool.parent):
+            return write_dump(spool)
 
 
 @contextlib.contextmanager

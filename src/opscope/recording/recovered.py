@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -170,7 +171,8 @@ def recover_file(path: Path, how: str = "") -> tuple[Trace, Path]:
         trace = end_of_trace(save_long(path, path.parent, how))
     else:
         trace = recover(path, how).trace
-        save_trace(trace, path.parent, _asked(about))
+        with left_to_be_recovered(path.name, path.parent):
+            save_trace(trace, path.parent, _asked(about))
     path.unlink(missing_ok=True)
     remove_segments(path)
     return trace, path.parent
@@ -201,11 +203,25 @@ def save_long(path: Path, folder: Path, how: str = "", own: OwnFacts | None = No
             drain.finish()
             return _merge(path, drain.segments, folder, how, own)
     except OSError as error:
-        raise UsageError(
-            f"The trace of {path.name} cannot be written: {error.strerror or error}. What was "
-            "recorded is kept; make room on its disk, then run "
-            f"`opscope recover {quote(str(path.parent))}`."
-        ) from error
+        raise _is_kept(path.name, path.parent, error) from error
+
+
+@contextmanager
+def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
+    """Where a trace in ``folder`` cannot be written now, say that ``what`` it is of stays there."""
+    try:
+        yield
+    except UsageError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise _is_kept(what, folder, error.__cause__) from error
+
+
+def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"The trace of {what} cannot be written: {error.strerror or error}. What was recorded is "
+        f"kept; make room on its disk, then run `opscope recover {quote(str(folder))}`."
+    )
 
 
 def _merge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -25,6 +26,9 @@ NO_ROOM = "no room in its file: disk full, or as large as it may be"
 
 _SHARE_OF_FREE = 0.5
 """Of a disk, for one recording, unless it is told."""
+
+_LITTLE_BYTES = 4 << 20
+"""With less free, its limit is smaller than what a file grows by."""
 
 
 @dataclass
@@ -67,9 +71,14 @@ class Stream:
             _native.begin_stream(window, os.fspath(path), most, json.dumps(about, default=str))
             self.path = path
         except OSError as error:
-            self._refuse(error.strerror or str(error))
+            is_full = error.errno == errno.EFBIG and self._has_no_room()
+            self._refuse(os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error))
         except RuntimeError as error:  # another recording streams: what that one has, has all
             notice(f"{error}, so this one is in memory only until it ends.")
+
+    def _has_no_room(self) -> bool:
+        """Half of what is free is less than a file has at least."""
+        return self.max_disk_bytes is None and shutil.disk_usage(self.folder).free < _LITTLE_BYTES
 
     def _refuse(self, reason: str) -> None:
         if self.when_refused is None:
