@@ -89,7 +89,7 @@ def wait_for_a_blocked_one(folder):
     while time.monotonic() < until:
         lines = Path("/proc/locks").read_text().splitlines()
         blocked = {line.split()[5] for line in lines if "-> FLOCK" in line}
-        if any(file.read_text() in blocked for file in folder.glob(".dump-*/process")):
+        if any(file.read_text().strip() in blocked for file in folder.glob(".dump-*/process")):
             break
         time.sleep(0.01)
     return writers_of(folder)

@@ -62,11 +62,43 @@ def _waiting(folder: Path, kind: str) -> list[Path]:
     return [spool for _, spool in sorted(found)]
 
 
+def take(spool: Path) -> bool:
+    """Have one be this process's; False if it is another's, or its trace is there.
+
+    Raises:
+        OSError: there is no room to say so; then it is nobody's.
+    """
+    place = spool / TAKEN
+    try:
+        with open(place, "x", encoding="ascii") as file:
+            file.write(_own_id())
+    except (FileExistsError, FileNotFoundError):
+        return False
+    except OSError:
+        place.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def take_over(spool: Path) -> None:
+    """Have one that is taken be this process's, with no more room than there is already.
+
+    Raises:
+        OSError: it is gone.
+    """
+    with open(spool / TAKEN, "r+", encoding="ascii") as file:
+        file.write(_own_id())
+
+
+def _own_id() -> str:
+    return f"{os.getpid():10}"  # as long whoever it is
+
+
 def _write_in_child(spool: Path) -> None:
     """Make a trace of one, unless somebody else does."""
     try:
-        with open(spool / TAKEN, "x", encoding="ascii") as file:
-            file.write(str(os.getpid()))
+        if not take(spool):
+            return
         child = os.fork()
     except OSError:
         return
@@ -85,7 +117,7 @@ def _write_in_child(spool: Path) -> None:
 
 
 def _write(spool: Path) -> None:
-    (spool / TAKEN).write_text(str(os.getpid()), encoding="ascii")
+    take_over(spool)
     output = os.open(spool / "output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)

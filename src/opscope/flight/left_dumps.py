@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from opscope.flight.dump_writer import KIND, TAKEN
+from opscope.flight.dump_writer import KIND, TAKEN, take, take_over
 from opscope.flight.limits import SPOOL_PREFIX
 from opscope.flight.write_dump import write_dump
 from opscope.recording.recovered import left_to_be_recovered
@@ -46,11 +46,12 @@ def finish_dump(spool: Path) -> Path | None:
         OpscopeError: it cannot be written.
         OSError, ValueError: what was left cannot be read.
     """
-    with _turn(spool.parent):
-        if not _take(spool):
+    with _turn(spool.parent), left_to_be_recovered(spool.name, spool.parent):
+        if is_left(spool):
+            take_over(spool)
+        elif not take(spool):
             return None
-        with left_to_be_recovered(spool.name, spool.parent):
-            return write_dump(spool)
+        return write_dump(spool)
 
 
 @contextlib.contextmanager
@@ -61,17 +62,3 @@ def _turn(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
-
-
-def _take(spool: Path) -> bool:
-    """Have it be this process's; it is this process's turn."""
-    with contextlib.suppress(FileNotFoundError):
-        if is_left(spool):
-            (spool / TAKEN).unlink()
-        with (
-            contextlib.suppress(FileExistsError),
-            open(spool / TAKEN, "x", encoding="ascii") as file,
-        ):
-            file.write(str(os.getpid()))
-            return True
-    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -45,6 +46,7 @@ from opscope.trace.unfinished_recordings import is_later
 
 HOW_UNKNOWN = "its process ended without stopping it (killed, crashed, os._exit or exec)"
 STOPPED = "it was stopped, but its trace was not written"
+_NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 LONG_BYTES = 512 << 20
 """A file that is larger is decoded in pieces."""
 
@@ -215,6 +217,10 @@ def left_to_be_recovered(what: str, folder: Path) -> Iterator[None]:
         if not isinstance(error.__cause__, OSError):
             raise
         raise _is_kept(what, folder, error.__cause__) from error
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise _is_kept(what, folder, error) from error
 
 
 def _is_kept(what: str, folder: Path, error: OSError) -> UsageError:
