@@ -5,7 +5,9 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -274,3 +276,27 @@ def test_a_hundred_dumps_at_once(tmp_path):
     assert details_in(tmp_path) == sorted(map(str, range(count)))
     assert [len(trace.events) > 0 for trace in dumps_in(tmp_path)] == [True] * count
     assert isinstance(opscope.load(recorder.status().dumps[0]), opscope.Trace)
+
+
+def test_a_program_whose_dump_failed_is_not_said_to_have_wanted_none(tmp_path):
+    program = """
+        import resource, torch
+        from opscope.flight.recorder import running_recorders
+        torch.ones(3).add(1)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        try:
+            running_recorders()[0].dump("without room")
+        except Exception as error:
+            print(error)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        """
+    command = [sys.executable, "-m", "opscope", "run", "--flight-recorder", "9s", "-o", tmp_path]
+    ran = subprocess.run(
+        [*map(str, command), "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "could not be written" in ran.stdout and "a dump failed" in ran.stderr
+    assert "nothing happened" not in ran.stderr

@@ -79,7 +79,9 @@ class FlightSession:
         found = self._dumps()
         for dump in found:
             self._messages.say(f"look at the dump with `opscope summary {quote(str(dump))}`")
-        if not found and self._has_begun:
+        is_begun = Dumps(self._directory).count_under_way(os.getpid())
+        status = self._recorder.status()
+        if self._has_begun and not (found or is_begun or status.faults or status.refused):
             self._messages.say(
                 f"nothing happened that is worth a dump, so {self._directory} is empty"
             )

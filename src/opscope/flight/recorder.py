@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,8 @@ class FlightStatus:
         own_share: of the time of the last second, by recording.
         steps: counted so far.
         dumps: traces that were written.
-        refused: dumps that were not made, by reason.
-        faults: what went wrong in the recorder itself, counted.
+        refused: dumps that were not made since it was last started, by reason.
+        faults: what went wrong in the recorder itself since then, counted.
         changes: of the level, by the governor.
     """
 
@@ -116,6 +117,8 @@ class flight_recorder:
         )
         self._flight: Flight | None = None
         self._ending: Flight | None = None  # until that is complete: it may be interrupted
+        self._refused: Counter[str] = Counter()
+        self._faults: Counter[str] = Counter()
         self._held = _native.Held(self._begin, self._end)
 
     def start(self) -> None:
@@ -185,8 +188,8 @@ class flight_recorder:
             own_share=flight.governor.share if flight else 0.0,
             steps=flight.steps.count if flight else 0,
             dumps=tuple(Dumps(self._settings.directory).written()),
-            refused=dict(flight.limits.refused) if flight else {},
-            faults=dict(flight.keeper.faults) if flight else {},
+            refused=dict(self._refused),
+            faults=dict(self._faults),
             changes=tuple(flight.governor.changes) if flight else (),
         )
 
@@ -207,6 +210,7 @@ class flight_recorder:
 
     def _begin(self) -> None:
         self._flight = Flight(self._settings)
+        self._refused, self._faults = self._flight.limits.refused, self._flight.keeper.faults
         self._flight.begin()
         vars(self)["step"] = (
             self._flight.steps.announced
