@@ -33,7 +33,9 @@ SUBJECTS = (everyday, habits, held_out, loops, python_time, tensors, training, t
 LEVELS = {"stacks": {"with_stack": True}, "why": {"with_own_functions": True}}
 """Of Python's calls, what is recorded: ``opscope run --why`` records those of the program alone."""
 
-_ROUNDS = 3
+_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 25
+_ENOUGH_SECONDS = 3.0
+"""So long both are run in turn: three rounds of 50 ms differ by more than some fixes save."""
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of glibc's mallopt
 _MOST_FINDINGS = 6
 
@@ -54,7 +56,12 @@ def _time(program: Program) -> dict[str, float]:
     """What the fix saves: a share of the time, and bytes that are held when it is done."""
     faulty, fixed = program.make()
     held = (_held_bytes(fixed), _held_bytes(faulty)) if program.grows else (0, 0)
-    times = [(_seconds(faulty), _seconds(fixed)) for _ in range(_ROUNDS)]
+    times: list[tuple[float, float]] = []
+    begin = time.perf_counter()
+    while len(times) < _FEWEST_ROUNDS or (
+        len(times) < _MOST_ROUNDS and time.perf_counter() - begin < _ENOUGH_SECONDS
+    ):
+        times.append((_seconds(faulty), _seconds(fixed)))
     before, after = (statistics.median(column) for column in zip(*times, strict=True))
     return {"seconds": before, "share": 1 - after / before, "bytes": held[1] - held[0]}
 
