@@ -181,6 +181,35 @@ def test_of_an_optimizer_that_goes_one_by_one_elements_stay():
     assert "but for their elements" in finding.saved_by
 
 
+def test_of_a_step_that_runs_a_closure_what_follows_it_is_the_optimizers():
+    operators = ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3
+    passes = [span("aten::mm", 0 + i, 0.5 + i) for i in range(1, 40)]
+    backward = span("MmBackward0", 80, 100, scope=RecordScope.BACKWARD_FUNCTION)
+
+    def closing(name):
+        around, *inner = step(100, operators, name)
+        return build_trace([span(around.name, 0, 200, **ANNOTATION), *passes, backward, *inner])
+
+    finding = found(closing("AdamW"), "single-tensor-optimizer")
+    assert finding.saved_ns == (100 - 36 + 8 * 4) * 830
+    assert finding.time_ns == 100 * MICROSECOND
+    assert "9 operator calls from Python in each of 1 steps" in finding.explanation
+    assert found(closing("LBFGS"), "single-tensor-optimizer") is None  # neither foreach nor fused
+
+
+def test_an_optimizer_without_a_fused_form_is_told_what_it_has():
+    operators = ["aten::mul_", "aten::lerp_", "aten::addcdiv_"] * 3
+    fused, lists, own = (
+        found(build_trace(step(0, operators, name)), "single-tensor-optimizer")
+        for name in ("SGD", "RMSprop", "Lion")
+    )
+    assert "Pass fused=True to SGD" in fused.advice
+    assert "Pass foreach=True to RMSprop" in lists.advice and "fused=True" not in lists.advice
+    assert "torch._foreach_" in own.advice
+    assert fused.saved_ns == (100 - 36 + 8 * 4) * 830
+    assert lists.saved_ns == own.saved_ns == (100 - 36 + 8 * 4) * 260
+
+
 def test_gradients_filled_with_zeros():
     trace = build_trace([
         span("Optimizer.zero_grad#SGD.zero_grad", 0, 20, **ANNOTATION),
