@@ -37,9 +37,12 @@ def _find_attention(subject: Subject) -> Evidence | None:
     second = values.leads_to(weights, subject.named("aten::dropout", "aten::to")) & product
     if not second.any() or not weights.any():
         return None
-    found = np.flatnonzero(weights & _has_user(subject, weights, second))
+    weights &= _has_user(subject, weights, second)
+    found = np.flatnonzero(weights)
+    # An activation by hand also multiplies and adds what a product made, but no softmax gets it.
+    scaled = scores & values.behind(weights, scoring)
     between = np.flatnonzero(
-        (weights | (scores & scoring) | (values.leads_to(weights, scoring) & scoring))
+        (weights | scaled | (values.leads_to(weights, scoring) & scoring))
         & (subject.operator_parent < 0)
     )
     total = int(subject.duration_ns[between].sum())

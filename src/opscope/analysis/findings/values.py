@@ -129,6 +129,16 @@ class ComputedValues:
             made = sources | (gets & through)
         return gets
 
+    def behind(self, users: Flags, through: Flags) -> Flags:
+        """Operators of ``through`` whose result ``users`` got, or what ``through`` made of it."""
+        found = np.zeros(len(users), dtype=np.bool_)
+        known = self.producer >= 0
+        event, producer = self.event[known], self.producer[known]
+        for _ in range(_STEPS_BETWEEN):
+            found[producer[(users | found)[event]]] = True
+            found &= through
+        return found
+
     def rests_on_numbers(self) -> Flags:
         """Whether a Python number whose value was not recorded is behind what was computed."""
         tensors = self._subject.trace.table("tensors")

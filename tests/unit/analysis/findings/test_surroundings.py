@@ -91,3 +91,24 @@ def test_what_a_fused_call_takes_for_its_scores_stays():
     ]
     finding = find_findings(build_trace(spans, allocations=blocks))["attention-by-hand"]
     assert finding.saved_ns == 100_000 - 5_000
+
+
+def test_an_activation_by_hand_is_no_part_of_attention():
+    query = tensor(1, 100, 16, storage=64, impl=64)
+    made = [tensor(1, 100, 100, storage=i, allocation_id=i, impl=i) for i in range(101, 106)]
+    spans = [
+        span("aten::matmul", 0, 100, inputs=[query, query]),
+        span("aten::mul", 200, 210, inputs=[made[0], made[0]]),
+        span("aten::softmax", 220, 300, inputs=[made[1], -1, None]),
+        span("aten::matmul", 400, 500, inputs=[made[2], query]),
+        # What a product made is multiplied and added on, as in a GELU, and no softmax gets it.
+        span("aten::mul", 600, 800, inputs=[made[3], made[3]]),
+        span("aten::add", 900, 990, inputs=[made[4], made[3]]),
+    ]
+    starts = (10, 205, 230, 410, 610)
+    blocks = [
+        allocation(start, 40_000, allocation_id=101 + i, address=101 + i)
+        for i, start in enumerate(starts)
+    ]
+    finding = find_findings(build_trace(spans, allocations=blocks))["attention-by-hand"]
+    assert finding.events.tolist() == [1, 2, 3]
