@@ -60,9 +60,12 @@ def test_lines_that_made_calls_are_kept_and_shown(record, tmp_path):
     assert "return network(torch.ones(2, 4)).sum().item()" in shown.stdout
 
 
-def test_memory_is_traced_to_the_line_that_keeps_it(record):
-    trace = record("--stack", "--memory", "--shapes", "--modules")
+@pytest.mark.parametrize("calls", ["--stack", "--own-stack"])
+def test_memory_is_traced_to_the_line_that_keeps_it(record, calls):
+    trace = record(calls, "--memory", "--shapes", "--modules")
     names = [group.name for group in trace.peak_memory().by_line]
+    # Nothing is put down to the line that called the function whose line it was.
+    assert not any("train.py:10" in name for name in names)
     assert any(name.endswith("train.py:8: network = torch.nn.Linear(4, 4)") for name in names)
     assert any("train.py:5: return network(" in name for name in names)
 

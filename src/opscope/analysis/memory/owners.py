@@ -9,7 +9,7 @@ from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.own_listing import OwnListing
 from opscope.analysis.program_lines import calls_of_program, line_texts, place_of_call
 from opscope.analysis.signatures import mix
-from opscope.analysis.stacks import Stacks
+from opscope.analysis.stacks import Stacks, stack_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.codes import ParameterRole
 from opscope.trace.schema import EventKind
@@ -116,9 +116,10 @@ def lines_of_events(trace: Trace, events: Values) -> list[str]:
     is_call = call_of[:-1] >= 0
     around = nearest_ancestor(listing.tree.parent, is_call)
     closest = np.append(np.where(is_call, np.arange(len(around)), around), -1)
-    innermost = np.append(Stacks(listing).innermost, -1)[np.where(events >= 0, events, -1)]
+    # From the operator itself, not its innermost function: the line may be that of the operator.
+    source = np.append(stack_source(listing), -1)[np.where(events >= 0, events, -1)]
     texts = line_texts(trace)
-    found = call_of[closest[innermost]]
+    found = call_of[closest[source]]
     used = [call for call in np.unique(found).tolist() if call >= 0]
     names = {call: place_of_call(trace, calls, call, texts) for call in used}
     return [names.get(call, "") for call in found.tolist()]
