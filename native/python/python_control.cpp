@@ -207,7 +207,11 @@ void PythonCalls::begin_window(Window& window, std::vector<InitialStack>& runnin
     window.notes.push_back({"Python calls", "not seen: what threads ran that were in another tool's function",
                             static_cast<double>(threads.inside_tools())});
   }
-  for (const SeenThread& thread : threads.seen()) running.push_back(stack_of(thread, frames));
+  const auto own_thread = static_cast<uint64_t>(current->thread_id);
+  for (const SeenThread& thread : threads.seen()) {
+    const bool is_own = thread.native_thread == own_thread;
+    running.push_back(stack_of(thread, frames, is_own ? &cache->log : nullptr));
+  }
   ++generation_;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "python/python_hooks.h"
 #include "python/python_running_frame.h"
@@ -46,19 +47,27 @@ RunningThreads::~RunningThreads() {
   }
 }
 
-InitialStack stack_of(const SeenThread& thread, FrameTable& frames) {
+InitialStack stack_of(const SeenThread& thread, FrameTable& frames, const ThreadLog* log) {
+  std::unordered_set<uint64_t> open;
+  if (log != nullptr) {
+    for (size_t i = 0; i < log->open().size(); ++i) open.insert(log->open()[i].key);
+  }
+  // A function of a library that the program called is skipped only where nobody heard that call.
+  const auto row_of = [&](const SeenFrame& frame) {
+    const uint32_t id = frames.intern(frame.code);
+    return id == kSkippedFrame && open.contains(frame.key) ? frames.intern_called(frame.code) : id;
+  };
   InitialStack stack{thread.native_thread, thread.system_thread_id, {}};
   for (size_t i = 0; i < thread.frames.size(); ++i) {
     const SeenFrame& frame = thread.frames[i];
-    uint32_t id = frames.intern(frame.code);
+    uint32_t id = row_of(frame);
     if (id == kProgramFrame) break;
     if (id == kHiddenFrame) stack.frames.clear();
     if (id == kModuleFrame) id = frames.module_row();
     if (id == kOptimizerFrame) id = frames.optimizer_row();
     if (id >= kFirstSpecialFrame) continue;
     size_t caller = i + 1;
-    while (caller < thread.frames.size() && frames.intern(thread.frames[caller].code) == kSkippedFrame)
-      ++caller;
+    while (caller < thread.frames.size() && row_of(thread.frames[caller]) == kSkippedFrame) ++caller;
     const int32_t caller_offset = caller < thread.frames.size() ? thread.frames[caller].instruction : -1;
     stack.frames.push_back(running_call(frame.key, id, caller_offset, frame.may_begin));
   }

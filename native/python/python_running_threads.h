@@ -48,8 +48,11 @@ class RunningThreads {
   uint64_t inside_tools_ = 0;
 };
 
-// [GIL] Without our own functions and what they called: their returns are not recorded either.
-InitialStack stack_of(const SeenThread& thread, FrameTable& frames);
+// [GIL] Without our own functions and what they called: their returns are not recorded either. `log`: the
+// thread's own, if this is the calling thread: calls that are open there were heard, also those of libraries
+// that the program made where libraries are skipped, and what they call now is recorded as theirs.
+InitialStack stack_of(const SeenThread& thread, FrameTable& frames, const ThreadLog* log);
+
 // A call of one function that a thread is in the middle of.
 struct RunningCall {
   uint64_t native_thread;

@@ -1,5 +1,7 @@
 """Calls of Python functions alone: with torch, and with code that torch.compile makes."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch._dynamo.testing import CompileCounter
@@ -62,6 +64,48 @@ def test_callers_lines_are_known() -> None:
     first = outer.__code__.co_firstlineno
     (line,) = [line for name, line in rows.items() if name.endswith(": train")]
     assert line == first + 2
+
+
+LIBRARY = """
+def fit(step):
+    for number in range(3):
+        call(step, number)
+
+
+def call(step, number):
+    step(number)
+"""
+
+
+def test_a_line_is_that_of_its_function_where_a_library_began_before_the_window() -> None:
+    library: dict[str, Any] = {}
+    exec(compile(LIBRARY, "/site-packages/trainer.py", "exec"), library)
+    inner = opscope.profile(with_own_functions=True)
+
+    def step(number: int) -> None:
+        if number == 0:
+            inner.start()
+        torch.ones(2)
+
+    def program() -> None:
+        library["fit"](step)
+
+    with opscope.profile(with_own_functions=True):
+        program()
+    inner.stop()
+    calls, frames, names = (
+        inner.trace.table("python_calls"), inner.trace.table("frames"), inner.trace.names
+    )  # fmt: skip
+    steps = [
+        (names[frames["function"][caller]], int(line))
+        for frame, caller, line in zip(
+            calls["frame"], calls["caller"], calls["caller_line"], strict=True
+        )
+        if names[frames["function"][frame]] == "step"
+    ]
+    # Where libraries are not heard at all, it is the program that called.
+    assert len(steps) == 3
+    assert set(steps) <= {("fit", 4), ("program", program.__code__.co_firstlineno + 1)}
 
 
 def test_what_torch_compile_made_is_neither_lost_nor_made_again() -> None:
