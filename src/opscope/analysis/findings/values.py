@@ -198,6 +198,8 @@ class ComputedValues:
         # What autograd runs shows no arguments of its own.
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
         unique = unique | touched | ~plain | subject.named_like("autograd::")
+        # Nor do spans that torch.compile names itself: a region of compiled code is no constant.
+        unique |= ~subject.named_like("::")
         memory = self._contents() ^ mix(self._writes_before())
         shape = mix(tensors["storage_offset"][self.rows]) ^ mix(tensors["version"][self.rows])
         shape ^= _layouts(subject, self.rows)

@@ -112,3 +112,17 @@ def test_an_activation_by_hand_is_no_part_of_attention():
     ]
     finding = find_findings(build_trace(spans, allocations=blocks))["attention-by-hand"]
     assert finding.events.tolist() == [1, 2, 3]
+
+
+def test_a_region_of_compiled_code_is_no_constant():
+    def repeated(name):
+        spans = [span(name, i * 100, i * 100 + 90, inputs=[]) for i in range(4)]
+        other = span("aten::mm", 400, 410, inputs=[tensor(2, 2), tensor(2, 2)])
+        blocks = [
+            allocation(i * 100 + 10, 64, allocation_id=i + 1, address=i + 1) for i in range(4)
+        ]
+        return find_findings(build_trace([*spans, other], allocations=blocks))
+
+    assert "repeated-constants" in {finding.id for finding in repeated("aten::tensor")}
+    for name in ("Torch-Compiled Region: 0/0", "TorchDynamo Cache Lookup"):
+        assert "repeated-constants" in repeated(name).absent
