@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import zipapp
 
 import pytest
 
@@ -68,6 +69,22 @@ def test_memory_is_traced_to_the_line_that_keeps_it(record, calls):
     assert not any("train.py:10" in name for name in names)
     assert any(name.endswith("train.py:8: network = torch.nn.Linear(4, 4)") for name in names)
     assert any("train.py:5: return network(" in name for name in names)
+
+
+def test_lines_of_a_module_in_a_zip_file_are_kept(tmp_path):
+    application = tmp_path / "application"
+    (application / "parts").mkdir(parents=True)
+    (application / "parts" / "__init__.py").touch()
+    (application / "parts" / "part.py").write_text(PROGRAM)
+    # Torch notes the lines of those that are importing something when it is imported.
+    main = "import torch\n\nfrom parts import part\n\npart.step(part.network)\n"
+    (application / "__main__.py").write_text(main)
+    zipapp.create_archive(application, tmp_path / "train.pyz")
+    command = [sys.executable, "-m", "opscope", "run", "--own-stack", "train.pyz"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True, timeout=300)
+    texts = set(opscope.load(tmp_path / "train.opscope").table("source_lines")["text"].tolist())
+    assert "return network(torch.ones(2, 4)).sum().item()  # waits" in texts
+    assert "part.step(part.network)" in texts
 
 
 def test_they_can_be_left_out(record):

@@ -6,7 +6,9 @@ Read when a recording is decoded, while the files are still what ran; installed 
 from __future__ import annotations
 
 import linecache
+import sys
 from collections import defaultdict
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,25 @@ def source_lines(decoded: Decoded) -> dict[str, Any]:
     line: list[int] = []
     text: list[str] = []
     for row, numbers in _lines_by_file(decoded).items():
-        lines = linecache.getlines(decoded.names[row])
+        lines = _lines_of(decoded.names[row])
         for number in numbers:
             if 0 < number <= len(lines) and len(file) < _MOST_LINES:
                 file.append(row)
                 line.append(number)
                 text.append(lines[number - 1].strip()[:_LONGEST])
     return {"file": file, "line": line, "text": text} if file else {}
+
+
+def _lines_of(file: str) -> list[str]:
+    """Of a file, or of a module in a zip file, whose loader has its text."""
+    if lines := linecache.getlines(file):
+        return lines
+    for module in list(sys.modules.values()):
+        # Not by getattr(): modules that load their parts when asked would do so.
+        inside = vars(module) if isinstance(module, ModuleType) else {}
+        if inside.get("__file__") == file:
+            return linecache.getlines(file, inside)
+    return []
 
 
 def _lines_by_file(decoded: Decoded) -> dict[int, list[int]]:
