@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.grouped_medians import medians
+from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import AllocationAction
 from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 
@@ -16,6 +18,9 @@ _MUCH = 0.4
 
 _NEARLY_ALL = 0.9
 """Of the time of the operators in a call, what has to be of those that go, so that it goes too."""
+
+_ODD = 4
+"""Python that takes so many times what it takes at most other times was interrupted."""
 
 
 def with_surroundings_ns(subject: Subject, operators: Values) -> int:
@@ -33,13 +38,26 @@ def with_surroundings_ns(subject: Subject, operators: Values) -> int:
     whole &= subtree_sums(subject.parent, subject.is_training.astype(np.int64)) == 0
     whole[operators] = True
     top = np.flatnonzero(whole & (nearest_ancestor(subject.parent, whole) < 0))
-    took = subject.duration_ns.copy()
-    calls = subject.line_calls
-    took[calls.events] = np.maximum(took[calls.events], calls.took_ns)
+    took = subject.duration_ns + _on_the_way_ns(subject)
     freed_from, freed_until = _freeing(subject, operators)
     begin = np.concatenate([subject.end_ns[top] - took[top], freed_from])
     end = np.concatenate([subject.end_ns[top], freed_until])
     return _covered_ns(begin, end)
+
+
+def _on_the_way_ns(subject: Subject) -> Values:
+    """Of each event that a line of the program calls, the Python before it; 0 for others.
+
+    No more than a few times what it mostly is there: a thread that waited for another one, or for a
+    processor, waits somewhere else when this call is gone.
+    """
+    calls = subject.line_calls
+    before = np.maximum(calls.took_ns - subject.duration_ns[calls.events], 0)
+    alike = group_rows(calls.group, subject.events["name"][calls.events])
+    usual = medians(before, alike.group, len(alike))[alike.group]
+    result = np.zeros(len(subject.parent), dtype=np.int64)
+    result[calls.events] = np.minimum(before, (_ODD * usual).astype(np.int64))
+    return result
 
 
 def freeing_ns(subject: Subject, operators: Values) -> int:

@@ -31,6 +31,13 @@ def test_an_operator_alone_goes_with_the_python_on_the_way_to_it():
     assert gone(trace, 2) == 70 + 30
 
 
+def test_python_that_was_interrupted_on_the_way_to_one_of_many_does_not_go():
+    starts = (110, 210, 310, 9_310, 9_410)  # 9 ms before the fourth: another thread had the GIL
+    calls = [span("aten::ones", at, at + 90, caller=PROGRAM, line=3) for at in starts]
+    trace = build_trace([span("train", 0, 9_600, frame=PROGRAM, **PYTHON), *calls])
+    assert gone(trace, 1, 2, 3, 4, 5) == 5 * 90 + 3 * 10 + 4 * 10
+
+
 def test_a_call_goes_with_the_operators_that_are_nearly_all_of_it():
     inner = [
         span("train", 0, 1_000, frame=PROGRAM, **PYTHON),
