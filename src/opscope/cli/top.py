@@ -15,6 +15,7 @@ from opscope.cli.parameters import Option
 from opscope.cli.process_argument import ProcessArgument
 from opscope.cli.recording_switches import with_recording_switches
 from opscope.cli.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
+from opscope.cli.typed_keys import TypedKeys
 from opscope.control.client import Asking
 from opscope.control.injection import reach
 from opscope.errors import UsageError
@@ -33,8 +34,8 @@ def top(
 ) -> None:
     """Show live what a process does: operators, modules, memory, step time, own cost.
 
-    The process records, and hands over what it has at each look; the table is made here. Ctrl-C
-    ends it and leaves the process as it was.
+    The process records, and hands over what it has at each look; the table is made here. `q` or
+    Ctrl-C ends it and leaves the process as it was.
     """
     every_s, rows = _seconds(every), check_row_limit(row_limit)
     console = console_for(sys.stdout)
@@ -57,10 +58,11 @@ def top(
 def _live(asking: Asking, view: LiveView, console: Any, every_s: float, rows: int) -> None:
     from rich.live import Live
 
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    with TypedKeys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             live.update(view.of(*_looked(asking, rows), console.width), refresh=True)
-            time.sleep(every_s)
+            if keys.wait_for(b"qQ", every_s):
+                return
 
 
 def _take(asking: Asking) -> tuple[bytes, dict[str, Any]]:

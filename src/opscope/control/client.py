@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from opscope.control.address import Address, address_of, is_there
+from opscope.control.address import Address, address_of, is_there, state_of
 from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
 
@@ -20,6 +20,7 @@ ANSWER_S = 5.0
 """So long a process may take to say that it is there."""
 WORK_S = 120.0
 """So long it may take to do what it is asked: compiling the bridge, writing a log."""
+_ENDING_S = 1.0
 
 
 class Asking:
@@ -116,7 +117,7 @@ class Asking:
             "t": "a debugger has stopped it",
             "D": "it waits for a disk or a device",
             "Z": "it has ended",
-        }.get(_state_of(process), "most likely its GIL is held by code in C that never lets go")
+        }.get(state_of(process), "most likely its GIL is held by code in C that never lets go")
         return ReachError(
             f"Process {process} does not answer within {limit_s:g} s: {why}. Ask again later; a "
             "flight recorder with a Hang or an OnSignal trigger writes a dump even then."
@@ -126,6 +127,8 @@ class Asking:
         process = self._address.process
         if isinstance(error, TimeoutError):
             return self._silent(ANSWER_S)
+        if isinstance(error, ConnectionError):
+            _wait_for_end(process)
         if not is_there(process):
             return ReachError(
                 f"Process {process} has ended. What was recorded in it since is lost; use "
@@ -149,6 +152,13 @@ def connect(process: int, answer_s: float = ANSWER_S) -> Asking:
     return Asking(address, answer_s)
 
 
+def _wait_for_end(process: int) -> None:
+    """One that ends closes its files before it is gone."""
+    until_s = time.monotonic() + _ENDING_S
+    while is_there(process) and time.monotonic() < until_s:
+        time.sleep(0.01)
+
+
 def _not_listening(process: int) -> str:
     if not is_there(process):
         return f"There is no process {process}. See with `opscope ps` which can be reached."
@@ -163,13 +173,6 @@ def _other_ways() -> str:
     if hasattr(sys, "remote_exec"):
         return "Or let `opscope attach` ask its Python, which needs to be of this very version."
     return "A Python from 3.14 on can be asked to from outside; this one is older."
-
-
-def _state_of(process: int) -> str:
-    """The kernel's letter for what it does; empty where nobody says."""
-    with contextlib.suppress(OSError, IndexError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
 
 
 def _command_of(process: int) -> str:
