@@ -6,11 +6,11 @@ import numpy as np
 
 from opscope.analysis.findings.pattern import Evidence, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
+from opscope.analysis.findings.time_split import LOADED_BY_WORKERS
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.tree.ancestry import nearest_ancestor
 
 _IN_PROCESS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter"
-_BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
 _WORTH_SAYING = 0.01
 _WORKERS = 2
 """What the advice begins with."""
@@ -123,7 +123,7 @@ def _find_in_process(subject: Subject) -> Evidence | None:
 
 
 def _find_stalls(subject: Subject) -> Evidence | None:
-    loads = _loads(subject, _BY_WORKERS)
+    loads = _loads(subject, LOADED_BY_WORKERS)
     waited = subject.duration_ns[loads]
     total = int(waited[1:].sum())  # nothing could be computed while the first was loaded
     if len(loads) < 2 or total < _WORTH_SAYING * subject.wall_ns:

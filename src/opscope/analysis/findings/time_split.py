@@ -29,6 +29,9 @@ _PYTHON_PER_OPERATOR = 3
 _MACHINERY = ("torch/optim/", "torch/_compile.py", "torch/_dynamo/", "torch/_inductor/")
 """torch's Python that findings of their own are about."""
 
+LOADED_BY_WORKERS = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter"
+"""Around each batch of a DataLoader that has workers."""
+
 _WRITERS = ("torch/_tensor_str.py", "torch/serialization.py")
 _TEXT_OF_TENSOR = ("__repr__", "__format__")
 
@@ -140,7 +143,13 @@ class TimeSplit:
         outside += np.maximum(excess, 0)
         outside += self._idle_torch_python()
         writing = self._in_text_of_tensors() & (self.whose != Spent.IMPORT)
-        return np.where(self._subject.is_main, np.where(writing, self.self_ns, outside), 0)
+        outside = np.where(writing, self.self_ns, outside)
+        return np.where(self._subject.is_main & ~self._waits_for_workers(), outside, 0)
+
+    def _waits_for_workers(self) -> Flags:
+        """What the program does until a DataLoader's workers deliver: waiting, and nothing else."""
+        waiting = self._subject.named_like(LOADED_BY_WORKERS)
+        return np.asarray(waiting | (nearest_ancestor(self._subject.parent, waiting) >= 0))
 
     def _idle_torch_python(self) -> Values:
         """torch's own Python below calls of which its operators are a small part."""

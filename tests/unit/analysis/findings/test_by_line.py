@@ -143,6 +143,19 @@ def test_time_in_another_library_is_at_the_line_that_calls_it():
     assert finding.saved_ns >= 600_000
 
 
+@pytest.mark.parametrize("kind", ["_MultiProcessing", "_SingleProcess"])
+def test_waiting_for_workers_is_no_time_in_another_library(kind):
+    name = f"enumerate(DataLoader)#{kind}DataLoaderIter.__next__"
+    trace = build_trace(program(
+        span(name, 5, 710, kind=EventKind.ANNOTATION),
+        span("poll", 10, 700, frame=LIBRARY, caller=CALLER, line=7, **PYTHON),
+        span("aten::mm", 715, 755, caller=CALLER, line=8),
+        end=760,
+    ))  # fmt: skip
+    # What is loaded in the process itself may well be computed there.
+    assert (found(trace, "time-outside-torch") is None) == (kind == "_MultiProcessing")
+
+
 def test_without_python_calls_nothing_is_said_about_other_libraries():
     findings = find_findings(build_trace([span("aten::mm", 0, 10)]))
     assert "time-outside-torch" in [one.id for one in findings.unchecked]
