@@ -272,6 +272,28 @@ def test_the_end_of_a_process_is_seen_although_its_forked_child_goes_on():
             os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.parametrize(
+    ("end", "said"), [("os._exit(0)", "has ended"), ("os.execvp('sleep', ['sleep', '60'])", "exec")]
+)
+def test_whoever_records_a_process_does_not_wait_for_one_that_is_gone(tmp_path, end, said):
+    program = f"""
+        import os, sys, opscope, torch
+        print("ready", flush=True)
+        sys.stdin.readline()
+        {end}
+    """
+    with running(program, stdin=subprocess.PIPE) as process:
+        command = [sys.executable, "-m", "opscope", "attach", str(process.pid), "--seconds", "600"]
+        attached = subprocess.Popen(
+            [*command, "-o", str(tmp_path / "t")], stderr=subprocess.PIPE, text=True
+        )
+        assert "recording process" in attached.stderr.readline()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert said in attached.communicate(timeout=100)[1]
+        assert attached.returncode == 1
+
+
 def test_whoever_asked_and_is_gone_leaves_nothing_recording(listening):
     asking = client.connect(listening)
     asking.ask("record")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from opscope.cli.asked_trace import TraceFolder, arguments_of, folder_for, keep
@@ -38,7 +37,7 @@ def attach(
         asking.ask("record", recorded=arguments_of(recorded))
         Messages().say(f"recording process {process} for {duration_s:g} s ...")
         try:
-            time.sleep(duration_s)
+            asking.wait(duration_s)
         except KeyboardInterrupt:
             Messages().say("ended early")
         log, answer = asking.log_of("hand over", folder=str(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import sys
 import tempfile
@@ -83,6 +84,10 @@ class Asking:
             file.seek(0)
             return file.read(), answer
 
+    def wait(self, seconds: float) -> None:
+        """Wait for so long; less if it ends the connection, as it does when it ends itself."""
+        select.select([self._socket], [], [], seconds)  # nothing comes that was not asked for
+
     def close(self) -> None:
         """Ask no more; what was recorded for this connection alone is dropped."""
         self._socket.close()
@@ -135,6 +140,8 @@ class Asking:
                 "`opscope run` to keep what a program does until its end."
             )
         reason = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, ConnectionError):
+            reason = "it has ended the connection, as one does that becomes another program (exec)"
         return ReachError(
             f"Process {process} cannot be asked: {reason}. See with `opscope ps` who can."
         )
