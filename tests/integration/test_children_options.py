@@ -224,3 +224,23 @@ def test_a_program_that_never_imports_torch_ends_as_ever(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "Fatal Python error" not in done.stderr and "Traceback" not in done.stderr
     assert opscope.load(tmp_path / "job").ranks == [0, 1]
+
+
+LAUNCHER = """
+import subprocess, sys, torch
+if len(sys.argv) == 1:
+    subprocess.run([sys.executable, __file__, "rank"], check=True)
+else:
+    torch.ones(3).add(1)
+"""
+
+
+def test_a_launcher_that_computes_nothing_is_not_called_the_program(tmp_path):
+    script = tmp_path / "launch.py"
+    script.write_text(LAUNCHER)
+    command = [sys.executable, "-m", "opscope", "run", "--children", "-o", tmp_path / "job", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "The first process ran no torch operator" in done.stderr
+    assert "The program ran no" not in done.stderr
+    assert len(Processes.in_folder(tmp_path / "job").entries) == 2

@@ -420,7 +420,8 @@ class RecordingSession:
             period_of(trace), sort_by=options.sort_by, row_limit=options.row_limit
         )
         if not ran_anything(trace):
-            self._messages.fail("The program ran no torch operator while it was recorded.")
+            who = "program" if self._children is None else "first process"
+            self._messages.fail(f"The {who} ran no torch operator while it was recorded.")
         elif self._results.table is not None and self._rank in (None, 0):
             self._messages.show(self._results.table(top, self._messages.width)[0])
         for line in describe_devices(trace):
