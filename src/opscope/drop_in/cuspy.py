@@ -8,6 +8,7 @@ would take each other's records.
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,8 +27,18 @@ def prepare_trace_of_ours(original: Callable[[Any], None]) -> Callable[[Any], No
     def prepare_trace(self: Any) -> None:
         with _without_others(self):
             original(self)
+        _import_inductor()
 
     return prepare_trace
+
+
+def _import_inductor() -> None:
+    """What torch asks about CUDA graphs, ahead of the recording.
+
+    Older ones import it after that has begun, which would be most of what a short one holds.
+    """
+    if importlib.util.find_spec("torch._inductor") is not None:
+        importlib.import_module("torch._inductor.config")
 
 
 @contextmanager
