@@ -117,7 +117,7 @@ def test_every_anomaly_makes_a_dump_that_holds_what_was_before(tmp_path, monkeyp
 
 
 def _wait_for_writers(folder):
-    """Traces are made one by one, with low priority; a program waits for them a minute at most."""
+    """Traces are made one by one, with low priority; the program does not wait for them all."""
     until = time.monotonic() + 60 + 20 * COUNT
     while list(folder.glob(".dump-*")) and time.monotonic() < until:
         time.sleep(0.2)
