@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -155,6 +156,41 @@ def test_top_shows_one_look_in_a_pipe(runtime):
         assert json.loads(command("status", program.pid).stdout)["recording"] is False
     for shown in (f"process {program.pid}", "steps", "MiB resident", "aten::addmm", "Linear_0"):
         assert shown in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_top_that_is_asked_to_end_gives_the_terminal_back(runtime, number):
+    with running(LOOP) as program:
+        shown, terminal = pty.openpty()
+        looking = subprocess.Popen(
+            [sys.executable, "-m", "opscope", "top", str(program.pid), "--every", "0.2"],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(terminal)
+        text = read_until(shown, b"resident")
+        assert ON_ANOTHER_SCREEN in text and BACK not in text
+        looking.send_signal(number)
+        assert BACK in read_until(shown, BACK)
+        assert looking.wait(timeout=60) == (0 if number == signal.SIGINT else -number)
+        os.close(shown)
+        assert json.loads(command("status", program.pid).stdout)["recording"] is False
+
+
+ON_ANOTHER_SCREEN, BACK = b"\x1b[?1049h", b"\x1b[?1049l"
+
+
+def read_until(terminal, wanted):
+    """What is shown until ``wanted`` is, or nothing more comes."""
+    text = b""
+    while wanted not in text:
+        try:
+            text += os.read(terminal, 1 << 16)
+        except OSError:  # nobody holds the other end any more
+            break
+    return text
 
 
 def test_a_dump_is_asked_for_from_outside(runtime):

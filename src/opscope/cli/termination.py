@@ -141,6 +141,33 @@ def interrupts_wait() -> Iterator[None]:
             raise KeyboardInterrupt
 
 
+@contextlib.contextmanager
+def unwound_when_ended() -> Iterator[None]:
+    """Requests to end raise KeyboardInterrupt in the body; the process dies of the first once that
+    has left everything as it was. A second one kills at once.
+
+    Signals that somebody else handles or ignores are left alone. Main thread only.
+    """
+    came: list[int] = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
+        came.append(number)
+        raise KeyboardInterrupt
+
+    ours = [number for number in FATAL_SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, on_signal)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+        if came:
+            os.kill(os.getpid(), came[0])
+
+
 def _interrupt_again() -> None:
     # Python kills itself by SIGINT, as a shell expects, if the last source text it executed ended
     # in KeyboardInterrupt. The action may have executed some (dataclasses are made that way).

@@ -14,6 +14,7 @@ from opscope.cli.live_view import LiveView
 from opscope.cli.parameters import Option
 from opscope.cli.process_argument import ProcessArgument
 from opscope.cli.recording_switches import with_recording_switches
+from opscope.cli.termination import unwound_when_ended
 from opscope.cli.top_operators import DEFAULT_SORT, check_row_limit, find_top_operators
 from opscope.cli.typed_keys import TypedKeys
 from opscope.control.client import Asking
@@ -35,13 +36,13 @@ def top(
     """Show live what a process does: operators, modules, memory, step time, own cost.
 
     The process records, and hands over what it has at each look; the table is made here. `q` or
-    Ctrl-C ends it and leaves the process as it was.
+    Ctrl-C ends it and leaves the process as it was; so does a signal that asks it to end.
     """
     every_s, rows = _seconds(every), check_row_limit(row_limit)
     console = console_for(sys.stdout)
     is_live = console.is_terminal and not once
     asking, was_asked_to_listen = reach(process)
-    with asking:
+    with unwound_when_ended(), asking:
         with contextlib.suppress(KeyboardInterrupt):
             asking.ask("record", recorded=arguments_of(recorded))
             _take(asking)  # the steps begin to be counted
