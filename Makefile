@@ -86,8 +86,7 @@ $(ASAN)/built: $(STAMPS)/dependencies $(COMPILED_FROM) $(shell find src -name '*
 	rm -rf $(ASAN)
 	$(BIN)/python -m venv --without-pip $(ASAN)
 	packages=$$($(ASAN)/bin/python -c 'import site; print(site.getsitepackages()[0])') && \
-	beside=$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])') && \
-	echo $$beside > $$packages/beside.pth && cp $$beside/a1_coverage.pth $$packages && \
+	$(BIN)/python -c 'import site; print(site.getsitepackages()[0])' > $$packages/beside.pth && \
 	CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer -g" $(BIN)/python -m pip install --quiet \
 	  --no-build-isolation --no-deps --target $$packages --config-settings=install.strip=false \
 	  --config-settings=build-dir=$(ASAN)/core .
