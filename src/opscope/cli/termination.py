@@ -146,7 +146,8 @@ def unwound_when_ended() -> Iterator[None]:
     """Requests to end raise KeyboardInterrupt in the body; the process dies of the first once that
     has left everything as it was. A second one kills at once.
 
-    Signals that somebody else handles or ignores are left alone. Main thread only.
+    Signals that somebody else handles or ignores are left alone, and all where another thread than
+    the main one asks, as Python hands them to that alone.
     """
     came: list[int] = []
 
@@ -156,7 +157,9 @@ def unwound_when_ended() -> Iterator[None]:
         came.append(number)
         raise KeyboardInterrupt
 
-    ours = [number for number in FATAL_SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
+    is_main = threading.current_thread() is threading.main_thread()
+    signals = FATAL_SIGNALS if is_main else ()
+    ours = [number for number in signals if signal.getsignal(number) == signal.SIG_DFL]
     for number in ours:
         signal.signal(number, on_signal)
     try:

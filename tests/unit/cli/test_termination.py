@@ -194,3 +194,19 @@ with interrupts_wait():
 threading.Thread(target=lambda: interrupts_wait().__enter__()).start()
 """
     assert run(program) == (0, ["handled", "goes on", "last"])
+
+
+def test_what_another_thread_unwinds_leaves_signals_alone():
+    program = """
+from opscope.cli.termination import unwound_when_ended
+last.cancel()
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+def inside():
+    with unwound_when_ended():
+        print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, flush=True)
+thread = threading.Thread(target=inside)
+thread.start()
+thread.join()
+"""
+    assert run(program) == (0, ["True"])
