@@ -4,6 +4,8 @@ Arguments are pytest's. The first process shows what it does; what the others wr
 that does not end is ended, with what every thread of it was doing, and another process goes on with
 the rest. A few tests that fail are run once more when nothing else runs: what fails beside others
 and not alone is named, and what fails again has failed. ``OPSCOPE_TEST_ONCE=1`` runs nothing twice.
+The last lines name what failed, each with its reason: where only the end of a log is kept, that is
+what has to be in it.
 """
 
 import os
@@ -22,6 +24,9 @@ FAILED = 1
 RUN_AGAIN = 5
 """More failures than these are not the machine's doing."""
 
+NAMED = 20
+"""At most so many failures are named at the end."""
+
 LIMIT_SECONDS = 300
 """A test that takes longer hangs: the longest takes a quarter of it beside another one."""
 
@@ -34,18 +39,36 @@ def main() -> int:
         code = _run(processes)
         for number, output in enumerate(outputs[1:], start=2):
             print(f"\n== what process {number} of {count} wrote\n{output.read_text()}", flush=True)
-        failed = sorted({line for file in Path(folder).glob("failed-*") for line in _lines(file)})
-    again = code == FAILED and 0 < len(failed) <= RUN_AGAIN
-    return _run_alone(failed) if again and "OPSCOPE_TEST_ONCE" not in os.environ else code
+        failed = _failed_in(Path(folder))
+    if code == FAILED and 0 < len(failed) <= RUN_AGAIN and "OPSCOPE_TEST_ONCE" not in os.environ:
+        return _run_alone(failed)
+    _name(failed)
+    return code
 
 
 def _run_alone(failed):
     print(f"\n== once more, alone: {len(failed)} that failed", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        code = _run([_supervised(Path(folder), None, failed)])
+        code = _run([_supervised(Path(folder), None, list(failed))])
+        again = _failed_in(Path(folder))
     if code == 0:
         print("\n== passed alone, after failing beside other tests:", *failed, sep="\n   ")
+    _name(again)
     return code
+
+
+def _failed_in(folder):
+    """By test that failed the first line of why."""
+    lines = [line for file in sorted(folder.glob("failed-*")) for line in _lines(file)]
+    return dict(sorted(line.split("\t", 1) for line in lines))
+
+
+def _name(failed):
+    """Say what failed, and the end of a log says it."""
+    if failed:
+        print(f"\n== failed: {len(failed)}", flush=True)
+    for test, why in list(failed.items())[:NAMED]:
+        print(f"   {test}: {why}", flush=True)
 
 
 def _run(processes):

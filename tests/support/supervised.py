@@ -27,12 +27,13 @@ class Supervised:
     folder : where its plugin notes what it does.
     output : the file that takes what it writes; None for this process's own streams.
     limit_seconds : how long one test may take.
+    starting_seconds : how long it may take to come to its first test.
     """
 
-    def __init__(self, command, within, folder, output, limit_seconds):
+    def __init__(self, command, within, folder, output, limit_seconds, starting_seconds=300):
         self.command, self.within = command, within
         self.folder, self.output = folder, output
-        self.limit_seconds = limit_seconds
+        self.limit_seconds, self.starting_seconds = limit_seconds, starting_seconds
         self.code = 0
         self._process = self._start()
         self._started = time.time()
@@ -72,10 +73,10 @@ class Supervised:
         try:
             doing = self.folder / f"doing-{self._process.pid}"
             since = doing.stat().st_mtime
-            at = doing.read_text().splitlines()
+            at, limit_seconds = doing.read_text().splitlines(), self.limit_seconds
         except FileNotFoundError:
-            since, at = self._started, ("", "")
-        return at if time.time() - since > self.limit_seconds else None
+            since, at, limit_seconds = self._started, ("", ""), self.starting_seconds
+        return at if time.time() - since > limit_seconds else None
 
     def _end_hung(self, at):
         test, mark = at
@@ -86,18 +87,17 @@ class Supervised:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LAST_WORDS_SECONDS)
         self._kill(started)
-        self._say(
-            f"\n== ended after {self.limit_seconds} s, as it hung: {test or 'before any test'}\n"
-        )
+        limit_seconds = self.limit_seconds if test else self.starting_seconds
+        self._say(f"\n== ended after {limit_seconds} s, as it hung: {test or 'before any test'}\n")
         if (why := self.folder / f"why-{self._process.pid}").exists():
             self._say(f"== what failed before that\n{why.read_text()}")
         self.code = max(self.code, FAILED)
         if not test:  # so would the next one
             self._process = None
             return
-        for kind in ("failed", "done"):
+        for kind, line in (("failed", f"{test}\tit hung"), ("done", test)):
             with (self.folder / f"{kind}-{self._process.pid}").open("a") as file:
-                file.write(f"{test}\n")
+                file.write(f"{line}\n")
         (self.folder / mark).unlink()
         self._process, self._started = self._start(), time.time()
 

@@ -14,7 +14,7 @@ import pytest
 
 FOLDER = Path(os.environ.pop("OPSCOPE_TESTS_TAKEN"))
 """With a file for each file of tests that is taken, and for each process some that say what it is
-doing, what it has done, what failed and why (see ``supervised``). No program under test sees the
+doing, what it has done, what failed (its first reason after a tab) and why (see ``supervised``). No program under test sees the
 variable."""
 
 DONE = {line for file in FOLDER.glob("done-*") for line in file.read_text().splitlines()}
@@ -79,7 +79,9 @@ def pytest_terminal_summary(terminalreporter):
 
 def pytest_runtest_logreport(report):
     if report.failed:
-        for kind, text in (("failed", report.nodeid), ("why", report.longreprtext)):
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = (crash.message if crash else report.longreprtext).strip().split("\n")[0][:200]
+        for kind, text in (("failed", f"{report.nodeid}\t{why}"), ("why", report.longreprtext)):
             with FOLDER.joinpath(f"{kind}-{os.getpid()}").open("a") as file:
                 file.write(f"{text}\n")
 

@@ -23,7 +23,7 @@ def test_fails(): assert False
 """
 
 
-def run(folder, limit_seconds, monkeypatch):
+def run(folder, monkeypatch, **limits):
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
     marks = folder / "marks"
     marks.mkdir()
@@ -36,21 +36,23 @@ def run(folder, limit_seconds, monkeypatch):
         "-p",
         "support.taken_files",
     ]
-    process = Supervised([*command, "-v"], folder, marks, folder / "output", limit_seconds)
+    process = Supervised([*command, "-v"], folder, marks, folder / "output", **limits)
     while process.goes_on():
         time.sleep(0.05)
     done = [line for file in marks.glob("done-*") for line in file.read_text().splitlines()]
-    failed = {line for file in marks.glob("failed-*") for line in file.read_text().splitlines()}
+    lines = [line for file in marks.glob("failed-*") for line in file.read_text().splitlines()]
+    failed = dict(line.split("\t") for line in lines)
     return process.code, sorted(done), failed, (folder / "output").read_text()
 
 
 @pytest.mark.parametrize("hang", ["time.sleep(1000)", "ctypes.PyDLL(None).pause()"])
 def test_what_hangs_is_ended_with_what_it_started_and_the_rest_is_run(tmp_path, monkeypatch, hang):
     (tmp_path / "test_it.py").write_text(HANGS.format(hang=hang))
-    code, done, failed, output = run(tmp_path, 4, monkeypatch)
+    code, done, failed, output = run(tmp_path, monkeypatch, limit_seconds=4)
     tests = [f"test_it.py::test_{name}" for name in ("after", "before", "fails", "hangs")]
     assert code == 1 and done == tests
-    assert failed == {f"test_it.py::test_{name}" for name in ("before", "fails", "hangs")}
+    whys = {"before": "assert (6 * 7) == 43", "fails": "assert False", "hangs": "it hung"}
+    assert failed == {f"test_it.py::test_{name}": why for name, why in whys.items()}
     assert "assert (6 * 7) == 43" in output  # what would have been said at the end
     assert "== ended after 4 s, as it hung: test_it.py::test_hangs" in output
     assert "in test_hangs" in output  # where it was
@@ -59,13 +61,14 @@ def test_what_hangs_is_ended_with_what_it_started_and_the_rest_is_run(tmp_path, 
 
 def test_what_hangs_before_any_test_is_ended(tmp_path, monkeypatch):
     (tmp_path / "test_it.py").write_text("import time\ntime.sleep(1000)\n")
-    code, done, failed, output = run(tmp_path, 4, monkeypatch)
+    limits = {"limit_seconds": 60, "starting_seconds": 4}
+    code, done, failed, output = run(tmp_path, monkeypatch, **limits)
     assert code == 1 and not done and not failed
     assert "as it hung: before any test" in output
 
 
 def test_what_ends_is_left_alone(tmp_path, monkeypatch):
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
-    code, done, failed, output = run(tmp_path, 60, monkeypatch)
+    code, done, failed, output = run(tmp_path, monkeypatch, limit_seconds=60)
     assert code == 0 and done == ["test_it.py::test_it"] and not failed
     assert "1 passed" in output and "hung" not in output
