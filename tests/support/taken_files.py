@@ -14,8 +14,8 @@ import pytest
 
 FOLDER = Path(os.environ.pop("OPSCOPE_TESTS_TAKEN"))
 """With a file for each file of tests that is taken, and for each process some that say what it is
-doing, what it has done, what failed (its first reason after a tab) and why (see ``supervised``). No program under test sees the
-variable."""
+doing, what it has done, what failed (after a tab the first line of why) and why in full (see
+``supervised``). No program under test sees the variable."""
 
 DONE = {line for file in FOLDER.glob("done-*") for line in file.read_text().splitlines()}
 """The tests that processes before this one ran: one that goes on with a file leaves them out."""
