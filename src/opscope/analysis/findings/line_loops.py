@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from opscope.analysis.findings.carried import lines_that_carry
@@ -16,7 +18,7 @@ from opscope.analysis.findings.loop_lines import (
 from opscope.analysis.findings.pattern import Evidence
 from opscope.analysis.findings.sites import MOST_PLACES
 from opscope.analysis.findings.subject import Flags, Subject, Values
-from opscope.analysis.quantity_text import share_text, time_text
+from opscope.analysis.quantity_text import bytes_text, share_text, time_text
 from opscope.tree.ancestry import nearest_ancestor
 
 _ALIKE = 2.5
@@ -35,6 +37,13 @@ _ROUNDS_OF_A_BATCH = 7
 """What torch.func takes to go back over a graph for all outputs at once, in passes for one.
 
 Four networks of linear layers took 5.6 to 7.8.
+"""
+
+_KEPT_BYTES = 16 << 20
+"""About so much of what a process gave back it gets again, with the C library's defaults.
+
+More than that in results of all rounds at once is handed out by the kernel anew, page by page,
+and 1.5 microseconds for each of 4 KiB are more than most operators take to fill it.
 """
 
 
@@ -56,13 +65,17 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     percent = np.where(linear, _LINEAR_PERCENT, _IN_ORDER_PERCENT)
     saved[in_order] = saved[in_order] * percent[in_order] // 100
     once = np.where(lines.joins & (lines.rounds < FEWEST_ROUNDS), 0, saved)
+    made = np.where(chosen & ~in_order, lines.made_bytes // _loops_in_a_call(lines), 0)
     left = np.where(lines.goes_back, _ROUNDS_OF_A_BATCH, 1) * _loops_in_a_call(lines)
+    left *= _blocks(_of_functions(lines, made))
     saved = saved - once * left // np.maximum(lines.rounds, left)
     chosen &= saved > 0
     if not chosen.any():
         return None
     saved += _between_lines(subject, calls, lines, chosen)
-    return _evidence(subject, calls, lines, np.flatnonzero(chosen), saved, bool(in_order.any()))
+    found = np.flatnonzero(chosen)
+    evidence = _evidence(subject, calls, lines, found, saved, bool(in_order.any()))
+    return _with_blocks(evidence, lines, np.where(chosen, _of_functions(lines, made), 0))
 
 
 def _loops_in_a_call(lines: LoopLines) -> Values:
@@ -79,6 +92,17 @@ def _loops_in_a_call(lines: LoopLines) -> Values:
     place = np.searchsorted(ordered, first + lines.rounds // FEWEST_ROUNDS, side="right") - 1
     # What is found of another function comes out negative.
     return np.where(place >= 0, np.maximum(ordered[place] - first, 1), 1)
+
+
+def _of_functions(lines: LoopLines, of_lines: Values) -> Values:
+    """Of each line the sum over those of its function."""
+    _, function = np.unique(lines.frame, return_inverse=True)
+    return np.bincount(function, weights=of_lines).astype(np.int64)[function]
+
+
+def _blocks(made_bytes: Values) -> Values:
+    """In how many parts loops are done for what they make to stay in memory that is kept."""
+    return np.maximum(-(-made_bytes // _KEPT_BYTES), 1)
 
 
 def _between_lines(subject: Subject, calls: LineCalls, lines: LoopLines, chosen: Flags) -> Values:
@@ -163,6 +187,23 @@ def _evidence(
             )
         ),
         places=places,
+    )
+
+
+def _with_blocks(evidence: Evidence, lines: LoopLines, made_bytes: Values) -> Evidence:
+    """It, and how many parts at a time, where the results of all at once are too large."""
+    most = int(np.argmax(made_bytes))
+    if made_bytes[most] <= _KEPT_BYTES:
+        return evidence
+    parts = max(int(lines.rounds[most]) // int(_blocks(made_bytes)[most]), 1)
+    return replace(
+        evidence,
+        explanation=(
+            f"{evidence.explanation} Take some {parts:,} parts at a time: all at once would make "
+            f"{bytes_text(int(made_bytes[most]))} of results, and memory of more than "
+            f"{bytes_text(_KEPT_BYTES)} is handed out by the kernel anew each time, which takes "
+            "longer than filling it."
+        ),
     )
 
 

@@ -77,6 +77,43 @@ def test_of_each_loop_in_a_loop_a_round_stays():
     assert finding.saved_ns == 13_000 * 95
 
 
+def making(size_bytes):
+    inner = loop(20, 3)
+    allocations = [
+        allocation(13 * i + 11, size_bytes, allocation_id=i, address=1 + i) for i in range(20)
+    ]
+    trace = build_trace(program(*inner, end=260), allocations=allocations)
+    return found(trace, "for-loop-indexing")
+
+
+def test_a_loop_whose_results_are_large_is_done_some_parts_at_a_time():
+    small, large = making(400 << 10), making(4 << 20)
+    assert "parts at a time" not in small.explanation
+    assert "Take some 4 parts at a time" in large.explanation
+    assert "80.0 MiB of results" in large.explanation
+    # One round stays of the small ones, five of the large.
+    assert small.saved_ns - large.saved_ns == 4 * 12_500
+
+
+def in_rows(width, row_stride):
+    """What is left of a loop over matrices of 1,200 elements in rows of this width."""
+    rows = 1_200 // width
+    part = {"strides": [row_stride, 1], "storage": 64}
+    inner = [
+        span("aten::maximum", 10 * i, 10 * i + 5, caller=CALLER, line=5,
+             inputs=[tensor(rows, width, storage_offset=1_200 * i, **part)])
+        for i in range(20)
+    ]  # fmt: skip
+    return 200_000 - found(build_trace(program(*inner, end=200)), "for-loop-indexing").saved_ns
+
+
+def test_rows_of_few_elements_take_time_where_they_lie_apart():
+    together, apart, wide = in_rows(2, 2), in_rows(2, 4), in_rows(60, 120)
+    assert together == wide
+    # 600 rows of 1.5 ns each in 19 of 20 rounds, one of which stays.
+    assert apart - together == pytest.approx(19 * 900, rel=0.01)
+
+
 def carried(name):
     """A loop in which each round gets what the one before made, by operators of this name."""
     inner, allocations = [], []
