@@ -101,29 +101,50 @@ class Arena {
   // [reader] The oldest block still kept, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
-  // [reader, holding the registry's mutex] Frees the oldest blocks, as far as they are marked as spent.
+  // [reader, holding the registry's mutex] Frees the blocks that are marked as spent.
   void release_spent() {
-    BlockHeader* block = head_.load(std::memory_order_acquire);
-    while (block != nullptr && block->kind.load(std::memory_order_acquire) == BlockKind::kSpent) {
+    std::atomic<BlockHeader*>* link = &head_;
+    BlockHeader* block = link->load(std::memory_order_acquire);
+    while (block != nullptr) {
       BlockHeader* const next = block->next.load(std::memory_order_acquire);
       if (next == nullptr) return;
-      head_.store(next, std::memory_order_release);
-      pool_.release(block);
+      if (block->kind.load(std::memory_order_acquire) == BlockKind::kSpent) {
+        link->store(next, std::memory_order_release);
+        pool_.release(block);
+      } else {
+        link = &block->next;
+      }
       block = next;
     }
   }
 
-  // [reader, holding the registry's mutex]
-  void release_before(uint64_t sequence) {
-    BlockHeader* block = head_.load(std::memory_order_acquire);
-    while (block != nullptr && block->sequence < sequence) {
-      BlockHeader* next = block->next.load(std::memory_order_acquire);
-      if (next == nullptr) break;
-      pool_.release(block);
-      block = next;
-      head_.store(block, std::memory_order_release);
+  // Frees blocks that are not needed, told in order which are.
+  class Releasing {
+   public:
+    // [reader, holding the registry's mutex]
+    explicit Releasing(Arena& arena)
+        : pool_(arena.pool_), link_(&arena.head_), block_(link_->load(std::memory_order_acquire)) {}
+
+    // All before `first` go, but for those that were needed before; those up to `last` stay.
+    void keep(uint64_t first, uint64_t last) {
+      while (block_ != nullptr && block_->sequence < first) {
+        BlockHeader* const next = block_->next.load(std::memory_order_acquire);
+        if (next == nullptr) return;  // the one the owner writes to
+        link_->store(next, std::memory_order_release);
+        pool_.release(block_);
+        block_ = next;
+      }
+      while (block_ != nullptr && block_->sequence <= last) {
+        link_ = &block_->next;
+        block_ = link_->load(std::memory_order_acquire);
+      }
     }
-  }
+
+   private:
+    BlockPool& pool_;
+    std::atomic<BlockHeader*>* link_;
+    BlockHeader* block_;
+  };
 
  private:
   bool add_block() {

@@ -114,24 +114,28 @@ class ChunkLog {
     }
   }
 
-  // [reader] Frees the chunks that hold nothing from `first_needed` on. Returns the oldest arena
-  // block that a record from there on may refer to.
-  uint64_t release_before(uint64_t first_needed) {
+  // [reader] Frees the chunks in which no needed part is (NeededSweep says where they are). Calls
+  // needs_arena(first, last), in order, for the arena blocks that records of needed ones may refer to; the
+  // last is UINT64_MAX for those still to come.
+  template <typename Sweep, typename Function>
+  void release_unneeded(Sweep needed, Function&& needs_arena) {
     BlockHeader* block = head_.load(std::memory_order_acquire);
-    if (block == nullptr) return 0;
     std::atomic<BlockHeader*>* link = &head_;
-    // The chunk without a successor is the one the owner writes to; it always stays.
-    for (BlockHeader* next = block->next.load(std::memory_order_acquire);
-         next != nullptr && reinterpret_cast<const Chunk*>(block)->end_index() <= first_needed;
-         block = next, next = block->next.load(std::memory_order_acquire)) {
-      if (has_open_span(*reinterpret_cast<const Chunk*>(block))) {
+    while (block != nullptr) {
+      const Chunk& chunk = *reinterpret_cast<const Chunk*>(block);
+      BlockHeader* const next = block->next.load(std::memory_order_acquire);
+      // The chunk without a successor is the one the owner writes to; it always stays.
+      const bool is_needed = next == nullptr || needed.is_in(chunk.first_index(), chunk.end_index());
+      if (is_needed)
+        needs_arena(block->first_arena_block, next == nullptr ? UINT64_MAX : next->first_arena_block);
+      if (is_needed || has_open_span(chunk)) {
         link = &block->next;
       } else {
         link->store(next, std::memory_order_release);
         pool_.release(block);
       }
+      block = next;
     }
-    return block->first_arena_block;
   }
 
  private:

@@ -1,40 +1,77 @@
-// For each thread, the log positions that kept windows begin at: the smallest one says which records may be
-// released, without looking at every window whenever one is discarded.
+// For each thread, the log positions that kept windows need, from where each began to where it ended: what
+// lies between them may be released, without looking at every window whenever one is discarded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <unordered_map>
-
-#include "log/thread_log.h"
+#include <utility>
 
 namespace opscope {
+
+class ThreadLog;
+
+// Of one thread the parts of its log that windows need: [begin, end), in order of where they begin.
+using NeededParts = std::multiset<std::pair<uint64_t, uint64_t>>;
+// The end of a part whose window is open.
+constexpr uint64_t kStillOpen = UINT64_MAX;
+
+// Says of one stretch of a log after the other, in order, whether any part is in it. Allocates nothing.
+class NeededSweep {
+ public:
+  explicit NeededSweep(const NeededParts& parts) : next_(parts.begin()), last_(parts.end()) {}
+
+  bool is_in(uint64_t first, uint64_t end) {
+    for (; next_ != last_ && next_->first < end; ++next_) {
+      if (next_->first < next_->second) reach_ = std::max(reach_, next_->second);
+    }
+    return reach_ > first;
+  }
+
+ private:
+  NeededParts::const_iterator next_, last_;
+  uint64_t reach_ = 0;  // how far the parts go that begin before what was asked about
+};
 
 // [holding the registry's mutex]
 class NeededRecords {
  public:
-  // A window needs what `thread` recorded from `begin` on.
-  void add(const ThreadLog* thread, uint64_t begin) { begins_[thread].insert(begin); }
-
-  // One window that did needs it no longer.
-  void remove(const ThreadLog* thread, uint64_t begin) {
-    const auto found = begins_.find(thread);
-    if (found == begins_.end()) return;
-    const auto one = found->second.find(begin);
-    if (one != found->second.end()) found->second.erase(one);
-    if (found->second.empty()) begins_.erase(found);
+  // A window needs what `thread` recorded from `begin` on, to `end`.
+  void add(const ThreadLog* thread, uint64_t begin, uint64_t end = kStillOpen) {
+    parts_[thread].insert({begin, end});
   }
 
-  bool has(const ThreadLog* thread) const { return begins_.contains(thread); }
+  // One window that did needs it no longer.
+  void remove(const ThreadLog* thread, uint64_t begin, uint64_t end) {
+    const auto found = parts_.find(thread);
+    if (found == parts_.end()) return;
+    const auto one = found->second.find({begin, end});
+    if (one != found->second.end()) found->second.erase(one);
+    if (found->second.empty()) parts_.erase(found);
+  }
 
-  // The first record that a window needs; `otherwise` where none does.
-  uint64_t first(const ThreadLog* thread, uint64_t otherwise) const {
-    const auto found = begins_.find(thread);
-    return found == begins_.end() ? otherwise : *found->second.begin();
+  // The window that needs what there is from `begin` on ended at `end`. Allocates nothing.
+  void close(const ThreadLog* thread, uint64_t begin, uint64_t end) {
+    const auto found = parts_.find(thread);
+    if (found == parts_.end()) return;
+    const auto one = found->second.find({begin, kStillOpen});
+    if (one == found->second.end()) return;
+    auto part = found->second.extract(one);
+    part.value().second = end;
+    found->second.insert(std::move(part));
+  }
+
+  bool has(const ThreadLog* thread) const { return parts_.contains(thread); }
+
+  const NeededParts& of(const ThreadLog* thread) const {
+    static const NeededParts kNone;
+    const auto found = parts_.find(thread);
+    return found == parts_.end() ? kNone : found->second;
   }
 
  private:
-  std::unordered_map<const ThreadLog*, std::multiset<uint64_t>> begins_;  // no entry is empty
+  std::unordered_map<const ThreadLog*, NeededParts> parts_;  // no entry is empty
 };
 
 }  // namespace opscope

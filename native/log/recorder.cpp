@@ -150,7 +150,7 @@ void Recorder::release_memory() {
   }
   std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
     if (is_listed_on_closing(*thread)) return false;
-    thread->release_before(needed_.first(thread.get(), thread->log().size()));
+    thread->release_unneeded(NeededSweep(needed_.of(thread.get())));
     return thread->finished && !needed_.has(thread.get());
   });
 }

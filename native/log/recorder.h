@@ -29,7 +29,7 @@ namespace opscope {
 struct Slice {
   std::shared_ptr<ThreadLog> thread;
   uint64_t begin;
-  uint64_t end;
+  uint64_t end;   // kStillOpen while the window is open
   Drops dropped;  // in the window; while it is open, what the thread's count was when it opened
 };
 
@@ -174,7 +174,8 @@ class Recorder {
   uint64_t tensors_not_held() const { return bridge_ == nullptr ? 0 : bridge_->tensors_not_held(); }
   std::string configure();  // under mutex_; why torch refused, or an empty string
   void set_wanted(uint32_t wanted);
-  void release_memory();  // under mutex_
+  void release_memory();                 // under mutex_
+  bool is_needed_beside_stream() const;  // under mutex_, while one runs
   void leave_out_recorded(const Window& window, InitialStack& stack);
   template <typename Function>
   std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);

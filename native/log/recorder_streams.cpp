@@ -1,6 +1,7 @@
 // A recorder's part in streaming: what goes to the file beside blocks, and when threads begin to write there.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <new>
@@ -38,11 +39,22 @@ void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t m
   for (const auto& thread : threads_) thread->leave_blocks();
 }
 
+// Windows that ended before this stream's began have nothing in its file.
+bool Recorder::is_needed_beside_stream() const {
+  const auto streamed = windows_.find(stream_->window);
+  if (streamed == windows_.end()) return true;
+  return std::any_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
+    const Window& window = *entry.second;
+    if (&window == streamed->second.get()) return false;
+    return window.open || window.stopped.ticks >= streamed->second->started.ticks;
+  });
+}
+
 // Nobody waits for it: who finds the registry busy takes a new block, and the next one tries again. What
 // another window needs stays.
 void Recorder::release_spent() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || stream_ == nullptr || readers_ != 0 || windows_.size() != 1) return;
+  if (!lock.owns_lock() || stream_ == nullptr || readers_ != 0 || is_needed_beside_stream()) return;
   std::vector<uint64_t> drained(threads_.size());
   pool_.with_stream([&](StreamFile& file) {
     for (size_t i = 0; i < threads_.size(); ++i) drained[i] = file.drained_of(threads_[i]->number);

@@ -54,7 +54,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
   }
   for (const auto& thread : threads_) {
     if (thread->finished || !covers(*window, *thread)) continue;
-    add_slice(*window, {thread, thread->log().size(), 0, thread->dropped()});
+    add_slice(*window, {thread, thread->log().size(), kStillOpen, thread->dropped()});
   }
   window->tensors_not_held = tensors_not_held();
   window->unknown_frees = unknown_frees();
@@ -84,7 +84,7 @@ uint32_t Recorder::snapshot_window(uint32_t id) {
   if (found == windows_.end()) return 0;
   auto copy = std::make_shared<Window>(*found->second);
   copy->id = next_window_++;
-  for (const Slice& slice : copy->slices) needed_.add(slice.thread.get(), slice.begin);
+  for (const Slice& slice : copy->slices) needed_.add(slice.thread.get(), slice.begin, slice.end);
   if (std::exchange(copy->open, false)) {
     end(*copy, ticks);
     end_slices(*copy);
@@ -110,6 +110,7 @@ void Recorder::end(Window& window, uint64_t ticks) const {
 void Recorder::end_slices(Window& window) {
   for (Slice& slice : window.slices) {
     slice.end = slice.thread->log().size();
+    needed_.close(slice.thread.get(), slice.begin, slice.end);
     slice.dropped = slice.thread->dropped() - slice.dropped;
   }
   for (const auto& thread : threads_) {
@@ -254,12 +255,12 @@ void Recorder::discard_window(uint32_t id) {
 }
 
 void Recorder::add_slice(Window& window, Slice slice) {
-  needed_.add(slice.thread.get(), slice.begin);
+  needed_.add(slice.thread.get(), slice.begin, slice.end);
   window.slices.push_back(std::move(slice));
 }
 
 void Recorder::remove_slices(Window& window) {
-  for (const Slice& slice : window.slices) needed_.remove(slice.thread.get(), slice.begin);
+  for (const Slice& slice : window.slices) needed_.remove(slice.thread.get(), slice.begin, slice.end);
 }
 
 // Whether an open window will list this thread when it closes: threads that began after it are added then.

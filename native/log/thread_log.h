@@ -231,8 +231,12 @@ class alignas(64) ThreadLog {
     log_.release_spent(drained);
     arena_.release_spent();
   }
-  // [reader, holding the registry's mutex] Gives back memory that no window needs.
-  void release_before(uint64_t first_needed) { arena_.release_before(log_.release_before(first_needed)); }
+  // [reader, holding the registry's mutex] Gives back memory that no window needs, by a NeededSweep.
+  template <typename Sweep>
+  void release_unneeded(Sweep needed) {
+    Arena::Releasing arena(arena_);
+    log_.release_unneeded(needed, [&](uint64_t first, uint64_t last) { arena.keep(first, last); });
+  }
 
   NameCache names;               // [owner]
   const uint64_t number;         // in order of creation

@@ -1,4 +1,5 @@
 // Where records and arguments are kept: the block pool, a thread's log of chunks, its arena.
+#include <atomic>
 #include <vector>
 
 #include "check.h"
@@ -7,12 +8,16 @@
 #include "log/block_pool.h"
 #include "log/chunk_log.h"
 #include "log/log_view.h"
+#include "log/needed_records.h"
+#include "log/thread_log.h"
 
 using namespace opscope;
 
 namespace {
 
 constexpr size_t kChunk = Chunk::kRecords;
+
+const std::atomic<bool> kNotWatched{false};
 
 uint64_t no_arena(bool) { return 0; }
 
@@ -35,6 +40,12 @@ std::vector<uint64_t> chunk_starts(const ChunkLog& log) {
   for (const Chunk* chunk : blocks_from<Chunk>(log.head())) starts.push_back(chunk->first_index());
   return starts;
 }
+
+// Keeps what is in these parts.
+void release(ChunkLog& log, const NeededParts& needed) {
+  log.release_unneeded(NeededSweep(needed), [](uint64_t, uint64_t) {});
+}
+void release_before(ChunkLog& log, uint64_t first) { release(log, {{first, kStillOpen}}); }
 
 // A payload of one word per element, `first` counting up.
 uint32_t put_numbers(Arena& arena, uint64_t first, size_t count) {
@@ -121,19 +132,63 @@ TEST(log_keeps_records_in_order_over_chunks) {
 TEST(log_releases_only_what_nobody_needs) {
   BlockPool pool;
   ChunkLog log(pool, 3);
-  CHECK_SAME(log.release_before(0), 0u);
+  release_before(log, 0);
   append_many(log, 4 * kChunk);
-  log.release_before(0);
+  release_before(log, 0);
   CHECK_SAME(chunk_starts(log).size(), 4u);
-  log.release_before(2 * kChunk - 1);
+  release_before(log, 2 * kChunk - 1);
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{kChunk, 2 * kChunk, 3 * kChunk});
-  log.release_before(2 * kChunk);
+  release_before(log, 2 * kChunk);
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{2 * kChunk, 3 * kChunk});
   // The one being written to stays, even when nothing in it is needed.
-  log.release_before(log.size());
+  release_before(log, log.size());
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{3 * kChunk});
   append_many(log, 1);
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{3 * kChunk, 4 * kChunk});
+}
+
+TEST(what_lies_between_two_needed_parts_is_released) {
+  BlockPool pool;
+  ChunkLog log(pool, 3);
+  append_many(log, 9 * kChunk + 1);
+  // One in one chunk, one in another that reaches over the border of two, and one that has nothing.
+  release(log,
+          {{kChunk + 3, kChunk + 9}, {4 * kChunk - 1, 4 * kChunk + 1}, {6 * kChunk + 5, 6 * kChunk + 5}});
+  const std::vector<uint64_t> kept{kChunk, 3 * kChunk, 4 * kChunk, 9 * kChunk};
+  CHECK_SAME(chunk_starts(log), kept);
+  // A part within another one hides nothing of it.
+  append_many(log, 3 * kChunk);
+  release(log, {{kChunk, 11 * kChunk}, {kChunk, 2 * kChunk}});
+  const std::vector<uint64_t> still{kChunk, 3 * kChunk, 4 * kChunk, 9 * kChunk, 10 * kChunk, 12 * kChunk};
+  CHECK_SAME(chunk_starts(log), still);
+  release(log, {});
+  CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{12 * kChunk});
+}
+
+TEST(arena_blocks_go_with_the_chunks_that_refer_to_them) {
+  BlockPool pool;
+  ThreadLog thread(pool, 3, 1, 1, "main", kNotWatched);
+  std::vector<uint32_t> positions;
+  constexpr size_t kRecords = 8 * kChunk;
+  for (size_t i = 0; i < kRecords; ++i) {
+    Record* record = thread.append(RecordKind::kOutputs);
+    positions.push_back(put_numbers(thread.arena(), i, 20));
+    CHECK(record != nullptr);
+    thread.publish();
+  }
+  const size_t before = blocks_of(thread.arena());
+  const NeededParts needed{{0, 10}, {3 * kChunk, 5 * kChunk}}, nothing;
+  thread.release_unneeded(NeededSweep(needed));
+  CHECK(blocks_of(thread.arena()) < before * 2 / 3);
+  const std::vector<const ArenaBlock*> blocks = blocks_from<ArenaBlock>(thread.arena().head());
+  ArenaCursor cursor(blocks);
+  for (size_t i = 0; i < kRecords; ++i) {
+    if (i >= kChunk && (i < 3 * kChunk || i >= 5 * kChunk)) continue;
+    const std::vector<uint64_t> numbers = numbers_at(cursor.at(positions[i]), 20);
+    if (numbers.size() != 20 || numbers.front() != i || numbers.back() != i + 19) CHECK(false);
+  }
+  thread.release_unneeded(NeededSweep(nothing));
+  CHECK(blocks_of(thread.arena()) < before / 4);
 }
 
 TEST(an_open_span_keeps_its_chunk_and_no_other) {
@@ -142,12 +197,12 @@ TEST(an_open_span_keeps_its_chunk_and_no_other) {
   append_many(log, kChunk + 7);
   Record* open = append(log, RecordKind::kAnnotation, SpanState::kOpen);
   append_many(log, 5 * kChunk);
-  log.release_before(log.size());
+  release_before(log, log.size());
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{kChunk, 6 * kChunk});
   // Its owner still writes to it.
   open->store_end(1);
   open->store_state(SpanState::kClosed);
-  log.release_before(log.size());
+  release_before(log, log.size());
   CHECK_SAME(chunk_starts(log), std::vector<uint64_t>{6 * kChunk});
 }
 
@@ -172,7 +227,7 @@ TEST(a_log_without_memory_says_so_and_goes_on_when_there_is_some) {
   append_many(log, 4 * kChunk);
   CHECK(append(log, RecordKind::kOperator) == nullptr);
   CHECK_SAME(log.size(), 4 * kChunk);
-  log.release_before(log.size());
+  release_before(log, log.size());
   CHECK(append(log, RecordKind::kOperator) != nullptr);
   CHECK_SAME(log.size(), 4 * kChunk + 1);
 }
@@ -273,20 +328,20 @@ TEST(an_arena_without_memory_cuts_payloads_and_recovers) {
   for (; (last = put_numbers(arena, kept, 1000)) != kCutArena; ++kept) {
   }
   CHECK(kept >= 4 * ArenaBlock::kWords / 1001 - 1);
-  arena.release_before(arena.current_block());
+  Arena::Releasing(arena).keep(arena.current_block(), UINT64_MAX);
   CHECK(put_numbers(arena, 5, 1000) != kCutArena);
 }
 
 TEST(arena_blocks_are_released_up_to_the_first_needed) {
   BlockPool pool;
   Arena arena(pool, 3);
-  arena.release_before(10);
+  Arena::Releasing(arena).keep(10, UINT64_MAX);
   for (int i = 0; i < 50; ++i) put_numbers(arena, 0, 1000);
   const size_t before = blocks_of(arena);
-  arena.release_before(2);
+  Arena::Releasing(arena).keep(2, UINT64_MAX);
   CHECK_SAME(blocks_of(arena), before - 2);
   CHECK_SAME(arena.head()->sequence, 2u);
-  arena.release_before(1000);
+  Arena::Releasing(arena).keep(1000, UINT64_MAX);
   CHECK_SAME(blocks_of(arena), 1u);
 }
 

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "log/log_view.h"
 #include "log/name_table.h"
+#include "log/needed_records.h"
 #include "log/thread_log.h"
 
 namespace opscope::tests {
@@ -273,7 +274,8 @@ TEST(a_dropped_span_is_counted_once_and_leaves_the_others_alone) {
   CHECK_SAME(log.thread.dropped().spans, 2u);
   CHECK_SAME(log.size(), 4 * Chunk::kRecords);
   CHECK_SAME(log.thread.depth(), 1u);
-  log.thread.release_before(log.size());
+  const NeededParts nothing;
+  log.thread.release_unneeded(NeededSweep(nothing));
   log.open(4);
   CHECK_SAME(log.thread.dropped().spans, 2u);
   CHECK_SAME(log.thread.depth(), 2u);

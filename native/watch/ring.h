@@ -3,6 +3,7 @@
 // oldest, so spans that ran at the new beginning are treated as at the opening of any window.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -36,11 +37,15 @@ class Ring {
     const std::lock_guard lock(mutex_);
     while (windows_.size() > 1) {
       const bool is_old = windows_[1].opened_ns <= now_ns - limits_.last_ns;
-      const bool is_too_much = !is_old && recorder.pool().used_bytes() > limits_.max_bytes;
+      const uint64_t used = recorder.pool().used_bytes();
+      const bool is_too_much = !is_old && used > limits_.max_bytes;
       if (!is_old && !is_too_much) break;
       recorder.discard_window(windows_.front().id);
       windows_.pop_front();
       cut_by_memory_ += is_too_much ? 1 : 0;
+      // What went was there when the last window was added.
+      const uint64_t left = recorder.pool().used_bytes();
+      used_when_added_ -= std::min(used_when_added_, used - std::min(used, left));
     }
   }
 
@@ -48,7 +53,7 @@ class Ring {
   bool wants_window() {
     const uint64_t used = Recorder::instance().pool().used_bytes();
     const std::lock_guard lock(mutex_);
-    return used > used_when_added_ && used - used_when_added_ > limits_.max_bytes / kParts;
+    return used - std::min(used, used_when_added_) > limits_.max_bytes / kParts;
   }
 
   // [MT] Takes all windows out, for whoever closes them.

@@ -21,7 +21,6 @@ namespace opscope {
 
 namespace {
 
-constexpr int kTick_ms = 100;
 constexpr int64_t kSecond_ns = 1'000'000'000;
 // A thread that sleeps is woken in time, if it need not wait for a processor. Where it comes so much later,
 // the process was stopped.
@@ -178,7 +177,7 @@ void Watch::wake() {
 // Notes a stop of the whole process: neither this thread's work nor the machine's load kept it so long.
 void Watch::notice_stop(int64_t began_ns, int64_t waited_before_ns) {
   const int64_t now = now_ns();
-  const int64_t late_ns = now - began_ns - kTick_ms * (kSecond_ns / 1000);
+  const int64_t late_ns = now - began_ns - tick_ms_ * (kSecond_ns / 1000);
   const int64_t waited_ns = waited_before_ns < 0 ? -1 : waited_for_processor_ns();
   stopped_now_ns_ = 0;
   if (waited_ns >= 0 && late_ns - (waited_ns - waited_before_ns) >= kShortestStop_ns) {
@@ -193,7 +192,7 @@ void Watch::notice_stop(int64_t began_ns, int64_t waited_before_ns) {
 void Watch::sleep() {
   const int64_t began_ns = now_ns(), waited_ns = waited_for_processor_ns();
   pollfd file{wake_, POLLIN, 0};
-  const int ready = poll(&file, 1, kTick_ms);
+  const int ready = poll(&file, 1, tick_ms_);
   if (settings_.counts_waits) stolen_.look(now_ns(), ready > 0);
   notice_stop(began_ns, waited_ns);
   if (ready <= 0) return;
@@ -211,6 +210,8 @@ void Watch::look(int64_t now) {
   look_at_memory(now);
   uint64_t arrived = WatchedSignals::take();
   const bool rotate = ring_.wants_window();
+  if (rotate) filled_ns_ = now;
+  tick_ms_ = now - filled_ns_ < kSecond_ns ? kShortTick_ms : kTick_ms;
   const std::lock_guard lock(mutex_);
   for (int number = 1; arrived != 0; ++number, arrived >>= 1) {
     if ((arrived & 1) != 0) tell({News::kSignal, number}, now);

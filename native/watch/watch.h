@@ -110,6 +110,9 @@ class Watch {
   bool tell(Told told, int64_t now_ns, std::string reason = {});
   void help_out(int64_t now_ns);
 
+  static constexpr int kTick_ms = 100;
+  static constexpr int kShortTick_ms = 10;  // in the second after a part of the memory was full
+
   const Settings settings_;
   Ring ring_;
   ProcessorWaits waits_;
@@ -125,6 +128,8 @@ class Watch {
   std::atomic<uint64_t> emergencies_{0};
   std::atomic<int64_t> processor_ns_{0};
   std::atomic<int64_t> looked_ns_{0};
+  int64_t filled_ns_ = 0;   // when a part of the memory was last seen to be full
+  int tick_ms_ = kTick_ms;  // how long it sleeps
 
   std::mutex mutex_;  // for what follows
   std::condition_variable has_news_;

@@ -126,6 +126,19 @@ def test_what_is_drained_is_room_for_more(tmp_path):
 
 
 @pytest.mark.usefixtures("small_segments")
+def test_a_recording_that_nobody_reads_takes_no_room_from_a_later_one(tmp_path):
+    with opscope.profile() as unread:
+        spans(1_000, "unread")
+    with streaming(tmp_path / "t", max_disk=4 * MIB):
+        for _ in range(10):
+            spans(20_000)
+            drained_once(the_file(tmp_path / "t"))
+    trace = opscope.load(tmp_path / "t")
+    assert count(trace, "small") == 200_000 and dropped(trace) == 0
+    assert count(unread.trace, "unread") == 1_000
+
+
+@pytest.mark.usefixtures("small_segments")
 def test_what_finds_no_room_is_a_gap_that_is_counted(tmp_path):
     folder = tmp_path / "t"
     with streaming(folder, max_disk=4 * MIB):

@@ -37,7 +37,10 @@ class RingWindows:
         Raises:
             LifecycleError: torch refused the callbacks.
         """
-        if _native.statistics()["text_bytes"] > _MOST_TEXT_BYTES:
+        statistics = _native.statistics()
+        # Where another recording is kept, they are not forgotten, and it would be for nothing.
+        is_alone = statistics["windows"] <= len(self._watch.windows)
+        if statistics["text_bytes"] > _MOST_TEXT_BYTES and is_alone:
             self._begin_anew()
         try:
             window = _native.open_window(self._wants, True, collects=self._collects)
