@@ -175,7 +175,8 @@ NB_MODULE(_native, m) {
     return state == nullptr ? uint64_t{0} : PyThreadState_GetID(state);
   };
   Recorder::instance().program_thread_name = &python_thread_name;
-  m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0, "collects"_a = UINT32_MAX);
+  m.def("open_window", &open_window, "wants"_a, "all_threads"_a, "reserved"_a = 0, "collects"_a = UINT32_MAX,
+        "most_growth_bytes"_a = UINT64_MAX);
   m.def("close_window", &close_window, "window"_a);
   m.def("pause_window", &pause_window, "window"_a, "paused"_a);
   m.def("collect", &collect, "windows"_a, "wants"_a);
@@ -204,7 +205,6 @@ NB_MODULE(_native, m) {
   m.def("time_spans", &time_spans, "empty_callback"_a);
   m.def("time_cold_spans", &time_cold_spans);
   m.def("set_budget", [](size_t bytes) { Recorder::instance().pool().set_budget(bytes); }, "bytes"_a);
-  m.def("limit_growth", [](size_t bytes) { Recorder::instance().pool().limit_growth(bytes); }, "bytes"_a);
   m.def("set_tensor_budget", [](uint64_t bytes) { loaded_bridge().set_tensor_budget(bytes); }, "bytes"_a);
   m.def("fault", [] { return Recorder::instance().fault(); });
   m.def("record_count", &record_count);

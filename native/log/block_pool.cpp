@@ -91,9 +91,9 @@ void BlockPool::set_budget(size_t bytes) {
   budget_ = bytes / kBlockBytes;
 }
 
-void BlockPool::limit_growth(size_t bytes) {
+void BlockPool::set_most_used(size_t bytes) {
   const std::lock_guard lock(mutex_);
-  most_used_ = mapped_ - free_.size() + bytes / kBlockBytes;
+  most_used_ = bytes / kBlockBytes;
 }
 
 size_t BlockPool::mapped_bytes() {

@@ -56,8 +56,8 @@ class BlockPool {
   // until it is told otherwise: for whoever takes and gives back much, again and again.
   void keep(size_t bytes);
   void set_budget(size_t bytes);
-  // [MT] From now on at most so much more than now is in use.
-  void limit_growth(size_t bytes);
+  // [MT] At most so much is in use until told otherwise.
+  void set_most_used(size_t bytes);
   size_t mapped_bytes();
 
   // [MT] From now on blocks are of this file.

@@ -40,6 +40,7 @@ struct Window : WindowFacts {
   bool open = true;
   uint32_t collects = 0;          // of `wants`, what it has collected now; the rest it had, or will have
   uint64_t first_new_thread = 0;  // threads with this number or a later one began after it opened
+  uint64_t most_used_bytes = UINT64_MAX;  // of the pool, while it is open
   std::vector<Slice> slices;
   uint64_t generation = 0;  // of PythonCalls, when the initial stacks were noted
 };
@@ -76,8 +77,10 @@ class Recorder {
   // [MT] Raises std::runtime_error if the bridge refuses; then no window is opened. A fault is forgotten when
   // a window opens while no other is open.
   // `collects`: what it collects from its opening on, until collect() says otherwise.
+  // `most_growth_bytes`: while it is open, records may take so much more memory than they have now; of
+  // several windows, whose records are the same, the one that may have most decides.
   uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved = 0,
-                       uint32_t collects = UINT32_MAX);
+                       uint32_t collects = UINT32_MAX, uint64_t most_growth_bytes = UINT64_MAX);
   // [MT] Idempotent. Opening and closing take O(threads), however many windows are kept.
   void close_window(uint32_t id);
   // [MT] Collect nothing until resumed. Only for an open window; idempotent.
@@ -175,6 +178,7 @@ class Recorder {
   std::string configure();  // under mutex_; why torch refused, or an empty string
   void set_wanted(uint32_t wanted);
   void release_memory();                 // under mutex_
+  void limit_memory();                   // under mutex_, when a window was opened or is open no more
   bool is_needed_beside_stream() const;  // under mutex_, while one runs
   void leave_out_recorded(const Window& window, InitialStack& stack);
   template <typename Function>

@@ -28,7 +28,8 @@ uint32_t Recorder::reserve_window() {
   return next_window_++;
 }
 
-uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
+uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects,
+                               uint64_t most_growth_bytes) {
   // Beside others there are blocks in use; touching new ones would take milliseconds while the program waits.
   if (statistics().open_windows == 0) pool_.prepare();
   std::lock_guard lock(mutex_);
@@ -38,6 +39,8 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
   window->collects = wants & collects;
   window->only_thread = all_threads ? 0 : system_thread_id();
   window->first_new_thread = next_thread_;
+  const uint64_t used_bytes = pool_.used_bytes();
+  if (most_growth_bytes < UINT64_MAX - used_bytes) window->most_used_bytes = used_bytes + most_growth_bytes;
   for (const auto& other : open_) {
     if (((other->wants | wants) & kWantProcessIds) == 0) continue;
     window->process_ids = other->process_ids = true;
@@ -52,6 +55,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
     configure();  // for the windows that are open
     throw std::runtime_error(refused);
   }
+  limit_memory();
   for (const auto& thread : threads_) {
     if (thread->finished || !covers(*window, *thread)) continue;
     add_slice(*window, {thread, thread->log().size(), kStillOpen, thread->dropped()});
@@ -74,6 +78,7 @@ void Recorder::close_window(uint32_t id) {
   std::erase(open_, found->second);
   end(window, ticks);
   configure();
+  limit_memory();
   end_slices(window);
 }
 
@@ -250,8 +255,17 @@ void Recorder::discard_window(uint32_t id) {
   remove_slices(*found->second);
   const bool was_open = std::erase(open_, found->second) != 0;
   windows_.erase(found);
-  if (was_open) configure();
+  if (was_open) {
+    configure();
+    limit_memory();
+  }
   release_memory();
+}
+
+void Recorder::limit_memory() {
+  uint64_t most = open_.empty() ? UINT64_MAX : 0;
+  for (const auto& window : open_) most = std::max(most, window->most_used_bytes);
+  pool_.set_most_used(most);
 }
 
 void Recorder::add_slice(Window& window, Slice slice) {

@@ -74,7 +74,8 @@ void configure_sources(uint32_t also) {
   ListedSource::for_each([also](Source& source) { source.configure(also); });
 }
 
-uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects) {
+uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects,
+                     uint64_t most_growth_bytes) {
 #if defined(Py_GIL_DISABLED) && !defined(OPSCOPE_FREE_THREADS)
   if ((wants & (kWantCalls | kWantModules)) != 0 && !gil_is_enabled()) {
     throw std::runtime_error(
@@ -92,7 +93,7 @@ uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32
   uint32_t id = 0;
   try {
     at_one_moment([&] {
-      id = recorder.open_window(wants, all_threads, reserved, collects);
+      id = recorder.open_window(wants, all_threads, reserved, collects, most_growth_bytes);
       if (threads_are_free()) note_what_runs(id);
     });
   } catch (...) {

@@ -24,7 +24,8 @@ class WindowsStay {
 
 // Returns its id: `reserved`, or a new one for 0. `collects`: of `wants`, what it collects at first. Raises
 // std::runtime_error if it cannot be opened.
-uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects);
+uint32_t open_window(uint32_t wants, bool all_threads, uint32_t reserved, uint32_t collects,
+                     uint64_t most_growth_bytes);
 // Idempotent. Devices go on being collected until configure_gpu(): what the window launched may still run.
 void close_window(uint32_t id);
 void pause_window(uint32_t id, bool paused);

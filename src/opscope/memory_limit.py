@@ -12,6 +12,7 @@ from opscope.errors import InsufficientMemoryError
 _PROCESS = Path("/proc/self/statm")
 _MACHINE = Path("/proc/meminfo")
 _CONTAINER = Path("/sys/fs/cgroup")
+UNLIMITED_BYTES = 2**64 - 1
 _SIZE, _DATA = 0, 5
 """Fields of ``statm`` that limits are about."""
 
@@ -56,6 +57,12 @@ def require_memory(needed_bytes: int, what: str) -> None:
 def memory_left() -> int | None:
     """Bytes this process can still have: of the machine, its container, its own limit."""
     return _least(_of_machine(), _of_container(), process_memory_left())
+
+
+def default_growth_bytes() -> int:
+    """What a recording may take where nobody said how much: half of what is left."""
+    left = memory_left()
+    return UNLIMITED_BYTES if left is None else left // 2
 
 
 def process_memory_left() -> int | None:

@@ -16,6 +16,7 @@ from opscope.cycles import Cycle, Cycles
 from opscope.errors import LifecycleError, UsageError
 from opscope.experimental_switches import experimental_switches
 from opscope.observer import ExecutionTraceObserver
+from opscope.quantities import count_bytes
 from opscope.recording.stream import Stream, Streams
 from opscope.schedule import Schedule, record_every_step
 from opscope.settings import ProfileSettings
@@ -63,8 +64,8 @@ class ProfileRecording(Cycles):
         emit_itt: bool = False,
         source_lines: bool = True,
         stream_to: str | os.PathLike[str] | None = None,
-        max_disk: int | None = None,
-        max_memory: int | None = None,
+        max_disk: str | int | None = None,
+        max_memory: str | int | None = None,
         keeper: bool = True,
     ) -> None:
         for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
@@ -109,12 +110,17 @@ class ProfileRecording(Cycles):
         self.on_trace_ready = on_trace_ready
         self.preset_metadata: dict[str, Any] = {}
         self.trace_facts: dict[str, Any] = {}
-        self._max_memory_bytes = max_memory
+        self._max_memory_bytes = _size(max_memory, "max_memory=")
         self._streams: Streams | None = None
         if stream_to is not None:
             refuse_address(stream_to)
             self.stream_into(
-                Streams(Path(os.path.abspath(stream_to)), schedule is not None, max_disk, keeper)
+                Streams(
+                    Path(os.path.abspath(stream_to)),
+                    schedule is not None,
+                    _size(max_disk, "max_disk="),
+                    keeper,
+                )
             )
         self._chosen = chosen_activities(self.activities, self.activity_filters)
         self._options = self._settings.recording_options(self._chosen)
@@ -242,6 +248,10 @@ class ProfileRecording(Cycles):
             **self._settings.metadata(),
             "user": {**self.preset_metadata, **cycle.metadata},
         }
+
+
+def _size(given: str | int | None, what: str) -> int | None:
+    return None if given is None else count_bytes(given, what)
 
 
 def _not_callable(name: str, given: object) -> str:

@@ -80,9 +80,11 @@ class profile(ProfileRecording):
         stream_to: a folder that the recording is in while it runs, so that it outlives its process,
             however that ends; ``opscope recover`` and :func:`opscope.load` read it then. When it
             stops, its trace is saved there, or with a schedule in ``cycle-1`` and so on.
-        max_disk: bytes that the file of one recording may take; by default half of what is free.
-        max_memory: bytes that what is recorded may take of this process's memory, besides what
-            other recordings have; by default half of what is free. What finds no room is counted.
+        max_disk: bytes that the file of one recording may take, or a text such as ``"2GiB"``; by
+            default half of what is free.
+        max_memory: likewise what is recorded may take of this process's memory, besides what other
+            recordings have; by default half of what is free. What finds no room is counted. Of
+            recordings that go on together the one that may have most decides for all.
         keeper: have a process wait that writes the trace if this one ends first.
 
     Raises:

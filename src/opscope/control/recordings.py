@@ -10,6 +10,7 @@ from typing import Any
 from opscope import _native
 from opscope.activities import ChosenActivities, devices_are_there
 from opscope.errors import ReachError
+from opscope.memory_limit import default_growth_bytes
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.elsewhere import KnownHere
@@ -62,7 +63,7 @@ class AskedRecording:
                 source.prepare()
         recording_cost_ns(), cost_by_kind(native_wants(self._options))
         try:
-            self._window = _native.open_window(native_wants(self._options), True)
+            self._window = self._open()
             take_place()
             self._known.begin()
         except BaseException:
@@ -95,13 +96,17 @@ class AskedRecording:
     def rotate(self, file: int) -> dict[str, Any]:
         """Hand over what was recorded since the last time, and go on."""
         facts = self._known.facts()
-        before, self._window = self._window, _native.open_window(native_wants(self._options), True)
+        before, self._window = self._window, self._open()
         _native.close_window(before)
         try:
             _write_log(before, file)
         finally:
             _native.discard_window(before)
         return {"facts": facts}
+
+    def _open(self) -> int:
+        wants, most_bytes = native_wants(self._options), default_growth_bytes()
+        return _native.open_window(wants, True, most_growth_bytes=most_bytes)
 
     def discard(self) -> None:
         """Stop, and forget what was recorded. Once more does nothing."""

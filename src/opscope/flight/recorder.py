@@ -18,7 +18,6 @@ from opscope.flight.dumps import Dumps
 from opscope.flight.flight import END_S, Flight
 from opscope.flight.governor import LevelChange
 from opscope.flight.keeper import DumpRequest
-from opscope.flight.quantities import count_bytes, nanoseconds
 from opscope.flight.reason import Reason
 from opscope.flight.settings import (
     FlightSettings,
@@ -28,6 +27,7 @@ from opscope.flight.settings import (
 )
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
+from opscope.quantities import count_bytes, nanoseconds
 from opscope.recording.cost import cold_span_ns, recording_cost_ns
 from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.sources import native_wants

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opscope import _native
 from opscope.errors import LifecycleError
+from opscope.memory_limit import default_growth_bytes
 from opscope.recording.neighbours import is_recording, leave_place, take_place
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
 
@@ -18,6 +19,8 @@ class RingWindows:
         self._wants = native_wants(options)
         self._collects = self._wants
         self._watch = watch
+        # Where the ring's own thread cannot keep it within its memory, that is the end of it.
+        self._most_growth_bytes = default_growth_bytes()
         self.began_anew = 0
 
     @staticmethod
@@ -43,7 +46,12 @@ class RingWindows:
         if statistics["text_bytes"] > _MOST_TEXT_BYTES and is_alone:
             self._begin_anew()
         try:
-            window = _native.open_window(self._wants, True, collects=self._collects)
+            window = _native.open_window(
+                self._wants,
+                True,
+                collects=self._collects,
+                most_growth_bytes=self._most_growth_bytes,
+            )
         except RuntimeError as error:
             raise LifecycleError(
                 f"The flight recorder could not start: {error}. Stop what else profiles this "

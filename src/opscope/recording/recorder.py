@@ -16,7 +16,7 @@ import numpy.ma  # noqa: F401
 
 from opscope import _native
 from opscope.errors import LifecycleError
-from opscope.memory_limit import memory_for, memory_left
+from opscope.memory_limit import default_growth_bytes, memory_for
 from opscope.notice import notice
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.cost import recording_cost_ns, slowdown_between_events
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from opscope._native import DecodedWindow
 
 _reported_fault = False
-_told_limits: set[int] = set()
-"""Windows that are open and were told how much memory recordings may take."""
 
 
 class Recording:
@@ -72,8 +70,8 @@ class Recording:
             more: what somebody else needs of the same span of time; ``everything`` has that too.
             first_id: ``record_function_id`` of the first event.
             stream: the file that it is in while it runs; None for memory alone.
-            max_memory_bytes: that all recordings of the process may take from now on, besides what
-                they have; None for half of what is free.
+            max_memory_bytes: that records may take while it goes on, besides what they have; None
+                for half of what is free. Of several recordings the largest counts, for all.
         """
         self.options = options
         self.stream = stream
@@ -288,9 +286,11 @@ class _Window:
         if (stream := self._stream) is not None:
             about = about_recording(stream, self._options, self._asked, self._first_id)
             stream.begin(self.id, about)
-        self._limit_memory()
+        told_bytes = self._max_memory_bytes
+        most_bytes = default_growth_bytes() if told_bytes is None else told_bytes
+        wants, all_threads = native_wants(self._options), self._options.all_threads
         try:
-            _native.open_window(native_wants(self._options), self._options.all_threads, self.id)
+            _native.open_window(wants, all_threads, self.id, most_growth_bytes=most_bytes)
         except RuntimeError as error:
             raise LifecycleError(
                 f"Recording could not start: {error}. Stop what else profiles this process, then "
@@ -299,13 +299,6 @@ class _Window:
         for listener in self.listeners:
             listener.begin()
         take_place()
-
-    def _limit_memory(self) -> None:
-        if self._max_memory_bytes is not None:
-            _told_limits.add(self.id)
-            _native.limit_growth(self._max_memory_bytes)
-        elif not _told_limits and (left := memory_left()) is not None:
-            _native.limit_growth(left // 2)
 
     def close(self) -> None:
         """Close it, whatever was opened of it."""
@@ -316,7 +309,6 @@ class _Window:
         _native.close_window(self.id)
         for listener in reversed(self.listeners):
             listener.end()
-        _told_limits.discard(self.id)
         if self._stream is not None:
             self._stream.end(self.id)
         if not is_recording():

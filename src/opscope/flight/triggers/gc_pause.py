@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import time
 
-from opscope.flight.quantities import nanoseconds
 from opscope.flight.triggers.trigger import Trigger, Watched
+from opscope.quantities import nanoseconds
 
 
 class GcPause(Trigger):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.flight.quantities import nanoseconds
 from opscope.flight.triggers.trigger import Trigger
+from opscope.quantities import nanoseconds
 
 
 class Hang(Trigger):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.flight.quantities import count_bytes, nanoseconds
 from opscope.flight.triggers.trigger import Trigger
+from opscope.quantities import count_bytes, nanoseconds
 
 
 class MemoryJump(Trigger):

@@ -6,9 +6,9 @@ import time
 from functools import partial
 
 from opscope.errors import UsageError
-from opscope.flight.quantities import nanoseconds
 from opscope.flight.steps import NEVER, StepAlarm, StepWaits
 from opscope.flight.triggers.trigger import Trigger, Watched
+from opscope.quantities import nanoseconds
 
 _REFRESHED_EVERY = 16
 _LOOKS_WITHIN_S = 1.0

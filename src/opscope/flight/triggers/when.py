@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from opscope.errors import UsageError
-from opscope.flight.quantities import nanoseconds
 from opscope.flight.triggers.trigger import Trigger
+from opscope.quantities import nanoseconds
 
 
 class When(Trigger):

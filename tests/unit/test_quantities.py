@@ -3,7 +3,7 @@
 import pytest
 
 from opscope.errors import UsageError
-from opscope.flight.quantities import count_bytes, nanoseconds
+from opscope.quantities import count_bytes, nanoseconds
 
 
 @pytest.mark.parametrize(
