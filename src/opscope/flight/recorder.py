@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import weakref
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +32,8 @@ from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.sources import native_wants
 from opscope.settings import ProfileSettings
 
-_running: weakref.WeakSet[flight_recorder] = weakref.WeakSet()
+_running: set[flight_recorder] = set()
+"""What runs is kept by what it runs at exit, too."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,12 @@ _KERNEL = "cpp_"
 _GRAPH = "_opscope_recorded_graph"
 _emitted: dict[str, Emitted] = {}
 _listening: set[int] = set()
-_hooked: weakref.WeakSet[Any] = weakref.WeakSet()
+_hooked: dict[int, weakref.ref[Any]] = {}
+"""Modules whose graph and kernels are recorded, by ``id()``.
+
+No set of weak references: a signal's handler that records in the middle of a walk through one would
+change it, and the walk then raises.
+"""
 when_loaded: list[Callable[[str], object]] = []
 """Told of the file of every graph that is loaded while a recording wants graphs."""
 
@@ -45,9 +50,15 @@ def begin_listening(window: int) -> None:
 def end_listening(window: int) -> None:
     """Leave them as they were, unless another window listens."""
     _listening.discard(window)
-    if not _listening:
-        for module in list(_hooked):
-            _unhook(module)
+    for number, reference in list(_hooked.items()):
+        if _listening:
+            return
+        if (module := reference()) is None:
+            _hooked.pop(number, None)
+            continue
+        _unhook(module)
+        if _listening:  # a signal's handler began, and found this one as it was
+            _hook(module)
 
 
 def sites_of(files: Iterable[str]) -> dict[str, tuple[str, list[PlacedSite]]]:
@@ -95,7 +106,7 @@ def _hook(module: Any) -> None:
     function = _graph_function(names)
     if function is None or _GRAPH in names:
         return
-    _hooked.add(module)
+    _hooked[id(module)] = weakref.ref(module)
     text = f"Compiled graph {graph_name(_text_of(module.__file__)) or function.__name__}"
     recorded = _native.recorded_graph(_copy_of(function), text)
     # The first of two threads has it: what the second has copied may be the detour already.
@@ -109,14 +120,15 @@ def _hook(module: Any) -> None:
 
 def _unhook(module: Any) -> None:
     names = module.__dict__
-    function = _graph_function(names)
-    if function is not None and _GRAPH in names:
-        function.__code__ = _native.unrecorded(names[_GRAPH]).__code__
+    function, recorded = _graph_function(names), names.get(_GRAPH)
+    # A signal's handler may do the same at any place in here.
+    if function is not None and recorded is not None:
+        function.__code__ = _native.unrecorded(recorded).__code__
     for key, value in list(names.items()):
         if key.startswith(_KERNEL):
             names[key] = _native.unrecorded(value)
-    names.pop(_GRAPH, None)
-    _hooked.discard(module)
+    _hooked.pop(id(module), None)
+    names.pop(_GRAPH, None)  # from here on it can be hooked again
 
 
 def _graph_function(names: Mapping[str, Any]) -> FunctionType | None:
