@@ -10,30 +10,33 @@ from typing import Annotated
 from rich.table import Table
 from rich.text import Text
 
-from opscope.analysis.compiled_code import (
-    CompilationEvent,
-    CompiledCode,
-    LineTime,
-    find_compiled_code,
-)
+from opscope.analysis.compiled_code import CompiledCode, LineTime, find_compiled_code
 from opscope.analysis.period import Which, find_which
 from opscope.analysis.quantity_text import share_text, time_text
+from opscope.cli import several_compiled
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.finding_formats import below_here
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.several_processes import said_once
 from opscope.cli.trace_argument import (
+    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
-    open_trace,
+    choose_trace,
+    each_process,
+    load_chosen,
 )
 from opscope.printable import printable
+from opscope.trace.partition import Partition
 
 _HEADINGS = ("Line", "Module", "Operators", "Kernels", "Time", "Share")
 _CSV_HEADINGS = ("file", "line", "module", "operators", "kernels", "time_ns", "share")
+_NOT_RECORDED = "compiled code was not recorded: opscope's own recordings since 0.1 have it"
+_NONE_RAN = "no code that torch.compile generated ran here; --period all looks at start-up too"
 _NUMBERS = 2
 _MOST_ROWS = 20
 _MOST_EVENTS = 10
@@ -58,12 +61,18 @@ def compiled(
     operations each has. JSON has every kernel with all of its lines, CSV times in nanoseconds. What
     torch.compile did is of the whole process: where graphs break, and what was compiled again and
     why.
+
+    Of a folder with several processes and none chosen, it shows all side by side, which of them
+    differ, and what torch.compile did in several once. JSON and CSV have the lines of each.
     """
     messages, which = Messages(), find_which(period)
-    _, loaded = open_trace(trace, rank, process, PartOption(range, steps))
+    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
+    if chosen.is_of_several and part.is_all:
+        return _print_several(chosen, which, row_limit, format)
+    loaded = load_chosen(chosen, part)
     found = find_compiled_code(loaded, which)
     lines = found.lines
-    shown = lines if row_limit < 0 else lines[:row_limit]
+    shown = _first(lines, row_limit)
     rows = [_cells(line, found) for line in shown]
     if format is RowsFormat.JSON:
         Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
@@ -75,6 +84,29 @@ def compiled(
         console_for(sys.stdout).print(_table(rows))
     for text in _about(found, len(lines) - len(shown)):
         messages.say(text)
+
+
+def _print_several(chosen: Chosen, which: Which, row_limit: int, format: RowsFormat) -> None:
+    found: dict[Partition, CompiledCode] = {}
+    without: dict[Partition, list[str]] = {}
+    for part, one in each_process(chosen, "looking at compiled code of"):
+        code = find_compiled_code(one, which)
+        if code.was_recorded:
+            found[part] = code
+        if not code.was_recorded or not code.graphs:
+            without[part] = [_NONE_RAN if code.was_recorded else _NOT_RECORDED]
+    rows_of = {
+        part: [_csv_row(line, code) for line in _first(code.lines, row_limit)]
+        for part, code in found.items()
+    }
+    compared = chosen.job.only(found).compared if found else ()
+    several_compiled.side_by_side(found, compared, _CSV_HEADINGS, rows_of).show(format)
+    for line in said_once(without, len(chosen.parts)):
+        Messages().say(line)
+
+
+def _first(lines: tuple[LineTime, ...], row_limit: int) -> tuple[LineTime, ...]:
+    return lines if row_limit < 0 else lines[:row_limit]
 
 
 def _table(rows: list[tuple[str, ...]]) -> Table:
@@ -126,9 +158,9 @@ def _about(found: CompiledCode, left_out: int) -> Iterator[str]:
 
 def _about_time(found: CompiledCode) -> Iterator[str]:
     if not found.was_recorded:
-        yield "compiled code was not recorded: opscope's own recordings since 0.1 have it"
+        yield _NOT_RECORDED
     elif not found.graphs:
-        yield "no code that torch.compile generated ran here; --period all looks at start-up too"
+        yield _NONE_RAN
     else:
         yield (
             f"{found.graphs:,} runs of compiled graphs took {time_text(found.graphs_ns)}; "
@@ -149,10 +181,6 @@ def _about_compiling(found: CompiledCode) -> Iterator[str]:
         ("compiled again", found.recompilations),
     ):
         for event in events[:_MOST_EVENTS]:
-            yield f"{what} at {_place(event)}: {event.reason}"
+            yield f"{what} at {several_compiled.place_text(event)}: {event.reason}"
         if len(events) > _MOST_EVENTS:
             yield f"{what}: {len(events) - _MOST_EVENTS} more in --format json"
-
-
-def _place(event: CompilationEvent) -> str:
-    return f"{below_here(event.file)}:{event.line} in {event.function}"

@@ -17,22 +17,27 @@ from opscope.analysis.device_use.streams import StreamUse
 from opscope.analysis.devices import device_title
 from opscope.analysis.period import Which, find_which
 from opscope.analysis.quantity_text import bytes_text, share_text, time_text
+from opscope.cli import several_devices
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.several_processes import said_once
 from opscope.cli.trace_argument import (
+    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
-    open_trace,
+    choose_trace,
+    each_process,
+    load_chosen,
 )
 from opscope.printable import printable
 
 _HEADINGS = ("Of", "What", "Time", "Share", "More")
 _CSV_HEADINGS = ("device", "stream", "module", "quantity", "value")
-_MOST_MODULES = 15
+_MOST_MODULES, _MOST_NOTES = 15, 8
 
 Row = tuple[str, ...]
 
@@ -57,16 +62,21 @@ def gpu(
 
     For imported traces of torch.profiler as for recordings. JSON and CSV have times in nanoseconds
     and shares from 0 to 1; CSV has a row for each quantity, and all modules.
+
+    Of a folder with several processes and none chosen, it shows the devices of all side by side,
+    and which processes differ; JSON and CSV have all of each.
     """
     messages, which = Messages(), find_which(period)
-    _, loaded = open_trace(trace, rank, process, PartOption(range, steps))
+    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
+    if chosen.is_of_several and part.is_all:
+        return _print_several(chosen, which, format)
+    loaded = load_chosen(chosen, part)
     found = find_device_use(loaded, which)
     rows = list(_rows(found, row_limit))
     if format is RowsFormat.JSON:
         Output().write(json.dumps(found.as_dict(), indent=2) + "\n")
     elif format is RowsFormat.CSV:
-        known = (row for row in _csv_rows(found) if row[-1] is not None)
-        Output().write(as_csv(_CSV_HEADINGS, known))
+        Output().write(as_csv(_CSV_HEADINGS, _known(found)))
     elif format is RowsFormat.MARKDOWN:
         Output().show(as_markdown(_HEADINGS, rows, texts=2))
     elif rows:
@@ -74,6 +84,22 @@ def gpu(
     messages.say(found.about)
     for line in (*found.notes, *found.advice().values(), *_left_out(found, row_limit)):
         messages.say(line)
+
+
+def _print_several(chosen: Chosen, which: Which, format: RowsFormat) -> None:
+    found = {
+        part: find_device_use(one, which)
+        for part, one in each_process(chosen, "looking at the devices of")
+    }
+    compared = chosen.job.only(found).compared
+    rows_of = {part: _known(one) for part, one in found.items()}
+    several_devices.side_by_side(found, compared, _CSV_HEADINGS, rows_of).show(format)
+    for said in (
+        {part: one.notes for part, one in found.items()},
+        {part: several_devices.advice(one) for part, one in found.items()},
+    ):
+        for line in said_once(said, len(chosen.parts), _MOST_NOTES):
+            Messages().say(line)
 
 
 def _table(rows: list[Row]) -> Table:
@@ -88,8 +114,12 @@ def _table(rows: list[Row]) -> Table:
     return table
 
 
+def _known(found: DevicesUse) -> Iterator[tuple[object, ...]]:
+    return (row for row in _csv_rows(found) if row[-1] is not None)
+
+
 def _csv_rows(found: DevicesUse) -> Iterator[tuple[object, ...]]:
-    """Every number with its name in JSON; those that are not known are left out."""
+    """Every number with its name in JSON."""
     whole = found.as_dict()
     yield "", "", "", "wall_ns", found.wall_ns
     for device in whole["devices"]:

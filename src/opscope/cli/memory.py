@@ -25,7 +25,7 @@ from opscope.cli.trace_argument import (
 )
 from opscope.errors import UsageError
 from opscope.export.peak_table import peak_table
-from opscope.trace.partition import Partition, parts_text
+from opscope.trace.partition import Partition
 
 _HEADING = ("by", "name", "size_bytes", "blocks", "before_bytes")
 
@@ -74,14 +74,14 @@ def memory(
 
 def _print_several(chosen: Chosen, device: str | None, format: RowsFormat) -> None:
     peaks: dict[Partition, PeakMemory] = {}
-    nothing: dict[str, list[Partition]] = {}
+    nothing: dict[Partition, list[str]] = {}
     for number, trace in each_process(chosen, "adding up the memory of"):
         try:
             peaks[number] = memory_at_peak(trace, device)
         except UsageError as error:
-            nothing.setdefault(str(error), []).append(number)
-    for why, without in nothing.items():
-        Messages().say(f"{parts_text(without, len(chosen.parts))}: {why}")
+            nothing[number] = [str(error)]
+    for line in several_processes.said_once(nothing, len(chosen.parts)):
+        Messages().say(line)
     if not peaks:
         raise UsageError(f"Of no process in {chosen.path} it is known what memory it had in use.")
     if format is RowsFormat.JSON:

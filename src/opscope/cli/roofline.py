@@ -13,21 +13,28 @@ from opscope.analysis.period import Which, find_which
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.analysis.roofline.peaks import Peaks, measured_peaks
 from opscope.analysis.roofline.roofline import Roofline, RooflineRow, find_roofline
+from opscope.cli import several_rooflines
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.parameters import Option
 from opscope.cli.part_option import PartOption, RangeOption, StepsOption
 from opscope.cli.rows import RowsFormat, as_csv, as_markdown
+from opscope.cli.several_processes import said_once
 from opscope.cli.trace_argument import (
+    Chosen,
     PeriodOption,
     ProcessOption,
     RankOption,
     TraceArgument,
-    open_trace,
+    choose_trace,
+    each_process,
+    load_chosen,
 )
+from opscope.errors import UsageError
 from opscope.printable import printable
+from opscope.trace.partition import Partition
 
 _HEADINGS = ("Operator", "Calls", "Time", "FLOP/s", "Bytes/s", "Reached", "Lost", "Bound by")
-_MOST_ROWS = 15
+_MOST_ROWS, _MOST_NOTES = 15, 8
 _BUSY = "; it was busy while that was measured, so it may do more: that is not kept"
 _RATES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 
@@ -54,9 +61,15 @@ def roofline(
     copies. "Lost" is the time that operators take beyond that.
 
     Bound by calls are operators so short that calling them is most of their time.
+
+    Of a folder with several processes and none chosen, it shows all side by side, and which of them
+    differ. JSON and CSV have the operators of each.
     """
     messages, which = Messages(), find_which(period)
-    _, loaded = open_trace(trace, rank, process, PartOption(range, steps))
+    chosen, part = choose_trace(trace, rank, process), PartOption(range, steps)
+    if chosen.is_of_several and part.is_all:
+        return _print_several(chosen, which, measure, format)
+    loaded = load_chosen(chosen, part)
     with messages.progress("measuring this machine"):
         if measure:
             measured_peaks(again=True)
@@ -72,6 +85,30 @@ def roofline(
     else:
         console_for(sys.stdout).print(_table(rows))
     for line in _about(found, len(found.rows) - len(rows)):
+        messages.say(line)
+
+
+def _print_several(chosen: Chosen, which: Which, measure: bool, format: RowsFormat) -> None:
+    messages, among = Messages(), len(chosen.parts)
+    if measure:
+        with messages.progress("measuring this machine"):
+            measured_peaks(again=True)
+    found: dict[Partition, Roofline] = {}
+    nothing: dict[Partition, list[str]] = {}
+    known: Peaks | None = None
+    for part, one in each_process(chosen, "comparing with this machine"):
+        try:
+            found[part] = find_roofline(one, which=which, known=known)
+            known = found[part].peaks
+        except UsageError as error:
+            nothing[part] = [str(error)]
+    for line in said_once(nothing, among):
+        messages.say(line)
+    if known is None:
+        raise UsageError(f"Of no process in {chosen.path} it is known what operators could reach.")
+    several_rooflines.side_by_side(found, chosen.job.only(found).compared).show(format)
+    notes = said_once({part: one.notes for part, one in found.items()}, among, _MOST_NOTES)
+    for line in (_machine(known), *notes):
         messages.say(line)
 
 

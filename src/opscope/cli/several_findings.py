@@ -18,6 +18,7 @@ from opscope.cli.finding_formats import (
     saving_text,
     state_of,
 )
+from opscope.cli.several_processes import said_once
 from opscope.job.shared_findings import SharedFinding, shared_findings
 from opscope.printable import in_markdown, in_markdown_code, printable
 from opscope.trace.partition import Partition, parts_text
@@ -71,7 +72,4 @@ def _saving(shared: SharedFinding) -> str:
 
 def _ends(found: Found) -> list[str]:
     """What was looked for in each; the same words of several are said once."""
-    said: dict[str, list[Partition]] = {}
-    for part, one in found.items():
-        said.setdefault(state_of(one), []).append(part)
-    return [f"{parts_text(parts, len(found))}: {text}" for text, parts in said.items()]
+    return said_once({part: [state_of(one)] for part, one in found.items()}, len(found))

@@ -7,7 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from opscope.cli import rows
-from opscope.trace.partition import Partition
+from opscope.trace.partition import Partition, parts_text
+
+
+def said_once(
+    said: Mapping[Partition, Iterable[str]], among: int, most: int | None = None
+) -> list[str]:
+    """What is said of processes, of ``among`` so many: each once, with those that it is said of.
+
+    Of what JSON has as well, ``most`` lines are enough.
+    """
+    of_text: dict[str, list[Partition]] = {}
+    for part, lines in said.items():
+        for line in lines:
+            of_text.setdefault(line, []).append(part)
+    found = [f"{parts_text(parts, among)}: {line}" for line, parts in of_text.items()]
+    if most is None or len(found) <= most:
+        return found
+    return [*found[:most], f"{len(found) - most:,} more notes: --format json has all"]
 
 
 def as_json(contents: Mapping[Partition, Mapping[str, Any]], **of_all: Any) -> str:

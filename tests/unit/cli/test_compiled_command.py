@@ -143,3 +143,84 @@ def test_a_trace_without_compiled_code_says_so(command_line, trace_folder):
     done = command_line("compiled", trace_folder)
     assert done.code == 0
     assert "compiled code was not recorded" in done.err
+
+
+@pytest.fixture
+def job(compiled_trace, tmp_path):
+    """Three ranks with the same graph, one that ran none, and one that could not have seen any."""
+    for rank in range(3):
+        compiled_trace.save(tmp_path / "job", rank=rank)
+    eager = build_trace(
+        [span("aten::mm", 0, 100)], metadata={"options": {"compiled": True}, "start_ns": ORIGIN_NS}
+    )
+    eager.save(tmp_path / "job", rank=3)
+    build_trace([span("aten::mm", 0, 100)]).save(tmp_path / "job", rank=4)
+    return tmp_path / "job"
+
+
+def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
+    done = command_line("compiled", job, "--period", "all")
+    assert done.code == 0, done.err
+    rows = [[c.strip() for c in line.split("  ") if c.strip()] for line in done.out.splitlines()]
+    assert rows[1] == ["rank 0", "model.py:7 20%", "100 µs", "100%", "80%", "1", "1", "2.00 ms"]
+    assert rows[4] == ["rank 3", "--", "0 ns", "0.0%", "--", "0", "0", "0 ns"]
+    assert ["time in compiled code: 0.0% in rank 3, 100% in the middle one of 4."] in rows
+    assert ["Compiled code ran in ranks 0-2, and not in rank 3."] in rows
+    assert "rank 4" not in done.out
+    assert "rank 3: no code that torch.compile generated ran here" in done.err
+    assert "rank 4: compiled code was not recorded" in done.err
+
+
+def test_of_a_job_what_was_compiled_is_said_once_with_whose_it_is(command_line, job):
+    for format in ("table", "md"):
+        out = command_line("compiled", job, "--period", "all", "--format", format).out
+        for what, place in (("the graph breaks", "model.py:12"), ("compiled again", "model.py:1")):
+            said = f"{what} at {place} in forward, 3 times in ranks 0-2: why it was"
+            assert out.count(said) == 1
+    found = json.loads(command_line("compiled", job, "--period", "all", "--format", "json").out)
+    (graph_break,) = found["graph_breaks"]
+    assert (graph_break["line"], graph_break["reason"]) == (12, "why it was")
+    assert graph_break["processes"] == [{"rank": rank, "times": 1} for rank in range(3)]
+    assert [one["line"] for one in found["recompilations"]] == [1]
+
+
+def test_of_a_job_data_is_that_of_each(command_line, job):
+    words = ("compiled", job, "--period", "all")
+    together = json.loads(command_line(*words, "--format", "json").out)["processes"]
+    assert [one["rank"] for one in together] == [0, 1, 2, 3]
+    alone = json.loads(command_line(*words, "--rank", 1, "--format", "json").out)
+    assert together[1] == {"rank": 1, **alone}
+    rows = list(csv.DictReader(io.StringIO(command_line(*words, "--format=csv").out)))
+    of_one = csv.DictReader(io.StringIO(command_line(*words, "--rank", 1, "--format=csv").out))
+    assert [row for row in rows if row["process"] == "rank 1"] == [
+        {"process": "rank 1", **row} for row in of_one
+    ]
+    few = command_line(*words, "--format=csv", "--row-limit", 1)
+    assert len(few.out.splitlines()) == 1 + 3
+    assert "the graph breaks at model.py:12" in few.err
+
+
+def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
+    (job / "rank=00001" / "events.parquet").unlink()
+    done = command_line("compiled", job, "--period", "all")
+    assert done.code == 0 and "rank 1" not in done.out
+    assert "2 times in ranks 0, 2" in done.out
+    assert "rank 1 is left out: " in done.err
+
+
+def test_where_nothing_of_the_kind_was_recorded_that_is_said_of_all(command_line, tmp_path):
+    for rank in range(2):
+        build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
+    done = command_line("compiled", tmp_path / "job")
+    assert (done.code, done.out) == (0, "")
+    assert "all 2 processes: compiled code was not recorded" in done.err
+    found = json.loads(command_line("compiled", tmp_path / "job", "--format", "json").out)
+    assert found["processes"] == []
+
+
+def test_of_equal_ranks_it_is_said_that_nothing_differs(command_line, compiled_trace, tmp_path):
+    for rank in range(3):
+        compiled_trace.save(tmp_path / "job", rank=rank)
+    out = command_line("compiled", tmp_path / "job", "--period", "all").out
+    assert "No share differs much between them." in out
+    assert "Compiled code ran in" not in out

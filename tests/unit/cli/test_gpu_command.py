@@ -10,8 +10,8 @@ from tests.support.build_trace import allocation, build_trace, kernel, span
 from opscope.trace.codes import EventKind
 
 
-@pytest.fixture
-def of_gpu(tmp_path):
+def gpu_trace(communication_us=15):
+    """After the first kernel, a collective that ends at 60 µs."""
     calls = [
         span("nn.Module: Net_0", 0, 60, kind=EventKind.MODULE_CALL, module="Net"),
         span("aten::mm", 5, 50),
@@ -21,12 +21,17 @@ def of_gpu(tmp_path):
     ]
     gpu = [
         kernel("gemm", 14, 20, launch=2),
-        kernel("ncclDevKernel_AllReduce", 45, 60, launch=3),
+        kernel("ncclDevKernel_AllReduce", 60 - communication_us, 60, launch=3),
         kernel("nobody's", 75, 100, launch=4),
     ]
     cuda = {"device_type": 1, "device_index": 0}
     held = [allocation(1, 100, total_reserved_bytes=400, **cuda)]
-    build_trace(calls, gpu=gpu, allocations=held).save(tmp_path / "gpu.opscope")
+    return build_trace(calls, gpu=gpu, allocations=held)
+
+
+@pytest.fixture
+def of_gpu(tmp_path):
+    gpu_trace().save(tmp_path / "gpu.opscope")
     return tmp_path / "gpu.opscope"
 
 
@@ -86,3 +91,71 @@ def test_without_device_work_it_says_so(command_line, trace_folder):
     done = command_line("gpu", trace_folder)
     assert (done.code, done.out) == (0, "")
     assert "no device work was recorded" in done.err
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Rank 1 communicates less than the others and is idle for longer; rank 4 has no device."""
+    for rank in range(4):
+        gpu_trace(5 if rank == 1 else 15).save(tmp_path / "job", rank=rank)
+    build_trace([span("aten::mm", 0, 100)]).save(tmp_path / "job", rank=4)
+    return tmp_path / "job"
+
+
+def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
+    done = command_line("gpu", job, "--period", "all")
+    assert done.code == 0
+    rows = [[c.strip() for c in line.split("  ") if c.strip()] for line in done.out.splitlines()]
+    assert rows[0][-5:] == ["Busy", "Computing", "Exposed", "Copies", "Idle"]
+    assert rows[1][:2] == ["rank 0", "CUDA 0"]
+    assert rows[1][-5:] == ["46%", "31%", "15%", "0.0%", "54%"]
+    assert rows[2][-5:] == ["36%", "31%", "5.0%", "0.0%", "64%"]
+    assert ["busy: 36% in rank 1, 46% in the middle one of 4."] in rows
+    assert ["exposed communication: 5.0% in rank 1, 15% in the middle one of 4."] in rows
+    assert "rank 4" not in done.out
+    assert "rank 4: no device work was recorded" in done.err
+    assert "ranks 0-3: occupancy is not known" in done.err
+    assert done.err.count("launch-bound: The host was calling operators") == 1
+
+
+def test_of_a_job_data_is_that_of_each(command_line, job):
+    words = ("gpu", job, "--period", "all")
+    together = json.loads(command_line(*words, "--format", "json").out)
+    alone = json.loads(command_line(*words, "--rank", 1, "--format", "json").out)
+    assert together["processes"][1] == {"rank": 1, **alone}
+    assert together["processes"][4]["devices"] == []
+    assert {one["rank"] for one in together["differences"]} == {1}
+    rows = list(csv.DictReader(io.StringIO(command_line(*words, "--format=csv").out)))
+    of_one = csv.DictReader(io.StringIO(command_line(*words, "--rank", 1, "--format=csv").out))
+    assert [row for row in rows if row["process"] == "rank 1"] == [
+        {"process": "rank 1", **row} for row in of_one
+    ]
+
+
+def test_of_a_job_as_markdown(command_line, job):
+    out = command_line("gpu", job, "--period", "all", "--format", "md").out
+    assert out.startswith("| Process | Device |")
+    assert "\nbusy: 36% in rank 1" in out
+
+
+def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
+    (job / "rank=00000" / "events.parquet").unlink()
+    done = command_line("gpu", job, "--period", "all")
+    assert done.code == 0 and "rank 0" not in done.out
+    assert "in the middle one of 3." in done.out
+    assert "rank 0 is left out: " in done.err
+
+
+def test_where_no_process_has_a_device_that_is_said_of_all(command_line, tmp_path):
+    for rank in range(2):
+        build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
+    done = command_line("gpu", tmp_path / "job")
+    assert (done.code, done.out.strip()) == (0, "")
+    assert "all 2 processes: no device work was recorded" in done.err
+
+
+def test_of_two_ranks_neither_is_said_to_differ(command_line, tmp_path):
+    for rank in range(2):
+        gpu_trace(5 if rank else 15).save(tmp_path / "job", rank=rank)
+    done = command_line("gpu", tmp_path / "job", "--period", "all")
+    assert len(done.out.splitlines()) == 3

@@ -1,10 +1,13 @@
 """``opscope roofline`` prints what operators reach, and what the machine was measured to do."""
 
+import csv
+import io
 import json
 
 import pytest
 
 from opscope.analysis.roofline import peaks as peaks_module
+from support.build_trace import build_trace, span, tensor
 
 pytest.importorskip("torch")
 
@@ -35,3 +38,88 @@ def test_json(command_line, trace_folder):
 def test_other_formats(command_line, trace_folder, format, begins):
     done = command_line("roofline", trace_folder, "--format", format, "--measure")
     assert done.out.startswith(begins)
+
+
+@pytest.fixture
+def job(tmp_path):
+    """Rank 2 takes five times as long for the same; rank 4 has no shapes, another nothing known."""
+    for rank in range(4):
+        took = 100 if rank == 2 else 20
+        spans = [span("aten::mm", 0, took, inputs=[tensor(20, 30), tensor(30, 10)])]
+        build_trace(spans).save(tmp_path / "job", rank=rank)
+    build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=4)
+    sorting = span("aten::sort", 0, 10, inputs=[tensor(9)])
+    build_trace([sorting]).save(tmp_path / "job", process=4242)
+    return tmp_path / "job"
+
+
+def cells(line):
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_of_a_job_all_are_shown_and_which_differs(command_line, job):
+    done = command_line("roofline", job)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    # 12,000 FLOP at 1 GFLOP/s are 12 µs.
+    assert cells(lines[1]) == [
+        "rank 0", "aten::mm 8.00 µs", "computing", "20.0 µs", "100%", "60%", "8.00 µs",
+    ]  # fmt: skip
+    assert cells(lines[3])[0] == "rank 2" and cells(lines[3])[-2:] == ["12%", "88.0 µs"]
+    assert cells(lines[5]) == ["process 4242", "--", "--", "10.0 µs", "0.0%", "--", "--"]
+    assert "reached: 12% in rank 2, 60% in the middle one of 4." in lines
+    assert "rank 4" not in done.out
+    assert "rank 4: This trace does not say what shapes arguments had" in done.err
+    assert "1 GFLOP/s in float32" in done.err
+
+
+def test_of_a_job_data_is_that_of_each(command_line, job):
+    together = json.loads(command_line("roofline", job, "--format", "json").out)
+    of_rank = {one.get("rank"): one for one in together["processes"]}
+    assert set(of_rank) == {0, 1, 2, 3, None}
+    alone = json.loads(command_line("roofline", job, "--rank", 2, "--format", "json").out)
+    assert of_rank[2] == {"rank": 2, **alone}
+    assert [(one["rank"], one["what"]) for one in together["differences"]] == [(2, "reached")]
+    rows = list(csv.DictReader(io.StringIO(command_line("roofline", job, "--format=csv").out)))
+    of_two = command_line("roofline", job, "--rank", 2, "--format=csv").out
+    assert [row for row in rows if row["process"] == "rank 2"] == [
+        {"process": "rank 2", **row} for row in csv.DictReader(io.StringIO(of_two))
+    ]
+    assert {row["process"] for row in rows} == {f"rank {rank}" for rank in range(4)}
+
+
+def test_of_a_job_as_markdown(command_line, job):
+    out = command_line("roofline", job, "--format", "md").out
+    assert out.startswith("| Process | Most lost in |")
+    assert "\nreached: 12% in rank 2" in out
+
+
+def test_all_ranks_are_compared_with_the_same_machine(command_line, job, monkeypatch):
+    measured = []
+
+    def best(torch, rate, of):
+        measured.append(of)
+        return 1e9 * len(measured)
+
+    monkeypatch.setattr(peaks_module, "_best_of_threads", best)
+    monkeypatch.setattr(peaks_module.time, "process_time", lambda: 0.0)  # so that nothing is kept
+    together = json.loads(command_line("roofline", job, "--format", "json").out)
+    assert measured.count("float32") == 1
+    ranks = [one["peaks"] for one in together["processes"]]
+    assert all(peaks == ranks[0] for peaks in ranks)
+
+
+def test_a_rank_that_cannot_be_read_is_left_out_and_named(command_line, job):
+    (job / "rank=00001" / "events.parquet").unlink()
+    done = command_line("roofline", job)
+    assert done.code == 0 and "rank 1" not in done.out
+    assert "in the middle one of 3." in done.out
+    assert "rank 1 is left out: " in done.err
+
+
+def test_where_no_process_has_shapes_that_is_the_answer(command_line, tmp_path):
+    for rank in range(2):
+        build_trace([span("aten::mm", 0, 10)]).save(tmp_path / "job", rank=rank)
+    done = command_line("roofline", tmp_path / "job")
+    assert "Of no process" in done.complaint.splitlines()[-1]
+    assert "all 2 processes: This trace does not say what shapes" in done.err

@@ -108,15 +108,23 @@ class DevicesUse:
         """Of the time looked at, 0 to 1."""
         return time_ns / max(self.wall_ns, 1)
 
-    def advice(self) -> dict[str, str]:
-        """By device, what most of its idle time means, where it is a good part of all time."""
+    def mostly_idle(self) -> dict[str, Idle]:
+        """By device, what most of its idle time is of, where it is a good part of all time."""
         found = {}
         for device in self.devices:
             cause = max(device.idle_ns, key=lambda one: device.idle_ns[one], default=Idle.UNKNOWN)
-            share = self.share(device.idle_ns.get(cause, 0))
-            if share >= _WORTH_SAYING:
-                about = f"{device_title(device.device)} is idle {share_text(share)} of the time"
-                found[device.device] = f"{about}, {cause.title}: {cause.meaning}"
+            if self.share(device.idle_ns.get(cause, 0)) >= _WORTH_SAYING:
+                found[device.device] = cause
+        return found
+
+    def advice(self) -> dict[str, str]:
+        """By device, what :meth:`mostly_idle` has of it means."""
+        times = {device.device: device.idle_ns for device in self.devices}
+        found = {}
+        for name, cause in self.mostly_idle().items():
+            share = share_text(self.share(times[name][cause]))
+            about = f"{device_title(name)} is idle {share} of the time"
+            found[name] = f"{about}, {cause.title}: {cause.meaning}"
         return found
 
     def as_dict(self) -> dict[str, Any]:

@@ -61,7 +61,9 @@ class Peaks:
         return float(np.interp(np.log(max(moved_bytes, 1.0)), np.log(sizes), rates))
 
 
-def measured_peaks(dtypes: Iterable[str] = ("float32",), again: bool = False) -> Peaks:
+def measured_peaks(
+    dtypes: Iterable[str] = ("float32",), again: bool = False, known: Peaks | None = None
+) -> Peaks:
     """Those of this machine; measured the first time they are asked for, which takes seconds.
 
     What is measured while others have the processor is not kept.
@@ -69,6 +71,8 @@ def measured_peaks(dtypes: Iterable[str] = ("float32",), again: bool = False) ->
     Args:
         dtypes: that products of matrices are wanted in; those of no floating point are left out.
         again: measure even if the cache has them.
+        known: what it gave before, to which only what is missing is added: what is compared
+            with each other has to be compared with the same, also where nothing is kept.
 
     Raises:
         MissingDependencyError: torch cannot be imported.
@@ -76,7 +80,8 @@ def measured_peaks(dtypes: Iterable[str] = ("float32",), again: bool = False) ->
     torch = _torch()
     machine, threads = _machine(torch), torch.get_num_threads()
     place = _cache_folder() / f"peaks-{_digest(machine, threads)}.json"
-    known = None if again else _read(place)
+    if known is None and not again:
+        known = _read(place)
     wanted = [dtype for dtype in DTYPES if dtype in set(dtypes)]
     flops = dict(known.flops_per_s) if known else {}
     missing = [dtype for dtype in wanted if dtype not in flops]
@@ -86,7 +91,8 @@ def measured_peaks(dtypes: Iterable[str] = ("float32",), again: bool = False) ->
     flops |= {dtype: _best_of_threads(torch, _matrix_rate, dtype) for dtype in missing}
     copies = known.bytes_per_s if known else _copy_rates(torch)
     computed_s, passed_s = time.process_time() - computed_s, time.perf_counter() - passed_s
-    found = Peaks(machine, threads, flops, copies, computed_s < _UNDISTURBED * passed_s)
+    was_busy = computed_s < _UNDISTURBED * passed_s or (known is not None and known.was_busy)
+    found = Peaks(machine, threads, flops, copies, was_busy)
     if not found.was_busy:
         _write(place, found)
     return found

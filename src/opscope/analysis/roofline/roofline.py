@@ -102,6 +102,17 @@ class Roofline:
         """Share of the operators' time that something is known of, 0 to 1."""
         return self.covered_ns / self.operator_ns if self.operator_ns else 0.0
 
+    @property
+    def share(self) -> float:
+        """Of what can be reached, by all rows together."""
+        reachable_ns = sum(row.reachable_ns for row in self.rows)
+        return reachable_ns / self.covered_ns if self.covered_ns else 0.0
+
+    @property
+    def lost_ns(self) -> float:
+        """What all rows together take beyond that."""
+        return sum(row.lost_ns for row in self.rows)
+
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
         rows = [{**asdict(row), "share": row.share, "lost_ns": row.lost_ns} for row in self.rows]
@@ -110,7 +121,10 @@ class Roofline:
 
 @reusing_memory
 def find_roofline(
-    trace: Trace, peaks: Peaks | None = None, which: Which | str = Which.STEADY
+    trace: Trace,
+    peaks: Peaks | None = None,
+    which: Which | str = Which.STEADY,
+    known: Peaks | None = None,
 ) -> Roofline:
     """Compare operators on the CPU with what the machine can do.
 
@@ -118,6 +132,7 @@ def find_roofline(
         trace: recorded with argument shapes.
         peaks: of the machine it was recorded on; measured here unless given.
         which: period of it.
+        known: what was measured here for another trace that this one is compared with.
 
     Raises:
         UsageError: no shapes were recorded, or there is no such period.
@@ -131,7 +146,7 @@ def find_roofline(
         )
     work = _work(part)
     if peaks is None:
-        peaks = measured_peaks(work.dtypes)
+        peaks = measured_peaks(work.dtypes, known=known)
     rows = sorted(_rows(part, work, peaks), key=lambda row: -row.lost_ns)
     is_operator = part.events["kind"] == EventKind.OPERATOR
     outermost = is_operator & (nearest_ancestor(event_tree(part).parent, is_operator) < 0)

@@ -88,3 +88,17 @@ def test_what_was_measured_beside_other_programs_is_said_and_not_kept(measuremen
     monkeypatch.setattr(peaks_module.time, "process_time", undisturbed)
     assert not measured_peaks().was_busy
     assert measurements
+
+
+def test_what_is_compared_keeps_to_what_was_measured_also_where_that_is_not_kept(
+    measurements, monkeypatch
+):
+    monkeypatch.setattr(peaks_module.time, "process_time", lambda: 0.0)
+    first = measured_peaks(["float32"])
+    del measurements[:]
+    monkeypatch.setattr(peaks_module.time, "process_time", undisturbed)
+    assert measured_peaks(["float32"], known=first) is first
+    more = measured_peaks(["float32", "float64"], known=first)
+    assert measurements == ["float64"]
+    assert set(more.flops_per_s) == {"float32", "float64"}
+    assert more.was_busy, "it is still the copies that were measured beside other programs"

@@ -25,6 +25,17 @@ def test_a_product_is_bound_by_computing():
     assert mm.lost_ns == 760_000
 
 
+def test_all_rows_together_reach_what_they_do_by_their_time():
+    _, found = rows_of(
+        [
+            span("aten::mm", 0, 1000, inputs=[tensor(50, 60), tensor(60, 40)]),
+            span("aten::relu", 1000, 1100, inputs=[tensor(5000)]),
+        ]
+    )
+    assert found.share == pytest.approx((240 + 40) / 1100)
+    assert found.lost_ns == 760_000 + 60_000
+
+
 def test_an_elementwise_operator_is_bound_by_memory():
     rows, _ = rows_of([span("aten::relu", 0, 100, inputs=[tensor(5000)])])
     assert (rows["aten::relu"].bound, rows["aten::relu"].share) == (Bound.MEMORY, 0.4)

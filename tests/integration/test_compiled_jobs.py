@@ -1,0 +1,81 @@
+"""Of a real job, ranks are put side by side: what they compiled, and what their operators reach."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import opscope
+from opscope.cli import main
+from opscope.trace.store import ranks
+from support.gloo_jobs import run_gloo_job
+
+torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
+
+pytestmark = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this torch has no gloo",
+)
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "compiled_job.py"
+RANKS, EAGER, STEPS = 3, 2, 6
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compiled") / "job"
+    recorder = ["-m", "opscope", "run", "--children", "--shapes", "-o", folder]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
+    run_gloo_job([sys.executable, *recorder, *launcher, PROGRAM])
+    assert ranks(folder) == list(range(RANKS))
+    return folder
+
+
+@pytest.fixture
+def asked(job, capsys):
+    """What a command prints of the whole job."""
+
+    def ask(command, *words):
+        capsys.readouterr()
+        main([command, str(job), "--period", "all", *words])
+        return capsys.readouterr()
+
+    return ask
+
+
+def by_rank(found):
+    return {one["rank"]: one for one in found["processes"] if "rank" in one}
+
+
+def test_the_rank_that_compiled_nothing_is_told_from_those_that_did(asked):
+    found = json.loads(asked("compiled", "--format", "json").out)
+    of_rank = by_rank(found)
+    assert [of_rank[rank]["graphs"] > 0 for rank in range(RANKS)] == [True, True, False]
+    (graph_break,) = found["graph_breaks"]
+    assert Path(graph_break["file"]).name == PROGRAM.name
+    assert [one["rank"] for one in graph_break["processes"]] == [0, 1]
+    printed = asked("compiled")
+    assert "times in ranks 0-1: " in printed.out
+    assert f"Compiled code ran in ranks 0-1, and not in rank {EAGER}." in printed.out
+
+
+@pytest.mark.parametrize("command", ["compiled", "gpu"])
+def test_what_is_said_of_all_is_said_of_each(asked, job, command):
+    of_rank = by_rank(json.loads(asked(command, "--format", "json").out))
+    assert set(of_rank) == set(range(RANKS))
+    for rank in range(RANKS):
+        alone = json.loads(asked(command, "--rank", str(rank), "--format", "json").out)
+        assert of_rank[rank] == {"rank": rank, **alone}
+
+
+def test_operators_of_all_ranks_are_compared_with_one_machine(asked, job, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPSCOPE_CACHE", str(tmp_path))
+    of_rank = by_rank(json.loads(asked("roofline", "--format", "json").out))
+    assert set(of_rank) == set(range(RANKS))
+    products = {row["operator"]: row["calls"] for row in of_rank[EAGER]["rows"]}
+    assert products["aten::mm"] == STEPS
+    alone = opscope.load(job, rank=EAGER).roofline(period="all")
+    assert of_rank[EAGER]["operator_ns"] == alone.operator_ns
+    machines = [one["peaks"]["bytes_per_s"] for one in of_rank.values()]
+    assert all(machine == machines[0] for machine in machines)
