@@ -172,7 +172,8 @@ def test_shapes(shapes):
     rows = trace.sql(
         "select text from scalars join events on events.id = scalars.event "
         "join names on names.id = scalars.value "
-        f"where events.id = {by_name['aten::conv2d']} order by scalars.argument"
+        f"where events.id = {by_name['aten::conv2d']} and scalars.argument >= 0 "
+        "order by scalars.argument"  # torch 2.7 says of each event that it is finished, too
     ).fetchall()
     assert rows == [("[1, 1]",), ("[0, 0]",), ("[1, 1]",), ("1",)]
 

@@ -82,8 +82,10 @@ def test_it_is_known_how_each_ended(failed):
         rank: f"exited with code {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
         for rank, code in said_by_torchrun(done).items()
     }
-    recorded = {0} if how == "absent" else {0, 1}
-    assert ended == {rank: expected[rank] for rank in recorded}
+    assert ended.keys() == ({0} if how == "absent" else {0, 1})
+    told = ended.keys() & expected.keys()  # torch 2.7 leaves out those that torchrun ended itself
+    assert told
+    assert {rank: ended[rank] for rank in told} == {rank: expected[rank] for rank in told}
 
 
 def test_every_command_answers_for_what_there_is(failed, tmp_path, capsys):
