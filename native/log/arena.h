@@ -101,37 +101,27 @@ class Arena {
   // [reader] The oldest block still kept, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
-  // [reader, holding the registry's mutex] Frees the blocks that are marked as spent.
-  void release_spent() {
-    std::atomic<BlockHeader*>* link = &head_;
-    BlockHeader* block = link->load(std::memory_order_acquire);
-    while (block != nullptr) {
-      BlockHeader* const next = block->next.load(std::memory_order_acquire);
-      if (next == nullptr) return;
-      if (block->kind.load(std::memory_order_acquire) == BlockKind::kSpent) {
-        link->store(next, std::memory_order_release);
-        pool_.release(block);
-      } else {
-        link = &block->next;
-      }
-      block = next;
-    }
-  }
-
   // Frees blocks that are not needed, told in order which are.
   class Releasing {
    public:
-    // [reader, holding the registry's mutex]
-    explicit Releasing(Arena& arena)
-        : pool_(arena.pool_), link_(&arena.head_), block_(link_->load(std::memory_order_acquire)) {}
+    // [reader, holding the registry's mutex] `only_spent`: of them those that are marked as spent.
+    explicit Releasing(Arena& arena, bool only_spent = false)
+        : pool_(arena.pool_),
+          link_(&arena.head_),
+          block_(link_->load(std::memory_order_acquire)),
+          only_spent_(only_spent) {}
 
     // All before `first` go, but for those that were needed before; those up to `last` stay.
     void keep(uint64_t first, uint64_t last) {
       while (block_ != nullptr && block_->sequence < first) {
         BlockHeader* const next = block_->next.load(std::memory_order_acquire);
         if (next == nullptr) return;  // the one the owner writes to
-        link_->store(next, std::memory_order_release);
-        pool_.release(block_);
+        if (only_spent_ && block_->kind.load(std::memory_order_acquire) != BlockKind::kSpent) {
+          link_ = &block_->next;
+        } else {
+          link_->store(next, std::memory_order_release);
+          pool_.release(block_);
+        }
         block_ = next;
       }
       while (block_ != nullptr && block_->sequence <= last) {
@@ -144,6 +134,7 @@ class Arena {
     BlockPool& pool_;
     std::atomic<BlockHeader*>* link_;
     BlockHeader* block_;
+    const bool only_spent_;
   };
 
  private:

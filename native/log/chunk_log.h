@@ -96,19 +96,23 @@ class ChunkLog {
   // [reader] The oldest chunk still kept, or nullptr.
   const BlockHeader* head() const { return head_.load(std::memory_order_acquire); }
 
-  // [reader] Frees the chunks before `drained` that are marked as spent: what they held is in segments, and
-  // nobody writes to them.
-  void release_spent(uint64_t drained) {
+  // [reader] Frees the chunks before `drained` that are marked as spent, but for those in which a needed part
+  // is: what they held is in segments, and nobody writes to them. Calls needs_arena() as below.
+  template <typename Sweep, typename Function>
+  void release_spent(uint64_t drained, Sweep needed, Function&& needs_arena) {
     BlockHeader* block = head_.load(std::memory_order_acquire);
     std::atomic<BlockHeader*>* link = &head_;
     while (block != nullptr && block->sequence < drained) {
+      const Chunk& chunk = *reinterpret_cast<const Chunk*>(block);
       BlockHeader* const next = block->next.load(std::memory_order_acquire);
       if (next == nullptr) return;
-      if (block->kind.load(std::memory_order_acquire) == BlockKind::kSpent) {
+      const bool is_needed = needed.is_in(chunk.first_index(), chunk.end_index());
+      if (is_needed) needs_arena(block->first_arena_block, next->first_arena_block);
+      if (is_needed || block->kind.load(std::memory_order_acquire) != BlockKind::kSpent) {
+        link = &block->next;
+      } else {
         link->store(next, std::memory_order_release);
         pool_.release(block);
-      } else {
-        link = &block->next;
       }
       block = next;
     }

@@ -54,20 +54,33 @@ void get_threads(ByteReader& in, LogView& view) {
   }
 }
 
-std::vector<const void*> blocks_of(const LogView& view) {
-  std::vector<const void*> blocks;
+// What a block is, also where a stream has marked it as spent.
+struct CopiedBlock {
+  BlockKind kind;
+  const void* memory;
+
+  std::string_view rest() const {
+    return {static_cast<const char*>(memory) + sizeof(BlockKind), kBlockBytes - sizeof(BlockKind)};
+  }
+};
+static_assert(offsetof(BlockHeader, kind) == 0 && sizeof(std::atomic<BlockKind>) == sizeof(BlockKind));
+
+std::vector<CopiedBlock> blocks_of(const LogView& view) {
+  std::vector<CopiedBlock> blocks;
   for (const ThreadView& thread : view.threads) {
     uint64_t first_arena_block = UINT64_MAX;
     for (const Chunk* chunk : thread.chunks) {
       if (chunk->end_index() <= thread.begin || chunk->first_index() >= thread.end) continue;
       first_arena_block = std::min(first_arena_block, chunk->header.first_arena_block);
-      blocks.push_back(chunk);
+      blocks.push_back({BlockKind::kRecords, chunk});
     }
     for (const ArenaBlock* block : thread.arena) {
-      if (block->header.sequence >= first_arena_block) blocks.push_back(block);
+      if (block->header.sequence >= first_arena_block) blocks.push_back({BlockKind::kArena, block});
     }
   }
-  for (const auto& journal : view.journals) blocks.insert(blocks.end(), journal.begin(), journal.end());
+  for (const auto& journal : view.journals) {
+    for (const JournalBlock* block : journal) blocks.push_back({BlockKind::kJournal, block});
+  }
   return blocks;
 }
 
@@ -96,20 +109,23 @@ int write_all(int file, const void* bytes, size_t count) {
 }  // namespace
 
 std::string copy_log(const LogView& view) {
-  const std::vector<const void*> blocks = blocks_of(view);
+  const std::vector<CopiedBlock> blocks = blocks_of(view);
   ByteWriter out = head_of(view, blocks.size());
   out.bytes.reserve(out.bytes.size() + blocks.size() * kBlockBytes);
-  for (const void* block : blocks) out.bytes.append(static_cast<const char*>(block), kBlockBytes);
+  for (const CopiedBlock& block : blocks) {
+    out.put(block.kind);
+    out.bytes += block.rest();
+  }
   return std::move(out.bytes);
 }
 
 int write_log(const LogView& view, int file) {
-  const std::vector<const void*> blocks = blocks_of(view);
+  const std::vector<CopiedBlock> blocks = blocks_of(view);
   const ByteWriter out = head_of(view, blocks.size());
   int error = write_all(file, out.bytes.data(), out.bytes.size());
-  for (const void* block : blocks) {
-    if (error != 0) return error;
-    error = write_all(file, block, kBlockBytes);
+  for (const CopiedBlock& block : blocks) {
+    if (error == 0) error = write_all(file, &block.kind, sizeof(block.kind));
+    if (error == 0) error = write_all(file, block.rest().data(), block.rest().size());
   }
   return error;
 }

@@ -13,24 +13,27 @@ namespace opscope {
 class ThreadLog;
 
 // Of one thread the parts of its log that windows need: [begin, end), in order of where they begin.
-using NeededParts = std::multiset<std::pair<uint64_t, uint64_t>>;
+using NeededPart = std::pair<uint64_t, uint64_t>;
+using NeededParts = std::multiset<NeededPart>;
 // The end of a part whose window is open.
 constexpr uint64_t kStillOpen = UINT64_MAX;
 
 // Says of one stretch of a log after the other, in order, whether any part is in it. Allocates nothing.
 class NeededSweep {
  public:
-  explicit NeededSweep(const NeededParts& parts) : next_(parts.begin()), last_(parts.end()) {}
+  // `except`: one of the parts that does not count; one that is empty, if all do.
+  explicit NeededSweep(const NeededParts& parts, NeededPart except = {})
+      : next_(parts.begin()), last_(parts.end()), except_(parts.find(except)) {}
 
   bool is_in(uint64_t first, uint64_t end) {
     for (; next_ != last_ && next_->first < end; ++next_) {
-      if (next_->first < next_->second) reach_ = std::max(reach_, next_->second);
+      if (next_ != except_ && next_->first < next_->second) reach_ = std::max(reach_, next_->second);
     }
     return reach_ > first;
   }
 
  private:
-  NeededParts::const_iterator next_, last_;
+  NeededParts::const_iterator next_, last_, except_;
   uint64_t reach_ = 0;  // how far the parts go that begin before what was asked about
 };
 

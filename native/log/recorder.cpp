@@ -153,6 +153,7 @@ void Recorder::release_memory() {
     thread->release_unneeded(NeededSweep(needed_.of(thread.get())));
     return thread->finished && !needed_.has(thread.get());
   });
+  release_spent_blocks();  // the window that went may have been all that kept them
 }
 
 void Recorder::attach_bridge(const BridgeApi* bridge) {

@@ -179,7 +179,7 @@ class Recorder {
   void set_wanted(uint32_t wanted);
   void release_memory();                 // under mutex_
   void limit_memory();                   // under mutex_, when a window was opened or is open no more
-  bool is_needed_beside_stream() const;  // under mutex_, while one runs
+  void release_spent_blocks() noexcept;  // under mutex_
   void leave_out_recorded(const Window& window, InitialStack& stack);
   template <typename Function>
   std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
@@ -191,7 +191,7 @@ class Recorder {
   void stream_facts(const Window& window) noexcept;  // under mutex_
   void go_on_in_child(bool is_apart);                // likewise
   void stop_streaming();                             // likewise
-  bool is_listed_on_closing(const ThreadLog& thread) const;
+  bool is_listed_on_closing(const ThreadLog& thread, const Window* except = nullptr) const;
   static void before_fork();
   static void after_fork(bool in_child);
   static void after_fork_in_child();

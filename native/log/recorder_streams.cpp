@@ -1,12 +1,12 @@
 // A recorder's part in streaming: what goes to the file beside blocks, and when threads begin to write there.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <new>
 #include <stdexcept>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include "log/recorder.h"
@@ -39,28 +39,33 @@ void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t m
   for (const auto& thread : threads_) thread->leave_blocks();
 }
 
-// Windows that ended before this stream's began have nothing in its file.
-bool Recorder::is_needed_beside_stream() const {
-  const auto streamed = windows_.find(stream_->window);
-  if (streamed == windows_.end()) return true;
-  return std::any_of(windows_.begin(), windows_.end(), [&](const auto& entry) {
-    const Window& window = *entry.second;
-    if (&window == streamed->second.get()) return false;
-    return window.open || window.stopped.ticks >= streamed->second->started.ticks;
-  });
-}
-
-// Nobody waits for it: who finds the registry busy takes a new block, and the next one tries again. What
-// another window needs stays.
+// Nobody waits for it: who finds the registry busy takes a new block, and the next one tries again.
 void Recorder::release_spent() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || stream_ == nullptr || readers_ != 0 || is_needed_beside_stream()) return;
+  if (lock.owns_lock()) release_spent_blocks();
+}
+
+// What another window than the stream's needs stays.
+void Recorder::release_spent_blocks() noexcept try {
+  if (stream_ == nullptr || readers_ != 0) return;
+  const auto streamed = windows_.find(stream_->window);
+  if (streamed == windows_.end()) return;
+  std::unordered_map<const ThreadLog*, NeededPart> of_stream;
+  for (const Slice& slice : streamed->second->slices)
+    of_stream.insert({slice.thread.get(), {slice.begin, slice.end}});
   std::vector<uint64_t> drained(threads_.size());
   pool_.with_stream([&](StreamFile& file) {
     for (size_t i = 0; i < threads_.size(); ++i) drained[i] = file.drained_of(threads_[i]->number);
     file.note_spent();
   });
-  for (size_t i = 0; i < threads_.size(); ++i) threads_[i]->release_spent(drained[i]);
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    ThreadLog& thread = *threads_[i];
+    if (drained[i] == 0 || is_listed_on_closing(thread, streamed->second.get())) continue;
+    const auto own = of_stream.find(&thread);
+    const NeededPart part = own == of_stream.end() ? NeededPart{} : own->second;
+    thread.release_spent(drained[i], NeededSweep(needed_.of(&thread), part));
+  }
+} catch (const std::bad_alloc&) {  // another time
 }
 
 void Recorder::note_in_stream(const std::string& text) {

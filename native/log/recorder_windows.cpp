@@ -278,9 +278,9 @@ void Recorder::remove_slices(Window& window) {
 }
 
 // Whether an open window will list this thread when it closes: threads that began after it are added then.
-bool Recorder::is_listed_on_closing(const ThreadLog& thread) const {
+bool Recorder::is_listed_on_closing(const ThreadLog& thread, const Window* except) const {
   return std::any_of(open_.begin(), open_.end(), [&](const auto& window) {
-    return thread.number >= window->first_new_thread && covers(*window, thread);
+    return window.get() != except && thread.number >= window->first_new_thread && covers(*window, thread);
   });
 }
 

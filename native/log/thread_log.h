@@ -226,10 +226,13 @@ class alignas(64) ThreadLog {
     abandoned_.clear();
   }
 
-  // [reader, holding the registry's mutex] Gives back blocks whose content is in segments.
-  void release_spent(uint64_t drained) {
-    log_.release_spent(drained);
-    arena_.release_spent();
+  // [reader, holding the registry's mutex] Gives back blocks whose content is in segments, but for what a
+  // NeededSweep says.
+  template <typename Sweep>
+  void release_spent(uint64_t drained, Sweep needed) {
+    Arena::Releasing arena(arena_, /*only_spent*/ true);
+    log_.release_spent(drained, needed, [&](uint64_t first, uint64_t last) { arena.keep(first, last); });
+    arena.keep(UINT64_MAX, UINT64_MAX);
   }
   // [reader, holding the registry's mutex] Gives back memory that no window needs, by a NeededSweep.
   template <typename Sweep>

@@ -139,6 +139,42 @@ def test_a_recording_that_nobody_reads_takes_no_room_from_a_later_one(tmp_path):
 
 
 @pytest.mark.usefixtures("small_segments")
+def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_path):
+    x = torch.ones(3)
+    with opscope.profile() as unread, streaming(tmp_path / "t", max_disk=8 * MIB):
+        unread.stop()
+        for _ in range(10):
+            with opscope.profile(record_shapes=True) as beside:
+                spans(20_000)
+                for _ in range(500):
+                    x.add(1)
+            drained_once(the_file(tmp_path / "t"))
+            spans(5_000, "between")  # takes what was drained, but for what `beside` needs
+            assert count(beside.trace, "small") == 20_000
+            assert list(beside.trace.table("tensors").lists("sizes")).count([3]) == 500
+            check_nesting(beside.trace)
+    trace = opscope.load(tmp_path / "t")
+    assert count(trace, "small") == 200_000 and dropped(trace) == 0
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_a_dump_beside_a_long_recording_has_what_was_drained(tmp_path):
+    recorder = opscope.flight_recorder(
+        "1h", directory=tmp_path / "dumps", triggers=[], budget=None, record_shapes=True
+    )
+    x = torch.ones(3)
+    with streaming(tmp_path / "t"), recorder:
+        spans(20_000)
+        for _ in range(500):
+            x.add(1)
+        drained_once(the_file(tmp_path / "t"))
+        spans(5_000)
+        dump = opscope.load(recorder.dump(wait=True))
+    assert count(dump, "small") == 25_000
+    assert list(dump.table("tensors").lists("sizes")).count([3]) == 500
+
+
+@pytest.mark.usefixtures("small_segments")
 def test_what_finds_no_room_is_a_gap_that_is_counted(tmp_path):
     folder = tmp_path / "t"
     with streaming(folder, max_disk=4 * MIB):
