@@ -107,8 +107,7 @@ void Recorder::forget_thread(ThreadLog* log) {
   std::lock_guard lock(mutex_);
   if (bridge_ != nullptr) bridge_->forget_thread();
   log->finished = true;
-  const bool needed =
-      std::any_of(open_.begin(), open_.end(), [&](const auto& window) { return covers(*window, *log); });
+  const bool needed = needed_.has(log) || is_listed_on_closing(*log);
   if (!needed) std::erase_if(threads_, [&](const auto& thread) { return thread.get() == log; });
 }
 

@@ -21,6 +21,22 @@ uint64_t count_process_threads() {
   return is_known ? static_cast<uint64_t>(threads.st_nlink) - 2 : 0;
 }
 
+// Of a thread's blocks those that the view needs. Others are kept for other windows, perhaps from so long ago
+// that the positions of their payloads are the same.
+void add_blocks(ThreadView& view, const ThreadLog& log) {
+  uint64_t first = UINT64_MAX, last = 0;
+  for (const Chunk* chunk : blocks_from<Chunk>(log.log().head())) {
+    const BlockHeader* const next = chunk->header.next.load(std::memory_order_acquire);
+    if (chunk->end_index() <= view.begin || chunk->first_index() >= view.end) continue;
+    view.chunks.push_back(chunk);
+    first = std::min(first, chunk->header.first_arena_block);
+    last = next == nullptr ? UINT64_MAX : next->first_arena_block;
+  }
+  for (const ArenaBlock* block : blocks_from<ArenaBlock>(log.arena().head())) {
+    if (block->header.sequence >= first && block->header.sequence <= last) view.arena.push_back(block);
+  }
+}
+
 }  // namespace
 
 uint32_t Recorder::reserve_window() {
@@ -168,9 +184,8 @@ LogView Recorder::view_of(const Window& window) {
   view.window = window;
   for (const Slice& slice : window.slices) {
     const ThreadLog& log = *slice.thread;
-    view.threads.push_back({facts_of(log), slice.begin, slice.end, slice.dropped,
-                            blocks_from<Chunk>(log.log().head()),
-                            blocks_from<ArenaBlock>(log.arena().head())});
+    view.threads.push_back({facts_of(log), slice.begin, slice.end, slice.dropped, {}, {}});
+    add_blocks(view.threads.back(), log);
   }
   for (const Journal* journal : {&name_journal_, &journal_})
     view.journals.push_back(blocks_from<JournalBlock>(journal->head()));

@@ -1,0 +1,155 @@
+// When what was recorded is given back, and what is kept for whom.
+#include "check.h"
+#include "recording.h"
+
+using namespace opscope;
+using namespace opscope::tests;
+
+TEST(memory_is_flat_over_many_windows) {
+  const auto cycle = [] {
+    const uint32_t window = open_window();
+    for (int i = 0; i < 3000; ++i) {
+      open_span("op", 1, RecordKind::kOperator, {1, 2, 3, 4});
+      close_span(1);
+    }
+    on_another_thread([] { span("elsewhere"); });
+    CHECK_SAME(finish(window).events.name.size(), 3001u);
+  };
+  open_span("left open for ever", 12345);
+  // By where in its block the log stands, a cycle needs one more or less.
+  const auto most_mapped = [&](int cycles) {
+    size_t most = 0;
+    for (int i = 0; i < cycles; ++i) {
+      cycle();
+      most = std::max<size_t>(most, recorder().statistics().mapped_bytes);
+    }
+    return most;
+  };
+  const size_t at_first = most_mapped(50);
+  CHECK(most_mapped(200) <= at_first + kBlockBytes);
+  CHECK_SAME(recorder().statistics().windows, 0u);
+  close_span(12345);
+}
+
+TEST(a_window_let_go_of_undecoded_gives_its_memory_back) {
+  const uint32_t other = open_window();
+  size_t mapped = 0;
+  for (int round = 0; round < 20; ++round) {
+    const uint32_t window = open_window();
+    for (int i = 0; i < 500000; ++i) span("op");
+    if (round % 2 == 0) recorder().close_window(window);
+    recorder().discard_window(window);  // still open, too
+    if (round == 0) recorder().discard_window(other);
+    if (round == 1) mapped = recorder().statistics().mapped_bytes;
+  }
+  CHECK(recorder().statistics().mapped_bytes <= mapped);
+  CHECK_SAME(recorder().wanted(), 0u);
+}
+
+TEST(kept_windows_let_go_of_in_any_order_keep_what_the_others_need) {
+  std::vector<uint32_t> kept;
+  for (int number = 0; number < 3; ++number) {
+    kept.push_back(open_window());
+    for (int i = 0; i < 400000; ++i) span("kept");
+    on_another_thread([] { span("elsewhere"); });
+    recorder().close_window(kept.back());
+  }
+  const size_t mapped = recorder().statistics().mapped_bytes;
+  recorder().discard_window(kept[1]);
+  const size_t without_middle = recorder().statistics().mapped_bytes;
+  CHECK(without_middle < mapped);
+  for (const uint32_t id : {kept[0], kept[2]}) {
+    const auto window = recorder().window(id);
+    CHECK_SAME(decode_window(recorder().view_of(*window), {}).events.name.size(), 400001u);
+  }
+  recorder().discard_window(kept[0]);
+  CHECK(recorder().statistics().used_bytes < without_middle);
+  const auto last = recorder().window(kept[2]);
+  CHECK_SAME(decode_window(recorder().view_of(*last), {}).events.name.size(), 400001u);
+  recorder().discard_window(kept[2]);
+  CHECK_SAME(recorder().statistics().windows, 0u);
+  CHECK_SAME(recorder().statistics().threads, 1u);
+}
+
+TEST(a_closed_window_that_nobody_reads_keeps_nothing_of_what_follows) {
+  const uint32_t unread = open_window();
+  for (int i = 0; i < 10000; ++i) span("unread");
+  recorder().close_window(unread);
+  size_t most = 0;
+  std::vector<uint32_t> ring{open_window()};
+  for (int round = 0; round < 60; ++round) {
+    for (int i = 0; i < 50000; ++i) span("since");
+    ring.push_back(open_window());
+    recorder().discard_window(ring.front());
+    ring.erase(ring.begin());
+    most = std::max<size_t>(most, recorder().statistics().used_bytes);
+  }
+  CHECK(most < 12 << 20);  // all of it would be 144 MB
+  const auto window = recorder().window(unread);
+  CHECK_SAME(decode_window(recorder().view_of(*window), {}).events.name.size(), 10000u);
+  recorder().discard_window(unread);
+  recorder().discard_window(ring.front());
+}
+
+TEST(nothing_is_given_back_while_somebody_reads) {
+  const uint32_t old = open_window();
+  for (int i = 0; i < 400000; ++i) span("old");
+  const uint32_t window = open_window();
+  for (int i = 0; i < 400000; ++i) span("new");
+  recorder().close_window(window);
+  const size_t mapped = recorder().statistics().mapped_bytes;
+  {
+    const ReadLock lock(recorder());
+    const auto held = recorder().window(window);
+    recorder().discard_window(old);
+    recorder().discard_window(window);
+    CHECK_SAME(recorder().statistics().mapped_bytes, mapped);
+    CHECK_SAME(recorder().statistics().windows, 1u);
+    CHECK_SAME(decode_window(recorder().view_of(*held), {}).events.name.size(), 400000u);
+  }
+  CHECK(recorder().statistics().mapped_bytes < mapped);
+  CHECK_SAME(recorder().statistics().windows, 0u);
+}
+
+TEST(of_a_thread_that_ended_only_what_somebody_needs_is_kept) {
+  const size_t threads = recorder().statistics().threads;
+  uint32_t unread = 0, large = 0;
+  on_another_thread([&] {
+    unread = open_window();
+    span("unread");
+    recorder().close_window(unread);
+    large = open_window();
+    for (int i = 0; i < 400000; ++i) span("large");
+    recorder().close_window(large);
+  });
+  const size_t used = recorder().statistics().used_bytes;
+  recorder().discard_window(large);
+  CHECK(recorder().statistics().used_bytes < used / 4);
+  CHECK_SAME(names_of(decode(unread)), Names{"unread"});
+  recorder().discard_window(unread);
+  CHECK_SAME(recorder().statistics().threads, threads);
+}
+
+// Positions of payloads count blocks up to a number, and then begin anew.
+TEST(payloads_are_those_of_the_window_where_others_are_kept_from_long_ago) {
+  const auto in_a_block_of_its_own = [](int64_t number) {
+    Recorder::this_thread()->arena().leave_block();
+    open_span("op", 1, RecordKind::kOperator, {number});
+    close_span(1);
+  };
+  const uint32_t unread = open_window();
+  in_a_block_of_its_own(11);
+  recorder().close_window(unread);
+  uint32_t since = open_window();
+  for (uint32_t block = 1; block < 1u << (32 - kArenaWordBits); ++block) {
+    in_a_block_of_its_own(12);
+    if (block % 32 == 0) recorder().discard_window(std::exchange(since, open_window()));
+  }
+  const uint32_t later = open_window();
+  recorder().discard_window(since);
+  in_a_block_of_its_own(13);
+  CHECK_SAME(scalars_of(finish(later)), Names{"13"});
+  CHECK_SAME(scalars_of(finish(unread)), Names{"11"});
+}
+
+int main() { return opscope::tests::run_all(); }
