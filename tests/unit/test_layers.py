@@ -23,6 +23,7 @@ LEAVES = [
     "unfinished",
     "errors",
     "memory_limit",
+    "quantities",
     "reused_memory",
     "child_process",
     "schedule",
