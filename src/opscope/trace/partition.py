@@ -145,12 +145,13 @@ def in_order(parts: Iterable[Partition]) -> list[Partition]:
 
 
 def parts_text(chosen: Sequence[Partition], among: int) -> str:
-    """``all 8 processes``, ``ranks 0-3, 7``, ``rank 3``: those of so many."""
+    """``all 8 processes``, ``ranks 0-3, 7``, ``rank 3 and process 410``: those of so many."""
     if len(chosen) == among and among > 1:
         return f"all {among} processes"
-    if len(chosen) > 1 and all(part.kind == RANK for part in chosen):
-        return f"ranks {ranges_text(sorted(part.number for part in chosen))}"
-    return str(chosen[0]) if len(chosen) == 1 else listed(chosen)
+    ranks = sorted(part.number for part in chosen if part.kind == RANK)
+    others = [part for part in chosen if part.kind != RANK]
+    named = [f"rank{'s' if len(ranks) > 1 else ''} {ranges_text(ranks)}"] if ranks else []
+    return " and ".join([*named, listed(others)] if others else named)
 
 
 def ranges_text(ranks: list[int]) -> str:

@@ -146,7 +146,10 @@ def test_ranks_of_a_folder_in_few_words():
     assert parts_text(ranks, 8) == "ranks 0-2, 5"
     assert parts_text(ranks, 4) == "all 4 processes"
     assert parts_text(ranks[:1], 8) == "rank 0"
-    assert parts_text([*ranks, Partition("process", 7)], 8) == "0, 1, 2, 5, process 7"
+    assert parts_text([*ranks, Partition("process", 7)], 8) == "ranks 0-2, 5 and process 7"
+    others = [Partition("process", 7), Partition("process", 9)]
+    assert parts_text([ranks[3], *others], 8) == "rank 5 and process 7, process 9"
+    assert parts_text(others[:1], 8) == "process 7"
 
 
 @pytest.mark.parametrize("how", ["empty", "cut", "gone", "newer"])
