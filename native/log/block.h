@@ -41,4 +41,11 @@ std::vector<const Block*> blocks_from(const BlockHeader* first) {
   return blocks;
 }
 
+// In a forked child: has the kernel copy every header, so that blocks of a file, which the parent goes on to
+// use for something else, still lead to those after them.
+inline void keep_links(const BlockHeader* first) {
+  for (auto* block = const_cast<BlockHeader*>(first); block != nullptr; block = block->next.load())
+    block->next.store(block->next.load());
+}
+
 }  // namespace opscope

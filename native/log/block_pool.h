@@ -75,6 +75,8 @@ class BlockPool {
   // In a forked child, with the mutex held: nothing is written to the parent's file. False where that could
   // not be made sure; then nothing that was recorded may be written to.
   bool leave_streams_to_parent();
+  // In such a child, before: are there files that the parent may go on with?
+  bool has_streams() const { return stream_ != nullptr || !ended_.empty(); }
 
   // [MT] Of blocks that somebody has.
   size_t used_bytes() {

@@ -224,10 +224,11 @@ void Recorder::after_fork(bool in_child) {
 // as in the parent, but do nothing while `wanted` is 0.
 void Recorder::after_fork_in_child() {
   Recorder& self = instance();
+  const bool has_streams = self.pool_.has_streams();
   const bool is_apart = self.pool_.leave_streams_to_parent();
   after_fork(/*in_child*/ true);
   std::lock_guard lock(self.mutex_);
-  self.go_on_in_child(is_apart);
+  self.go_on_in_child(is_apart, has_streams);
   self.set_wanted(0);
   self.readers_ = 0;
   for (const auto& window : std::exchange(self.open_, {})) {
@@ -247,10 +248,10 @@ void Recorder::after_fork_in_child() {
 
 // The parent's threads go on with blocks that a stream's file shares with this process, so everything that
 // walks from block to block must end where they were.
-void Recorder::go_on_in_child(bool is_apart) {
-  for (const auto& thread : threads_) thread->go_on_in_child(is_apart);
+void Recorder::go_on_in_child(bool is_apart, bool has_streams) {
+  for (const auto& thread : threads_) thread->go_on_in_child(is_apart, has_streams);
   for (const auto& [id, window] : windows_) {
-    for (const Slice& slice : window->slices) slice.thread->go_on_in_child(is_apart);
+    for (const Slice& slice : window->slices) slice.thread->go_on_in_child(is_apart, has_streams);
   }
   if (stream_ == nullptr) return;
   stream_->journal.leave_to_parent();

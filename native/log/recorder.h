@@ -188,9 +188,9 @@ class Recorder {
   void end_slices(Window& window);  // likewise: its part of every thread
   void add_slice(Window& window, Slice slice);
   void remove_slices(Window& window);
-  void stream_facts(const Window& window) noexcept;  // under mutex_
-  void go_on_in_child(bool is_apart);                // likewise
-  void stop_streaming();                             // likewise
+  void stream_facts(const Window& window) noexcept;      // under mutex_
+  void go_on_in_child(bool is_apart, bool has_streams);  // likewise
+  void stop_streaming();                                 // likewise
   bool is_listed_on_closing(const ThreadLog& thread, const Window* except = nullptr) const;
   static void before_fork();
   static void after_fork(bool in_child);

@@ -218,7 +218,11 @@ class alignas(64) ThreadLog {
   // [MT] Has the owner take new blocks for what it records next.
   void leave_blocks() { log_.leave_chunk(); }
   // In a forked child; as ChunkLog's. Where spans of before may not be touched, their ends find no place.
-  void go_on_in_child(bool is_apart) {
+  void go_on_in_child(bool is_apart, bool has_streams) {
+    if (is_apart && has_streams) {
+      keep_links(log_.head());
+      keep_links(arena_.head());
+    }
     log_.go_on_in_child(is_apart);
     arena_.go_on_in_child(is_apart);
     if (is_apart) return;

@@ -158,6 +158,30 @@ def test_recordings_that_begin_beside_a_long_one_keep_only_what_they_need(tmp_pa
 
 
 @pytest.mark.usefixtures("small_segments")
+def test_a_child_records_whatever_becomes_of_its_parent_s_file(tmp_path):
+    may_begin, begin = os.pipe()
+    x = torch.ones(3)
+    with streaming(tmp_path / "t", max_disk=8 * MIB, record_shapes=True):
+        spans(20_000)
+        x.add(1)
+        if (child := os.fork()) == 0:
+            os.read(may_begin, 1)
+            with opscope.profile(record_shapes=True) as profile:
+                spans(100, "of the child")
+                x.add(1)
+            shapes = list(profile.trace.table("tensors").lists("sizes"))
+            os._exit(0 if count(profile.trace, "of the child") == 100 and [3] in shapes else 1)
+        for _ in range(5):
+            drained_once(the_file(tmp_path / "t"))
+            spans(20_000)
+        os.write(begin, b"!")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(may_begin)
+    os.close(begin)
+    assert count(opscope.load(tmp_path / "t"), "small") == 120_000
+
+
+@pytest.mark.usefixtures("small_segments")
 def test_a_dump_beside_a_long_recording_has_what_was_drained(tmp_path):
     recorder = opscope.flight_recorder(
         "1h", directory=tmp_path / "dumps", triggers=[], budget=None, record_shapes=True
