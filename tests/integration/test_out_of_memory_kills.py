@@ -6,6 +6,8 @@ Needs a memory controller in which groups can be made, which takes root; skipped
 import os
 import subprocess
 import sys
+import time
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -34,23 +36,44 @@ while True:
 """
 
 
+def made_group(parent, limit):
+    """A new group below this one; None where none can be made that limits memory."""
+    group = parent / f"opscope-test-{uuid.uuid4().hex}"
+    try:
+        group.mkdir()
+    except OSError:
+        return None
+    try:
+        # A folder that is no group, as where groups are mounted below it, has none of their files.
+        if (group / "cgroup.procs").exists():
+            (group / limit).write_text(str(LIMIT_BYTES))
+            return group
+    except OSError:
+        pass
+    group.rmdir()
+    return None
+
+
+def remove_group(group):
+    """When the last process in it has ended, which may take the kernel a moment."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return group.rmdir()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
 @pytest.fixture
 def group():
-    for controller, limit in CONTROLLERS:
-        group = controller / f"opscope-test-{os.getpid()}"
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            (group / limit).write_text(str(LIMIT_BYTES))
-            yield group
-            return
-        except OSError:
-            continue
-        finally:
-            group.rmdir()
-    pytest.skip("no group with a limit of its memory can be made here")
+    made = (made_group(parent, limit) for parent, limit in CONTROLLERS)
+    group = next((one for one in made if one is not None), None)
+    if group is None:
+        pytest.skip("no group with a limit of its memory can be made here")
+    yield group
+    remove_group(group)
 
 
 @pytest.mark.parametrize("has_keeper", [True, False])
