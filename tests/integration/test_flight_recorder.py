@@ -182,17 +182,23 @@ def test_the_ring_forgets_what_is_older(tmp_path, model, optimizer):
     assert trace.metadata["dump"]["limited_by"] == ""
 
 
+def most_used(recorder, x, times):
+    """Bytes, looked at so often, while operators are recorded as fast as can be."""
+    largest = 0
+    for _ in range(times):
+        for _ in range(20_000):
+            x.add(1)
+        largest = max(largest, recorder.status().used_bytes)
+    return largest
+
+
 def test_memory_is_bounded_and_a_dump_says_that_it_holds_less(tmp_path):
     x = torch.ones(1)
     recorder = flight_recorder(
         "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None
     )
     with recorder:
-        largest = 0
-        for _ in range(120):
-            for _ in range(20_000):
-                x.add(1)
-            largest = max(largest, recorder.status().used_bytes)
+        largest = most_used(recorder, x, 120)
         place = recorder.dump(wait=True)
         status = recorder.status()
     # All of it would be more than 200 MiB; on a busy machine what is old is let go of later.
@@ -212,11 +218,7 @@ def test_a_recording_that_nobody_reads_takes_no_memory_from_the_ring(tmp_path):
         "1h", max_memory="24MiB", directory=tmp_path, triggers=[], budget=None, record_shapes=True
     )
     with recorder:
-        largest = 0
-        for _ in range(60):
-            for _ in range(20_000):
-                x.add(1)
-            largest = max(largest, recorder.status().used_bytes)
+        largest = most_used(recorder, x, 60)
     assert largest < 48 << 20  # all of it would be 250 MiB
     assert all_names_of(unread.trace).count("aten::add") == 1_000
     assert list(unread.trace.table("tensors").lists("sizes")).count([1]) == 1_000

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from opscope.analysis.account.causes import Cause
 from opscope.analysis.quantity_text import share_text, time_text
-from opscope.cli import rows
+from opscope.cli import rows, several_processes
 from opscope.cli.narrow import numbers_table, width_of
 from opscope.cli.why_formats import Why
 from opscope.job.compared_accounts import ComparedAccounts, compare_accounts
@@ -65,9 +65,8 @@ def _numbers(compared: ComparedAccounts, shown: list[Cause]) -> list[tuple[str, 
 def _sentences(compared: ComparedAccounts) -> Iterator[str]:
     differences = compared.differences
     for one in differences[:_MOST_DIFFERENCES]:
-        yield (
-            f"{one.cause.title}: {share_text(one.share)} in {one.process}, "
-            f"{share_text(one.middle)} in the middle one of {compared.compared}."
+        yield several_processes.difference_text(
+            one.cause.title, one.share, one.process, one.middle, compared.compared
         )
     if not differences and compared.compared:
         yield "No process has much more of anything than the others."

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from opscope.analysis.quantity_text import share_text
 from opscope.cli import rows
 from opscope.trace.partition import Partition, parts_text
 
@@ -25,6 +26,14 @@ def said_once(
     if most is None or len(found) <= most:
         return found
     return [*found[:most], f"{len(found) - most:,} more notes: --format json has all"]
+
+
+def difference_text(what: str, share: float, process: object, middle: float, compared: int) -> str:
+    """That a share is another in one process than in the middle one of those compared."""
+    return (
+        f"{what}: {share_text(share)} in {process}, {share_text(middle)} in the middle one of "
+        f"{compared}."
+    )
 
 
 def as_json(contents: Mapping[Partition, Mapping[str, Any]], **of_all: Any) -> str:

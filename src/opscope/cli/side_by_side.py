@@ -10,7 +10,6 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from opscope.analysis.quantity_text import share_text
 from opscope.cli import several_processes
 from opscope.cli.console import Messages, Output, console_for
 from opscope.cli.rows import RowsFormat, as_markdown
@@ -84,9 +83,8 @@ def as_table(heading: Sequence[str], rows: Iterable[Sequence[str]], texts: int) 
 def _differences(compared: ComparedShares) -> Iterator[str]:
     differing = compared.differing
     for one in differing[:_MOST_DIFFERENCES]:
-        yield (
-            f"{one.what}: {share_text(one.share)} in {one.process}, "
-            f"{share_text(one.middle)} in the middle one of {one.compared}."
+        yield several_processes.difference_text(
+            one.what, one.share, one.process, one.middle, one.compared
         )
     if len(differing) > _MOST_DIFFERENCES:
         yield f"{len(differing) - _MOST_DIFFERENCES:,} more differences: --format json has all."

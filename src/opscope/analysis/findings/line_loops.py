@@ -65,9 +65,9 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     percent = np.where(linear, _LINEAR_PERCENT, _IN_ORDER_PERCENT)
     saved[in_order] = saved[in_order] * percent[in_order] // 100
     once = np.where(lines.joins & (lines.rounds < FEWEST_ROUNDS), 0, saved)
-    made = np.where(chosen & ~in_order, lines.made_bytes // _loops_in_a_call(lines), 0)
-    left = np.where(lines.goes_back, _ROUNDS_OF_A_BATCH, 1) * _loops_in_a_call(lines)
-    left *= _blocks(_of_functions(lines, made))
+    loops = _loops_in_a_call(lines)
+    made = _of_functions(lines, np.where(chosen & ~in_order, lines.made_bytes // loops, 0))
+    left = np.where(lines.goes_back, _ROUNDS_OF_A_BATCH, 1) * loops * _blocks(made)
     saved = saved - once * left // np.maximum(lines.rounds, left)
     chosen &= saved > 0
     if not chosen.any():
@@ -75,7 +75,7 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     saved += _between_lines(subject, calls, lines, chosen)
     found = np.flatnonzero(chosen)
     evidence = _evidence(subject, calls, lines, found, saved, bool(in_order.any()))
-    return _with_blocks(evidence, lines, np.where(chosen, _of_functions(lines, made), 0))
+    return _with_blocks(evidence, lines, np.where(chosen, made, 0))
 
 
 def _loops_in_a_call(lines: LoopLines) -> Values:
