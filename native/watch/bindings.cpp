@@ -38,11 +38,11 @@ void stop(Watch& watch) {
 
 std::string as_text(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-int write_files(uint32_t window, std::string folder, std::string facts, const std::string& reason,
-                const nb::bytes& places) {
+int write_files(Watch& watch, uint32_t window, std::string folder, std::string facts,
+                const std::string& reason, const nb::bytes& places) {
   const SpoolOrder order{std::move(folder), std::move(facts), as_text(places), {}};
   const WithoutGil without_gil;
-  return write_spool_files(order, reason, window);
+  return watch.while_working([&] { return write_spool_files(order, reason, window); });
 }
 
 int hand_over(const std::vector<std::string>& command, bool again) {
@@ -91,6 +91,7 @@ void bind_watch(nb::module_& module) {
             watch.arm({std::move(folder), std::move(facts), as_text(places), std::move(command)});
           },
           "folder"_a, "facts"_a, "places"_a, "command"_a)
+      .def("write_spool_files", &write_files, "window"_a, "folder"_a, "facts"_a, "reason"_a, "places"_a)
       .def(
           "add_window", [](Watch& watch, uint32_t id) { watch.ring().add(id, clock_ns(CLOCK_MONOTONIC)); },
           "window"_a)
@@ -100,7 +101,6 @@ void bind_watch(nb::module_& module) {
       .def_prop_ro("cut_by_memory", [](Watch& watch) { return watch.ring().cut_by_memory(); })
       .def_prop_ro("emergencies", &Watch::emergencies)
       .def_prop_ro("processor_ns", &Watch::processor_ns);
-  module.def("write_spool_files", &write_files, "window"_a, "folder"_a, "facts"_a, "reason"_a, "places"_a);
   module.def("folder_bytes", &bytes_of_folders, "folder"_a, "prefix"_a, "suffix"_a);
   module.def("hand_to_writer", &hand_over, "command"_a, "again"_a = false);
   module.attr("WRITER_IS_THERE") = kWriterIsThere;

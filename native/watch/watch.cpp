@@ -131,21 +131,26 @@ void Watch::wait(int64_t timeout_ns) {
   if (settings_.counts_waits && !std::exchange(has_waited_, true)) waits_.leave_out_this_thread_of_python();
   waits_.leaves_gil();
   std::unique_lock lock(mutex_);
+  with_python_since_ns_ = 0;
   has_news_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(timeout_ns, 0)),
                      [this] { return stopping_.load() || !pending_.empty(); });
-  wants_gil_since_ns_ = now_ns();
+  with_python_since_ns_ = now_ns();
   waits_.wants_gil();
 }
 
 Watch::Told Watch::take() {
   const std::lock_guard lock(mutex_);
-  wants_gil_since_ns_ = 0;
   if (stopping_) return {News::kStopped, 0};
   if (pending_.empty()) return {};
   Told told = pending_.front().told;
   told.age_ns = now_ns() - pending_.front().since_ns;
   pending_.pop_front();
   return told;
+}
+
+void Watch::with_python(bool is_with_it) {
+  const std::lock_guard lock(mutex_);
+  with_python_since_ns_ = is_with_it ? now_ns() : 0;
 }
 
 // Under mutex_.
@@ -265,13 +270,13 @@ void Watch::look_at_memory(int64_t now) {
 }
 
 // What Python cannot take in time, because it gets no GIL, is done without it, where it is a dump. Where its
-// thread is busy with an earlier one, that comes to this one later.
+// thread writes an earlier one, that comes to this one later.
 void Watch::help_out(int64_t now) {
   std::unique_ptr<SpoolOrder> order;
   Pending taken;
   {
     const std::lock_guard lock(mutex_);
-    if (wants_gil_since_ns_ == 0 || now - wants_gil_since_ns_ <= settings_.patience_ns) return;
+    if (with_python_since_ns_ == 0 || now - with_python_since_ns_ <= settings_.patience_ns) return;
     const auto late = std::find_if(pending_.begin(), pending_.end(), [&](const Pending& one) {
       return one.told.news != News::kRotate && now - one.since_ns > settings_.patience_ns;
     });

@@ -84,8 +84,16 @@ class Watch {
   void arm(SpoolOrder order);
   // [Python's thread, without the GIL] Waits until there is something to do, or for `timeout_ns`.
   void wait(int64_t timeout_ns);
-  // [Python's thread, GIL] What there is to do. It is not late any more.
+  // [Python's thread, GIL] What there is to do.
   Told take();
+  // [Python's thread, without the GIL] What `work` returns, which takes as long as it takes.
+  template <typename Work>
+  auto while_working(Work&& work) {
+    with_python(false);
+    const auto result = work();
+    with_python(true);
+    return result;
+  }
   // [MT] Numbers of those that were asked for and that it wrote itself, once each.
   std::vector<int64_t> take_answered();
   // [MT] How often it wrote a dump itself.
@@ -109,6 +117,7 @@ class Watch {
   void look_at_memory(int64_t now_ns);
   bool tell(Told told, int64_t now_ns, std::string reason = {});
   void help_out(int64_t now_ns);
+  void with_python(bool is_with_it);
 
   static constexpr int kTick_ms = 100;
   static constexpr int kShortTick_ms = 10;  // in the second after a part of the memory was full
@@ -134,7 +143,10 @@ class Watch {
   std::mutex mutex_;  // for what follows
   std::condition_variable has_news_;
   std::deque<Pending> pending_;
-  int64_t wants_gil_since_ns_ = 0;  // Python's thread has come for news, and has no GIL yet; 0: it has not
+  // Python's thread runs Python or waits for the GIL; 0: it waits for news, or works without the GIL. What it
+  // does in Python is short, so where it does not come for news in time, it gets no GIL: it may have left it
+  // to others anywhere.
+  int64_t with_python_since_ns_ = 0;
   std::unique_ptr<SpoolOrder> order_;
   std::vector<int64_t> answered_;
   std::vector<int> signals_;

@@ -225,6 +225,10 @@ class Watch:
     def ignore_signal(self, number: int) -> None: ...
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:
         """What to write from where Python does not answer; used once."""
+    def write_spool_files(
+        self, window: int, folder: str, facts: str, reason: str, places: bytes
+    ) -> int:
+        """What is known of a dump, and its log, without the GIL; 0, or an errno."""
     def add_window(self, window: int) -> None: ...
     def take_windows(self) -> list[int]: ...
     @property
@@ -237,9 +241,6 @@ class Watch:
     def emergencies(self) -> int: ...
     @property
     def processor_ns(self) -> int: ...
-
-def write_spool_files(window: int, folder: str, facts: str, reason: str, places: bytes) -> int:
-    """What is known of a dump, and its log, without the GIL; 0, or an errno."""
 
 def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
     """Of the files in folders within it whose names begin or end so, without the GIL."""

@@ -139,6 +139,46 @@ def test_a_hang_makes_a_dump_although_the_gil_is_held(tmp_path):
     assert trace.events["unfinished"][event]
 
 
+def test_a_hang_that_begins_while_the_recorder_looks_makes_a_dump_although_the_gil_is_held(
+    tmp_path,
+):
+    """Its own thread has the GIL then, leaves it to others once more, and gets it no more."""
+    done = run(
+        """
+        import ctypes, sys, threading, time, torch, opscope
+        from opscope import triggers
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        may_look, looks = threading.Event(), threading.Event()
+        def condition():
+            if may_look.is_set():
+                may_look.clear()
+                looks.set()
+                time.sleep(0.2)
+        recorder = opscope.flight_recorder(
+            "30s",
+            directory=sys.argv[1],
+            triggers=[triggers.Hang("500ms"), triggers.When(condition, every="10ms")],
+        )
+        with recorder:
+            for _ in range(3):
+                model(torch.ones(1, 4)).sum().backward()
+                optimizer.step()
+            may_look.set()
+            looks.wait()
+            with opscope.record_function("never ends"):
+                ctypes.PyDLL(None).sleep(7)  # with the GIL
+            print(recorder._flight.watch.emergencies)
+        """,
+        tmp_path,
+    )
+    assert done.stdout.strip() == "1", done.stderr
+    (trace,) = dumps_in(tmp_path)
+    assert reason_of(trace) == "hang"
+    (event,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "never ends"]
+    assert trace.events["unfinished"][event]
+
+
 def test_what_is_asked_for_keeps_its_reason_although_the_gil_is_held(tmp_path):
     done = run(
         """

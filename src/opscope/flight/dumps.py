@@ -83,13 +83,19 @@ class Dumps:
         return [sys.executable, "-c", _WRITER, json.dumps(search), str(spool)]
 
     def write(
-        self, window: int, facts: Callable[[], dict[str, Any]], places: bytes, reason: Reason
+        self,
+        watch: _native.Watch,
+        window: int,
+        facts: Callable[[], dict[str, Any]],
+        places: bytes,
+        reason: Reason,
     ) -> Path:
         """Write what ``window`` has, and start the process that makes a trace of it.
 
         Between its parts the program's threads have the GIL, if they want it.
 
         Args:
+            watch: whose thread of Python calls.
             window: that is closed.
             facts: says what is known of the process.
             places: in generated code; see ``told_places.py``.
@@ -111,7 +117,7 @@ class Dumps:
             known = facts()
             let_others_run()
             text, said = json.dumps(known), reason.said()
-            _check(_native.write_spool_files(window, str(spool), text, said, places))
+            _check(watch.write_spool_files(window, str(spool), text, said, places))
             _check(max(_native.hand_to_writer(self.command(spool)), 0))
         except BaseException:
             shutil.rmtree(spool, ignore_errors=True)

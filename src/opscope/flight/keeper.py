@@ -201,7 +201,7 @@ class Keeper:
         try:
             if snapshot:
                 places = self._places()
-                request.path = self._dumps.write(snapshot, self._facts, places, reason)
+                request.path = self._dumps.write(self._watch, snapshot, self._facts, places, reason)
                 let_others_run()
                 notice(f"dump for {reason}: {request.path}")
         except OSError as error:
