@@ -1,11 +1,12 @@
 """Pauses that starting, stopping and dumping from outside make for a thread of the program.
 
 ``python -m benchmarks.pauses`` asks a program again and again, whose one thread does nothing but
-run small operators and look at the clock. Between two looks it may have waited for a processor,
-which is the machine's doing; for the GIL, which is ours, and what that took is what opscope's
-threads computed meanwhile: the kernel counts both, whatever else the machine does. Where whoever
-held the GIL waited for a processor itself, that is the machine's doing as well, so what one of them
-waited is taken from it.
+run small operators and look at the clock. Between two looks it may have waited for a processor, or
+had one that the host took away, which is the machine's doing; or it slept, and that is for the GIL,
+which is ours. The kernel counts how long a thread ran and waited for a processor, whatever else the
+machine does, so what is left of the time is what it slept; no more than opscope's threads computed
+meanwhile. Where whoever held the GIL waited for a processor itself, that is the machine's doing as
+well, so what one of them waited is taken from it.
 """
 
 from __future__ import annotations
@@ -97,13 +98,14 @@ def _be_program(folder: Path) -> None:
                 x.add(1)  # waits for the GIL once; reading files would do so for each of them
                 now_ns = time.monotonic_ns()
                 if now_ns - before_ns > 200_000 or now_ns - looked_ns > 2_000_000:
-                    counts, looked_ns = _counts(own), now_ns
-                    less_ns = now_ns - before_ns - (counts.waited_ns - last.waited_ns)
-                    less_ns -= counts.longest_wait_since(last)
-                    computed_ns = counts.others_ns - last.others_ns
+                    counts = _counts(own)
                     if now_ns - before_ns > 200_000:
-                        seen.append((now_ns, max(min(less_ns, computed_ns), 0)))
-                    last = counts
+                        slept_ns = now_ns - looked_ns - counts.had_or_waited_since(last)
+                        slept_ns = min(slept_ns, now_ns - before_ns)
+                        slept_ns -= counts.longest_wait_since(last)
+                        computed_ns = counts.others_ns - last.others_ns
+                        seen.append((now_ns, max(min(slept_ns, computed_ns), 0)))
+                    last, looked_ns = counts, now_ns
     print(json.dumps(seen), flush=True)
 
 
@@ -112,14 +114,20 @@ class ThreadCounts:
     """Of this process, in nanoseconds.
 
     Attributes:
+        ran_ns: by this thread.
         waited_ns: by this thread, for a processor.
         others_ns: that all others computed.
         others_waited_ns: for a processor, by thread.
     """
 
+    ran_ns: int
     waited_ns: int
     others_ns: int
     others_waited_ns: dict[int, int]
+
+    def had_or_waited_since(self, last: ThreadCounts) -> int:
+        """A processor, by this thread."""
+        return self.ran_ns + self.waited_ns - last.ran_ns - last.waited_ns
 
     def longest_wait_since(self, last: ThreadCounts) -> int:
         """Of any other thread."""
@@ -129,15 +137,15 @@ class ThreadCounts:
 
 
 def _counts(own: int) -> ThreadCounts:
-    others_ns = waited_ns = 0
+    others_ns = ran_ns = waited_ns = 0
     others_waited_ns = {}
     for thread, (computed, waited) in _of_all_threads():
         if thread == own:
-            waited_ns = waited
+            ran_ns, waited_ns = computed, waited
         else:
             others_ns += computed
             others_waited_ns[thread] = waited
-    return ThreadCounts(waited_ns, others_ns, others_waited_ns)
+    return ThreadCounts(ran_ns, waited_ns, others_ns, others_waited_ns)
 
 
 _files: dict[int, int] = {}
@@ -149,10 +157,20 @@ def _of_all_threads() -> Iterator[tuple[int, tuple[int, int]]]:
         try:
             if thread not in _files:
                 _files[thread] = os.open(f"/proc/self/task/{name}/schedstat", os.O_RDONLY)
-            fields = os.pread(_files[thread], 100, 0).split()
-            yield thread, (int(fields[0]), int(fields[1]))
+            waited_ns = int(os.pread(_files[thread], 100, 0).split()[1])
+            yield thread, (_ran_ns(thread), waited_ns)
         except OSError:  # it has ended
             os.close(_files.pop(thread, os.open(os.devnull, os.O_RDONLY)))
+
+
+def _ran_ns(thread: int) -> int:
+    """Up to now; what the kernel's files say of a thread that runs may be a tick old.
+
+    Raises:
+        OSError: it has ended.
+    """
+    processor_clock = ~thread << 3 | 6  # as pthread_getcpuclockid(3) makes it
+    return time.clock_gettime_ns(processor_clock)
 
 
 def _parse() -> argparse.Namespace:
