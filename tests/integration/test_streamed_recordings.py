@@ -16,7 +16,7 @@ import torch
 import opscope
 from opscope import _native
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
-from opscope.launch.keeper_process import BECAME_ANOTHER
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.recording import recovered
 from opscope.recording.recovered import recover, recover_file
 from opscope.recording.stream import NO_ROOM
@@ -123,7 +123,9 @@ with opscope.record_function("last"):
     assert count(opscope.load(tmp_path), "last") == 1
 
 
-def test_what_its_keeper_says_of_a_recording_that_came_to_its_end(tmp_path):
+# What a keeper sees: nothing of it was mapped any more, or a process that could write no file.
+@pytest.mark.parametrize("seen", [BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"])
+def test_what_its_keeper_says_of_a_recording_that_came_to_its_end(tmp_path, seen):
     in_a_program(
         """
 profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
@@ -135,7 +137,7 @@ os._exit(0)
         tmp_path,
     )
     (path,) = unfinished_recordings(tmp_path)
-    trace, _ = recover_file(path, how=BECAME_ANOTHER)  # nothing of it was mapped any more
+    trace, _ = recover_file(path, how=seen)
     assert trace.metadata["ended"]["how"] == recovered.STOPPED
 
 

@@ -27,6 +27,7 @@ _EXITING = 4
 """Of a process's flags."""
 
 BECAME_ANOTHER = "its process became another program (exec)"
+NOT_WRITTEN = "before it could be written (os._exit or exec)"
 
 _BETWEEN_LOOKS_MS = 250
 _DRAIN_FROM_AT = 152
@@ -233,7 +234,7 @@ def end_of(program: int, process: int) -> str:
     how = how_it_ended(program, process)
     if how.startswith("killed"):
         return f"its process was {how}"
-    return how and f"its process {how} before it could be written (os._exit or exec)"
+    return how and f"its process {how} {NOT_WRITTEN}"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
-from opscope.launch.keeper_process import BECAME_ANOTHER
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.decoded import read_decoded
@@ -281,7 +281,7 @@ def _of_long(segments: Sequence[RecordingSegment]) -> Iterator[Row]:
 
 
 def _ended(described: _native.StreamDescription, how: str) -> dict[str, Any]:
-    if how == BECAME_ANOTHER and described["has_end"]:
+    if described["has_end"] and (how == BECAME_ANOTHER or how.endswith(NOT_WRITTEN)):
         how = ""  # its own end came first: what its keeper saw is that nothing was mapped any more
     return {
         "how": how or how_it_ended(described),
