@@ -1,11 +1,14 @@
 """A job of some ranks on gloo, one of which has a fault: ``straggling_job.py 4 backward 2 0.5``.
 
 The arguments are how many ranks there are, the fault, which rank has it, and how much of a step.
+It prints how many nanoseconds longer a step of that rank takes for it.
 """
 
 import gc
 import os
+import select
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -14,6 +17,21 @@ from typing import Any
 
 STEPS = 60
 MEASURED_STEPS = 4
+WIDTH, LAYERS = 192, 6
+
+SO_MAX_PACING_RATE = 47
+"""Of sockets on Linux: how many bytes the kernel sends in a second."""
+
+BURST = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+for line in sys.stdin:
+    end = time.perf_counter() + float(line)
+    while time.perf_counter() < end:
+        pass
+    print(flush=True)
+"""
+"""Takes that processor for as many seconds as it is told, again and again."""
 
 
 def main() -> None:
@@ -28,6 +46,46 @@ def main() -> None:
         environment = {**os.environ, **place, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
         ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=environment))
     sys.exit(max(rank.wait() for rank in ranks))
+
+
+def send_slowly(bytes_per_s: float) -> None:
+    """Have the kernel take no more than so much from each connection of this process."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as one:
+                if one.family in (socket.AF_INET, socket.AF_INET6):
+                    rate = struct.pack("Q", int(bytes_per_s))
+                    one.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+        except OSError:  # no socket, or closed by now
+            continue
+
+
+class OtherProcess:
+    """One that takes this one's processor while it computes."""
+
+    def __init__(self) -> None:
+        self._everywhere = os.sched_getaffinity(0)
+        self._here = min(self._everywhere)
+        command = [sys.executable, "-S", "-c", BURST, str(self._here)]
+        pipe = subprocess.PIPE
+        self._other = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1)
+
+    def burst(self, seconds: float) -> None:
+        """Compute on a processor that the other one is preferred on for so long."""
+        assert self._other.stdin and self._other.stdout
+        os.sched_setaffinity(0, {self._here})
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        self._other.stdin.write(f"{seconds}\n")
+        while not select.select([self._other.stdout], [], [], 0)[0]:
+            sum(range(1000))
+        self._other.stdout.readline()
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # needs root, or RLIMIT_NICE
+        os.sched_setaffinity(0, self._everywhere)
+
+    def end(self) -> None:
+        """It goes."""
+        self._other.kill()
+        self._other.wait()
 
 
 def train(rank: int, size: str, fault: str, slow: str, strength: str) -> None:
@@ -62,7 +120,7 @@ def train(rank: int, size: str, fault: str, slow: str, strength: str) -> None:
     class Network(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layers = nn.ModuleList(nn.Linear(192, 192) for _ in range(6))
+            self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))
 
         def forward(self, x: torch.Tensor) -> Any:
             for layer in self.layers:
@@ -86,7 +144,7 @@ def train(rank: int, size: str, fault: str, slow: str, strength: str) -> None:
             with lock:
                 time.sleep(extra_s)
 
-    matrix, data = torch.randn(96, 96), torch.randn(32, 192)
+    matrix, data = torch.randn(96, 96), torch.randn(32, WIDTH)
     model = nn.parallel.DistributedDataParallel(Network(), bucket_cap_mb=0.3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     lock, asked = threading.Lock(), threading.Semaphore(0)
@@ -94,7 +152,7 @@ def train(rank: int, size: str, fault: str, slow: str, strength: str) -> None:
     if is_slow and fault == "lock":
         threading.Thread(target=hold_the_lock, daemon=True).start()
     gc.disable()
-    others = []
+    other = OtherProcess() if is_slow and fault == "descheduled" else None
     begin = time.perf_counter()
     for step, batch in enumerate(torch.utils.data.DataLoader(Samples(), batch_size=32)):
         loss = model(batch).square().mean()
@@ -112,17 +170,19 @@ def train(rank: int, size: str, fault: str, slow: str, strength: str) -> None:
             end = time.perf_counter() + extra_s
             while time.perf_counter() < end:
                 gc.collect()
+        if other and extra_s:
+            other.burst(extra_s)
         optimizer.step()
         optimizer.zero_grad()
         if step + 1 == MEASURED_STEPS:
             extra_s = float(strength) * (time.perf_counter() - begin) / MEASURED_STEPS
-            if is_slow and fault == "descheduled":
-                processor = {min(os.sched_getaffinity(0))}
-                os.sched_setaffinity(0, processor)
-                spin = f"import os; os.sched_setaffinity(0, {processor})\nwhile True: pass"
-                others = [subprocess.Popen([sys.executable, "-S", "-c", spin]) for _ in range(2)]
-    for other in others:
-        other.kill()
+            if is_slow:
+                print(f"planted {extra_s * 1e9:.0f}", flush=True)
+            if is_slow and fault == "bandwidth":
+                sent = 2 * (int(size) - 1) / int(size) * 4 * LAYERS * WIDTH * (WIDTH + 1)
+                send_slowly(sent / extra_s)
+    if other:
+        other.end()
     del garbage
     dist.barrier()
     dist.destroy_process_group()

@@ -8,48 +8,28 @@ than that of the others, by more than chance, is one that they wait for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import exp, fsum, lgamma
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.account.causes import Cause
-from opscope.analysis.diff.student import normal_p, two_sided_p
 from opscope.analysis.quantity_text import share_text, time_text
 from opscope.job.excess import Excess, find_excess
 from opscope.job.rank_steps import NONE, RankSteps
+from opscope.job.slow_senders import SlowSender, SlowSenders
+from opscope.job.standing_out import StandingOut, stand_out
 from opscope.rollup.places import ProcessPlaces
 from opscope.trace.partition import Partition, parts_text
 
 Amounts = npt.NDArray[np.float64]
 
-FALSE_ALARMS = 0.01
-"""Of jobs whose ranks are all alike, in how many one may be said to be slow."""
-
 _FEWEST_STEPS = 5
-_LEAST_SHARE, _LEAST_SHARE_OF_FEW = 0.05, 0.1
-"""Of the time that others need for a step: less is not worth saying. Few are up to three ranks."""
-_FEW = 3
-_ALIKE = 0.03
-"""Of a step, by which equal ranks differ for good: other cores, other memory. More is measured,
-where there are enough ranks to do so."""
-_MAD_TO_SIGMA, _MEDIAN_TO_MEAN = 1.4826, 1.2533
-_MOST_ALIKE = 0.9
-"""The correlation of a step with the one before that is allowed for at most."""
-_LONGEST = 0.05
-"""Of all steps of all ranks, the share that is called the longest."""
 _WORTH_SAYING = 0.1
 """Of what a rank has most more of: as long it waits for processors longer."""
 _ALWAYS = 0.75
 """In that share of its steps a rank is slower than others mostly are, if it always is."""
-
-_CLOCK_NS = 1.0
-"""How exactly times are known at best, also of steps that do nothing but wait for others."""
-
-_NOT_OWN = (Cause.COLLECTIVE, Cause.DESCHEDULED)
-
 _COMPUTING = (
     Cause.OPERATOR, Cause.DISPATCH, Cause.PYTHON, Cause.COLLECTION, Cause.IMPORT,
     Cause.COMPILATION, Cause.MEMORY, Cause.PROFILER,
@@ -138,18 +118,33 @@ class SlowRanks:
         steps: what was compared.
         compared: how many ranks have enough steps to be compared.
         notes: what could not be told and why, one sentence each.
+        standing: who differs, and how much that would take; None where nobody was compared.
+        sending: whose messages leave slowly. Looked for where nobody is slow without waiting for
+            others: what is sent to a rank that is late arrives late.
     """
 
     found: tuple[SlowRank, ...]
     steps: RankSteps
     compared: int
     notes: tuple[str, ...]
+    standing: StandingOut | None = None
+    sending: SlowSenders = field(default_factory=SlowSenders)
+
+    @property
+    def senders(self) -> tuple[SlowSender, ...]:
+        """Whose messages leave slowly, those that take longest first."""
+        return self.sending.found
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
+        told = self.standing
         return {
             "compared": self.compared,
+            "least_work_ns": None if told is None else round(told.least_work_ns),
+            "least_delayed_ns": None if told is None else round(told.least_delayed_ns),
+            "least_sending_ns": None if (least := self.sending.least_ns) is None else round(least),
             "slow": [one.as_dict() for one in self.found],
+            "slow_senders": [one.as_dict() for one in self.senders],
             "notes": list(self.notes),
         }
 
@@ -158,18 +153,26 @@ class SlowRanks:
         return f"<SlowRanks: {len(self.found)} of {self.compared}{said}>"
 
     def sentences(self) -> list[str]:
-        """Who is slow, or that nobody is, and then what could not be told."""
-        return [*(map(str, self.found) if self.found else self._that_nobody_is()), *self.notes]
+        """Who is slow, or that nobody is, who sends slowly, and then what could not be told."""
+        slow = map(str, self.found) if self.found else self._that_nobody_is()
+        return [*slow, *map(str, self.senders), *self.notes]
 
     def _that_nobody_is(self) -> list[str]:
-        if self.compared < 2:
+        if self.standing is None:
             return []
         own_ns = self.steps.mean_own_ns[_comparable(self.steps)]
         apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
+        sending = self.sending.least_ns
+        told = [
+            f"takes {time_text(int(self.standing.least_work_ns))} longer in every step",
+            f"waits {time_text(int(self.standing.least_delayed_ns))} longer for a processor",
+            *([] if sending is None else [f"sends for {time_text(int(sending))} longer"]),
+        ]
         return [
             f"No rank is slower than the others by more than chance: without waiting for others, "
             f"{self.compared} of them take {time_text(int(np.median(own_ns)))} a step in the "
-            f"middle, and the longest {apart} more than the shortest."
+            f"middle, and the longest {apart} more than the shortest. One that "
+            f"{', '.join(told[:-1])} or {told[-1]} would have been told."
         ]
 
 
@@ -182,8 +185,7 @@ def find_slow_ranks(
 
     A rank is slow if its own time differs from the others' by more than both the scatter of steps
     and the difference among the others explain, with the number of ranks allowed for
-    (:data:`FALSE_ALARMS`), and by enough to matter. Waiting for a processor is compared on its own:
-    it scatters far more than work does.
+    (:data:`~opscope.job.standing_out.FALSE_ALARMS`), and by enough to matter.
 
     Args:
         steps: of its ranks.
@@ -197,9 +199,9 @@ def find_slow_ranks(
         return SlowRanks((), steps, len(enough), (few, *left_out))
     means = np.stack([_mean_table(steps, row) for row in enough])
     found = []
-    different = _stand_out(steps, enough)
-    usual = [row for place, row in enumerate(enough) if place not in different] or enough
-    for place in different:
+    standing = stand_out(steps, enough)
+    usual = [row for place, row in enumerate(enough) if place not in standing.places] or enough
+    for place in standing.places:
         slow = _describe(steps, enough, place, means, usual)
         if slow.own_ns <= slow.others_ns:  # what it has more of, it has less of something else
             continue
@@ -210,7 +212,7 @@ def find_slow_ranks(
         found.append(slow)
     found.sort(key=lambda one: (-one.gain_ns, -one.own_ns))
     notes = [*_notes(enough, means), *left_out]
-    return SlowRanks(tuple(found), steps, len(enough), tuple(notes))
+    return SlowRanks(tuple(found), steps, len(enough), tuple(notes), standing)
 
 
 def _comparable(steps: RankSteps) -> list[int]:
@@ -234,153 +236,6 @@ def _mean_table(steps: RankSteps, row: int) -> Amounts:
     there = steps.own_ns[row] != NONE
     mean: Amounts = steps.table_ns[row, there].mean(axis=0)
     return mean
-
-
-def _stand_out(steps: RankSteps, rows: list[int]) -> list[int]:
-    """Positions in ``rows`` of those that differ by more than chance and enough to matter."""
-    work = [_measures(steps, row, without=_NOT_OWN) for row in rows]
-    delayed = [_measures(steps, row, only=Cause.DESCHEDULED) for row in rows]
-    typical = float(
-        np.median([one.mean() + two.mean() for one, two in zip(work, delayed, strict=True)])
-    )
-    least = typical * (_LEAST_SHARE_OF_FEW if len(rows) <= _FEW else _LEAST_SHARE)
-    tests = len(rows) * 8  # two measures, four questions about each
-    found: set[int] = set()
-    for values in (work, delayed):
-        inflation = _inflation(values)
-        for middle in (_by_median, _by_mean):
-            centers, errors = np.array([middle(one) for one in values]).T
-            found.update(_different(centers, errors * inflation, values, typical, least, tests))
-        found.update(_longer_in_more_steps(values, typical, least, tests, inflation))
-    return sorted(found)
-
-
-def _inflation(values: list[Amounts]) -> float:
-    """How much more a mean scatters than that of steps that have nothing to do with each other.
-
-    A machine that is busy stays so for a while, so that a step resembles the one before. Taken for
-    an autoregressive process of first order, by the correlation that ranks mostly have: what
-    begins in the middle of one rank's recording is to be found and not to be allowed for.
-    """
-    correlations = []
-    for one in values:
-        away = one - one.mean()
-        scatter = float(away @ away)
-        known = float(away[1:] @ away[:-1]) / scatter if scatter > 0 else 0.0
-        correlations.append(known + (1 + 4 * max(known, 0.0)) / len(one))  # its bias (Kendall 1954)
-    usual = min(max(float(np.median(correlations)), 0.0), _MOST_ALIKE)
-    return float(((1 + usual) / (1 - usual)) ** 0.5)
-
-
-def _measures(
-    steps: RankSteps, row: int, without: tuple[Cause, ...] = (), only: Cause | None = None
-) -> Amounts:
-    """Per step of one rank, what it went to of some causes."""
-    table = steps.table_ns[row, steps.own_ns[row] != NONE]
-    kept = [only] if only is not None else [one for one in Cause if one not in without]
-    values: Amounts = table[:, kept].sum(axis=1).astype(np.float64)
-    return values
-
-
-def _by_median(values: Amounts) -> tuple[float, float]:
-    """The middle of steps, and its standard error by their scatter about it."""
-    center = float(np.median(values))
-    sigma = _MAD_TO_SIGMA * float(np.median(np.abs(values - center)))
-    return center, _MEDIAN_TO_MEAN * sigma / len(values) ** 0.5
-
-
-def _by_mean(values: Amounts) -> tuple[float, float]:
-    """The mean of steps, which what happens now and then moves too, and its standard error."""
-    return float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
-
-
-def _different(
-    centers: Amounts,
-    errors: Amounts,
-    values: list[Amounts],
-    typical: float,
-    least: float,
-    tests: int,
-) -> list[int]:
-    """Those above all others by more than chance, and more than ``least``."""
-    found = []
-    for place, center in enumerate(centers):
-        others = np.delete(centers, place)
-        reference = float(np.median(others))
-        excess = float(center) - reference
-        if excess < least:
-            continue
-        apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
-        own = float(np.hypot(errors[place], np.median(np.delete(errors, place))))
-        error = float(np.hypot(own, max(apart, _ALIKE * typical, _CLOCK_NS)))
-        p = two_sided_p(excess / error, len(values[place]) - 1) / 2
-        if p * tests < FALSE_ALARMS:
-            found.append(place)
-    return found
-
-
-def _longer_in_more_steps(
-    values: list[Amounts], typical: float, least: float, tests: int, inflation: float
-) -> list[int]:
-    """Those whose steps are longer than those of others more often than chance has it, and whose
-    mean is longer by enough.
-
-    What begins in the middle of a recording is seen best by the rank-sum test (Mann and Whitney
-    1947), what strikes now and then by who has the longest steps of all.
-    """
-    means = np.array([one.mean() for one in values])
-    found = []
-    for place, own in enumerate(values):
-        others = np.delete(means, place)
-        reference = float(np.median(others))
-        apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - reference)))
-        usual = max(apart, _ALIKE * typical)
-        if means[place] - reference < least + usual:
-            continue
-        beside = np.concatenate([one for at, one in enumerate(values) if at != place])
-        z = _rank_sum_z(own, beside) / inflation
-        often = normal_p(z) / 2 if z > 0 else 1.0
-        if min(often, _longest_p(own - usual, beside, inflation)) * tests < FALSE_ALARMS:
-            found.append(place)
-    return found
-
-
-def _rank_sum_z(own: Amounts, others: Amounts) -> float:
-    """How many standard deviations more often ``own`` is above ``others`` than by chance."""
-    ordered = np.sort(others)
-    below = np.searchsorted(ordered, own, side="left")
-    equal = np.searchsorted(ordered, own, side="right") - below
-    wins = float((below + equal / 2).sum())
-    pairs = len(own) * len(others)
-    sigma = (pairs * (len(own) + len(others) + 1) / 12) ** 0.5
-    return float((wins - pairs / 2) / sigma)
-
-
-def _longest_p(own: Amounts, others: Amounts, inflation: float) -> float:
-    """Probability that as many of the longest steps are ``own``, or more, by chance."""
-    both = np.concatenate([own, others])
-    most = max(int(_LONGEST * len(both)), 1)
-    hits = int((np.argpartition(-both, most - 1)[:most] < len(own)).sum())
-    # Steps that resemble each other count for fewer.
-    total, mine, drawn, there = (
-        int(count / inflation**2) for count in (len(both), len(own), most, hits)
-    )
-    if not total:
-        return 1.0
-    # By logarithms: of a thousand ranks the numbers of ways have a hundred thousand digits.
-    whole = _log_ways(total, drawn)
-    most = min(mine, drawn)
-    first = max(there, drawn - (total - mine))
-    logs = (
-        _log_ways(mine, k) + _log_ways(total - mine, drawn - k) - whole
-        for k in range(first, most + 1)
-    )
-    return min(fsum(map(exp, logs)), 1.0)
-
-
-def _log_ways(of: int, chosen: int) -> float:
-    """The logarithm of how many ways there are to choose so many."""
-    return lgamma(of + 1) - lgamma(chosen + 1) - lgamma(of - chosen + 1)
 
 
 def _describe(

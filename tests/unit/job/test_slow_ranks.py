@@ -6,7 +6,8 @@ import pytest
 from opscope.analysis.account.causes import Cause
 from opscope.job.job import Job
 from opscope.job.rank_steps import NONE, RankSteps
-from opscope.job.slow_ranks import FALSE_ALARMS, find_slow_ranks
+from opscope.job.slow_ranks import find_slow_ranks
+from opscope.job.standing_out import FALSE_ALARMS
 from opscope.trace.codes import EventKind
 from opscope.trace.partition import Partition
 from support.build_trace import build_trace, span
@@ -261,3 +262,23 @@ def test_where_in_the_program_it_is_comes_from_the_traces(tmp_path):
     assert slow.excess.place_ns == pytest.approx(50_000)
     assert slow.as_dict()["where"]["phase"] == "backward"
     assert "in backward" in str(slow)
+
+
+@pytest.mark.parametrize("cause", [Cause.TIMER, Cause.DESCHEDULED])
+def test_how_much_longer_a_rank_has_to_take_to_be_told_is_said(cause):
+    random = np.random.default_rng(12)
+    found = {0.1: 0, 1.8: 0}
+    for _ in range(40):
+        table = alike(random, int(random.integers(2, 9)), 30, scatter=0.2)
+        nobody = find_slow_ranks(steps_of(table))
+        assert not nobody.found and nobody.standing is not None
+        told = nobody.as_dict()
+        least = told["least_delayed_ns" if cause is Cause.DESCHEDULED else "least_work_ns"]
+        assert "longer in every step or waits " in str(nobody)
+        for share in found:
+            slower = table.copy()
+            slower[1, :, cause] += share * least
+            found[share] += [
+                one.process.number for one in find_slow_ranks(steps_of(slower)).found
+            ] == [1]
+    assert found[0.1] <= 2 and found[1.8] >= 38

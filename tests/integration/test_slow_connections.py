@@ -1,0 +1,71 @@
+"""A rank whose connections carry little keeps all others waiting alike, and is named for it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import opscope
+from opscope.trace.partition import RANK, Partition
+from opscope.trace.sent import read_sent
+from support.gloo_jobs import run_gloo_job
+
+torch = pytest.importorskip("torch", reason="runs jobs of torch.distributed")
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+        reason="this torch has no gloo",
+    ),
+    pytest.mark.skipif(sys.platform != "linux", reason="no other kernel counts it so"),
+]
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "paced_job.py"
+RANKS, SLOW, STEPS, BYTES = 3, 1, 12, 4 << 20
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paced") / "job"
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)]
+    recorder = ["-m", "opscope", "run", "--children", "-o", str(folder)]
+    command = [sys.executable, *recorder, *launcher, PROGRAM, str(SLOW)]
+    run_gloo_job(command, OMP_NUM_THREADS="1")
+    return folder
+
+
+def test_the_rank_that_sends_slowly_is_named(job):
+    found = opscope.load(job).slow_ranks()
+    assert found.found == ()
+    (slow,) = found.senders
+    assert slow.process == Partition(RANK, SLOW)
+    # A ring carries every element over each connection twice but for a third of it.
+    assert slow.arrived_bytes == pytest.approx(BYTES * 4 / 3, rel=0.2)
+    assert slow.sending_ns > 0.5 * slow.arrived_bytes / (20 << 20) * 1e9
+    assert 0 < slow.gain_ns < slow.step_ns
+    assert str(slow) in found.sentences()
+
+
+def test_what_was_sent_is_known_though_the_group_is_gone_when_the_program_ends(job):
+    for _, trace in opscope.load(job).traces():
+        if (sent := read_sent(trace.metadata)) is not None:
+            assert sent.arrived_bytes == pytest.approx(STEPS * BYTES * 4 / 3, rel=0.1)
+
+
+def answer(command, *arguments):
+    ran = [sys.executable, "-m", "opscope", command, *map(str, arguments)]
+    return subprocess.run(ran, capture_output=True, text=True, check=True, timeout=300).stdout
+
+
+@pytest.mark.parametrize("command", ["stragglers", "why"])
+def test_commands_say_it_in_the_same_words(job, command):
+    (slow,) = opscope.load(job).slow_ranks().senders
+    assert str(slow) in " ".join(answer(command, job).split())
+
+
+def test_json_has_it(job):
+    (slow,) = opscope.load(job).slow_ranks().senders
+    said = json.loads(answer("stragglers", job, "--format", "json"))
+    assert said["slow_senders"] == [slow.as_dict()]
