@@ -34,6 +34,7 @@ LEAVES = [
     "own_thread",
     "thread_pool",
     "cached_property",
+    "running_process",
     "experimental_switches",
     "activity_configs",
     "launch",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.errors import ReachError
+from opscope.running_process import is_there
 
 _SUFFIX = ".sock"
 _LONGEST_PATH = 100
@@ -82,31 +83,6 @@ def addresses() -> list[Address]:
                 if dot and number.isdecimal():
                     found.append(Address(int(number), folder / name))
     return found
-
-
-def is_there(process: int) -> bool:
-    """Whether there is a process of this number that has not ended, waited for or not."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return not (state_of(process) in ("Z", "X") and _thread_count(process) == 1)
-
-
-def state_of(process: int) -> str:
-    """The kernel's letter for what it does; empty where nobody says."""
-    with contextlib.suppress(OSError, IndexError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
-
-
-def _thread_count(process: int) -> int:
-    """Its first one may have ended before the others."""
-    with contextlib.suppress(OSError):
-        return len(os.listdir(f"/proc/{process}/task"))
-    return 1
 
 
 def remove_if_stale(address: Address) -> bool:

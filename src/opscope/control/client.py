@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from opscope.control.address import Address, address_of, is_there, state_of
+from opscope.control.address import Address, address_of
 from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
+from opscope.running_process import is_there, state_of
 
 ANSWER_S = 5.0
 """So long a process may take to say that it is there."""

@@ -13,9 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from opscope.control.address import address_of, is_there
+from opscope.control.address import address_of
 from opscope.control.client import Asking, connect
 from opscope.errors import ReachError
+from opscope.running_process import is_there
 
 _LISTENING_S = 10.0
 

@@ -12,6 +12,7 @@ from opscope.flight.dump_writer import KIND, TAKEN, take, take_over
 from opscope.flight.limits import SPOOL_PREFIX
 from opscope.flight.write_dump import write_dump
 from opscope.recording.recovered import left_to_be_recovered
+from opscope.running_process import is_there
 
 
 def is_taken(spool: Path) -> bool:
@@ -21,10 +22,8 @@ def is_taken(spool: Path) -> bool:
 
 def is_left(spool: Path) -> bool:
     """Whether the process that should make a trace of it has ended without."""
-    with contextlib.suppress(OSError, ValueError):
-        process = int((spool / TAKEN).read_text())
-        status = Path(f"/proc/{process}/stat")
-        return Path("/proc/self").exists() and (not status.exists() or ") Z " in status.read_text())
+    with contextlib.suppress(OSError, ValueError, OverflowError):
+        return not is_there(int((spool / TAKEN).read_text()))
     return False
 
 

@@ -132,8 +132,10 @@ def find_slow_senders(steps: RankSteps, sent: Mapping[Partition, Sent]) -> SlowS
                 gain_ns=max(min(own - float(others.max()), collective), 0.0),
             )
         )
+    named = {one.process for one in found}
     found.sort(key=lambda one: -one.sending_ns)
-    return SlowSenders(tuple(found), float(np.median(needed)))
+    of_found = [needed[place] for place, row in enumerate(rows) if steps.processes[row] in named]
+    return SlowSenders(tuple(found), float(np.median(of_found or needed)))
 
 
 def _needed(others: Amounts, steps: int) -> float:

@@ -84,15 +84,3 @@ def test_a_folder_with_too_long_a_name_is_not_used(runtime, monkeypatch):
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
     assert address.socket_path(1).parent.parent != deep
-
-
-def test_a_process_that_has_ended_is_not_there_before_somebody_waits_for_it():
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    try:
-        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-        assert not address.is_there(child)
-    finally:
-        os.waitpid(child, 0)
-    assert address.is_there(os.getpid())

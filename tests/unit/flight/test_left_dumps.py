@@ -8,6 +8,7 @@ import pytest
 from opscope.errors import UsageError
 from opscope.flight.dump_writer import KIND, TAKEN, take, take_over
 from opscope.flight.left_dumps import finish_dump, is_left, is_taken, left_dumps
+from support.headless import headless_process
 
 
 @pytest.fixture
@@ -48,6 +49,14 @@ def test_one_is_taken_once_and_left_when_that_process_has_ended(spool):
     assert is_left(spool) and left_dumps(spool.parent) == [spool]
     take_over(spool)
     assert left_dumps(spool.parent) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="nobody says how a process is")
+def test_one_is_not_left_by_a_process_whose_first_thread_alone_has_ended(spool):
+    with headless_process() as process:
+        (spool / TAKEN).write_text(f"{process:10}")
+        assert not is_left(spool)
+    assert is_left(spool)
 
 
 def test_one_that_is_not_complete_is_none(spool):

@@ -95,8 +95,9 @@ def test_from_what_on_a_rank_would_be_named_is_said(count):
     for more, expected in ((0.9, []), (1.1, [1])):
         one = [*usual]
         one[1] += more * least
-        found = find_slow_senders(steps, sent_of(*one)).found
-        assert [slow.process.number for slow in found] == expected
+        told = find_slow_senders(steps, sent_of(*one))
+        assert [slow.process.number for slow in told.found] == expected
+        assert not expected or told.least_ns == pytest.approx(least * 1e6)
 
 
 def test_a_few_ticks_of_the_kernel_are_chance():
