@@ -22,8 +22,8 @@ _MOST = 0.98
 def delays_ns(trace: Trace, intervals: Intervals, edges: Values, event: Values) -> Amounts:
     """Of each stretch of the thread, what it waited for a processor.
 
-    Turns of a processor are long: it was where a stretch took longer than those like it do. What
-    the kernel counted beyond that is spread.
+    Turns of a processor are long: it was where a stretch took longest beyond what those like it
+    take that come after the same. What the kernel counted beyond that is spread.
 
     Args:
         trace: any.

@@ -22,26 +22,38 @@ def column(values: list[Any], dtype: Any = np.int64) -> npt.NDArray[Any]:
     return np.array(values, dtype=dtype)
 
 
+def usual(stretches: list[tuple[int, int]], labels: list[int]) -> list[int]:
+    found = _native.usual_lengths(
+        column([length for length, _ in stretches]),
+        column([event for _, event in stretches]),
+        column(labels, np.int32),
+        max(labels) + 1,
+        30,
+    )
+    return [int(length) for length in found]
+
+
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(-1, 3)), max_size=30))
 def test_usual_is_the_median_of_those_alike_where_one_is_long(
     stretches: list[tuple[int, int]],
 ) -> None:
     labels = [0, 1, 1, 0]
-    alike: dict[int, list[int]] = {}
-    for length, event in stretches:
-        alike.setdefault(labels[event] if event >= 0 else 2, []).append(length)
-    expected = [
-        median_low(group) if max(group) > 30 else 0
-        for group in (alike[labels[event] if event >= 0 else 2] for _, event in stretches)
-    ]
-    found = _native.usual_lengths(
-        column([length for length, _ in stretches]),
-        column([event for _, event in stretches]),
-        column(labels, np.int32),
-        2,
-        30,
-    )
-    assert found.tolist() == expected
+    own = [labels[event] if event >= 0 else 2 for _, event in stretches]
+    pairs = list(zip(own, [2, *own], strict=False))
+    expected = []
+    for label, pair in zip(own, pairs, strict=True):
+        alike = [one[0] for one, other in zip(stretches, own, strict=True) if other == label]
+        closer = [one[0] for one, other in zip(stretches, pairs, strict=True) if other == pair]
+        known = closer if len(closer) >= 3 else alike
+        expected.append(median_low(known) if max(alike) > 30 else 0)
+    assert usual(stretches, labels) == expected
+
+
+def test_a_stretch_is_like_those_that_come_after_the_same() -> None:
+    """A call that runs an operator first, and then computes for long: neither is usual of both."""
+    call, operator = 0, 1
+    once = [(2, call), (5, operator), (700, call), (10, -1)]
+    assert usual(once * 4, [0, 1]) == [2, 0, 700, 0] * 4
 
 
 @pytest.mark.parametrize(("event", "label"), [(2, 0), (0, 3), (0, -1)])
@@ -88,7 +100,12 @@ def test_waiting_is_where_a_stretch_took_longer_than_usual() -> None:
 
 
 def test_what_was_counted_beyond_that_is_spread() -> None:
-    assert waited([0, 100, 400, 500], [100, 100, 100], [0], [220], 500) == [20, 180, 20]
+    assert waited([0, 100, 400, 500], [100, 100, 100], [0], [230], 500) == [10, 210, 10]
+
+
+def test_it_was_where_a_stretch_took_longest_beyond_the_usual() -> None:
+    """Another that took longer than those like it did not wait as well."""
+    assert waited([0, 160, 1_260, 1_360], [100, 100, 100], [0], [1_000], 1_360) == [0, 1_000, 0]
 
 
 def test_a_stretch_never_waits_altogether() -> None:
