@@ -7,7 +7,7 @@ before it is unpacked.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -57,14 +57,14 @@ class ParquetColumns:
             InsufficientMemoryError: it does not fit in memory.
         """
         needed_bytes = unpacked_bytes(file)
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        parquet = _opened(file)
         fields = parquet.schema_arrow
         if len(set(fields.names)) < len(fields):
             raise ValueError("it has two columns of one name")
         self._texts = {f.name for f in fields if f.name in _TEXT and is_text(f.type)}
         if self._texts:
             texts = sorted(self._texts)
-            parquet = pq.ParquetFile(file, page_checksum_verification=True, read_dictionary=texts)
+            parquet = _opened(file, read_dictionary=texts)
         if parquet.metadata.num_rows != rows:
             raise ValueError(f"it has {parquet.metadata.num_rows} rows, not {rows}")
         if rows > _MOST_ROWS:
@@ -72,7 +72,7 @@ class ParquetColumns:
         self.column_names: list[str] = list(fields.names)
         self._parquet, self._rows, self._source = parquet, rows, source
         require_memory(needed_bytes, f"reading {source}")
-        self._read = parquet.read() if rows <= _FEW_ROWS else None
+        self._read = _columns_of(parquet) if rows <= _FEW_ROWS else None
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         """All of a column.
@@ -85,13 +85,26 @@ class ParquetColumns:
             raise KeyError(name)
         data = self._read
         if data is None:
-            data = self._parquet.read([name], use_threads=False)
+            data = _columns_of(self._parquet, [name])
         if data.num_rows != self._rows:
             raise ValueError(f"it has {data.num_rows} rows, not {self._rows}")
         column = data[name]
         if name in self._texts:
             require_memory(_text_bytes(column), f"reading {self._source}")
         return column
+
+
+def _opened(file: BinaryIO, **options: Any) -> pq.ParquetFile:
+    """A file of Python's, which only the thread that asks reads.
+
+    Arrow's own threads let go of what they read a moment after it was handed over. Where the
+    program ends in that moment they find no Python any more, and the process is aborted.
+    """
+    return pq.ParquetFile(file, page_checksum_verification=True, pre_buffer=False, **options)
+
+
+def _columns_of(parquet: pq.ParquetFile, names: list[str] | None = None) -> pa.Table:
+    return parquet.read(names, use_threads=False)
 
 
 def _text_bytes(column: pa.ChunkedArray) -> int:
