@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from tests.support.advice import LEVELS, findings_of, in_some_recording, is_at  # noqa: E402
+
+import opscope  # noqa: E402
+from opscope.analysis.findings import data_loading  # noqa: E402
+from opscope.analysis.findings.subject import Subject  # noqa: E402
 
 DATA = torch.rand(512, 256)
 LABELS, POOL = torch.randint(0, 24, (512,)), [torch.rand(64) for _ in range(400)]
@@ -174,3 +179,20 @@ def test_what_a_loop_costs_its_backward_pass_is_in_its_saving():
         return loop.saved_share > 0.6 and "backward" in loop.saved_by
 
     assert in_some_recording(training(rows), saves_most)
+
+
+def test_letting_go_of_the_order_is_part_of_beginning_a_loader_again():
+    """Its sampler runs once more for that, when the batch is there."""
+
+    shuffled()
+    with opscope.profile(**LEVELS[0]) as profile:
+        shuffled()
+    subject = Subject(profile.trace)
+    loads = np.flatnonzero(subject.named_like("_SingleProcessDataLoaderIter.__next__"))
+    closing = subject.calls_of("torch/utils/data/sampler.py") & (
+        subject.inside(subject.named_like("_SingleProcessDataLoaderIter.__next__")) < 0
+    )
+    closing &= subject.start_ns > subject.start_ns[loads[0]]
+    taken = data_loading._begun_again_ns(subject, loads).sum()
+    afterwards = taken - data_loading._shuffling_ns(subject, loads).sum()
+    assert afterwards >= subject.duration_ns[closing].sum() // 2 > 0

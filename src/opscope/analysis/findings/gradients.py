@@ -14,6 +14,7 @@ from opscope.trace.row_groups import group_rows
 from opscope.trace.schema import AllocationAction, RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.links import forward_backward_links, thread_numbers
+from opscope.tree.own_time import own_times
 
 _WORTH_SAYING, _FEWEST = 0.005, 16
 _NODE_NS = 1_000
@@ -137,6 +138,7 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
         return None
     took = subject.duration_ns[rows]
     total = int(took.sum()) + int(subject.duration_ns[outermost].sum())
+    total += _around_stacks_ns(subject, rows)
     return Evidence(
         events=rows,
         event_time_ns=took,
@@ -147,9 +149,23 @@ def _find_anomaly(subject: Subject) -> Evidence | None:
             f"{share_text(total / subject.wall_ns)} of the time."
         ),
         saved_ns=total,
-        saved_by="writing down stacks, and looking through gradients",
+        saved_by=(
+            "writing down stacks, with what operators that only look at memory anew take to keep "
+            "them, and looking through gradients"
+        ),
         places=places,
     )
+
+
+def _around_stacks_ns(subject: Subject, noting: Values) -> int:
+    """What operators themselves take to have a stack written down and to keep it.
+
+    Those that only look at memory anew do nothing else; without any, nothing is known of it.
+    """
+    operators = np.unique(subject.operator_parent[noting])
+    own = own_times(subject.trace)[operators]
+    views = own[subject.named(*_VIEWS)[operators]]
+    return int(np.minimum(own, np.median(views)).sum()) if len(views) else 0
 
 
 def _checked_gradients(

@@ -39,6 +39,9 @@ _ROUNDS_OF_A_BATCH = 7
 Four networks of linear layers took 5.6 to 7.8.
 """
 
+_NUMBERS_BYTES = 1_024
+"""More than the results of a round that computes with single numbers."""
+
 _KEPT_BYTES = 16 << 20
 """About so much of what a process gave back it gets again, with the C library's defaults.
 
@@ -58,10 +61,13 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     work = np.where(lines.joins & (lines.rounds < FEWEST_ROUNDS), 0, lines.work_ns)
     saved = np.where(chosen, lines.time_ns - work, 0)
     saved += calling_backward_ns(subject, calls, chosen[calls.group])
-    carries = lines_that_carry(subject, calls, lines.rounds)
+    # A layer for sequences keeps their order by itself.
+    carries = lines_that_carry(subject, calls, lines.rounds) & ~lines.runs_layers
     in_order = chosen & np.isin(lines.frame, lines.frame[chosen & carries])
     rounds = chosen & (lines.rounds >= FEWEST_ROUNDS)
     linear = np.isin(lines.frame, lines.frame[rounds & ~lines.is_linear], invert=True)
+    chosen &= ~(in_order & ~linear & _takes_coefficients(lines, rounds))
+    in_order &= chosen
     percent = np.where(linear, _LINEAR_PERCENT, _IN_ORDER_PERCENT)
     saved[in_order] = saved[in_order] * percent[in_order] // 100
     once = np.where(lines.joins & (lines.rounds < FEWEST_ROUNDS), 0, saved)
@@ -76,6 +82,17 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     found = np.flatnonzero(chosen)
     evidence = _evidence(subject, calls, lines, found, saved, bool(in_order.any()))
     return _with_blocks(evidence, lines, np.where(chosen, made, 0))
+
+
+def _takes_coefficients(lines: LoopLines, rounds: Flags) -> Flags:
+    """Lines of functions whose loops take single numbers, and make tensors of many in each round.
+
+    The numbers are a schedule, as of a diffusion model's steps, not what the loop goes over.
+    """
+    larger = np.isin(lines.frame, lines.frame[rounds & (lines.part_elements > 1)])
+    made = np.where(rounds, lines.made_bytes // np.maximum(lines.rounds, 1), 0)
+    state = np.isin(lines.frame, lines.frame[made > _NUMBERS_BYTES])
+    return state & ~larger
 
 
 def _loops_in_a_call(lines: LoopLines) -> Values:
@@ -129,7 +146,7 @@ def _loops(lines: LoopLines) -> Flags:
     """Which lines are in a loop that takes a tensor apart and mostly calls."""
     chosen = np.zeros(len(lines.line), dtype=np.bool_)
     looping = lines.rounds >= FEWEST_ROUNDS
-    for anchor in np.flatnonzero(lines.takes_parts & looping).tolist():
+    for anchor in np.flatnonzero((lines.part_elements > 0) & looping).tolist():
         ratio = lines.rounds / max(int(lines.rounds[anchor]), 1)
         loop = looping & (lines.frame == lines.frame[anchor])
         loop &= (ratio <= _ALIKE) & (ratio >= 1 / _ALIKE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.findings.backward_passes import backward_steps
+from opscope.analysis.findings.backward_passes import backward_steps, steps_take_ns
 from opscope.analysis.findings.line_calls import LineCalls
 from opscope.analysis.findings.loop_lines import part_work_ns, sum_by_line
 from opscope.analysis.findings.subject import Flags, Subject, Values
@@ -29,8 +29,8 @@ def calling_backward_ns(subject: Subject, calls: LineCalls, chosen: Flags) -> Va
     site = np.where(lines[site], site, above[site])
     # A pass that one of the calls makes is among what that takes.
     inside = (forward >= 0) & (site >= 0) & (above[steps] < 0)
+    took = steps_take_ns(subject)[inside]
     steps, forward, site = steps[inside], forward[inside], site[inside]
-    took = subject.duration_ns[steps]
     of_forward = part_work_ns(subject)[subject.outermost_operator[forward]]
     work = _BACKWARD_WORK * np.maximum(of_forward, 0)
     left = np.clip(np.minimum(work, subject.work_ns[steps]), 0, took)

@@ -11,6 +11,7 @@ from opscope.analysis.findings.backward_passes import is_repeated_pass
 from opscope.analysis.findings.bytes_made import FLOAT_BYTES, bytes_made
 from opscope.analysis.findings.inner_loops import inner_loops
 from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.recurrent_layers import is_recurrent_layer, layers_take_ns
 from opscope.analysis.findings.subject import FLOPS_A_NS, Flags, Subject, Values
 from opscope.analysis.flops import count_flops
 from opscope.analysis.grouped_medians import medians
@@ -34,6 +35,8 @@ _LINEAR = ("aten::mul", "aten::add", "aten::sub", "aten::rsub", "aten::div", "at
 _PLACES, _NUMBERS = 1_000_003, (1 << 62) - 1
 """A number for a place in some memory."""
 
+_UNKNOWN_ELEMENTS = 1 << 20
+
 _VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
 
 _FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS, _ROW_NS = 4_096, 100_000, 0.15, 1.5
@@ -56,10 +59,11 @@ class LoopLines:
         time_ns: in what it calls, and on the way there.
         work_ns: of that, computing.
         is_step: part of a training step, or loading data, is among what it calls.
-        takes_parts: it takes a tensor apart.
+        part_elements: of the parts that it takes of a tensor, as most are; 0 where it takes none.
         joins: it does so at once, or puts parts together.
         is_linear: it calls nothing but sums, and products with numbers.
         goes_back: it goes back over a graph that it has gone over before.
+        runs_layers: it calls a recurrent layer, which could have a whole sequence at once.
         made_bytes: what all rounds in a call of its function allocate; 0 without memory recorded.
     """
 
@@ -70,10 +74,11 @@ class LoopLines:
     time_ns: Values
     work_ns: Values
     is_step: Flags
-    takes_parts: Flags
+    part_elements: Values
     joins: Flags
     is_linear: Flags
     goes_back: Flags
+    runs_layers: Flags
     made_bytes: Values
 
 
@@ -85,6 +90,9 @@ def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
     whole = (subject.is_training & ~again) | subject.named_like("enumerate(DataLoader)")
     steps = subtree_sums(subject.parent, whole.astype(np.int64))[calls.events]
     passes = subtree_sums(subject.parent, again.astype(np.int64))[calls.events]
+    layers = subtree_sums(subject.parent, is_recurrent_layer(subject).astype(np.int64))[
+        calls.events
+    ]
     made = subtree_sums(subject.parent, bytes_made(subject))[calls.events]
     functions = np.bincount(group_rows(calls.group, calls.function).columns[0], minlength=count)
     return LoopLines(
@@ -95,10 +103,11 @@ def measure_lines(subject: Subject, calls: LineCalls) -> LoopLines:
         time_ns=sum_by_line(calls.group, calls.took_ns, count),
         work_ns=np.maximum(sum_by_line(calls.group, work, count), 0),
         is_step=sum_by_line(calls.group, steps, count) > 0,
-        takes_parts=_takes_parts(subject, calls),
+        part_elements=_part_elements(subject, calls),
         joins=_joins(subject, calls),
         is_linear=_is_linear(subject, calls),
         goes_back=sum_by_line(calls.group, passes, count) > 0,
+        runs_layers=sum_by_line(calls.group, layers, count) > 0,
         made_bytes=sum_by_line(calls.group, made, count) // np.maximum(functions, 1),
     )
 
@@ -124,10 +133,11 @@ def _part_work_ns(subject: Subject) -> Values:
     np.maximum.at(begun, tensors["event"], inner_loops(tensors))
     begun[subject.named(*_VIEWING)] = 0
     took = (elements * _ELEMENT_NS + begun * _ROW_NS) * subject.stretch_of_constants
-    return np.maximum(
-        np.where(few, took, subject.work_ns),
-        np.minimum(_products_ns(subject), subject.duration_ns),
-    ).astype(np.int64)
+    took = np.where(few, took, subject.work_ns)
+    # Each call of such a layer sets up what one for the whole sequence sets up once.
+    took[is_recurrent_layer(subject)] = 0
+    products = np.maximum(_products_ns(subject), layers_take_ns(subject))
+    return np.maximum(took, np.minimum(products, subject.duration_ns)).astype(np.int64)
 
 
 def _products_ns(subject: Subject) -> Values:
@@ -165,9 +175,9 @@ def _rounds(subject: Subject, calls: LineCalls) -> Values:
     return medians(distinct.count, distinct.columns[0], len(calls.lines))
 
 
-def _takes_parts(subject: Subject, calls: LineCalls) -> Flags:
-    """Lines where what is called gets many different parts of the same tensor."""
-    found = np.zeros(len(calls.lines), dtype=np.bool_)
+def _part_elements(subject: Subject, calls: LineCalls) -> Values:
+    """Of lines where what is called gets many different parts of the same tensor, how large."""
+    found = np.zeros(len(calls.lines), dtype=np.int64)
     above = nearest_ancestor(subject.parent, calls.row >= 0).astype(np.int64)
     event, part = _parts(subject)
     at = np.where(calls.row[event] >= 0, event, above[event])
@@ -178,26 +188,34 @@ def _takes_parts(subject: Subject, calls: LineCalls) -> Flags:
             break
         row = calls.row[at]
         keys = (calls.function[row], calls.group[row], part[:, 0], part[:, 1])
-        tensors = group_rows(*group_rows(*keys).columns[:3])
-        found[tensors.columns[1][tensors.count >= FEWEST_ROUNDS]] = True
+        parts = group_rows(*keys)
+        tensors = group_rows(*parts.columns[:3])
+        # Memory that was another tensor's before has a part or two of that as well.
+        elements = medians(part[parts.first, 2], tensors.group, len(tensors))
+        many = tensors.count >= FEWEST_ROUNDS
+        np.maximum.at(found, tensors.columns[1][many], np.maximum(elements[many], 1))
         at = above[at]
     return found
 
 
 def _parts(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
-    """Outermost operators that got a tensor, with its memory and where in it the tensor begins.
+    """Outermost operators that got a tensor, with its memory, where in it the tensor begins, and
+    how many elements it has.
 
     Where arguments were not recorded: those that index, each with a part of its own.
     """
     tensors = subject.trace.table("tensors")
     if not len(tensors):
         rows = np.flatnonzero(subject.named(*_INDEXING) & (subject.operator_parent < 0))
-        return rows, np.stack([np.zeros_like(rows), np.arange(len(rows))], axis=1)
+        unknown = np.full_like(rows, _UNKNOWN_ELEMENTS)
+        return rows, np.stack([np.zeros_like(rows), np.arange(len(rows)), unknown], axis=1)
     event = tensors["event"].astype(np.int64)
     rows = np.flatnonzero((subject.operator_parent[event] < 0) & (tensors["storage"] != 0))
     memory, at = tensors["storage"][rows].astype(np.int64), tensors["storage_offset"][rows]
+    elements = element_counts(tensors.lists("sizes"))[rows]
     chosen = _chosen(subject, rows)
-    return event[rows], np.stack([memory, np.where(chosen >= 0, chosen, at)], axis=1)
+    at = np.where(chosen >= 0, chosen, at)
+    return event[rows], np.stack([memory, at, elements], axis=1)
 
 
 def _chosen(subject: Subject, rows: Values) -> Values:

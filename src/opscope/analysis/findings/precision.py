@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opscope.analysis.findings.loop_lines import part_work_ns
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Subject, Values
 from opscope.analysis.quantity_text import share_text
@@ -42,10 +43,20 @@ def _find(subject: Subject) -> Evidence | None:
             "the time. That is twice the memory and half the speed of float32, which torch's own "
             "functions make unless told otherwise; NumPy makes float64."
         ),
-        saved_ns=total // 2,
-        saved_by="half of these operators' time: twice as many float32 fit in a register or a page",
+        saved_ns=_computing_ns(subject, rows, took) // 2,
+        saved_by=(
+            "half of what these operators take beyond being called: twice as many float32 fit in a "
+            "register or a page"
+        ),
         places=places,
     )
+
+
+def _computing_ns(subject: Subject, rows: Values, took: Values) -> int:
+    """Of what operators take, what grows with their elements: a call is no quicker in float32."""
+    outer = subject.outermost_operator[rows]
+    inside = np.bincount(outer, weights=took, minlength=len(subject.parent)).astype(np.int64)
+    return int(np.minimum(inside, np.maximum(part_work_ns(subject), 0)).sum())
 
 
 def _elements(subject: Subject) -> Values:

@@ -18,9 +18,11 @@ from opscope.tree.own_time import own_times
 
 _OF_A_CALL_NS, _OF_A_CALL_ALONE_NS = 4_000, 500
 """What the interpreter needs around one call or operator, with the recorder and without: that is
-not the program's own."""
+not the program's own. Without the recorder, what is around calls of the program's own functions,
+and of libraries other than torch, goes with the code that makes them: it is part of it.
+"""
 
-_OF_AN_OPERATOR_NS = 30_000
+_OF_AN_OPERATOR_NS, _OF_AN_OPERATOR_ALONE_NS = 30_000, 5_000
 """Likewise what a C function of torch's needs around each operator it calls."""
 
 _PYTHON_PER_OPERATOR = 3
@@ -47,6 +49,9 @@ class Spent(IntEnum):
     UNKNOWN = 5  # in no call
     IMPORT = 6  # modules that are imported, with all they call
     WAITING = 7  # of loops of events, for whatever comes next
+
+
+_OF_TORCH = (Spent.TORCH, Spent.TORCH_PYTHON)
 
 
 class TimeSplit:
@@ -106,20 +111,27 @@ class TimeSplit:
     @cached_property
     def own_ns(self) -> Values:
         """Python code of the program itself, without what calling anything from it takes."""
-        children = _count(self._subject.parent[self._subject.parent >= 0], len(self.self_ns))
-        each = _OF_A_CALL_ALONE_NS if self._subject.is_alone else _OF_A_CALL_NS
+        alone, parent = self._subject.is_alone, self._subject.parent
+        counted = np.isin(self.whose, _OF_TORCH) if alone else np.ones(len(parent), dtype=np.bool_)
+        children = _count(parent[counted], len(self.self_ns))
+        each = _OF_A_CALL_ALONE_NS if alone else _OF_A_CALL_NS
         allowed = (each * self._subject.stretch_of_constants * children).astype(np.int64)
         allowed += self._unseen_ns
         own = np.where(self.whose == Spent.OWN, self.self_ns - allowed, 0)
         own[~self._is_call | ~self._subject.is_main] = 0
         return np.maximum(own, 0)
 
+    @property
+    def _of_an_operator_ns(self) -> float:
+        each = _OF_AN_OPERATOR_ALONE_NS if self._subject.is_alone else _OF_AN_OPERATOR_NS
+        return each * self._subject.stretch_of_constants
+
     @cached_property
     def _unseen_ns(self) -> Values:
         """What libraries do around operators that they call, where it is in no call of theirs."""
         if has_calls_of_libraries(self._subject):
             return np.zeros(len(self.self_ns), dtype=np.int64)
-        around = _OF_AN_OPERATOR_NS * self._subject.stretch_of_constants * self._operators
+        around = self._of_an_operator_ns * self._operators
         return np.asarray(around, dtype=np.float64).astype(np.int64)
 
     @cached_property
@@ -138,7 +150,7 @@ class TimeSplit:
             self._of_frames()[sites.caller] == Spent.OWN
         )
         converting &= self.whose == Spent.TORCH
-        allowed = _OF_AN_OPERATOR_NS * self._subject.stretch_of_constants * (self._operators + 1)
+        allowed = self._of_an_operator_ns * (self._operators + 1)
         excess = np.where(converting, self.self_ns - allowed.astype(np.int64), 0)
         outside += np.maximum(excess, 0)
         outside += self._idle_torch_python()

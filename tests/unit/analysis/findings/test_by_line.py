@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from opscope.analysis.findings.find import find_findings
-from opscope.trace.ledger_rows import SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS
+from opscope.trace.ledger_rows import (
+    KIND_COST,
+    SAMPLED_OF,
+    SAMPLED_OUTERMOST,
+    SAMPLED_STEPS,
+    CostKind,
+)
 from opscope.trace.processor_rows import COMPUTED, SOURCE, WAITED
 from opscope.trace.schema import EventKind
 from support.build_trace import allocation, build_trace, span, tensor
@@ -178,6 +184,21 @@ def test_time_in_another_library_is_at_the_line_that_calls_it():
     assert finding.places[0].line == 7
     assert "loads" in finding.explanation
     assert finding.saved_ns >= 600_000
+
+
+@pytest.mark.parametrize(("name", "is_own"), [("split", True), ("aten::neg", False)])
+def test_python_around_calls_is_the_programs_own_but_where_torch_is_called(name, is_own):
+    """Without what recording cost: else the time between calls is the recorder's."""
+    kind = {"kind": EventKind.C_CALL} if is_own else {}
+    calls = [
+        span(name, 1 + i, 1.6 + i, caller=CALLER, line=7, **kind)  # a microsecond for each
+        for i in range(400)
+    ]
+    mm = span("aten::mm", 410, 700, caller=CALLER, line=8)
+    recorder = {"recorder": {f"{KIND_COST}{CostKind.OPERATOR.value}": 0.001}}
+    trace = build_trace(program(*calls, mm, end=700), ledger=recorder)
+    finding = found(trace, "time-outside-torch")
+    assert (finding is not None and finding.saved_ns > 380_000) == is_own
 
 
 @pytest.mark.parametrize("kind", ["_MultiProcessing", "_SingleProcess"])

@@ -1,0 +1,91 @@
+"""Findings about programs of several fields: recurrent networks, diffusion, what is lazily kept."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.support.advice import EVERYTHING, LEVELS, in_some_recording, is_at  # noqa: E402
+
+import opscope  # noqa: E402
+from opscope.analysis.findings.backward_passes import backward_steps, steps_take_ns  # noqa: E402
+from opscope.analysis.findings.subject import Subject  # noqa: E402
+
+LSTM, WORDS = torch.nn.LSTM(16, 32, batch_first=True), torch.rand(8, 40, 16)
+STEP = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.SiLU(), torch.nn.Linear(64, 32))
+KEPT = torch.linspace(0.9, 0.1, 60)
+
+
+def word_by_word():
+    for _ in range(4):
+        state, out = None, WORDS
+        for i in range(40):
+            out, state = LSTM(WORDS[:, i : i + 1], state)  # word
+        out.sum().backward()
+
+
+def denoised(again):
+    x, kept = torch.rand(64, 32), KEPT
+    with torch.no_grad():
+        for i in range(60):
+            if again:
+                kept = torch.cumprod(1 - torch.linspace(1e-4, 0.02, 30_000), 0)  # schedule
+            x = kept[i].sqrt() * x + (1 - kept[i]).sqrt() * STEP(x)
+
+
+def rows_in_place():
+    weight, rows = torch.rand(16, requires_grad=True), torch.rand(50, 16)
+    result = torch.zeros(50, 16)
+    for i in range(50):
+        result[i] = torch.tanh(rows[i] * weight)
+    result.sum().backward()
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_a_recurrent_layer_that_gets_words_one_by_one_could_have_all(level):
+    """It keeps their order by itself: that rounds need one another takes nothing from it."""
+
+    def saves_most(findings):
+        found = is_at("for-loop-indexing", __file__, "word")(findings)
+        loop = findings["for-loop-indexing"]
+        return found and loop.saved_share > 0.5 and "needs the one before" not in loop.saved_by
+
+    assert in_some_recording(word_by_word, saves_most, level)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_a_loop_that_takes_numbers_of_a_schedule_does_not_go_over_it(level):
+    def is_said(findings):
+        first = findings.found[0]
+        return first.id == "repeated-constants" and "for-loop-indexing" in findings.absent
+
+    assert in_some_recording(lambda: denoised(again=True), is_said, level)
+
+
+@pytest.fixture(scope="module")
+def written_in_place():
+    rows_in_place()
+    with opscope.profile(**EVERYTHING) as profile:
+        rows_in_place()
+    return Subject(profile.trace)
+
+
+def test_what_writing_to_a_part_costs_the_backward_pass_is_of_the_operator_that_wrote(
+    written_in_place,
+):
+    trace, (steps, forward) = written_in_place.trace, backward_steps(written_in_place)
+    writers = [
+        trace.event_name(of)
+        for step, of in zip(steps.tolist(), forward.tolist(), strict=True)
+        if "CopySlices" in trace.event_name(step)
+    ]
+    assert writers == ["aten::copy_"] * 50
+
+
+def test_steps_take_what_autograd_does_between_them(written_in_place):
+    subject, (steps, _) = written_in_place, backward_steps(written_in_place)
+    took, around = steps_take_ns(subject), set(subject.parent[steps].tolist())
+    assert (took >= subject.duration_ns[steps]).all()
+    assert took.sum() > subject.duration_ns[steps].sum()
+    assert took.sum() <= sum(int(subject.duration_ns[event]) for event in around)

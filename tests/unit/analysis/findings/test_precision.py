@@ -1,0 +1,21 @@
+"""What double precision costs of operators: what grows with their elements, not calling them."""
+
+import pytest
+
+from opscope.analysis.findings.find import find_findings
+from support.build_trace import build_trace, span, tensor
+
+
+def saved_share(elements, took_us):
+    spans = [
+        span("aten::mul", at, at + took_us, inputs=[tensor(elements, dtype="float64")])
+        for at in range(0, 20 * (took_us + 1), took_us + 1)
+    ]
+    return find_findings(build_trace(spans))["double-precision"].saved_share
+
+
+@pytest.mark.parametrize(
+    ("elements", "took_us", "least", "most"), [(100, 4, 0.0, 0.05), (4_000_000, 4_000, 0.45, 0.5)]
+)
+def test_only_computing_is_quicker_in_single_precision(elements, took_us, least, most):
+    assert least < saved_share(elements, took_us) < most
