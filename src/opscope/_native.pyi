@@ -852,10 +852,13 @@ def memory_accounts(
 def begin_thread_samples(reader: int) -> None:
     """Have threads looked at for a reader with this number, unless they are already."""
 
-def end_thread_samples(reader: int) -> tuple[NativeTable, int, int, bool] | None:
+def end_thread_samples(
+    reader: int,
+) -> tuple[NativeTable, int, int, bool, int, int] | None:
     """What was seen since then, nanoseconds of a processor that took, how often threads were looked
-    at, and whether that was less than it should have been. None for a number that is no reader's,
-    or no more."""
+    at, whether that was less than it should have been, how often connections were looked at, and
+    how often one of them had something to send that was not sent yet. None for a number that is no
+    reader's, or no more."""
 
 def thread_sample_readers() -> int:
     """How many have not ended."""

@@ -41,7 +41,7 @@ from opscope.trace.partition import RANK, Partition, listed, or_others, parts_te
 from opscope.trace.process_journal import ProcessEntry
 from opscope.trace.processes import Processes
 from opscope.trace.remote import as_asked, asked_names, local_path
-from opscope.trace.sent import known_sent
+from opscope.trace.sending import known_sending
 from opscope.trace.store import all_parts_of
 from opscope.trace.trace import Trace
 
@@ -253,8 +253,8 @@ class Job:
         found = replace(found, notes=(*found.notes, *others))
         if found.found:
             return found
-        sent = known_sent({part: self._source.metadata(part) for part in steps.processes})
-        return replace(found, sending=find_slow_senders(steps, sent))
+        sending = known_sending({part: self._source.metadata(part) for part in steps.processes})
+        return replace(found, sending=find_slow_senders(steps, sending))
 
     def collectives(self) -> JobCollectives:
         """What went on between ranks: every collective that several of them recorded, who waited

@@ -70,19 +70,21 @@ def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
     least = typical * (_LEAST_SHARE_OF_FEW if len(rows) <= _FEW else _LEAST_SHARE)
     tests = len(rows) * 8  # two measures, four questions about each
     found: set[int] = set()
-    told = []
+    needed = []
     for values in (work, delayed):
         inflation = _inflation(values)
-        enough = []
+        by_middle = []
         for middle in (_by_median, _by_mean):
             centers, errors = np.array([middle(one) for one in values]).T
-            excess, needed = _compared(centers, errors * inflation, values, typical, tests)
-            needed = np.maximum(needed, least)
-            found.update(np.flatnonzero(excess > needed).tolist())
-            enough.append(float(np.median(needed)))
+            excess, enough = _compared(centers, errors * inflation, values, typical, tests)
+            by_middle.append(np.maximum(enough, least))
+            found.update(np.flatnonzero(excess > by_middle[-1]).tolist())
         found.update(_longer_in_more_steps(values, typical, least, tests, inflation))
-        told.append(min(enough))
-    return StandingOut(tuple(sorted(found)), *told)
+        needed.append(np.minimum(*by_middle))
+    places = sorted(found)
+    # Beside one that is found the others seem to differ from each other.
+    told = (float(np.median(of[places] if places else of)) for of in needed)
+    return StandingOut(tuple(places), *told)
 
 
 def _inflation(values: list[Amounts]) -> float:

@@ -20,7 +20,7 @@ from opscope.trace.device_rules import check_device_rules
 from opscope.trace.names import Names
 from opscope.trace.overloads import described
 from opscope.trace.schema import EventKind
-from opscope.trace.sent import SENT
+from opscope.trace.sending import SENDING
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
@@ -145,5 +145,5 @@ def _metadata(
         **gpu_metadata(decoded),
         **_overloads(decoded, options),
         **({"process_groups": dict(decoded.process_groups)} if decoded.process_groups else {}),
-        **({SENT: decoded.sent.as_dict()} if decoded.sent else {}),
+        **({SENDING: decoded.sending.as_dict()} if decoded.sending else {}),
     }

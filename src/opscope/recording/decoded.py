@@ -13,7 +13,7 @@ from opscope.trace.column import Delivered, TableSchema
 from opscope.trace.device_schema import DEVICE_TABLES
 from opscope.trace.names import Names
 from opscope.trace.schema import RECORDED_TABLES
-from opscope.trace.sent import Sent
+from opscope.trace.sending import Sending
 from opscope.trace.table import ListColumn, Table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Decoded:
         no_room: where what was dropped found no room, by the ledger's words.
         processor: what the thread that opened the window had of a processor, by the ledger's words.
         process_groups: torch.distributed's, by the addresses that arguments show.
-        sent: over the process's connections while there were groups.
+        sending: whether its connections took what the process sent; None where it had none.
     """
 
     tables: Mapping[str, Table]
@@ -65,7 +65,7 @@ class Decoded:
     no_room: str = "memory budget"
     processor: Mapping[str, int] = field(default_factory=dict)
     process_groups: Mapping[str, Any] = field(default_factory=dict)
-    sent: Sent | None = None
+    sending: Sending | None = None
 
     @property
     def events(self) -> Table:

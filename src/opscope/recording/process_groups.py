@@ -17,11 +17,9 @@ from dataclasses import replace
 from typing import Any
 
 from opscope import _native
-from opscope.recording.connections import Connections
 from opscope.recording.decoded import Decoded
 from opscope.recording.distributed_job import JOB_KEY, joined_job
 from opscope.recording.listeners import Listener
-from opscope.trace.sent import SENT, Sent, read_sent
 
 Groups = dict[str, dict[str, Any]]
 """By the address that recorded arguments show: ``pg_name``, ``pg_desc``, ``ranks`` (global ones),
@@ -125,12 +123,10 @@ def _watch() -> None:
 
 
 class ProcessGroups(Listener):
-    """The process groups that there were while a window was open, and what was sent meanwhile."""
+    """The process groups that there were while a window was open."""
 
     def __init__(self) -> None:
         self._seen: Groups = {}
-        self._connections = Connections()
-        self._sent: Sent | None = None
 
     def begin(self) -> None:
         """Note those that there are, and from now on those that come and go."""
@@ -143,7 +139,6 @@ class ProcessGroups(Listener):
         """Remember what there is now, also for a recording that will not come to its end."""
         now = read_process_groups()
         if now:
-            self._sent = self._connections.note()
             self._seen = _joined(self._seen, now)
             _native.note_in_stream(json.dumps({_NOTE: self._seen, _JOB: joined_job()}))
 
@@ -158,16 +153,16 @@ class ProcessGroups(Listener):
             _open.remove(self)
 
     def added_to(self, decoded: Decoded) -> Decoded:
-        """As ``process_groups`` and ``sent``."""
-        return replace(with_groups(decoded, self._seen), sent=self._sent)
+        """As ``process_groups``."""
+        return with_groups(decoded, self._seen)
 
-    def known(self) -> Any:
-        """All that were seen, and what was sent."""
-        return {"groups": self._seen, SENT: self._sent.as_dict() if self._sent else None}
+    def known(self) -> Groups:
+        """All that were seen."""
+        return self._seen
 
     def learn(self, known: Any) -> None:
         """Those."""
-        self._seen, self._sent = dict(known["groups"]), read_sent(known)
+        self._seen = dict(known)
 
 
 def noted_groups(notes: Iterable[str]) -> Groups:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opscope.trace.column import TIME
-from opscope.trace.sent import SENT
+from opscope.trace.sending import SENDING
 
 ENDED = "ended"
 """Of a recording that its own process did not write: ``how`` it ended, whether it is ``whole``, and
@@ -129,7 +129,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "overloads": ("an object of lists of texts", _is_overloads),
     ENDED: ("how a recording ended", _is_ended),
     **dict.fromkeys(
-        ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names", SENT),
+        ("options", "gpu", "user", "operator_schemas", "process_groups", "process_names", SENDING),
         ("an object", _is_mapping),
     ),
 }
