@@ -67,6 +67,16 @@ def test_what_a_line_calls_is_no_loop_of_the_line_over_many_tensors(level):
     assert "tensor-by-tensor" in findings.absent
 
 
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_printing_a_tensor_is_no_loop_over_its_parts(level):
+    def program():
+        network = torch.nn.Linear(8, 8)
+        loss = network(DATA).sum()
+        return sum(len(str(loss)) + len(f"{DATA}") for _ in range(60))
+
+    assert "for-loop-indexing" in findings_of(program, **level).absent
+
+
 def rows_of():
     rows = torch.ones(400, 4)
     return (rows[number] for number in range(len(rows)))

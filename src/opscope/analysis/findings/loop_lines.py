@@ -26,6 +26,7 @@ FEWEST_ROUNDS = 10
 _LEVELS = 3
 """Calls of the program's own functions between the loop and what handles a part of the tensor."""
 
+_TENSOR = "torch/_tensor.py"
 _JOINING = ("aten::unbind", "aten::stack", "aten::split", "aten::chunk")
 _INDEXING = ("aten::select", "aten::slice", "aten::narrow")
 _CHOOSING = ("aten::index", "aten::index_select", "aten::masked_select")
@@ -180,6 +181,8 @@ def _part_elements(subject: Subject, calls: LineCalls) -> Values:
     found = np.zeros(len(calls.lines), dtype=np.int64)
     above = nearest_ancestor(subject.parent, calls.row >= 0).astype(np.int64)
     event, part = _parts(subject)
+    of_program = ~_in_text(subject)[event]
+    event, part = event[of_program], part[of_program]
     at = np.where(calls.row[event] >= 0, event, above[event])
     for _ in range(_LEVELS):
         known = at >= 0
@@ -196,6 +199,13 @@ def _part_elements(subject: Subject, calls: LineCalls) -> Values:
         np.maximum.at(found, tensors.columns[1][many], np.maximum(elements[many], 1))
         at = above[at]
     return found
+
+
+def _in_text(subject: Subject) -> Flags:
+    """Events that make the text of a tensor: torch goes over its parts for that, and not the
+    program, which prints it."""
+    makes_text = subject.calls_of(_TENSOR, "__repr__") | subject.calls_of(_TENSOR, "__format__")
+    return np.asarray(nearest_ancestor(subject.parent, makes_text) >= 0)
 
 
 def _parts(subject: Subject) -> tuple[Values, npt.NDArray[np.int64]]:
