@@ -251,8 +251,6 @@ class Job:
         found = find_slow_ranks(steps, self._places, silent)
         others = filter(None, [self.ranks_of_another_job()])
         found = replace(found, notes=(*found.notes, *others))
-        if found.found:
-            return found
         sending = known_sending({part: self._source.metadata(part) for part in steps.processes})
         return replace(found, sending=find_slow_senders(steps, sending))
 

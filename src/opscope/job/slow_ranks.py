@@ -119,8 +119,7 @@ class SlowRanks:
         compared: how many ranks have enough steps to be compared.
         notes: what could not be told and why, one sentence each.
         standing: who differs, and how much that would take; None where nobody was compared.
-        sending: whose messages leave slowly. Looked for where nobody is slow without waiting for
-            others: what is sent to a rank that is late arrives late.
+        sending: whose messages leave slowly.
     """
 
     found: tuple[SlowRank, ...]
