@@ -16,6 +16,7 @@ import torch
 import opscope
 from benchmarks.advice import (
     everyday,
+    fields,
     habits,
     held_out,
     loops,
@@ -27,7 +28,18 @@ from benchmarks.advice import (
 )
 from benchmarks.advice.program import PROGRAMS, Body, Program
 
-SUBJECTS = (everyday, habits, held_out, loops, python_time, tensors, training, tuned, unseen)
+SUBJECTS = (
+    everyday,
+    fields,
+    habits,
+    held_out,
+    loops,
+    python_time,
+    tensors,
+    training,
+    tuned,
+    unseen,
+)
 """Importing them lists their programs."""
 
 LEVELS = {"stacks": {"with_stack": True}, "why": {"with_own_functions": True}}

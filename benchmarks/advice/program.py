@@ -50,6 +50,7 @@ PROGRAMS: dict[str, Program] = {}
 
 HELD_OUT = (
     "benchmarks.advice.everyday",
+    "benchmarks.advice.fields",
     "benchmarks.advice.held_out",
     "benchmarks.advice.unseen",
 )

@@ -1,4 +1,4 @@
-"""Findings about programs of several fields: recurrent networks, diffusion, what is lazily kept."""
+"""Findings about programs of several fields: recurrent networks, diffusion, adversaries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.support.advice import EVERYTHING, LEVELS, in_some_recording, is_at  # noqa: E402
+from tests.support import advice  # noqa: E402
+from tests.support.advice import LEVELS, in_some_recording, is_at  # noqa: E402
 
 import opscope  # noqa: E402
 from opscope.analysis.findings.backward_passes import backward_steps, steps_take_ns  # noqa: E402
@@ -32,6 +33,55 @@ def denoised(again):
             if again:
                 kept = torch.cumprod(1 - torch.linspace(1e-4, 0.02, 30_000), 0)  # schedule
             x = kept[i].sqrt() * x + (1 - kept[i]).sqrt() * STEP(x)
+
+
+LOSS = torch.nn.functional.mse_loss
+MAKER = torch.nn.Sequential(torch.nn.Linear(16, 128), torch.nn.ReLU(), torch.nn.Linear(128, 64))
+JUDGE = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
+ONES, NOISE = torch.ones(64, 1), torch.rand(64, 16)
+
+
+def adversaries(detached):
+    making, judging = (torch.optim.SGD(one.parameters(), lr=1e-4) for one in (MAKER, JUDGE))
+    for _ in range(12):
+        made = MAKER(NOISE)  # generator
+        shown = made.detach() if detached else made
+        judging.zero_grad()
+        LOSS(JUDGE(shown), 1 - ONES).backward()
+        judging.step()
+        making.zero_grad()
+        JUDGE.requires_grad_(False)
+        LOSS(JUDGE(MAKER(NOISE)), ONES).backward()
+        JUDGE.requires_grad_(True)
+        making.step()
+
+
+def fine_tuned(frozen):
+    """The optimizer has the head alone."""
+    MAKER.requires_grad_(not frozen)
+    optimizer = torch.optim.SGD(JUDGE.parameters(), lr=1e-4)
+    for _ in range(12):
+        optimizer.zero_grad()
+        LOSS(JUDGE(MAKER(NOISE)), ONES).backward()  # body
+        optimizer.step()
+    MAKER.requires_grad_(True)
+
+
+def measured_without_an_optimizer():
+    for _ in range(12):
+        MAKER.zero_grad()
+        LOSS(MAKER(NOISE), NOISE[:, :1].expand(-1, 64)).backward()
+
+
+def looked_at():
+    """Gradients that are read, if by no optimizer."""
+    optimizer = torch.optim.SGD(JUDGE.parameters(), lr=1e-4)
+    for _ in range(12):
+        optimizer.zero_grad()
+        MAKER.zero_grad()
+        LOSS(JUDGE(MAKER(NOISE)), ONES).backward()
+        torch.nn.utils.clip_grad_norm_(MAKER.parameters(), 1.0)
+        optimizer.step()
 
 
 def rows_in_place():
@@ -63,10 +113,35 @@ def test_a_loop_that_takes_numbers_of_a_schedule_does_not_go_over_it(level):
     assert in_some_recording(lambda: denoised(again=True), is_said, level)
 
 
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+@pytest.mark.parametrize(
+    ("faulty", "mark"), [(adversaries, "generator"), (fine_tuned, "body")], ids=["cleared", "kept"]
+)
+def test_gradients_that_nothing_reads_are_found(faulty, mark, level):
+    assert in_some_recording(
+        lambda: faulty(False), is_at("gradients-never-used", __file__, mark), level
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: adversaries(detached=True),
+        lambda: fine_tuned(frozen=True),
+        measured_without_an_optimizer,
+        looked_at,
+    ],
+    ids=["detached", "frozen", "without optimizer", "looked at"],
+)
+def test_gradients_that_are_read_are_not(program, level):
+    assert "gradients-never-used" in advice.findings_of(program, **level).absent
+
+
 @pytest.fixture(scope="module")
 def written_in_place():
     rows_in_place()
-    with opscope.profile(**EVERYTHING) as profile:
+    with opscope.profile(**advice.EVERYTHING) as profile:
         rows_in_place()
     return Subject(profile.trace)
 

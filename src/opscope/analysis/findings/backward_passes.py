@@ -11,7 +11,7 @@ from opscope.tree.links import thread_numbers
 _FEWEST_PASSES = 10
 """Over the same forward operators: no training step has as many losses."""
 
-_EVALUATING = "autograd::engine::evaluate_function"
+EVALUATING = "autograd::engine::evaluate_function"
 """Around each node, with its number."""
 
 _TAKING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind")
@@ -30,7 +30,7 @@ def _backward_steps(subject: Subject) -> tuple[Values, Values]:
     steps, inner = steps[steps >= 0].astype(np.int64), inner[first[steps >= 0]]
     source = subject.sites.source[inner].astype(np.int64)
     # What has no forward operator stands for itself, or for what evaluates it.
-    evaluating = subject.named_like(_EVALUATING)
+    evaluating = subject.named_like(EVALUATING)
     known = (source >= 0) & ~evaluating[source] & (subject.inside(evaluating)[source] < 0)
     return steps, np.where(known, source, _making(subject, inner))
 
@@ -42,7 +42,7 @@ def _making(subject: Subject, backward: Values) -> Values:
     the number that follows, for the tensor that it changed: CopySlices, which is of no other.
     """
     events, numbers = subject.events, subject.events["sequence_number"]
-    forward = subject.is_operator & (numbers >= 0) & ~subject.named_like(_EVALUATING)
+    forward = subject.is_operator & (numbers >= 0) & ~subject.named_like(EVALUATING)
     rows = np.flatnonzero(forward & (events["scope"] == RecordScope.FUNCTION))
     result = np.full(len(backward), -1, dtype=np.int64)
     own_thread = thread_numbers(subject.trace)

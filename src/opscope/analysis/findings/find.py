@@ -30,6 +30,7 @@ from opscope.analysis.findings import (
     repetition,
     synchronisation,
     tensor_loops,
+    unused_gradients,
 )
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.overlap import general_last
@@ -82,6 +83,7 @@ PATTERNS: tuple[Pattern, ...] = (
     growth.MEMORY_THAT_GROWS,
     gradients.GRADIENTS_IN_INFERENCE,
     gradients.ANOMALY_DETECTION,
+    unused_gradients.UNUSED_GRADIENTS,
     graphs.GROWING_GRAPH,
     graphs.GRAPH_OF_GRADIENTS,
     graphs.RECOMPUTATION,
