@@ -40,6 +40,8 @@ _PREFIXES = (
     ("Optimizer.step#", Phase.OPTIMIZER),
     ("Optimizer.zero_grad#", Phase.OPTIMIZER),
     ("autograd::engine::", Phase.BACKWARD),
+    # When the engine has run all nodes, in what DDP left to be called then.
+    ("torch.distributed.ddp.reducer::copy_bucket_to_grad", Phase.BACKWARD),
 )
 
 

@@ -38,6 +38,19 @@ def test_a_training_step_is_read_off_the_spans_torch_emits():
     assert outermost == entered
 
 
+def test_gradients_that_ddp_puts_in_place_after_the_last_node_are_of_the_backward_pass():
+    phase, _ = phases_of(
+        [
+            span("aten::linear", 0, 10),
+            span("torch.distributed.ddp.reducer::search_unused_parameters", 10, 11),
+            span("autograd::engine::evaluate_function: AddmmBackward0", 20, 30),
+            span("torch.distributed.ddp.reducer::copy_bucket_to_grad", 40, 50),
+            span("aten::copy_", 41, 45),
+        ]
+    )
+    assert phase == [Phase.FORWARD] * 2 + [Phase.BACKWARD] * 3
+
+
 def test_what_begins_inside_a_mark_is_in_its_phase_even_if_not_nested_in_it():
     # with_stack: the annotation begins inside the call that opens it, and outlives that
     phase, _ = phases_of(
