@@ -164,3 +164,20 @@ def test_steps_take_what_autograd_does_between_them(written_in_place):
     assert (took >= subject.duration_ns[steps]).all()
     assert took.sum() > subject.duration_ns[steps].sum()
     assert took.sum() <= sum(int(subject.duration_ns[event]) for event in around)
+
+
+def poles_one_by_one():
+    states, turned = torch.rand(48, 4), torch.rand(4, 4)
+    for _ in range(12):
+        pushed = []
+        for state in states:
+            pushed.append(torch.tanh(state @ turned).sum())
+        states = states + torch.stack(pushed)[:, None]
+
+
+def test_parts_need_not_one_another_where_the_loop_around_needs_the_round_before():
+    def is_said(findings):
+        loop = findings["for-loop-indexing"]
+        return loop.saved_share > 0.6 and "needs the one before" not in loop.saved_by
+
+    assert in_some_recording(poles_one_by_one, is_said)

@@ -63,7 +63,7 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     saved += calling_backward_ns(subject, calls, chosen[calls.group])
     # A layer for sequences keeps their order by itself.
     carries = lines_that_carry(subject, calls, lines.rounds) & ~lines.runs_layers
-    in_order = chosen & np.isin(lines.frame, lines.frame[chosen & carries])
+    in_order = chosen & np.isin(lines.frame, lines.frame[carries & _innermost(lines, chosen)])
     rounds = chosen & (lines.rounds >= FEWEST_ROUNDS)
     linear = np.isin(lines.frame, lines.frame[rounds & ~lines.is_linear], invert=True)
     chosen &= ~(in_order & ~linear & _takes_coefficients(lines, rounds))
@@ -82,6 +82,18 @@ def find_line_loops(subject: Subject) -> Evidence | None:
     found = np.flatnonzero(chosen)
     evidence = _evidence(subject, calls, lines, found, saved, bool(in_order.any()))
     return _with_blocks(evidence, lines, np.where(chosen, made, 0))
+
+
+def _innermost(lines: LoopLines, chosen: Flags) -> Flags:
+    """Of the chosen lines those that run about as often as any of their function.
+
+    A line that takes a tensor apart for each round of a loop around needs what that loop made in
+    the round before; the parts do not need one another.
+    """
+    _, function = np.unique(lines.frame, return_inverse=True)
+    most = np.zeros(len(lines.frame), dtype=np.int64)
+    np.maximum.at(most, function, np.where(chosen, lines.rounds, 0))
+    return np.asarray(chosen & (lines.rounds * _ALIKE >= most[function]))
 
 
 def _takes_coefficients(lines: LoopLines, rounds: Flags) -> Flags:
