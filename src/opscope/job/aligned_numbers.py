@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import NONE
+from opscope.analysis.collectives.kinds import (
+    FROM_ALL,
+    NONE,
+    POINT_TO_POINT,
+    TO_ALL,
+    UNEVEN,
+)
+from opscope.analysis.collectives.process_collectives import ProcessCollectives
 
 Values = npt.NDArray[np.int64]
 
@@ -36,7 +43,7 @@ class OneRank:
         signature: equal where two are the same kind, as numbers.
         number: as its backend counts; ``NONE`` where that is not known.
         begin_ns: on a clock that ranks of one machine share.
-        end_ns: likewise, ``NONE`` where it is not known.
+        end_ns: likewise, ``NONE`` where it is not known, or where it may be before others begin.
         machine: which; ranks of one have one clock.
     """
 
@@ -48,6 +55,51 @@ class OneRank:
 
     def __len__(self) -> int:
         return len(self.signature)
+
+
+def one_rank(
+    found: ProcessCollectives,
+    rows: Values,
+    signatures: dict[tuple[str, int], int],
+    shift_ns: int,
+    machine: int,
+) -> OneRank:
+    """Some rows of what a process began.
+
+    Args:
+        found: that.
+        rows: of one group, in order.
+        signatures: numbers of kinds; those that are new are added.
+        shift_ns: what makes its times those of all.
+        machine: that it ran on.
+    """
+    size = np.maximum(found.sent_bytes, found.received_bytes)[rows].tolist()
+    kinds = [_kind(found.name[row], of) for row, of in zip(rows.tolist(), size, strict=True)]
+    signature = [signatures.setdefault(kind, len(signatures)) for kind in kinds]
+    bounds = np.array([_waits_for_all(found.name[row]) for row in rows.tolist()], dtype=np.bool_)
+    bounds &= found.end_ns[rows] != NONE
+    return OneRank(
+        signature=np.array(signature, dtype=np.int64),
+        number=found.number[rows],
+        begin_ns=found.begin_ns[rows] + shift_ns,
+        end_ns=np.where(bounds, found.end_ns[rows] + shift_ns, NONE),
+        machine=machine,
+    )
+
+
+def _kind(name: str, size_bytes: int) -> tuple[str, int]:
+    """What all ranks say alike of a collective: the size too, where all give and get as much."""
+    if name in POINT_TO_POINT:
+        return "message", 0
+    return name, size_bytes if name.startswith(("allreduce", "broadcast")) else 0
+
+
+def _waits_for_all(name: str) -> bool:
+    """Whether no rank can be through before all have begun.
+
+    Who gives to others may be before they take it, and who takes from one may be before a third.
+    """
+    return name != "send" and name not in (*TO_ALL, *FROM_ALL, *UNEVEN)
 
 
 def align(ranks: Sequence[OneRank]) -> list[Values]:
@@ -107,11 +159,11 @@ def _is_causal(
 ) -> bool:
     if one.machine != other.machine or not len(rows):
         return True
-    known = (one.end_ns[rows] != NONE) & (other.end_ns[others] != NONE)
-    rows, others = rows[known], others[known]
-    fits = one.begin_ns[rows] <= other.end_ns[others]
-    fits &= other.begin_ns[others] <= one.end_ns[rows]
-    return not len(rows) or float(fits.mean()) >= share
+    ends, other_ends = one.end_ns[rows], other.end_ns[others]
+    fits = (other_ends == NONE) | (one.begin_ns[rows] <= other_ends)
+    fits &= (ends == NONE) | (other.begin_ns[others] <= ends)
+    known = (ends != NONE) | (other_ends != NONE)
+    return not known.any() or float(fits[known].mean()) >= share
 
 
 def _searched(reference: OneRank, numbers: Values, rank: OneRank) -> Values:

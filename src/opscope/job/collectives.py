@@ -10,14 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opscope.analysis.collectives.kinds import NONE, POINT_TO_POINT
+from opscope.analysis.collectives.kinds import (
+    FROM_ALL,
+    NONE,
+    POINT_TO_POINT,
+    TO_ALL,
+    UNEVEN,
+)
 from opscope.analysis.collectives.process_collectives import (
     ProcessCollectives,
     ProcessGroup,
     process_collectives,
 )
 from opscope.analysis.quantity_text import share_text
-from opscope.job.aligned_numbers import OneRank, align
+from opscope.job.aligned_numbers import align, one_rank
 from opscope.job.clocks import Arrivals, Clocks, brought_together, machines_of
 from opscope.trace.job import place_in_job
 from opscope.trace.partition import RANK, Partition, parts_text
@@ -26,11 +32,6 @@ from opscope.trace.trace import Trace
 Values = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-
-_TO_ALL = ("broadcast", "scatter")
-_FROM_ALL = ("reduce", "gather")
-_UNEVEN = ("all_to_all",)
-"""Some ranks may get nothing from others, and need not wait for them."""
 
 _OF_BUS = {
     "allreduce": 2.0, "allreduce_coalesced": 2.0, "all_gather": 1.0, "_allgather_base": 1.0,
@@ -278,10 +279,13 @@ def _matched(ranks: list[int], found: list[ProcessCollectives], clocks: Clocks) 
         signatures: dict[tuple[str, int], int] = {}
         numbers = align(
             [
-                _one_rank(found[process], process, rows_of[process], clocks, signatures)
+                one_rank(
+                    found[process], rows_of[process], signatures,
+                    int(clocks.shift_ns[process]), int(clocks.machine[process]),
+                )
                 for process in order
             ]
-        )
+        )  # fmt: skip
         every = np.concatenate(numbers)
         distinct, counts = np.unique(every[every != NONE], return_counts=True)
         shared = distinct[counts > 1]
@@ -330,41 +334,14 @@ def _keys(rank: int, one: ProcessCollectives) -> Iterable[tuple[Key, Values]]:
         yield (one.groups[group], *rest), np.flatnonzero(which.reshape(-1) == place)
 
 
-def _one_rank(
-    one: ProcessCollectives,
-    process: int,
-    rows: Values,
-    clocks: Clocks,
-    signatures: dict[tuple[str, int], int],
-) -> OneRank:
-    shift = int(clocks.shift_ns[process])
-    size = np.maximum(one.sent_bytes, one.received_bytes)[rows].tolist()
-    kinds = [_kind(one.name[row], of) for row, of in zip(rows.tolist(), size, strict=True)]
-    signature = [signatures.setdefault(kind, len(signatures)) for kind in kinds]
-    return OneRank(
-        signature=np.array(signature, dtype=np.int64),
-        number=one.number[rows],
-        begin_ns=one.begin_ns[rows] + shift,
-        end_ns=np.where(one.end_ns[rows] == NONE, NONE, one.end_ns[rows] + shift),
-        machine=int(clocks.machine[process]),
-    )
-
-
-def _kind(name: str, size_bytes: int) -> tuple[str, int]:
-    """What all ranks say alike of a collective: the size too, where all give and get as much."""
-    if name in POINT_TO_POINT:
-        return "message", 0
-    return name, size_bytes if name.startswith(("allreduce", "broadcast")) else 0
-
-
 def _arrivals(shares: _Shares, ranks: list[int], found: list[ProcessCollectives]) -> Arrivals:
     """Which shares bound clocks: those whose transfer is known, of collectives that make wait."""
     start, end, root, name = _columns(shares, found)
     number = np.array(ranks, dtype=np.int64)
     is_root = number[shares.process] == root
     kind = name[shares.collective] if len(shares.collective) else name[:0]
-    known = (start != NONE) & ~np.isin(kind, _UNEVEN)
-    to_all, from_all = np.isin(kind, _TO_ALL), np.isin(kind, _FROM_ALL)
+    known = (start != NONE) & ~np.isin(kind, UNEVEN)
+    to_all, from_all = np.isin(kind, TO_ALL), np.isin(kind, FROM_ALL)
     message = np.isin(kind, POINT_TO_POINT)
     sends = _gathered(shares, [_sends(one) for one in found]) > 0
     gives = known & np.where(message, sends, np.where(to_all, is_root, ~from_all | ~is_root))

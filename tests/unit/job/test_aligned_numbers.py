@@ -1,9 +1,11 @@
 """Numbers for collectives: by what backends count where it fits, else by what follows what."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from opscope.analysis.collectives.kinds import NONE
-from opscope.job.aligned_numbers import OneRank, align
+from opscope.job.aligned_numbers import OneRank, align, one_rank
 
 KINDS = np.array([0, 1, 0, 0, 2, 1, 0, 0, 0, 1, 2, 0, 1, 1, 0, 2, 0, 1])
 
@@ -37,6 +39,38 @@ def test_what_ended_before_it_began_elsewhere_is_another_one():
     alike = np.zeros(12, dtype=np.int64)
     numbers = align([rank(alike), rank(alike[4:], 4000)])
     assert numbers[1].tolist() == list(range(4, 12))
+
+
+def test_who_gives_to_all_may_be_through_before_others_begin():
+    """The root of every broadcast is, here; so nobody's end says anything of them."""
+    names = ("allreduce", "broadcast", "barrier", "broadcast", "broadcast", "allreduce") * 3
+    begin = 1000 * np.arange(len(names))
+    late = np.where([name == "broadcast" for name in names], 400, 0)
+    nothing = np.zeros(len(names), dtype=np.int64)
+    signatures = {}
+    ranks = [
+        one_rank(
+            SimpleNamespace(
+                name=names, number=nothing + NONE, sent_bytes=nothing, received_bytes=nothing,
+                begin_ns=begin + of_rank, end_ns=begin + of_rank + 300,
+            ),
+            np.arange(len(names)), signatures, 0, 0,
+        )
+        for of_rank in (0, late)
+    ]  # fmt: skip
+    first, second = align(ranks)
+    assert first.tolist() == second.tolist() == list(range(len(names)))
+
+
+def test_who_takes_a_message_bounds_who_sends_it_and_not_the_other_way_round():
+    found = SimpleNamespace(
+        name=("send", "recv", "reduce", "allreduce", "all_to_all"), number=np.full(5, NONE),
+        sent_bytes=np.zeros(5), received_bytes=np.zeros(5), begin_ns=np.arange(5),
+        end_ns=np.array([5, 6, 7, 8, 9]),
+    )  # fmt: skip
+    assert one_rank(found, np.arange(5), {}, 10, 0).end_ns.tolist() == [NONE, 16, NONE, 18, NONE]
+    found.end_ns[3] = NONE
+    assert one_rank(found, np.arange(5), {}, 10, 0).end_ns[3] == NONE
 
 
 def test_where_nothing_tells_them_apart_there_are_none():

@@ -7,3 +7,8 @@ NONE = -1
 
 POINT_TO_POINT = ("send", "recv")
 """Messages from one rank to another, which no other takes part in."""
+
+TO_ALL = ("broadcast", "scatter")
+FROM_ALL = ("reduce", "gather")
+UNEVEN = ("all_to_all",)
+"""Some ranks may get nothing from others, and need not wait for them."""

@@ -217,13 +217,23 @@ def _numbers(calls: Sequence[Collective], begin: Values, trace: Trace) -> Values
     """By the number that the backend gave, else by how many its group had begun at some moment."""
     number = _column(call.sequence for call in calls)
     known = trace.metadata.get("process_groups")
-    for address, about in known.items() if isinstance(known, dict) else ():
+    groups = known if isinstance(known, dict) else {}
+    for address, about in groups.items():
         moments = _moments(about)
-        own = [row for row, call in enumerate(calls) if call.address == address]
+        own = [
+            row
+            for row, call in enumerate(calls)
+            if call.address == address or (len(groups) == 1 and _tells_nothing(call))
+        ]
         if own and moments:
             is_shared = np.array([_is_shared(calls[row]) for row in own])
             number[own] = _counted(begin[own], is_shared, moments)
     return number
+
+
+def _tells_nothing(call: Collective) -> bool:
+    """Of its group, as where arguments were not recorded: it is of the one that there is."""
+    return not call.address and call.sequence < 0
 
 
 def _moments(about: Any) -> list[list[int]]:

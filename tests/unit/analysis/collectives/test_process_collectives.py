@@ -148,6 +148,16 @@ def test_what_was_not_recorded_between_two_moments_is_counted():
     assert found.number.tolist() == [11, 12, 16]
 
 
+def test_without_arguments_calls_are_numbered_by_the_only_group():
+    groups = {"0xab": {"pg_name": "0", "ranks": [0, 1], "begun": [[ORIGIN_NS, 7]]}}
+    spans = [span("c10d::barrier", 0, 1), span("c10d::barrier", 2, 3)]
+    found = process_collectives(build_trace(spans, metadata={"process_groups": groups}))
+    assert found.number.tolist() == [8, 9]
+    two = {**groups, "0xcd": {**groups["0xab"], "pg_name": "1"}}
+    found = process_collectives(build_trace(spans, metadata={"process_groups": two}))
+    assert found.number.tolist() == [NONE, NONE]
+
+
 def test_without_arguments_the_only_group_is_meant():
     groups = {"0xab": {"pg_name": "0", "ranks": [0, 1]}}
     spans = [span("c10d::barrier", 0, 1), span("gloo:barrier", 2, 3, "pool", is_async=True)]
