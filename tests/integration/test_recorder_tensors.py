@@ -122,6 +122,8 @@ def compare(program, **options):
     assert "fault" not in ours.trace.metadata
     listed = [e for e in ours.events() if e.name != "[memory]"]
     expected = [e for e in theirs.events() if e.name != "[memory]"]
+    for event in expected:  # torch 2.7 misses a block of an operator now and then, and lists it so
+        event.cpu_children = [e for e in event.cpu_children if e.name != "[memory]"]
     assert differences(structure(listed), structure(expected)) == []
     return ours.trace
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -89,12 +90,19 @@ def calls_of(decoded: dict[str, Any]) -> list[Call]:
 
 
 def record(function: Callable[[], Any], *wants: str) -> Call:
-    """Record one call of ``function``; returns the call itself."""
+    """Record one call of ``function``; returns the call itself.
+
+    Garbage that others left is not collected meanwhile: its finalizers would be calls in it.
+    """
+    collects = gc.isenabled()
+    gc.disable()
     window = PythonWindow(*wants)
     try:
         function()
     finally:
         window.close()
+        if collects:
+            gc.enable()
     name = function.__name__
     found = [call for root in window.read() for call in root.find(name)]
     assert len(found) == 1, [call.shape() for call in found]

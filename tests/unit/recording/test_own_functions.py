@@ -102,6 +102,22 @@ def test_a_program_that_starts_others_is_a_library():
         assert found == ([("starts", inside)] if file != "starter" else called("starts", inside))
 
 
+def test_garbage_that_others_left_ends_in_no_call():
+    class Left:
+        def __init__(self):
+            self.itself = self
+
+        def __del__(self):
+            leaf()
+
+    def outer():
+        return [[number] for number in range(20_000)]
+
+    for _ in range(5):
+        Left()
+    assert not record(outer, *OWN).find("__del__")
+
+
 def test_generators_and_exceptions_of_libraries_pass_through(library):
     def outer():
         assert list(library.yields(leaf)) == [1, 1, 1]
