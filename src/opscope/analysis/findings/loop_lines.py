@@ -40,7 +40,7 @@ _UNKNOWN_ELEMENTS = 1 << 20
 
 _VIEWING = ("aten::select", "aten::slice", "aten::narrow", "aten::unbind", "aten::detach")
 
-_FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS, _ROW_NS = 4_096, 100_000, 0.15, 1.5
+FEW_ELEMENTS, _QUICK_NS, _ELEMENT_NS, _ROW_NS = 4_096, 100_000, 0.15, 1.5
 """So few elements take no time that could be told from that of calling a quick operator.
 
 Handled with all others at once, an element takes about so long, without recording and waiting, and
@@ -129,7 +129,7 @@ def _part_work_ns(subject: Subject) -> Values:
     choosing = subject.named(*_CHOOSING) & (bytes_made(subject) > 0)
     elements[choosing] = bytes_made(subject)[choosing] // FLOAT_BYTES
     few = np.zeros(len(subject.parent), dtype=np.bool_)
-    few[rows] = (elements[rows] <= _FEW_ELEMENTS) & (subject.duration_ns[rows] < _QUICK_NS)
+    few[rows] = (elements[rows] <= FEW_ELEMENTS) & (subject.duration_ns[rows] < _QUICK_NS)
     begun = np.zeros(len(subject.parent), dtype=np.int64)
     np.maximum.at(begun, tensors["event"], inner_loops(tensors))
     begun[subject.named(*_VIEWING)] = 0
