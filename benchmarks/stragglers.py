@@ -79,7 +79,7 @@ def record(folder: Path, ranks: int, fault: str, slow: int, strength: float) -> 
     assert found.standing is not None
     least = found.standing.least_work_ns
     if fault == "descheduled":
-        least = found.standing.least_delayed_ns
+        least = found.standing.least_delayed_ns or 0.0
     if fault == "bandwidth":
         least = found.sending.least_ns or 0.0
     return Told(found, int(planted.split()[1]), least)

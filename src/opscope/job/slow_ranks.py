@@ -140,8 +140,8 @@ class SlowRanks:
         return {
             "compared": self.compared,
             "least_work_ns": None if told is None else round(told.least_work_ns),
-            "least_delayed_ns": None if told is None else round(told.least_delayed_ns),
-            "least_sending_ns": None if (least := self.sending.least_ns) is None else round(least),
+            "least_delayed_ns": None if told is None else _rounded(told.least_delayed_ns),
+            "least_sending_ns": _rounded(self.sending.least_ns),
             "slow": [one.as_dict() for one in self.found],
             "slow_senders": [one.as_dict() for one in self.senders],
             "notes": list(self.notes),
@@ -159,20 +159,29 @@ class SlowRanks:
     def _that_nobody_is(self) -> list[str]:
         if self.standing is None:
             return []
-        own_ns = self.steps.mean_own_ns[_comparable(self.steps)]
+        own_ns = self.steps.mean_own_ns[_known_alike(self.steps, _comparable(self.steps))]
         apart = share_text(float(own_ns.max() / max(float(own_ns.min()), 1.0) - 1))
-        sending = self.sending.least_ns
+        delayed, sending = self.standing.least_delayed_ns, self.sending.least_ns
         told = [
             f"takes {time_text(int(self.standing.least_work_ns))} longer in every step",
-            f"waits {time_text(int(self.standing.least_delayed_ns))} longer for a processor",
+            *(
+                []
+                if delayed is None
+                else [f"waits {time_text(int(delayed))} longer for a processor"]
+            ),
             *([] if sending is None else [f"sends for {time_text(int(sending))} longer"]),
         ]
+        either = f"{', '.join(told[:-1])} or {told[-1]}" if len(told) > 1 else told[0]
         return [
             f"No rank is slower than the others by more than chance: without waiting for others, "
             f"{self.compared} of them take {time_text(int(np.median(own_ns)))} a step in the "
             f"middle, and the longest {apart} more than the shortest. One that "
-            f"{', '.join(told[:-1])} or {told[-1]} would have been told."
+            f"{either} would have been told."
         ]
+
+
+def _rounded(time_ns: float | None) -> int | None:
+    return None if time_ns is None else round(time_ns)
 
 
 def find_slow_ranks(
@@ -191,8 +200,12 @@ def find_slow_ranks(
         places: gives where one spends its time, to see where in the program the difference is.
         silent: ranks that there are recordings of, without any event.
     """
-    enough = _comparable(steps)
-    left_out = _left_out(steps, enough, silent)
+    with_steps = _comparable(steps)
+    enough = _known_alike(steps, with_steps)
+    left_out = [
+        *_left_out(steps, with_steps, silent),
+        *_known_otherwise(steps, [row for row in with_steps if row not in enough]),
+    ]
     if len(enough) < 2:
         few = _too_few(steps, len(enough), len(silent))
         return SlowRanks((), steps, len(enough), (few, *left_out))
@@ -214,6 +227,16 @@ def find_slow_ranks(
     return SlowRanks(tuple(found), steps, len(enough), tuple(notes), standing)
 
 
+def _known_alike(steps: RankSteps, rows: list[int]) -> list[int]:
+    """Those of which as much is known as of most.
+
+    What a thread waited for is in what the kernel counted, which is lost where a process is killed:
+    there waiting for a processor seems to be what it waited in.
+    """
+    waited = [row for row in rows if steps.cause_ns[row, Cause.DESCHEDULED] > 0]
+    return waited if 2 * len(waited) >= len(rows) else [row for row in rows if row not in waited]
+
+
 def _comparable(steps: RankSteps) -> list[int]:
     """The rows of those with enough steps."""
     return [row for row, own in enumerate(steps.own_ns) if (own != NONE).sum() >= _FEWEST_STEPS]
@@ -227,6 +250,20 @@ def _left_out(steps: RankSteps, enough: list[int], silent: Sequence[Partition]) 
         f"{'it was' if len(parts) == 1 else 'they were'} not compared."
         for parts, what in ((few, f"fewer than {_FEWEST_STEPS} steps"), (silent, "no event"))
         if parts
+    ]
+
+
+def _known_otherwise(steps: RankSteps, rows: list[int]) -> list[str]:
+    """Who was not compared because more or less is known of it than of others."""
+    if not rows:
+        return []
+    were = f"{parts_text([steps.processes[row] for row in rows], 0)} "
+    were += "was not compared" if len(rows) == 1 else "were not compared"
+    if steps.cause_ns[rows[0], Cause.DESCHEDULED] > 0:
+        return [f"{were}: how long the others waited for processors is not known."]
+    return [
+        f"{were}: how long {'it' if len(rows) == 1 else 'they'} waited for processors is not known, "
+        "as of what was killed."
     ]
 
 

@@ -49,12 +49,13 @@ class StandingOut:
         places: of those ranks, in the order in which they were given.
         least_work_ns: how much longer one would have to take in every step, for anything but a
             processor, to be among them; what there is less of may or may not be told.
-        least_delayed_ns: how much longer one would have to wait for a processor.
+        least_delayed_ns: how much longer one would have to wait for a processor; None where nobody
+            is known to have waited for one.
     """
 
     places: tuple[int, ...]
     least_work_ns: float
-    least_delayed_ns: float
+    least_delayed_ns: float | None
 
 
 def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
@@ -83,8 +84,9 @@ def stand_out(steps: RankSteps, rows: Sequence[int]) -> StandingOut:
         needed.append(np.minimum(*by_middle))
     places = sorted(found)
     # Beside one that is found the others seem to differ from each other.
-    told = (float(np.median(of[places] if places else of)) for of in needed)
-    return StandingOut(tuple(places), *told)
+    of_work, of_delay = (float(np.median(of[places] if places else of)) for of in needed)
+    waited = any(one.any() for one in delayed)
+    return StandingOut(tuple(places), of_work, of_delay if waited else None)
 
 
 def _inflation(values: list[Amounts]) -> float:

@@ -282,3 +282,34 @@ def test_how_much_longer_a_rank_has_to_take_to_be_told_is_said(cause):
                 one.process.number for one in find_slow_ranks(steps_of(slower)).found
             ] == [1]
     assert found[0.1] <= 2 and found[1.8] >= 38
+
+
+def test_ranks_of_which_less_is_known_are_not_compared_with_the_others():
+    """What was killed lost what the kernel counted: its waiting seems to be what it waited in."""
+    table = alike(np.random.default_rng(13), 5, 30)
+    table[:, :, Cause.DESCHEDULED] += 0.5 * STEP_NS
+    for rank in (1, 3):
+        table[rank, :, Cause.DESCHEDULED] = 0
+    found = find_slow_ranks(steps_of(table))
+    assert (found.found, found.compared) == ((), 3)
+    assert found.sentences()[-1] == (
+        "ranks 1, 3 were not compared: how long they waited for processors is not known, as of what "
+        "was killed."
+    )
+    for rank in (0, 4):
+        table[rank, :, Cause.DESCHEDULED] = 0
+    table[4, :, Cause.TIMER] += STEP_NS
+    found = find_slow_ranks(steps_of(table))
+    assert ([slow.process.number for slow in found.found], found.compared) == ([4], 4)
+    assert found.sentences()[-1] == (
+        "rank 2 was not compared: how long the others waited for processors is not known."
+    )
+
+
+def test_nothing_is_said_of_waiting_for_processors_where_nobody_is_known_to():
+    table = alike(np.random.default_rng(14), 4, 30)
+    assert "longer for a processor" in find_slow_ranks(steps_of(table)).sentences()[0]
+    table[:, :, Cause.DESCHEDULED] = 0
+    found = find_slow_ranks(steps_of(table))
+    assert found.as_dict()["least_delayed_ns"] is None
+    assert found.sentences()[0].endswith(" longer in every step would have been told.")
