@@ -261,10 +261,8 @@ def _known_otherwise(steps: RankSteps, rows: list[int]) -> list[str]:
     were += "was not compared" if len(rows) == 1 else "were not compared"
     if steps.cause_ns[rows[0], Cause.DESCHEDULED] > 0:
         return [f"{were}: how long the others waited for processors is not known."]
-    return [
-        f"{were}: how long {'it' if len(rows) == 1 else 'they'} waited for processors is not known, "
-        "as of what was killed."
-    ]
+    whose = "it" if len(rows) == 1 else "they"
+    return [f"{were}: how long {whose} waited for processors is not known, as of what was killed."]
 
 
 def _mean_table(steps: RankSteps, row: int) -> Amounts:
