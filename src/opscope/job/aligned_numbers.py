@@ -97,9 +97,10 @@ def _kind(name: str, size_bytes: int) -> tuple[str, int]:
 def _waits_for_all(name: str) -> bool:
     """Whether no rank can be through before all have begun.
 
-    Who gives to others may be before they take it, and who takes from one may be before a third.
+    Who gives to many may be before the last of them takes it, and who takes from one before a
+    third begins. A message is not under way before somebody wants it (gloo, NCCL).
     """
-    return name != "send" and name not in (*TO_ALL, *FROM_ALL, *UNEVEN)
+    return name not in (*TO_ALL, *FROM_ALL, *UNEVEN)
 
 
 def align(ranks: Sequence[OneRank]) -> list[Values]:

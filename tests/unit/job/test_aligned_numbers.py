@@ -62,13 +62,31 @@ def test_who_gives_to_all_may_be_through_before_others_begin():
     assert first.tolist() == second.tolist() == list(range(len(names)))
 
 
-def test_who_takes_a_message_bounds_who_sends_it_and_not_the_other_way_round():
+def test_messages_are_told_apart_by_who_waits_for_whom():
+    """Each is sent long before it is wanted, and just before the next one is."""
+    signatures, nothing = {}, np.zeros(12, dtype=np.int64)
+    begin = 1000 * np.arange(12)
+    sender, receiver = (
+        one_rank(
+            SimpleNamespace(
+                name=(name,) * 12, number=nothing + NONE, sent_bytes=nothing,
+                received_bytes=nothing, begin_ns=begin + from_ns, end_ns=begin + 900,
+            ),
+            np.arange(12), signatures, 0, 0,
+        )
+        for name, from_ns in (("send", 0), ("recv", 850))
+    )  # fmt: skip
+    numbers = align([sender, receiver])
+    assert numbers[0].tolist() == numbers[1].tolist() == list(range(12))
+
+
+def test_a_message_and_what_all_wait_for_bound_when_others_begin():
     found = SimpleNamespace(
         name=("send", "recv", "reduce", "allreduce", "all_to_all"), number=np.full(5, NONE),
         sent_bytes=np.zeros(5), received_bytes=np.zeros(5), begin_ns=np.arange(5),
         end_ns=np.array([5, 6, 7, 8, 9]),
     )  # fmt: skip
-    assert one_rank(found, np.arange(5), {}, 10, 0).end_ns.tolist() == [NONE, 16, NONE, 18, NONE]
+    assert one_rank(found, np.arange(5), {}, 10, 0).end_ns.tolist() == [15, 16, NONE, 18, NONE]
     found.end_ns[3] = NONE
     assert one_rank(found, np.arange(5), {}, 10, 0).end_ns[3] == NONE
 
