@@ -181,3 +181,19 @@ def test_parts_need_not_one_another_where_the_loop_around_needs_the_round_before
         return loop.saved_share > 0.6 and "needs the one before" not in loop.saved_by
 
     assert in_some_recording(poles_one_by_one, is_said)
+
+
+MANY = [torch.rand(8) for _ in range(40)]
+
+
+def norms_for_a_log():
+    for _ in range(10):
+        norms = []
+        for one in MANY:
+            norms.append(one.norm())  # norm
+        torch.stack(norms).max()
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_methods_that_torch_has_in_python_are_called_by_the_loop(level):
+    assert in_some_recording(norms_for_a_log, is_at("tensor-by-tensor", __file__, "norm"), level)

@@ -20,6 +20,8 @@ _OF_CALLS = 0.25
 _STAYS = 0.6
 """Of the operators' time in functions for lists on the CPU; sums and norms measured 0.5 to 0.7."""
 
+_METHODS = "torch/_tensor.py"
+
 _TOGETHER = (
     "add_", "sub_", "mul_", "div_", "lerp_", "addcmul_", "addcdiv_", "copy_", "zero_", "clamp_",
     "clamp_max_", "clamp_min_", "sqrt_", "neg_", "exp_", "abs_", "sign_", "pow_", "norm",
@@ -34,8 +36,10 @@ def _find(subject: Subject) -> Evidence | None:
     wanted = subject.named(*(f"aten::{name}" for name in _TOGETHER))
     operators = np.flatnonzero(wanted & (subject.operator_parent < 0))
     site = subject.sites.around[operators]
-    # Where a function of a library stands in between, the loop is that one's.
-    row = np.where((site >= 0) & (subject.sites.frame[site] < 0), calls.row[site], -1)
+    # Where a function of a library stands in between, the loop is that one's; but not where it
+    # is a method of a tensor that torch has in Python, such as norm().
+    own = (subject.sites.frame < 0) | subject.calls_of(_METHODS)
+    row = np.where((site >= 0) & own[site], calls.row[site], -1)
     called = row >= 0
     called[called] = ~_inside_a_call(subject, operators[called], row[called])
     operators, row = operators[called], row[called]
