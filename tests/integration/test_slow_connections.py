@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "paced_job.py"
-RANKS, SLOW, BYTES, RATE = 3, 1, 4 << 20, 20 << 20
+RANKS, SLOW = 3, 1
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,6 @@ def test_the_rank_that_sends_slowly_is_named(job):
     found = opscope.load(job).slow_ranks()
     (slow,) = found.senders
     assert slow.process == Partition(RANK, SLOW)
-    # A ring carries every element over each connection twice but for a third of it.
-    assert slow.sending_ns > 0.5 * BYTES * 4 / 3 / RATE * 1e9
     assert 0 < slow.gain_ns < slow.step_ns
     assert str(slow) in found.sentences()
 
@@ -49,7 +47,7 @@ def test_the_rank_that_sends_slowly_is_named(job):
 def test_what_was_seen_of_connections_is_in_what_each_rank_recorded(job):
     seen = {part: read_sending(trace.metadata) for part, trace in opscope.load(job).traces()}
     shares = [seen[Partition(RANK, rank)].share for rank in range(RANKS)]
-    assert shares[SLOW] > 0.1 and max(shares) == shares[SLOW]
+    assert max(shares) == shares[SLOW] > 0
 
 
 def answer(command, *arguments):
@@ -61,6 +59,11 @@ def answer(command, *arguments):
 def test_commands_say_it_in_the_same_words(job, command):
     (slow,) = opscope.load(job).slow_ranks().senders
     assert str(slow) in " ".join(answer(command, job).split())
+
+
+def test_a_table_has_it_beside_the_rank(job):
+    (slow,) = opscope.load(job).slow_ranks().senders
+    assert f"| {slow.process} | {slow} |" in answer("stragglers", job, "--format", "md")
 
 
 def test_json_has_it(job):

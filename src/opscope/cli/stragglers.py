@@ -72,9 +72,11 @@ def stragglers(
 
 def _lines(found: SlowRanks) -> list[list[object]]:
     """Who is slow, and what is said of all."""
-    named = [str(one.process) for one in found.found]
-    said = found.sentences()
-    return [[name, line] for name, line in zip([*named, *["all"] * len(said)], said, strict=False)]
+    said, senders = found.sentences(), [str(one.process) for one in found.senders]
+    nobody = ["all"] * (len(said) - len(senders) - len(found.notes))
+    named = [str(one.process) for one in found.found] or nobody
+    names = [*named, *senders, *["all"] * len(found.notes)]
+    return [[name, line] for name, line in zip(names, said, strict=True)]
 
 
 def _row(one: SlowRank) -> list[object]:

@@ -112,36 +112,40 @@ def find_slow_senders(steps: RankSteps, sending: Mapping[Partition, Sending]) ->
         float(np.median([table[row, there[row]].mean() for row in rows]))
         for table in (steps.table_ns[:, :, Cause.COLLECTIVE], steps.wall_ns)
     )
-    found, needed = [], []
+    # Of the time that was looked at, so much is of a step: all but what came before the first.
+    of_step = np.array([one.looked_ns for one in seen]) / there[rows].sum(axis=1)
+    found, needed_ns = [], []
     for place, row in enumerate(rows):
         others = np.delete(shares, place)
         middle, own = float(np.median(others)), float(shares[place])
-        needed.append(max(_needed(others), _by_chance(looks, behind, place) - middle))
+        needed = max(_needed(others), _by_chance(looks, behind, place) - middle)
+        needed_ns.append(max(needed * of_step[place], _LEAST_SHARE * wall))
         is_slowest = own >= _LEAST_OF_MOST * float(shares.max())
         is_worth_it = collective >= _LEAST_SHARE * wall
-        if not (is_slowest and is_worth_it and own - middle >= needed[-1]):
+        if not (is_slowest and is_worth_it and (own - middle) * of_step[place] >= needed_ns[-1]):
             continue
+        ahead_ns = (own - float(others.max())) * of_step[place]
         found.append(
             SlowSender(
                 process=steps.processes[row],
-                sending_ns=own * wall,
-                others_ns=middle * wall,
+                sending_ns=own * of_step[place],
+                others_ns=middle * of_step[place],
                 step_ns=wall,
-                gain_ns=max(min((own - float(others.max())) * wall, collective), 0.0),
+                gain_ns=max(min(ahead_ns, collective), 0.0),
             )
         )
     named = {one.process for one in found}
-    of_found = [needed[place] for place, row in enumerate(rows) if steps.processes[row] in named]
+    of_found = [needed_ns[at] for at, row in enumerate(rows) if steps.processes[row] in named]
     found.sort(key=lambda one: -one.sending_ns)
-    return SlowSenders(tuple(found), float(np.median(of_found or needed)) * wall)
+    return SlowSenders(tuple(found), float(np.median(of_found or needed_ns)))
 
 
 def _needed(others: Amounts) -> float:
-    """How much more of the time than the middle one of the others is worth saying, and more than
-    they differ by among each other."""
+    """How much more of the time than the middle one of the others is more than they differ by among
+    each other."""
     middle = float(np.median(others))
     apart = _MAD_TO_SIGMA * float(np.median(np.abs(others - middle)))
-    return float(max(_LEAST_APART * apart, (_LEAST_TIMES - 1) * middle, _LEAST_SHARE))
+    return float(max(_LEAST_APART * apart, (_LEAST_TIMES - 1) * middle))
 
 
 def _by_chance(looks: Counts, behind: Counts, place: int) -> float:

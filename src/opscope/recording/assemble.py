@@ -145,5 +145,5 @@ def _metadata(
         **gpu_metadata(decoded),
         **_overloads(decoded, options),
         **({"process_groups": dict(decoded.process_groups)} if decoded.process_groups else {}),
-        **({SENDING: decoded.sending.as_dict()} if decoded.sending else {}),
+        **({SENDING: dict(decoded.sending)} if decoded.sending else {}),
     }

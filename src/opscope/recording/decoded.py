@@ -13,7 +13,6 @@ from opscope.trace.column import Delivered, TableSchema
 from opscope.trace.device_schema import DEVICE_TABLES
 from opscope.trace.names import Names
 from opscope.trace.schema import RECORDED_TABLES
-from opscope.trace.sending import Sending
 from opscope.trace.table import ListColumn, Table
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Decoded:
         no_room: where what was dropped found no room, by the ledger's words.
         processor: what the thread that opened the window had of a processor, by the ledger's words.
         process_groups: torch.distributed's, by the addresses that arguments show.
-        sending: whether its connections took what the process sent; None where it had none.
+        sending: whether its connections took what the process sent; empty where it had none.
     """
 
     tables: Mapping[str, Table]
@@ -65,7 +64,7 @@ class Decoded:
     no_room: str = "memory budget"
     processor: Mapping[str, int] = field(default_factory=dict)
     process_groups: Mapping[str, Any] = field(default_factory=dict)
-    sending: Sending | None = None
+    sending: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def events(self) -> Table:

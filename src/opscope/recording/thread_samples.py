@@ -19,7 +19,7 @@ from opscope import _native
 from opscope.recording.decoded import Decoded, delivered_table
 from opscope.recording.listeners import Listener
 from opscope.trace.schema import THREAD_SAMPLES
-from opscope.trace.sending import Sending
+from opscope.trace.sending import sending_metadata
 
 _SOURCE = "thread samples"
 
@@ -53,7 +53,7 @@ class ThreadSamples(Listener):
             (_SOURCE, "processor time of the sampler; ns", float(processor_ns)),
             (_SOURCE, "dropped: memory is limited, or was short", float(is_cut)),
         )
-        sending = Sending(connection_looks, behind) if connection_looks else None
+        sending = sending_metadata(connection_looks, behind, looks)
         sampled = decoded.with_tables(thread_samples=table).with_notes(notes)
         return replace(sampled, sending=sending)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from opscope.trace.partition import Partition
@@ -16,22 +16,31 @@ class Sending:
     """What was seen of the connections of a process.
 
     Attributes:
-        looks: how often they were looked at.
+        looks: how often they were looked at, while there were any.
         behind: at how many of these looks one of them had something to send that was not sent yet,
             although where it went there was room for it.
+        looked_ns: how long there were any.
     """
 
     looks: int
     behind: int
+    looked_ns: float
 
     @property
     def share(self) -> float:
-        """Of the time, in which something waited for the network."""
+        """Of that time, in which something waited for the network."""
         return self.behind / max(self.looks, 1)
 
-    def as_dict(self) -> dict[str, int]:
-        """What JSON can hold."""
-        return asdict(self)
+
+def sending_metadata(looks: int, behind: int, all_looks: int) -> dict[str, int]:
+    """As metadata has it; empty where there was no connection.
+
+    Args:
+        looks: as of ``Sending``.
+        behind: likewise.
+        all_looks: of the sampler, through the whole recording.
+    """
+    return {"looks": looks, "behind": behind, "all_looks": all_looks} if looks else {}
 
 
 def read_sending(metadata: Mapping[str, Any]) -> Sending | None:
@@ -39,10 +48,13 @@ def read_sending(metadata: Mapping[str, Any]) -> Sending | None:
     known = metadata.get(SENDING)
     if not isinstance(known, dict):
         return None
-    looks, behind = known.get("looks"), known.get("behind")
-    if not (isinstance(looks, int) and isinstance(behind, int) and 0 <= behind <= looks > 0):
+    looks, behind, all_looks = (known.get(key) for key in ("looks", "behind", "all_looks"))
+    if not (isinstance(looks, int) and isinstance(behind, int) and isinstance(all_looks, int)):
         return None
-    return Sending(looks, behind)
+    if not 0 <= behind <= looks <= all_looks or not looks:
+        return None
+    took_ns = int(metadata.get("end_ns", 0)) - int(metadata.get("start_ns", 0))
+    return Sending(looks, behind, max(took_ns, 0) * looks / all_looks)
 
 
 def known_sending(

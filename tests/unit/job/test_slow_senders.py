@@ -27,7 +27,10 @@ def steps_of(count, collective_ns=COLLECTIVE_NS):
 
 def sending_of(*behind, looks=LOOKS):
     parts = ranks(len(behind))
-    return {part: Sending(looks, one) for part, one in zip(parts, behind, strict=True)}
+    return {
+        part: Sending(looks, one, looked_ns=STEPS * STEP_NS)
+        for part, one in zip(parts, behind, strict=True)
+    }
 
 
 def named(steps, sending):
@@ -65,6 +68,16 @@ def test_nobody_is_named_where_ranks_are_alike_or_it_is_little(behind):
     assert named(steps_of(len(behind)), sending_of(*behind)) == []
 
 
+def test_what_comes_before_the_first_step_is_no_part_of_it():
+    """A recording of a whole program, which took four times as long as its steps."""
+    sending = {
+        part: Sending(4 * one.looks, one.behind, 4 * one.looked_ns)
+        for part, one in sending_of(0, 0, 50, 0).items()
+    }
+    (slow,) = find_slow_senders(steps_of(4), sending).found
+    assert (slow.process.number, slow.sending_ns) == (2, 25e6)
+
+
 def test_a_few_looks_are_chance():
     """A third of six looks may be anybody's, and a third of sixty not."""
     assert named(steps_of(2), sending_of(0, 2, looks=6)) == []
@@ -78,7 +91,7 @@ def test_ranks_of_which_nothing_is_known_are_passed_over():
     del sending[Partition("rank", 1)]
     (slow,) = find_slow_senders(steps, sending).found
     assert (slow.process, slow.others_ns) == (Partition("rank", 0), 2e6)
-    assert find_slow_senders(steps, {Partition("rank", 0): Sending(1, 1)}) == SlowSenders()
+    assert find_slow_senders(steps, {Partition("rank", 0): Sending(1, 1, 1)}) == SlowSenders()
 
 
 def test_who_sends_on_what_the_slowest_sent_is_not_named_with_it():
