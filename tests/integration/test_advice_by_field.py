@@ -84,6 +84,35 @@ def looked_at():
         optimizer.step()
 
 
+def updated_in_hooks():
+    """Of the body as soon as its gradients are there, of the head when all are."""
+    head = torch.optim.SGD(JUDGE.parameters(), lr=1e-4)
+    own = {one: torch.optim.SGD([one], lr=1e-4) for one in MAKER.parameters()}
+
+    def update(parameter):
+        own[parameter].step()
+        own[parameter].zero_grad()
+
+    hooks = [one.register_post_accumulate_grad_hook(update) for one in own]
+    for _ in range(12):
+        head.zero_grad()
+        LOSS(JUDGE(MAKER(NOISE)), ONES).backward()
+        head.step()
+    for hook in hooks:
+        hook.remove()
+
+
+def laid_out_otherwise():
+    """Its gradient is copied before it is stored, as the parameter lies in memory."""
+    weight = torch.nn.Parameter(torch.rand(256, 256))
+    optimizer = torch.optim.SGD([weight, *JUDGE.parameters()], lr=1e-4)
+    data = torch.rand(64, 256)
+    for _ in range(12):
+        optimizer.zero_grad()
+        LOSS(JUDGE((data @ weight.T.contiguous())[:, :64]), ONES).backward()
+        optimizer.step()
+
+
 def rows_in_place():
     weight, rows = torch.rand(16, requires_grad=True), torch.rand(50, 16)
     result = torch.zeros(50, 16)
@@ -131,8 +160,10 @@ def test_gradients_that_nothing_reads_are_found(faulty, mark, level):
         lambda: fine_tuned(frozen=True),
         measured_without_an_optimizer,
         looked_at,
+        updated_in_hooks,
+        laid_out_otherwise,
     ],
-    ids=["detached", "frozen", "without optimizer", "looked at"],
+    ids=["detached", "frozen", "without optimizer", "looked at", "in hooks", "copied"],
 )
 def test_gradients_that_are_read_are_not(program, level):
     assert "gradients-never-used" in advice.findings_of(program, **level).absent

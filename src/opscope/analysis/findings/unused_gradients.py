@@ -15,7 +15,9 @@ from opscope.trace.schema import AllocationAction, RecordScope, Role
 from opscope.tree.ancestry import nearest_ancestor, subtree_sums
 
 _WORTH_SAYING, _FEWEST = 0.02, 10
-_STORING = "AccumulateGrad"
+_STORING, _STORES = "AccumulateGrad", ("aten::detach", "aten::add_")
+"""A copy of what it is given keeps that of another tensor, which is not known."""
+
 _CLEARING = ("aten::zero_", "aten::_foreach_zero_")
 _VIEWING = tuple(
     f"aten::{name}"
@@ -47,7 +49,7 @@ class _Uses:
 
 
 def _find(subject: Subject) -> Evidence | None:
-    storing = subject.inside(subject.named_like(_STORING)) >= 0
+    storing = _storing(subject)
     if not storing.any():
         return None
     part, tensors = _parts(subject), subject.trace.table("tensors")
@@ -80,6 +82,15 @@ def _find(subject: Subject) -> Evidence | None:
     )
 
 
+def _storing(subject: Subject) -> Flags:
+    """Operators that take the first of their arguments as a gradient, or add to it.
+
+    A hook that a program has for that may update the parameter there: that reads the gradient.
+    """
+    node = subject.named_like(_STORING)[subject.parent] & (subject.parent >= 0)
+    return np.asarray(node & subject.named(*_STORES))
+
+
 def _parts(subject: Subject) -> Values:
     """Of each event the operator that a node of the graph runs and it is, or is in; -1 for none."""
     node = subject.events["scope"] == RecordScope.BACKWARD_FUNCTION
@@ -103,7 +114,8 @@ def _uses(subject: Subject, part: Values, storing: Flags, of: Flags | slice = sl
     known = by >= 0
     order = order_rows(memory[known], by[known])
     memory, by = memory[known][order], by[known][order]
-    return _Uses(memory, by, storing[by], subject.named(*_CLEARING)[by])
+    stored = storing[by] & (tensors["argument"][rows] == 0)[known][order]
+    return _Uses(memory, by, stored, subject.named(*_CLEARING)[by])
 
 
 def _wasted(subject: Subject, uses: _Uses) -> Flags:
@@ -182,7 +194,8 @@ UNUSED_GRADIENTS = Pattern(
     advice=(
         "Cut the graph where a pass needs no more of it: detach() what the generator made for the "
         "step of its judge, or make it under torch.no_grad(). Call requires_grad_(False) on "
-        "networks that a pass only goes through, and on parameters that no optimizer has."
+        "networks that a pass only goes through, and on parameters that no optimizer has. Where "
+        "one gradient alone is wanted, as of an input, take that with torch.autograd.grad()."
     ),
     find=_find,
     needs=(Needs.SHAPES, Needs.MEMORY),
