@@ -48,4 +48,14 @@ inline void keep_links(const BlockHeader* first) {
     block->next.store(block->next.load());
 }
 
+// In a forked child: has the kernel copy all of a block.
+inline void make_private(const void* block) {
+  constexpr size_t kPageBytes = 4096;
+  auto* const bytes = static_cast<char*>(const_cast<void*>(block));
+  for (size_t at = 0; at < kBlockBytes; at += kPageBytes) {
+    volatile char* const byte = bytes + at;
+    *byte = *byte;
+  }
+}
+
 }  // namespace opscope

@@ -23,7 +23,15 @@ void* BlockPool::acquire(const void* left) {
   }
   if (stream_ == nullptr) return take_memory();
   if (left != nullptr) stream_->leave(left);
-  return stream_->take();
+  if (stream_->is_ring() && used() >= most_used_) return nullptr;
+  void* const block = stream_->take();
+  // What a ring's file has no room for, the ring has all the same; only whoever reads the file lacks it.
+  return block == nullptr && stream_->is_ring() ? take_memory() : block;
+}
+
+void* BlockPool::acquire_streamed() {
+  const std::lock_guard lock(mutex_);
+  return stream_ == nullptr ? nullptr : stream_->take();
 }
 
 void* BlockPool::acquire_memory() {
@@ -32,7 +40,7 @@ void* BlockPool::acquire_memory() {
 }
 
 void* BlockPool::take_memory() {
-  if (mapped_ - free_.size() >= most_used_) return nullptr;
+  if (used() >= most_used_) return nullptr;
   if (free_.empty()) grow();
   if (free_.empty()) return nullptr;
   void* block = free_.back();
@@ -69,6 +77,7 @@ void BlockPool::count_loss(uint32_t owner, Loss what) {
 
 void BlockPool::prepare() {
   const std::lock_guard lock(mutex_);
+  if (stream_ != nullptr && stream_->is_ring()) return;  // blocks will be of its file
   while (free_.size() < kKeptBlocks) {
     const size_t before = free_.size();
     grow();
@@ -84,6 +93,23 @@ void BlockPool::keep(size_t bytes) {
     munmap(free_.back(), kBlockBytes);
     free_.pop_back();
   }
+}
+
+size_t BlockPool::used_bytes() {
+  const std::lock_guard lock(mutex_);
+  return used() * kBlockBytes;
+}
+
+size_t BlockPool::used() const {
+  size_t blocks = mapped_ - free_.size();
+  if (stream_ != nullptr && stream_->is_ring()) blocks += stream_->used_blocks();
+  for (const auto& file : ended_) blocks += file->is_ring() ? file->used_blocks() : 0;
+  return blocks;
+}
+
+bool BlockPool::has_rings() const {
+  const auto is_ring = [](const auto& file) { return file->is_ring(); };
+  return (stream_ != nullptr && stream_->is_ring()) || std::any_of(ended_.begin(), ended_.end(), is_ring);
 }
 
 void BlockPool::set_budget(size_t bytes) {

@@ -48,6 +48,8 @@ class BlockPool {
   // [MT] Changes when threads shall leave the blocks they have, because a stream has begun or ended.
   uint64_t place() const { return place_.load(); }
 
+  // [MT] Of the stream's file; nullptr if there is none, or no room in it.
+  void* acquire_streamed();
   // [MT] Of memory, whether a recording streams or not.
   void* acquire_memory();
   // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.
@@ -77,12 +79,11 @@ class BlockPool {
   bool leave_streams_to_parent();
   // In such a child, before: are there files that the parent may go on with?
   bool has_streams() const { return stream_ != nullptr || !ended_.empty(); }
+  // And are there some of them whose blocks it uses again?
+  bool has_rings() const;
 
-  // [MT] Of blocks that somebody has.
-  size_t used_bytes() {
-    std::lock_guard lock(mutex_);
-    return (mapped_ - free_.size()) * kBlockBytes;
-  }
+  // [MT] Of blocks that somebody has, of memory or of the file of a ring.
+  size_t used_bytes();
 
   std::mutex& mutex() { return mutex_; }  // for the fork handlers only
 
@@ -96,6 +97,7 @@ class BlockPool {
   void grow();
   void* take_memory();
   bool release_of_stream(void* block);
+  size_t used() const;
 
   std::mutex mutex_;
   std::vector<void*> free_;

@@ -205,18 +205,21 @@ void Recorder::before_fork() {
   self.names_.mutex().lock();
   self.name_journal_.mutex().lock();
   self.journal_.mutex().lock();
-  if (self.stream_ != nullptr) self.stream_->journal.mutex().lock();
+  if (self.stream_ != nullptr) self.stream_->journal->mutex().lock();
   self.pool_.mutex().lock();
 }
 
 void Recorder::after_fork(bool in_child) {
   Recorder& self = instance();
   self.pool_.mutex().unlock();
-  if (self.stream_ != nullptr) self.stream_->journal.mutex().unlock();
+  if (self.stream_ != nullptr) self.stream_->journal->mutex().unlock();
   self.journal_.mutex().unlock();
   self.name_journal_.mutex().unlock();
   self.names_.mutex().unlock();
   if (self.bridge_ != nullptr) self.bridge_->after_fork(in_child);
+  const auto has_ended = [](const auto& entry) { return !entry.second->open; };
+  if (!in_child && std::any_of(self.windows_.begin(), self.windows_.end(), has_ended))
+    self.pool_.with_stream([](StreamFile& file) { file.leave_time_to_child(); });
   self.mutex_.unlock();
 }
 
@@ -224,10 +227,11 @@ void Recorder::after_fork(bool in_child) {
 // as in the parent, but do nothing while `wanted` is 0.
 void Recorder::after_fork_in_child() {
   Recorder& self = instance();
-  const bool has_streams = self.pool_.has_streams();
+  const bool has_streams = self.pool_.has_streams(), has_rings = self.pool_.has_rings();
   const bool is_apart = self.pool_.leave_streams_to_parent();
   after_fork(/*in_child*/ true);
   std::lock_guard lock(self.mutex_);
+  if (has_rings && is_apart) self.keep_closed_windows();
   self.go_on_in_child(is_apart, has_streams);
   self.set_wanted(0);
   self.readers_ = 0;
@@ -246,6 +250,18 @@ void Recorder::after_fork_in_child() {
   this_thread_log->leave_blocks();
 }
 
+// The parent uses blocks of a ring's file again as soon as it has no need of them, so the child has its own
+// of those that recordings have which ended, and which it may look at.
+void Recorder::keep_closed_windows() {
+  for (const auto& [id, window] : windows_) {
+    if (window->open) continue;
+    for (const ThreadView& thread : view_of(*window).threads) {
+      for (const Chunk* chunk : thread.chunks) make_private(chunk);
+      for (const ArenaBlock* block : thread.arena) make_private(block);
+    }
+  }
+}
+
 // The parent's threads go on with blocks that a stream's file shares with this process, so everything that
 // walks from block to block must end where they were.
 void Recorder::go_on_in_child(bool is_apart, bool has_streams) {
@@ -254,7 +270,7 @@ void Recorder::go_on_in_child(bool is_apart, bool has_streams) {
     for (const Slice& slice : window->slices) slice.thread->go_on_in_child(is_apart, has_streams);
   }
   if (stream_ == nullptr) return;
-  stream_->journal.leave_to_parent();
+  stream_->journal->leave_to_parent();
   stop_streaming();
 }
 

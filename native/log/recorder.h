@@ -111,7 +111,19 @@ class Recorder {
   // [MT] What is recorded from now on goes to a new file, until end_stream(): that of the window that will be
   // opened under this id, and of all others. `about`: a text for whoever reads the file. Raises
   // std::system_error where there can be no such file, std::runtime_error where another recording streams.
-  void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about);
+  // `is_ring`: the file has what the windows need and no more; it makes room for a recording that streams,
+  // and for another ring.
+  void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about,
+                    bool is_ring = false);
+  // [MT] Of the ring that streams, if it is this window's: it is `next` from now on, because this one goes.
+  void hand_stream_on(uint32_t window, uint32_t next) noexcept;
+  // [MT] Another text in place of `about`, of the ring that streams, and one more for whoever reads it unless
+  // that is empty. False if none streams, or there is no room.
+  bool describe_ring(const std::string& about, const std::string& note);
+  // [MT] That the process is there still, to whoever reads the stream.
+  void note_moment();
+  // [MT] Is there a ring that streams, with all that its windows have had since it began?
+  bool ring_is_whole();
   // [MT] A text for whoever reads the stream that runs; without one it is lost.
   void note_in_stream(const std::string& text);
   // [MT] Once the window is closed; idempotent. The file stays.
@@ -189,7 +201,10 @@ class Recorder {
   void add_slice(Window& window, Slice slice);
   void remove_slices(Window& window);
   void stream_facts(const Window& window) noexcept;      // under mutex_
+  bool begin_journal();                                  // likewise: of the stream
+  std::unique_ptr<Journal> renew_journal() noexcept;     // likewise: what it has replaced
   void go_on_in_child(bool is_apart, bool has_streams);  // likewise
+  void keep_closed_windows();                            // likewise
   void stop_streaming();                                 // likewise
   bool is_listed_on_closing(const ThreadLog& thread, const Window* except = nullptr) const;
   static void before_fork();

@@ -15,28 +15,112 @@
 
 namespace opscope {
 
+namespace {
+
+// The last text about the recording, and all that was said meanwhile. False if there is no room.
+bool copy_notes(const Journal& from, Journal& to) {
+  const std::string entries = joined(blocks_from<JournalBlock>(from.head()));
+  std::string_view about;
+  bool has_room = true;
+  for_each_entry(entries, [&](const EntryHead& head, std::string_view fields) {
+    if (head.kind == EntryKind::kAbout) about = take_field(fields);
+    if (head.kind == EntryKind::kNote)
+      has_room = has_room && to.append(EntryKind::kNote, 0, {take_field(fields)});
+  });
+  return has_room && to.append(EntryKind::kAbout, 0, {about});
+}
+
+}  // namespace
+
 void Recorder::begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes,
-                            const std::string& about) {
+                            const std::string& about, bool is_ring) {
   const double rate = recent_ns_per_tick();
   const std::lock_guard lock(mutex_);
   if (stream_ != nullptr && stream_->window == window) return;
-  if (stream_ != nullptr) throw std::runtime_error("another recording of this process streams already");
-  auto file = std::make_unique<StreamFile>(path, max_bytes);
+  if (stream_ != nullptr && !stream_->is_ring)
+    throw std::runtime_error("another recording of this process streams already");
+  auto file = std::make_unique<StreamFile>(path, max_bytes, is_ring);
   for (const auto& thread : threads_) {
     if (!thread->finished) file->meet(facts_of(*thread));
   }
   pool_.set_when_spent([] { instance().release_spent(); });
-  auto stream = std::make_unique<Stream>(pool_, window, rate);
+  auto stream = std::make_unique<Stream>(pool_, window, rate, is_ring);
+  if (stream_ != nullptr) stop_streaming();
   pool_.begin_stream(std::move(file));
   stream_ = std::move(stream);
-  const bool has_room = stream_->journal.append(EntryKind::kAbout, 0, {about}) &&
-                        name_journal_.copy_to(&stream_->journal) && journal_.copy_to(&stream_->journal);
-  if (!has_room) {
+  if (!stream_->journal->append(EntryKind::kAbout, 0, {about}) || !begin_journal()) {
     stop_streaming();
     unlink(path.c_str());
     throw std::system_error(ENOSPC, std::generic_category(), path);
   }
   for (const auto& thread : threads_) thread->leave_blocks();
+}
+
+// The texts that there are, and from now on those that are new.
+bool Recorder::begin_journal() {
+  const bool has_room =
+      name_journal_.copy_to(stream_->journal.get()) && journal_.copy_to(stream_->journal.get());
+  stream_->journal_bytes = stream_->journal->bytes();
+  return has_room;
+}
+
+void Recorder::hand_stream_on(uint32_t window, uint32_t next) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (stream_ == nullptr || !stream_->is_ring || stream_->window != window) return;
+  const auto found = windows_.find(next);
+  if (found == windows_.end()) return;
+  stream_->window = next;
+  // First where its records begin, which a reader that finds the old window can do with as well.
+  pool_.with_stream([&](StreamFile& file) {
+    for (const Slice& slice : found->second->slices) file.begin_at(slice.thread->number, slice.begin);
+  });
+  const std::unique_ptr<Journal> replaced = renew_journal();
+  stream_facts(*found->second);
+}
+
+bool Recorder::describe_ring(const std::string& about, const std::string& note) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ == nullptr || !stream_->is_ring) return false;
+  const std::unique_ptr<Journal> replaced = renew_journal();
+  if (stream_ == nullptr) return false;
+  Journal& journal = *stream_->journal;
+  const bool has_room = journal.append(EntryKind::kAbout, 0, {about}) &&
+                        (note.empty() || journal.append(EntryKind::kNote, 0, {note}));
+  const auto found = windows_.find(stream_->window);
+  if (found != windows_.end()) stream_facts(*found->second);
+  return has_room;
+}
+
+void Recorder::note_moment() {
+  pool_.with_stream([](StreamFile& file) { file.note_moment(); });
+}
+
+bool Recorder::ring_is_whole() {
+  const std::lock_guard lock(mutex_);
+  bool is_whole = false;
+  if (stream_ != nullptr && stream_->is_ring)
+    pool_.with_stream([&](const StreamFile& file) { is_whole = !file.is_full(); });
+  return is_whole;
+}
+
+// Once much of it may have been replaced. A reader takes the newest that has come to its window, so the one
+// that it replaces stays until whoever calls has appended that. Without room the file ends here, and the ring
+// goes on in memory.
+std::unique_ptr<Journal> Recorder::renew_journal() noexcept {
+  constexpr size_t kGrowthBytes = size_t{1} << 20;
+  if (stream_->journal->bytes() < 2 * stream_->journal_bytes + kGrowthBytes) return nullptr;
+  name_journal_.copy_to(nullptr);
+  journal_.copy_to(nullptr);
+  try {
+    std::unique_ptr<Journal> renewed = stream_->new_journal(pool_);
+    if (copy_notes(*stream_->journal, *renewed)) {
+      renewed.swap(stream_->journal);
+      if (begin_journal()) return renewed;
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  stop_streaming();
+  return nullptr;
 }
 
 // Nobody waits for it: who finds the registry busy takes a new block, and the next one tries again.
@@ -70,7 +154,7 @@ void Recorder::release_spent_blocks() noexcept try {
 
 void Recorder::note_in_stream(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  if (stream_ != nullptr) stream_->journal.append(EntryKind::kNote, 0, {text});
+  if (stream_ != nullptr) stream_->journal->append(EntryKind::kNote, 0, {text});
 }
 
 void Recorder::end_stream(uint32_t window) {
@@ -98,7 +182,7 @@ void Recorder::stream_facts(const Window& window) noexcept try {
   known.window = window;
   ByteWriter out;
   put_window(out, known);
-  stream_->journal.append(EntryKind::kWindow, window.open ? 0 : 1, {out.bytes});
+  stream_->journal->append(EntryKind::kWindow, window.open ? 0 : 1, {out.bytes});
 } catch (const std::bad_alloc&) {
 }
 

@@ -1,22 +1,31 @@
 // The recording that streams: which window it is, and its journal, which has beside the texts of the
-// process's journals what is known of the window.
+// process's journals what is known of the window. A ring's window is the oldest that it has, so it changes,
+// and its journal is written anew now and then, without what has been replaced.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "log/journal.h"
 
 namespace opscope {
 
 struct Stream {
-  static constexpr uint32_t kJournal = 2;  // its number, after those of the process
+  static constexpr uint32_t kJournal = 2;  // the number of the first, after those of the process
 
-  Stream(BlockPool& pool, uint32_t window, double rate)
-      : window(window), rate(rate), journal(pool, kJournal, /*is_streamed=*/true) {}
+  Stream(BlockPool& pool, uint32_t window, double rate, bool is_ring)
+      : window(window), rate(rate), is_ring(is_ring), journal(new_journal(pool)) {}
 
-  const uint32_t window;
+  std::unique_ptr<Journal> new_journal(BlockPool& pool) {
+    return std::make_unique<Journal>(pool, next_journal++, /*is_streamed=*/true);
+  }
+
+  uint32_t window;
   const double rate;  // nanoseconds per tick, as measured when it began
-  Journal journal;
+  const bool is_ring;
+  uint32_t next_journal = kJournal;
+  std::unique_ptr<Journal> journal;
+  size_t journal_bytes = 0;  // when it was last written anew
 };
 
 }  // namespace opscope

@@ -47,7 +47,8 @@ void touch(char* memory, size_t bytes) {
 
 }  // namespace
 
-StreamFile::StreamFile(std::string path, uint64_t max_bytes) : path_(std::move(path)), max_bytes_(max_bytes) {
+StreamFile::StreamFile(std::string path, uint64_t max_bytes, bool is_ring)
+    : path_(std::move(path)), max_bytes_(max_bytes), is_ring_(is_ring) {
   const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) throw std::system_error(errno, std::generic_category(), path_);
   const int higher = fcntl(file, F_DUPFD_CLOEXEC, kHighDescriptor);
@@ -79,7 +80,8 @@ void StreamFile::begin_header() {
   header_->version = kLogVersion;
   header_->record_bytes = sizeof(Record);
   header_->block_bytes = kBlockBytes;
-  header_->drain_from = std::min<uint64_t>(kDrainFrom, max_bytes_ / 4);
+  header_->drain_from = is_ring_ ? 0 : std::min<uint64_t>(kDrainFrom, max_bytes_ / 4);
+  header_->is_ring = is_ring_ ? 1 : 0;
   header_->process_id = getpid();
   const ProcessIdentity identity = identity_of(getpid());
   header_->process_start = identity.start;
@@ -90,7 +92,7 @@ void StreamFile::begin_header() {
 }
 
 void* StreamFile::take() {
-  if (!spare_.empty()) return take_spare();
+  if (has_spare()) return take_spare();
   if (next_ == ready_ && !grow()) return nullptr;
   is_in_gap_ = false;
   char* const block = next_;
@@ -116,6 +118,11 @@ void* StreamFile::take_spare() {
 uint64_t StreamFile::drained_of(uint64_t number) const {
   const ThreadSlot* const slot = number < slots_.size() ? slots_[number] : nullptr;
   return slot == nullptr ? 0 : slot->drained.load(std::memory_order_acquire);
+}
+
+void StreamFile::begin_at(uint64_t number, uint64_t index) {
+  ThreadSlot* const slot = slot_of(number);
+  if (slot != nullptr) slot->drained.store(index, std::memory_order_release);
 }
 
 // One that nobody releases.
@@ -214,7 +221,7 @@ StreamFile::Extent* StreamFile::extent_of(const void* block) {
 }
 
 void StreamFile::leave(const void* block) {
-  if (extent_of(block) == nullptr) return;
+  if (is_ring_ || extent_of(block) == nullptr) return;
   left_.push_back(static_cast<const char*>(block));
   if (left_.size() == kLeftBlocks) give_back_left();
 }
@@ -233,7 +240,9 @@ bool StreamFile::release(void* block) {
   Extent* const extent = extent_of(block);
   if (extent == nullptr) return false;
   if (is_discarded_ && !is_parents_) madvise(block, kBlockBytes, MADV_REMOVE);
-  if (!has_ended_ && static_cast<BlockHeader*>(block)->kind.load() == BlockKind::kSpent) keep_spare(block);
+  auto& kind = static_cast<BlockHeader*>(block)->kind;
+  if (is_ring_ && !has_ended_) kind.store(BlockKind::kSpent);
+  if (!has_ended_ && kind.load() == BlockKind::kSpent) keep_spare(block);
   --used_blocks_;
   if (--extent->used_blocks == 0 && has_ended_) {
     unmap(*extent);
@@ -242,9 +251,17 @@ bool StreamFile::release(void* block) {
   return true;
 }
 
+bool StreamFile::has_spare() {
+  if (spare_.empty() && !waiting_.empty() && clock_ns(CLOCK_MONOTONIC_COARSE) >= used_again_from_ns_)
+    spare_.swap(waiting_);
+  return !spare_.empty();
+}
+
 // Without memory for it, it is not used again.
 void StreamFile::keep_spare(void* block) try {
-  spare_.push_back(static_cast<char*>(block));
+  const bool waits =
+      is_ring_ && used_again_from_ns_ != 0 && clock_ns(CLOCK_MONOTONIC_COARSE) < used_again_from_ns_;
+  (waits ? waiting_ : spare_).push_back(static_cast<char*>(block));
 } catch (const std::bad_alloc&) {
 }
 

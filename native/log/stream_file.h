@@ -5,7 +5,7 @@
 // can be counted, and not by a thread that writes to a page and is killed for it. Blocks that a thread has
 // left are given back to the kernel a few at a time; they stay in the file, and come back when somebody looks
 // at them. A block is used again only when another process has moved what it held to segments of the trace,
-// and says so in it.
+// and says so in it. In the file of a ring it is used again as soon as nobody in the process needs it.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,7 @@ namespace opscope {
 class StreamFile {
  public:
   // `path` must not exist. Raises std::system_error.
-  StreamFile(std::string path, uint64_t max_bytes);
+  StreamFile(std::string path, uint64_t max_bytes, bool is_ring = false);
   StreamFile(const StreamFile&) = delete;
   StreamFile& operator=(const StreamFile&) = delete;
   ~StreamFile();
@@ -40,6 +40,19 @@ class StreamFile {
   // A thread that records, or what more is known of one.
   void meet(const ThreadFacts& thread);
   void count_loss(uint32_t owner, Loss what);
+
+  bool is_ring() const { return is_ring_; }
+  // That the process is there still, about once a second.
+  void note_moment();
+  // A child was forked that needs blocks as they are, and takes a while to have its own: of a ring, those
+  // that are released meanwhile are used again later.
+  void leave_time_to_child() { used_again_from_ns_ = clock_ns(CLOCK_MONOTONIC_COARSE) + kTimeOfChild_ns; }
+  // Blocks that somebody has.
+  size_t used_blocks() const { return used_blocks_; }
+  // It could not grow.
+  bool is_full() const { return failed_at_ns_ != 0; }
+  // Of a ring: what a thread recorded before this log index is of no use any more.
+  void begin_at(uint64_t number, uint64_t index);
 
   // Are there spent blocks that were not released yet?
   bool has_spent() const { return header_ != nullptr && header_->spent_blocks.load() > spent_taken_; }
@@ -78,13 +91,14 @@ class StreamFile {
   bool has_own_file();
   bool fail(int error);
   void give_back_left();
-  void note_moment();
+  bool has_spare();
   ThreadSlot* slot_of(uint64_t number);
   bool add_slots();
   void unmap(Extent& extent);
 
   const std::string path_;
   const uint64_t max_bytes_;
+  const bool is_ring_;
   int file_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;
@@ -94,7 +108,11 @@ class StreamFile {
   uint64_t file_bytes_ = 0;
   size_t used_blocks_ = 0;
   std::vector<const char*> left_;
-  std::vector<char*> spare_;  // blocks that were spent, and that nobody has now
+  static constexpr int64_t kTimeOfChild_ns = 2'000'000'000;
+
+  std::vector<char*> spare_;    // blocks that were spent, and that nobody has now
+  std::vector<char*> waiting_;  // likewise, but not to be used yet
+  int64_t used_again_from_ns_ = 0;
   uint64_t spent_taken_ = 0;
   bool is_in_gap_ = false;
   StreamHeader* header_ = nullptr;

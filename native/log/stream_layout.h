@@ -13,7 +13,7 @@ namespace opscope {
 constexpr char kStreamMagic[16] = "OPSCOPE stream\n";
 
 // Raised with every change of records, payloads, journals, of what is known of a window, or of what is here.
-constexpr uint32_t kLogVersion = 3;
+constexpr uint32_t kLogVersion = 4;
 
 // A time in which something found no room, in ticks.
 struct Gap {
@@ -36,6 +36,8 @@ struct StreamHeader {
   uint64_t drain_from;     // bytes: from this size on, what is in it should be moved to segments
   // By whoever does that: how many blocks it has marked as spent.
   std::atomic<uint64_t> spent_blocks;
+  uint64_t
+      is_ring;  // 1: blocks are used again as they are released, and `drained` says what windows begin at
   static constexpr size_t kGaps = 512;  // once there are more, the last one is extended
   std::atomic<uint64_t> gap_count;
   Gap gaps[kGaps];
@@ -61,7 +63,7 @@ struct ThreadSlot {
   // When the first of them was lost and the last, in ticks.
   std::atomic<uint64_t> first_loss;
   std::atomic<uint64_t> last_loss;
-  std::atomic<uint64_t> drained;  // log index: what is before it is in segments
+  std::atomic<uint64_t> drained;  // log index: what is before it is in segments, or of no use in a ring
   char name[48];
 };
 

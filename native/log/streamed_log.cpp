@@ -49,7 +49,9 @@ StreamedLog::StreamedLog(const std::string& path, std::vector<DrainedPart> drain
   map(path);
   try {
     read_blocks();
+    choose_journal();
     read_journal();
+    if (header().is_ring != 0) find_begins_of_ring();
     if (!has_window_) throw std::invalid_argument("it ended before anything was recorded");
     keep_covered_threads();
     find_ends();
@@ -86,7 +88,6 @@ void StreamedLog::map(const std::string& path) {
 }
 
 void StreamedLog::read_blocks() {
-  view_.journals.resize(Stream::kJournal + 1);
   for (size_t at = kBlockBytes; at < bytes_; at += kBlockBytes) {
     const auto& block = *reinterpret_cast<const BlockHeader*>(memory_ + at);
     switch (block.kind.load(std::memory_order_acquire)) {
@@ -97,7 +98,7 @@ void StreamedLog::read_blocks() {
         arenas_.push_back(reinterpret_cast<const ArenaBlock*>(&block));
         break;
       case BlockKind::kJournal:
-        if (block.owner == Stream::kJournal) add_in_order(view_.journals[block.owner], block);
+        if (block.owner >= Stream::kJournal) add_in_order(journals_[block.owner], block);
         break;
       case BlockKind::kThreads:
         read_threads(reinterpret_cast<const ThreadBlock&>(block));
@@ -124,6 +125,30 @@ void StreamedLog::read_threads(const ThreadBlock& block) {
     const uint64_t first = slot.first_loss.load();
     if (first != 0) first_loss_ = first_loss_ == 0 ? first : std::min(first_loss_, first);
     last_loss_ = std::max(last_loss_, slot.last_loss.load());
+  }
+}
+
+// The newest that has come to its window; of a ring there may be the one that it replaces, too.
+void StreamedLog::choose_journal() {
+  const auto has_window = [](const std::vector<const JournalBlock*>& blocks) {
+    bool found = false;
+    for_each_entry(joined(blocks), [&found](const EntryHead& head, std::string_view) {
+      found = found || head.kind == EntryKind::kWindow;
+    });
+    return found;
+  };
+  view_.journals.resize(Stream::kJournal + 1);
+  for (auto one = journals_.rbegin(); one != journals_.rend(); ++one) {
+    view_.journals[Stream::kJournal] = one->second;
+    if (has_window(one->second)) return;
+  }
+}
+
+// What threads recorded before its oldest window is of no use.
+void StreamedLog::find_begins_of_ring() {
+  for (const auto& [slot, number] : slots_) {
+    if (number >= drained_.size()) drained_.resize(number + 1);
+    drained_[number].end = slot->drained.load(std::memory_order_acquire);
   }
 }
 
@@ -161,8 +186,30 @@ void StreamedLog::find_ends() {
   }
 }
 
+// Of a ring's what its window needs. Where the file had no room for some, what came after that is of more
+// use.
+void StreamedLog::keep_last_run(ThreadView& thread) {
+  const uint64_t begin = drained_of(thread.facts.number);
+  std::erase_if(thread.chunks, [begin](const Chunk* chunk) { return chunk->end_index() <= begin; });
+  const auto has_gap = [](const Chunk* a, const Chunk* b) { return a->end_index() != b->first_index(); };
+  const auto gap =
+      std::adjacent_find(thread.chunks.rbegin(), thread.chunks.rend(),
+                         [&](const Chunk* later, const Chunk* sooner) { return has_gap(sooner, later); });
+  if (gap != thread.chunks.rend()) {
+    const auto first = gap.base() - 1;
+    missing_blocks_ += static_cast<uint64_t>(first - thread.chunks.begin());
+    thread.chunks.erase(thread.chunks.begin(), first);
+  }
+  const uint64_t first_arena_block =
+      thread.chunks.empty() ? UINT64_MAX : thread.chunks.front()->header.first_arena_block;
+  std::erase_if(thread.arena, [first_arena_block](const ArenaBlock* block) {
+    return block->header.sequence < first_arena_block;
+  });
+}
+
 // Of each thread what is whole and without a gap.
 void StreamedLog::find_end(ThreadView& thread) {
+  if (header().is_ring != 0) keep_last_run(thread);
   if (thread.chunks.empty()) return;
   const uint64_t drained = drained_of(thread.facts.number);
   // Before what was moved elsewhere there are those that have a span which is open.
@@ -321,7 +368,7 @@ void StreamedLog::mark_spent(const std::vector<DrainedPart>& drained) const {
 uint64_t StreamedLog::last_ticks() const {
   uint64_t last = view_.window.started.ticks;
   for (ThreadView thread : view_.threads) {
-    if (!drained_.empty() && thread.published > Chunk::kRecords)
+    if (header().is_ring == 0 && !drained_.empty() && thread.published > Chunk::kRecords)
       thread.begin = std::max(thread.begin, thread.published - Chunk::kRecords);
     for_each_record(thread, [&last](uint64_t, const Record& record) {
       last = std::max(last, record.ticks);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,9 +52,12 @@ class StreamedLog {
   void read_blocks();
   void read_threads(const ThreadBlock& block);
   void read_journal();
+  void choose_journal();
+  void find_begins_of_ring();
   void keep_covered_threads();
   void find_ends();
   void find_end(ThreadView& thread);
+  void keep_last_run(ThreadView& thread);
   uint64_t last_ticks() const;
   void end_now();
   void leave_before(ThreadView& thread, uint64_t from) const;
@@ -61,7 +65,7 @@ class StreamedLog {
   uint64_t drained_of(uint64_t thread) const { return thread < drained_.size() ? drained_[thread].end : 0; }
 
   const std::string path_;
-  const std::vector<DrainedPart> drained_;
+  std::vector<DrainedPart> drained_;
   char* memory_ = nullptr;
   size_t bytes_ = 0;
   LogView view_;
@@ -75,6 +79,7 @@ class StreamedLog {
   std::vector<std::pair<const ThreadSlot*, uint64_t>> slots_;  // and the number of the thread
   std::vector<const Chunk*> chunks_;
   std::vector<const ArenaBlock*> arenas_;
+  std::map<uint32_t, std::vector<const JournalBlock*>> journals_;  // of the stream; by number
 };
 
 }  // namespace opscope

@@ -14,6 +14,7 @@
 #include "decode/pieces.h"
 #include "decode/window_clock.h"
 #include "interpreter/without_gil.h"
+#include "log/log_copy.h"
 #include "log/recorder.h"
 #include "log/streamed_log.h"
 #include "numpy/to_numpy.h"
@@ -32,9 +33,10 @@ namespace {
   throw nb::python_error();
 }
 
-void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about) {
+void begin_stream(uint32_t window, const std::string& path, uint64_t max_bytes, const std::string& about,
+                  bool is_ring) {
   try {
-    Recorder::instance().begin_stream(window, path, max_bytes, about);
+    Recorder::instance().begin_stream(window, path, max_bytes, about, is_ring);
   } catch (const std::system_error& error) {
     raise_os_error(error, path);
   }
@@ -51,6 +53,12 @@ std::unique_ptr<StreamedLog> read_stream(const std::string& path) {
 
 nb::dict decode_stream(const StreamedLog& log, const std::vector<std::string>& prefixes) {
   return decode_view(log.view(), prefixes);
+}
+
+// 0, or an errno.
+int write_copy(const StreamedLog& log, int file) {
+  const WithoutGil without_gil;
+  return write_log(log.view(), file);
 }
 
 nb::dict describe_stream(const StreamedLog& log) {
@@ -72,6 +80,7 @@ nb::dict describe_stream(const StreamedLog& log) {
   nb::list gaps;
   for (const Gap& gap : log.gaps()) gaps.append(nb::make_tuple(time(gap.first), time(gap.last), gap.lost));
   result["gaps"] = gaps;
+  result["stopped_ns"] = window.stopped.unix_ns;
   result["spent_blocks"] = header.spent_blocks.load();
   return result;
 }
@@ -190,7 +199,14 @@ class PieceDecoder {
 }  // namespace
 
 void bind_streams(nb::module_& m) {
-  m.def("begin_stream", &begin_stream, "window"_a, "path"_a, "max_bytes"_a, "about"_a);
+  m.def("begin_stream", &begin_stream, "window"_a, "path"_a, "max_bytes"_a, "about"_a, "is_ring"_a = false);
+  m.def(
+      "describe_ring",
+      [](const std::string& about, const std::string& note) {
+        return Recorder::instance().describe_ring(about, note);
+      },
+      "about"_a, "note"_a);
+  m.def("ring_is_whole", [] { return Recorder::instance().ring_is_whole(); });
   m.def(
       "note_in_stream", [](const std::string& text) { Recorder::instance().note_in_stream(text); }, "text"_a);
   m.def("end_stream", [](uint32_t window) { Recorder::instance().end_stream(window); }, "window"_a);
@@ -201,6 +217,7 @@ void bind_streams(nb::module_& m) {
       .def_prop_ro("about", &StreamedLog::about, nb::lock_self())
       .def_prop_ro("notes", &StreamedLog::notes, nb::lock_self())
       .def("describe", &describe_stream, nb::lock_self())
+      .def("write_copy", &write_copy, "file"_a, nb::lock_self())
       .def("decode", &decode_stream, "prefixes"_a, nb::lock_self());
   m.def("read_stream", &read_stream, "path"_a);
   nb::class_<PieceDecoder>(m, "PieceDecoder")

@@ -34,12 +34,14 @@ class Ring {
   // all want the same, and those that stay want it still.
   void trim(int64_t now_ns) {
     Recorder& recorder = Recorder::instance();
+    recorder.note_moment();
     const std::lock_guard lock(mutex_);
     while (windows_.size() > 1) {
       const bool is_old = windows_[1].opened_ns <= now_ns - limits_.last_ns;
       const uint64_t used = recorder.pool().used_bytes();
       const bool is_too_much = !is_old && used > limits_.max_bytes;
       if (!is_old && !is_too_much) break;
+      recorder.hand_stream_on(windows_.front().id, windows_[1].id);
       recorder.discard_window(windows_.front().id);
       windows_.pop_front();
       cut_by_memory_ += is_too_much ? 1 : 0;

@@ -288,8 +288,20 @@ def write_log(window: int, file: int) -> int:
     """The same into an open file, without the GIL; 0, or what went wrong as an errno."""
 
 def decode_copy(copy: bytes, prefixes: Sequence[str]) -> DecodedWindow: ...
-def begin_stream(window: int, path: str, max_bytes: int, about: str) -> None:
-    """What is recorded from now on goes to a new file, until the window of this id has ended."""
+def begin_stream(window: int, path: str, max_bytes: int, about: str, is_ring: bool = False) -> None:
+    """What is recorded from now on goes to a new file, until the window of this id has ended.
+
+    The file of a ring has what its windows need, and makes room for a recording that streams.
+    """
+
+def describe_ring(about: str, note: str) -> bool:
+    """Another text about the ring that streams, in place of the last, and one more, unless empty.
+
+    False if none streams, or its file has no room.
+    """
+
+def ring_is_whole() -> bool:
+    """Whether a ring streams and its file had room for all."""
 
 def note_in_stream(text: str) -> None:
     """For whoever reads the stream that runs; without one it is lost."""
@@ -304,6 +316,7 @@ class DecodedPiece(DecodedWindow):
 
 class StreamDescription(TypedDict):
     gaps: list[tuple[int, int, int]]
+    stopped_ns: int
     spent_blocks: int
     has_end: bool
     missing_blocks: int
@@ -323,6 +336,8 @@ class StreamedLog:
     def notes(self) -> list[str]: ...
     def describe(self) -> StreamDescription: ...
     def decode(self, prefixes: Sequence[str]) -> DecodedWindow: ...
+    def write_copy(self, file: int) -> int:
+        """As the log of a dump, to a file that is open, without the GIL; 0, or an errno."""
 
 def read_stream(path: str) -> StreamedLog: ...
 

@@ -30,14 +30,20 @@ class CollectedPeriod:
 
 
 class Collected:
-    """Told of every change, by whichever thread makes it."""
+    """Told of every change, by whichever thread makes it.
+
+    Attributes:
+        count: of changes so far.
+    """
 
     def __init__(self, level: str) -> None:
         self._changes: deque[tuple[int, str, int]] = deque([(time.time_ns(), level, 0)], _MOST)
+        self.count = 0
 
     def change(self, level: str, step: int) -> None:
         """From now on ``level`` is collected; so many steps have ended."""
         self._changes.append((time.time_ns(), level, step))
+        self.count += 1
 
     def since(self, from_ns: int, step: int) -> list[list[int | str]]:
         """For JSON: what was collected at that time, every change since, and the current step."""

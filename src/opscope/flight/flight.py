@@ -16,6 +16,7 @@ from opscope.flight.governor import Governor
 from opscope.flight.keeper import Keeper
 from opscope.flight.limits import DumpLimits
 from opscope.flight.reason import Reason
+from opscope.flight.ring_file import RingFile
 from opscope.flight.settings import FlightSettings
 from opscope.flight.steps import StepClock
 from opscope.flight.triggers.trigger import Trigger, Watched
@@ -47,7 +48,8 @@ class Flight:
             native |= trigger.settings()
         self.watch = _native.Watch(settings.last_ns, settings.max_bytes, _PATIENCE_NS, **native)
         self.steps = StepClock(self.watch)
-        self.windows = RingWindows(settings.options, self.watch)
+        self._file = RingFile(settings.directory, settings.max_bytes, settings.keeper)
+        self.windows = RingWindows(settings.options, self.watch, self._file)
         self.dumps = Dumps(settings.directory)
         self.limits = DumpLimits(settings.directory, settings.interval_ns, settings.disk_bytes)
         self.governor = Governor(
@@ -65,6 +67,7 @@ class Flight:
         self.keeper = Keeper(
             self.watch,
             self.windows,
+            self._file,
             self.dumps,
             self.limits,
             self.governor,
@@ -94,6 +97,7 @@ class Flight:
         self.keeper.end(END_S if is_patient else _HURRY_S)
         self._known.end()
         self.windows.close()
+        self._file.end()
         self.windows.leave_place()
         self._wait_for_dumps(_patience_s() if is_patient else 0.0)
 
@@ -135,6 +139,8 @@ class Flight:
         return {
             **self._known.facts(),
             "asked_s": settings.last_ns / 1e9,
+            "max_disk_bytes": settings.disk_bytes,
+            "said_ns": time.time_ns(),
             "limited_by": self._limited_by(),
             "collected": self._collected(),
             "ledger": [*self.governor.rows(), *self._rows()],

@@ -16,6 +16,7 @@ from opscope.flight.dumps import Dumps, let_others_run
 from opscope.flight.governor import Governor, OwnCost
 from opscope.flight.limits import DumpLimits
 from opscope.flight.reason import Reason
+from opscope.flight.ring_file import RingFile
 from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
 from opscope.flight.write_dump import place_of
@@ -54,6 +55,7 @@ class Keeper:
         self,
         watch: _native.Watch,
         windows: RingWindows,
+        file: RingFile,
         dumps: Dumps,
         limits: DumpLimits,
         governor: Governor,
@@ -63,6 +65,7 @@ class Keeper:
         part_s: float,
     ) -> None:
         self._watch, self._windows, self._dumps = watch, windows, dumps
+        self._file = file
         self._limits, self._governor = limits, governor
         self._facts, self._places = facts, places
         self._part_s = part_s
@@ -72,6 +75,7 @@ class Keeper:
         self._cost_at_s = 0.0
         self._armed: Path | None = None
         self._emergencies = 0
+        self._told_changes = 0
         self._thread = OwnThread(self._run, watch.stop)
         self.faults: Counter[str] = Counter()
         self.own_processor_ns = 0
@@ -160,6 +164,9 @@ class Keeper:
             self._cost_at_s = now_s + _LOOK_AT_COST_S
             processor_ns = self.own_processor_ns + self._watch.processor_ns
             self._governor.look(OwnCost(_time_had_ns(), _native.record_count(), processor_ns))
+            if self._governor.collected.count != self._told_changes:
+                self._told_changes = self._governor.collected.count
+                self._file.describe(self._facts(), self._places())
         for look in self._looks:
             if now_s >= look.at_s:
                 self._look(look)
@@ -184,7 +191,10 @@ class Keeper:
         if self._armed is None or self._watch.emergencies != self._emergencies:
             self._emergencies = self._watch.emergencies
             self._armed = self._dumps.spool()
-        self._dumps.arm(self._watch, self._armed, self._facts(), self._places())
+        facts, places = self._facts(), self._places()
+        let_others_run()
+        self._file.describe(facts, places)
+        self._dumps.arm(self._watch, self._armed, facts, places)
 
     def _dump(self, request: DumpRequest) -> None:
         reason = request.reason

@@ -45,7 +45,7 @@ def finish_dump(spool: Path) -> Path | None:
         OpscopeError: it cannot be written.
         OSError, ValueError: what was left cannot be read.
     """
-    with _turn(spool.parent), left_to_be_recovered(spool.name, spool.parent):
+    with turn_of(spool.parent), left_to_be_recovered(spool.name, spool.parent):
         if is_left(spool):
             take_over(spool)
         elif not take(spool):
@@ -54,7 +54,8 @@ def finish_dump(spool: Path) -> Path | None:
 
 
 @contextlib.contextmanager
-def _turn(folder: Path) -> Iterator[None]:
+def turn_of(folder: Path) -> Iterator[None]:
+    """One process at a time makes traces of what is in a folder."""
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

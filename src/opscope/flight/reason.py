@@ -33,9 +33,10 @@ class Reason:
         }[news]
         return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
 
-    def said(self) -> str:
-        """As JSON, for the process that makes the trace."""
-        return json.dumps({"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns})
+    def said(self, ended: str = "") -> str:
+        """As JSON, for the process that makes the trace; ``ended``: what became of this one."""
+        said = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
+        return json.dumps({**said, "ended": ended} if ended else said)
 
     @property
     def slug(self) -> str:

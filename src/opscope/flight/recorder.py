@@ -83,6 +83,9 @@ class flight_recorder:
             None: everything, whatever it costs.
         at_most_every: between two dumps by the same trigger.
         max_disk: of all dumps in ``directory``.
+        keeper: a process waits for the end of this one, and makes a dump if that is a death: it was
+            killed, crashed, or went by ``os._exit`` with another code than 0. False: then what the
+            ring has is lost.
         record: what to record beside operators and annotations, as in :class:`opscope.profile`:
             ``record_shapes``, ``profile_memory``, ``with_modules``, ``with_own_functions``,
             ``with_functions``, ``with_stack``, ``with_asyncio``.
@@ -101,6 +104,7 @@ class flight_recorder:
         budget: float | None = 0.01,
         at_most_every: str | float = "60s",
         max_disk: str | int = "2GiB",
+        keeper: bool = True,
         **record: bool,
     ) -> None:
         self._settings = FlightSettings(
@@ -114,6 +118,7 @@ class flight_recorder:
             options=ProfileSettings.of(checked_record(record)).recording_options(
                 ChosenActivities()
             ),
+            keeper=bool(keeper),
         )
         self._flight: Flight | None = None
         self._ending: Flight | None = None  # until that is complete: it may be interrupted

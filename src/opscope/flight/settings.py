@@ -29,6 +29,7 @@ class FlightSettings:
         interval_ns: between dumps of one trigger.
         disk_bytes: of all dumps.
         options: what is recorded.
+        keeper: a process waits for the end of this one, to make a dump if that is a death.
     """
 
     last_ns: int
@@ -39,6 +40,7 @@ class FlightSettings:
     interval_ns: int
     disk_bytes: int
     options: RecordingOptions
+    keeper: bool = True
 
     def make_directory(self) -> None:
         """Have it there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opscope import _native
 from opscope.errors import LifecycleError
+from opscope.flight.ring_file import RingFile
 from opscope.memory_limit import default_growth_bytes
 from opscope.recording.neighbours import is_recording, leave_place, take_place
 from opscope.recording.sources import SOURCES, RecordingOptions, native_wants
@@ -15,10 +16,10 @@ _MOST_TEXT_BYTES = 64 << 20
 class RingWindows:
     """Opens windows and hands them to the native ring, which lets go of the old ones."""
 
-    def __init__(self, options: RecordingOptions, watch: _native.Watch) -> None:
+    def __init__(self, options: RecordingOptions, watch: _native.Watch, file: RingFile) -> None:
         self._wants = native_wants(options)
         self._collects = self._wants
-        self._watch = watch
+        self._watch, self._file = watch, file
         # Where the ring's own thread cannot keep it within its memory, that is the end of it.
         self._most_growth_bytes = default_growth_bytes()
         self.began_anew = 0
@@ -45,10 +46,13 @@ class RingWindows:
         is_alone = statistics["windows"] <= len(self._watch.windows)
         if statistics["text_bytes"] > _MOST_TEXT_BYTES and is_alone:
             self._begin_anew()
+        reserved = _native.reserve_window()
+        self._file.begin(reserved)
         try:
             window = _native.open_window(
                 self._wants,
                 True,
+                reserved,
                 collects=self._collects,
                 most_growth_bytes=self._most_growth_bytes,
             )

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from opscope.flight.reason import Reason
 from opscope.flight.recorded_track import rows_of_steps, with_track
 from opscope.recording.compiled.told_places import read_places
 from opscope.recording.elsewhere import trace_elsewhere
+from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
 
 _NICE = 10
@@ -32,11 +34,22 @@ def write_dump(spool: Path) -> Path:
         OSError, ValueError: there is no dump in ``spool``.
     """
     facts = json.loads((spool / "facts.json").read_text(encoding="utf-8"))
-    reason = _reason(json.loads((spool / "reason.json").read_text(encoding="utf-8")))
+    said = json.loads((spool / "reason.json").read_text(encoding="utf-8"))
+    reason = _reason(said)
     places = read_places(_bytes(spool / PLACES))
     trace = trace_elsewhere((spool / "log").read_bytes(), facts, _rows(facts), places)
     trace = _with_what_was_left_out(trace, facts)
-    trace = trace.with_metadata({"dump": about(trace, facts, reason, _stacks(spool))})
+    known = {"dump": about(trace, facts, reason, _stacks(spool))}
+    if "ended" in said:
+        trace = _with_end_not_known(trace, facts)
+        known[ENDED] = {
+            "how": str(said["ended"]),
+            "whole": False,
+            "dropped_from_ns": None,
+            "dropped_until_ns": None,
+            "gaps": [],
+        }
+    trace = trace.with_metadata(known)
     folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
     trace.save(spool / "trace")
     os.rename(spool / "trace", folder)  # so that it is there whole or not at all
@@ -47,13 +60,25 @@ def write_dump(spool: Path) -> Path:
 def _with_what_was_left_out(trace: Trace, facts: dict[str, Any]) -> Trace:
     start_ns, end_ns = trace.metadata["start_ns"], trace.metadata["end_ns"]
     periods = periods_of(facts.get("collected", []), start_ns, end_ns)
-    more = rows_of_steps(periods)
+    return with_track(_with_rows(trace, rows_of_steps(periods)), periods)
+
+
+def _with_end_not_known(trace: Trace, facts: dict[str, Any]) -> Trace:
+    """A process that was killed had no time to say what it left out last."""
+    if not facts.get("collected"):
+        return trace
+    since_ms = max(trace.metadata["end_ns"] - int(facts["said_ns"]), 0) / 1e6
+    what = "milliseconds before its end of which it is not known what was left out"
+    return _with_rows(trace, [("flight recorder", what, since_ms)])
+
+
+def _with_rows(trace: Trace, more: Sequence[tuple[str, str, float]]) -> Trace:
     ledger = trace.table("ledger")
     columns = {
         name: [*ledger[name].tolist(), *(row[place] for row in more)]
         for place, name in enumerate(("source", "what", "value"))
     }
-    return with_track(trace.with_tables({"ledger": ledger.replaced(columns)}), periods)
+    return trace.with_tables({"ledger": ledger.replaced(columns)})
 
 
 def about(trace: Trace, facts: dict[str, Any], reason: Reason, stacks: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import stat
 import struct
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ _EXITING = 4
 
 BECAME_ANOTHER = "its process became another program (exec)"
 NOT_WRITTEN = "before it could be written (os._exit or exec)"
+RING_PREFIX = ".ring-"
+"""What the files of rings of flight recorders begin with."""
+IN_MEMORY = "/dev/shm"
 
 _BETWEEN_LOOKS_MS = 250
 _DRAIN_FROM_AT = 152
@@ -71,6 +75,7 @@ def main(program: int, pipe: int, folder: str, package: str) -> None:
     if is_unfinished(program, folder):
         found = [package, folder, str(program), how]
         os.execv(sys.executable, [sys.executable, "-c", _THEN, *found])
+    remove_lost_rings(program, folder)
 
 
 def wait_for(program: int, pipe: int, folder: str, package: str) -> str:
@@ -205,15 +210,32 @@ def is_recording(program: int) -> bool:
     """Whether it still has a file of a recording in its memory."""
     try:
         with open(f"/proc/{program}/maps", errors="replace") as maps:
-            return any(f"/.recording-{program}-" in line for line in maps)
+            ours = f"/.recording-{program}-", f"/{RING_PREFIX}{program}-"
+            return any(one in line for line in maps for one in ours)
     except OSError:
         return False
+
+
+def in_memory_name(name: str, folder: str) -> str:
+    """What the file of a ring begins with whose name in ``folder`` is ``name``."""
+    return f"{name}-{zlib.crc32(folder.encode(errors='surrogateescape')):08x}-"
+
+
+def remove_lost_rings(program: int, folder: str) -> None:
+    """Where their names are gone, as the folder is."""
+    ours = re.compile(rf"{re.escape(RING_PREFIX)}{program}-\d+")
+    with contextlib.suppress(OSError):
+        for file in os.listdir(IN_MEMORY):
+            name = ours.match(file)
+            if name and file.startswith(in_memory_name(name[0], folder)):
+                os.unlink(os.path.join(IN_MEMORY, file))
 
 
 def is_unfinished(program: int, folder: str) -> bool:
     """Whether it left a recording there, or in one of its cycles."""
     with contextlib.suppress(OSError):
-        return any(True for _ in recordings_of(program, folder))
+        rings = any(x.startswith(f"{RING_PREFIX}{program}-") for x in os.listdir(folder))
+        return rings or any(True for _ in recordings_of(program, folder))
     return False
 
 

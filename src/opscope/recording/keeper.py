@@ -54,6 +54,14 @@ def dismiss_keepers() -> None:
     _pipes.clear()
 
 
+def dismiss_keeper(folder: Path) -> None:
+    """Nothing is to be written to that folder any more: its keeper looks once more, and goes."""
+    process, pipe = _pipes.pop(folder, (0, -1))
+    if process == os.getpid():
+        with suppress(OSError):
+            os.close(pipe)
+
+
 def _out_of_the_way(descriptor: int) -> int:
     try:
         higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)

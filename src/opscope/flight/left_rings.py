@@ -1,0 +1,108 @@
+"""Rings whose process is gone: what it held when it was killed becomes a dump."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from opscope import _native
+from opscope.errors import TraceFormatError
+from opscope.flight.left_dumps import turn_of
+from opscope.flight.limits import SPOOL_PREFIX, disk_bytes
+from opscope.flight.reason import Reason
+from opscope.flight.ring_file import remove_ring
+from opscope.flight.write_dump import PLACES, write_dump
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, RING_PREFIX
+from opscope.recording.recovered import HOW_UNKNOWN, is_running, left_to_be_recovered
+
+_WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
+"""Ends that programs choose, and that are no reason for a dump."""
+
+
+def left_rings(folder: Path, process: int | None = None) -> list[Path]:
+    """Names of rings in ``folder``, of one process or of all, oldest first."""
+    which = "*" if process is None else process
+    found = folder.glob(f"{RING_PREFIX}{which}-*")
+    return sorted(found, key=lambda name: name.lstat().st_mtime_ns)
+
+
+def dump_ring(name: Path, how: str = "") -> Path | None:
+    """Make a dump of what a process held when it ended, and remove the ring.
+
+    Args:
+        name: of the ring, in the folder of the dumps.
+        how: what became of the process, where that is known.
+
+    Returns:
+        The trace; None where there is nothing to make one of: the process is still there, it ended
+        well, somebody else has made it, or nothing was recorded yet.
+
+    Raises:
+        OpscopeError: it cannot be written, or dumps fill what they may; then the ring stays.
+        OSError, ValueError: it cannot be read.
+    """
+    with turn_of(name.parent), left_to_be_recovered(name.name, name.parent):
+        log = _read(name)
+        if log is None:
+            return None
+        described = log.describe()
+        if is_running(described):
+            return None
+        if how in _WELL or not log.about:
+            remove_ring(name)
+            return None
+        facts = json.loads(log.about)
+        _refuse_if_full(name, facts)
+        saved = _write(name, log, facts, how or HOW_UNKNOWN)
+        remove_ring(name)
+        return saved
+
+
+def _read(name: Path) -> _native.StreamedLog | None:
+    try:
+        return _native.read_stream(os.fspath(name))
+    except FileNotFoundError:  # it has gone meanwhile, or was not there yet when its process went
+        remove_ring(name)
+    except ValueError as error:
+        if "before anything was recorded" not in str(error):
+            raise
+        remove_ring(name)
+    return None
+
+
+def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
+    used, most = disk_bytes(name.parent), int(facts["max_disk_bytes"])
+    if used >= most:
+        raise TraceFormatError(
+            f"No dump was made of {name}: dumps fill {used >> 20:,} MiB, the limit is "
+            f"{most >> 20:,} MiB. Remove some, then run `opscope recover {name.parent}`."
+        )
+
+
+def _write(name: Path, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
+    described = log.describe()
+    number = name.name.rpartition("-")[2]
+    spool = name.with_name(f"{SPOOL_PREFIX}{described['process_id']}-{number}")
+    shutil.rmtree(spool, ignore_errors=True)  # of whoever was killed while it made this
+    spool.mkdir(mode=0o700)
+    try:
+        reason = Reason("death", _in_short(how), described["stopped_ns"])
+        (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+        (spool / "reason.json").write_text(reason.said(how), encoding="utf-8")
+        (spool / PLACES).write_text("".join(log.notes), encoding="utf-8")
+        with open(spool / "log", "xb") as file:
+            if error := log.write_copy(file.fileno()):
+                raise OSError(error, os.strerror(error))
+        return write_dump(spool)
+    except BaseException:
+        shutil.rmtree(spool, ignore_errors=True)
+        raise
+
+
+def _in_short(how: str) -> str:
+    """``killed by SIGKILL`` for what a keeper says."""
+    short = how.removesuffix(NOT_WRITTEN).strip()
+    return short.removeprefix("its process ").removeprefix("was ")
