@@ -41,6 +41,7 @@ class FlightSession:
             "max_memory": flight.max_memory,
             "budget": flight.budget,
             "directory": os.fspath(flight.directory),
+            "keeper": options.keeper,
             **_recordable(record),
         }
         self._recorder = flight_recorder(**arguments, triggers=triggers_of_a_program())

@@ -149,7 +149,8 @@ def run(
     keeper: Annotated[
         bool | None,
         Option(
-            help="Have a process wait that writes the trace if the program is killed.",
+            help="Have a process wait that writes the trace, or what the flight recorder has, if "
+            "the program is killed.",
             default="one waits",
             heading=_WHERE,
         ),

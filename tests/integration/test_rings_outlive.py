@@ -1,0 +1,298 @@
+"""What a flight recorder held when its process died becomes a dump."""
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import opscope
+from opscope.errors import TraceFormatError
+from opscope.flight.left_rings import dump_ring, left_rings
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "dies_in_ring.py"
+UNITS = 97
+
+
+def run(code, folder, *arguments):
+    """A program that has the folder of its dumps as its first argument."""
+    program = "import os, signal, sys, time, torch, opscope\n" + textwrap.dedent(code)
+    command = [sys.executable, "-c", program, str(folder), *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
+def dump_of(folder, kind="death"):
+    """Of the one dump of this kind: its keeper makes it when the program is gone."""
+    until = time.monotonic() + 60
+    while not (found := list(folder.glob(f"*-{kind}.opscope"))) and time.monotonic() < until:
+        time.sleep(0.02)
+    (one,) = found
+    return opscope.load(one)
+
+
+def files_of_rings():
+    return sorted(Path("/dev/shm").glob(".ring-*"))
+
+
+def units_of_threads(trace):
+    """By thread the numbers of its units, in order of time."""
+    names = np.array([trace.event_name(row) for row in range(len(trace.events))])
+    is_unit = np.char.startswith(names, "unit ")
+    events = trace.events
+    for thread in np.unique(events["thread"][is_unit]):
+        rows = np.flatnonzero(is_unit & (events["thread"] == thread))
+        rows = rows[np.argsort(events["start_ns"][rows], kind="stable")]
+        yield np.array([int(name.split()[1]) for name in names[rows]])
+
+
+@pytest.mark.parametrize("way", ["SIGKILL", "SIGSEGV", "exit"])
+def test_the_end_of_what_it_did_is_in_the_dump_without_a_gap(way, tmp_path):
+    counts_file = tmp_path / "counts"
+    counts_file.write_bytes(bytes(4096))
+    command = [sys.executable, str(PROGRAM), str(tmp_path / "dumps"), str(counts_file), way]
+    subprocess.run(command, check=False, capture_output=True, timeout=120)
+    trace = dump_of(tmp_path / "dumps")
+    counts = struct.unpack_from("2Q", counts_file.read_bytes())
+    threads = list(units_of_threads(trace))
+    assert len(threads) == 2
+    for units in threads:
+        assert (np.diff(units) % UNITS == 1).all()
+    last = sorted(int(units[-1]) for units in threads)
+    # The last one may have been counted, or not yet.
+    possible = [{(count - 1) % UNITS, count % UNITS} for count in counts]
+    assert any(a in possible[i] and b in possible[1 - i] for a, b, i in ((*last, 0), (*last, 1))), (
+        last,
+        counts,
+    )
+    dump = trace.metadata["dump"]
+    detail = "exited with code 3" if way == "exit" else f"killed by {way}"
+    assert (dump["reason"], dump["detail"]) == ("death", detail)
+    assert dump["limited_by"].startswith("max_memory")
+    assert sum(map(len, threads)) < sum(counts)  # it is the end alone
+    assert trace.ledger["events"]["dropped: memory budget"] == 0
+
+
+@pytest.mark.parametrize("end", ["sys.exit(4)", "os._exit(0)", "os.execv('/bin/true', ['true'])"])
+def test_an_end_that_the_program_chose_leaves_nothing(end, tmp_path):
+    run(
+        f"""
+        recorder = opscope.flight_recorder(directory=sys.argv[1], triggers=[])
+        recorder.start()
+        torch.ones(2).add(1)
+        {end}
+        """,
+        tmp_path,
+    )
+    until = time.monotonic() + 30
+    while list(tmp_path.iterdir()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dump_names_what_threads_were_doing(tmp_path):
+    done = run(
+        """
+        opscope.flight_recorder(directory=sys.argv[1], triggers=[]).start()
+        with opscope.record_function("never ends"):
+            torch.ones(2).add(1)
+            time.sleep(1.5)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == -signal.SIGKILL
+    trace = dump_of(tmp_path)
+    assert "was killed by SIGKILL" in trace.metadata["ended"]["how"]
+    (row,) = [e for e in range(len(trace.events)) if trace.event_name(e) == "never ends"]
+    assert trace.events["unfinished"][row]
+    assert trace.events["duration_ns"][row] > 0.3e9  # until it was last seen to be there
+    (saved,) = tmp_path.glob("*.opscope")
+    command = [sys.executable, "-m", "opscope", "summary", str(saved)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "dump because of: death (killed by SIGKILL)" in shown
+    assert "was in never ends for" in shown
+
+
+def test_where_the_keeper_was_killed_too_it_is_recovered(tmp_path):
+    run(
+        """
+        import subprocess
+        opscope.flight_recorder(directory=sys.argv[1], triggers=[]).start()
+        torch.ones(2).add(1)
+        found = subprocess.run(["pgrep", "-f", f"keeper_process.py {os.getpid()} "],
+                               capture_output=True, text=True, check=True).stdout
+        for keeper in found.split():
+            os.kill(int(keeper), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    (name,) = left_rings(tmp_path)
+    file = Path(os.readlink(name)) if name.is_symlink() else name
+    assert file.exists()
+    command = [sys.executable, "-m", "opscope", "recover", str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "dump because of: death" in done.stderr
+    assert len(dump_of(tmp_path).events) > 0
+    assert not left_rings(tmp_path)
+    assert not file.exists()
+
+
+def test_a_ring_of_a_process_that_runs_is_left_alone(tmp_path):
+    with opscope.flight_recorder(directory=tmp_path, triggers=[]):
+        (name,) = left_rings(tmp_path)
+        assert dump_ring(name) is None
+        assert left_rings(tmp_path) == [name]
+    assert not left_rings(tmp_path)
+
+
+def test_without_a_keeper_there_is_no_file(tmp_path):
+    before = files_of_rings()
+    with opscope.flight_recorder(directory=tmp_path, triggers=[], keeper=False):
+        assert not left_rings(tmp_path)
+        assert files_of_rings() == before
+
+
+def test_a_recording_that_streams_has_the_file_to_itself_and_the_ring_has_one_again(tmp_path):
+    done = run(
+        """
+        folder = sys.argv[1]
+        def work(count):
+            for _ in range(count):
+                torch.ones(2).add(1)
+        with opscope.flight_recorder("2s", directory=folder + "/dumps", triggers=[], budget=None):
+            work(10)
+            with opscope.profile(stream_to=folder + "/stream"):
+                work(5_000)
+            trace = opscope.load(folder + "/stream")
+            print(sum(trace.event_name(e) == "aten::add" for e in range(len(trace.events))))
+            time.sleep(0.6)  # a part of the ring
+            with opscope.record_function("afterwards"):
+                work(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert done.stdout.strip() == "5000", done.stderr
+    trace = dump_of(tmp_path / "dumps")
+    assert any(trace.event_name(e) == "afterwards" for e in range(len(trace.events)))
+
+
+def test_the_program_may_close_its_files_and_remove_the_folder(tmp_path):
+    folder = tmp_path / "dumps"
+    before = files_of_rings()
+    run(
+        """
+        import shutil
+        with opscope.flight_recorder("2s", directory=sys.argv[1], triggers=[], budget=None,
+                                     max_memory="2MiB"):
+            os.closerange(3, 65536)
+            shutil.rmtree(sys.argv[1])
+            until = time.monotonic() + 1.5
+            while time.monotonic() < until:
+                torch.ones(2).add(1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        folder,
+    )
+    assert len(dump_of(folder).events) > 1000
+    assert files_of_rings() == before
+
+
+def test_a_forked_child_has_a_recording_that_had_ended_as_it_was(tmp_path):
+    done = run(
+        """
+        def work(count):
+            for _ in range(count):
+                torch.ones(2).add(1)
+        with opscope.flight_recorder("1s", directory=sys.argv[1], triggers=[], budget=None,
+                                     max_memory="2MiB"):
+            with opscope.profile() as profile:
+                work(20_000)
+            child = os.fork()
+            if child == 0:
+                time.sleep(1)
+                trace = profile.trace
+                names = [trace.event_name(e) for e in range(len(trace.events))]
+                print(names.count("aten::add"), flush=True)
+                os._exit(0)
+            del profile
+            work(60_000)  # in what that had
+            print(os.waitpid(child, 0)[1])
+        """,
+        tmp_path,
+    )
+    assert done.stdout.split() == ["20000", "0"], done.stderr
+
+
+def test_dumps_that_fill_what_they_may_leave_no_room_for_one_more(tmp_path):
+    done = run(
+        """
+        recorder = opscope.flight_recorder(directory=sys.argv[1], triggers=[], max_disk="1MiB")
+        recorder.start()
+        torch.ones(2).add(1)
+        earlier = sys.argv[1] + "/earlier.opscope"
+        os.mkdir(earlier)
+        with open(earlier + "/file", "wb") as file:
+            file.write(bytes(2 << 20))
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert "dumps fill 2 MiB, the limit is 1 MiB" in done.stderr
+    (name,) = left_rings(tmp_path)
+    with pytest.raises(TraceFormatError, match="Remove some"):
+        dump_ring(name)
+    (tmp_path / "earlier.opscope" / "file").unlink()
+    assert dump_ring(name) is not None
+
+
+def test_what_was_left_out_last_is_said_not_to_be_known(tmp_path):
+    run(
+        """
+        recorder = opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=0.01)
+        recorder.start()
+        torch.ones(2).add(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    rows = dump_of(tmp_path).ledger["flight recorder"]
+    assert "milliseconds before its end of which it is not known what was left out" in rows
+
+
+def test_a_child_that_dies_has_a_dump_of_its_own(tmp_path):
+    program = tmp_path / "parent.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, os, signal, torch
+
+            def dies():
+                torch.ones(2).add(1)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            if __name__ == "__main__":
+                torch.ones(2).add(1)
+                for way in ("spawn", "fork"):
+                    child = multiprocessing.get_context(way).Process(target=dies)
+                    child.start()
+                    child.join()
+            """
+        )
+    )
+    options = ["--flight-recorder", "5s", "--children", "-o", str(tmp_path / "dumps")]
+    command = [sys.executable, "-m", "opscope", "run", *options, str(program)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    until = time.monotonic() + 60
+    while len(found := list((tmp_path / "dumps").glob("*-death.opscope"))) < 2:
+        assert time.monotonic() < until, done.stderr
+        time.sleep(0.05)
+    assert len({opscope.load(one).metadata["process_id"] for one in found}) == 2
