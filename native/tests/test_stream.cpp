@@ -472,8 +472,8 @@ TEST(the_file_of_a_ring_has_what_its_oldest_window_has) {
     const Columns here = ring.decoded();
     CHECK_SAME(names_of(in_file), names_of(here));
     CHECK_SAME(in_file.allocations.event.size(), here.allocations.event.size());
-    CHECK(!here.tensors.sizes.values.empty());
-    CHECK_SAME(in_file.tensors.sizes.values, here.tensors.sizes.values);
+    CHECK(!scalars_of(here).empty());
+    CHECK_SAME(scalars_of(in_file), scalars_of(here));
     CHECK_SAME(log.missing_blocks(), 0u);
     CHECK(recorder().ring_is_whole());
   }
