@@ -251,6 +251,15 @@ bool StreamFile::release(void* block) {
   return true;
 }
 
+void StreamFile::end() {
+  has_ended_ = true;
+  if (!is_ring_) return;
+  discard();
+  for (const auto* blocks : {&spare_, &waiting_}) {
+    for (char* const block : *blocks) madvise(block, kBlockBytes, MADV_REMOVE);
+  }
+}
+
 bool StreamFile::has_spare() {
   if (spare_.empty() && !waiting_.empty() && clock_ns(CLOCK_MONOTONIC_COARSE) >= used_again_from_ns_)
     spare_.swap(waiting_);

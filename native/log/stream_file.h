@@ -61,8 +61,8 @@ class StreamFile {
   // Of a thread: the log index before which all is in segments.
   uint64_t drained_of(uint64_t number) const;
 
-  // The recording has ended; the file stays as it is.
-  void end() { has_ended_ = true; }
+  // The recording has ended; the file stays as it is, but for one of a ring, which nobody needs any more.
+  void end();
   // Its blocks may be taken off the disk as they are released.
   void discard() { is_discarded_ = has_ended_; }
   bool leave_to_parent();
