@@ -26,7 +26,9 @@ void* BlockPool::acquire(const void* left) {
   if (stream_->is_ring() && used() >= most_used_) return nullptr;
   void* const block = stream_->take();
   // What a ring's file has no room for, the ring has all the same; only whoever reads the file lacks it.
-  return block == nullptr && stream_->is_ring() ? take_memory() : block;
+  if (block != nullptr || !stream_->is_ring()) return block;
+  stream_->note_gap(now_ticks());
+  return take_memory();
 }
 
 void* BlockPool::acquire_streamed() {

@@ -122,8 +122,13 @@ class Recorder {
   bool describe_ring(const std::string& about, const std::string& note);
   // [MT] That the process is there still, to whoever reads the stream.
   void note_moment();
-  // [MT] Is there a ring that streams, with all that its windows have had since it began?
-  bool ring_is_whole();
+  // [MT] What streams now.
+  struct StreamState {
+    std::string path;  // "": nothing does
+    bool is_ring = false;
+    bool is_full = false;  // something found no room
+  };
+  StreamState stream_state();
   // [MT] A text for whoever reads the stream that runs; without one it is lost.
   void note_in_stream(const std::string& text);
   // [MT] Once the window is closed; idempotent. The file stays.

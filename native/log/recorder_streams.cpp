@@ -95,12 +95,10 @@ void Recorder::note_moment() {
   pool_.with_stream([](StreamFile& file) { file.note_moment(); });
 }
 
-bool Recorder::ring_is_whole() {
-  const std::lock_guard lock(mutex_);
-  bool is_whole = false;
-  if (stream_ != nullptr && stream_->is_ring)
-    pool_.with_stream([&](const StreamFile& file) { is_whole = !file.is_full(); });
-  return is_whole;
+Recorder::StreamState Recorder::stream_state() {
+  StreamState state;
+  pool_.with_stream([&](const StreamFile& file) { state = {file.path(), file.is_ring(), file.is_full()}; });
+  return state;
 }
 
 // Once much of it may have been replaced. A reader takes the newest that has come to its window, so the one

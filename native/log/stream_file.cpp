@@ -81,7 +81,7 @@ void StreamFile::begin_header() {
   header_->record_bytes = sizeof(Record);
   header_->block_bytes = kBlockBytes;
   header_->drain_from = is_ring_ ? 0 : std::min<uint64_t>(kDrainFrom, max_bytes_ / 4);
-  header_->is_ring = is_ring_ ? 1 : 0;
+  header_->ring = is_ring_ ? RingState::kGoesOn : RingState::kNone;
   header_->process_id = getpid();
   const ProcessIdentity identity = identity_of(getpid());
   header_->process_start = identity.start;
@@ -242,9 +242,12 @@ bool StreamFile::release(void* block) {
   if (is_discarded_ && !is_parents_) madvise(block, kBlockBytes, MADV_REMOVE);
   auto& kind = static_cast<BlockHeader*>(block)->kind;
   if (is_ring_ && !has_ended_) kind.store(BlockKind::kSpent);
-  if (!has_ended_ && kind.load() == BlockKind::kSpent) keep_spare(block);
+  // Of a ring that has ended they are only what goes when it is discarded.
+  const bool is_spent = has_ended_ ? is_ring_ && !is_discarded_ : kind.load() == BlockKind::kSpent;
+  if (is_spent) keep_spare(block);
   --used_blocks_;
   if (--extent->used_blocks == 0 && has_ended_) {
+    forget_spare(*extent);
     unmap(*extent);
     extents_.erase(extents_.begin() + (extent - extents_.data()));
   }
@@ -253,10 +256,15 @@ bool StreamFile::release(void* block) {
 
 void StreamFile::end() {
   has_ended_ = true;
-  if (!is_ring_) return;
-  discard();
-  for (const auto* blocks : {&spare_, &waiting_}) {
+  if (is_ring_) header_->ring = RingState::kEnded;
+}
+
+void StreamFile::discard() {
+  is_discarded_ = has_ended_;
+  if (!is_discarded_ || is_parents_) return;
+  for (auto* blocks : {&spare_, &waiting_}) {
     for (char* const block : *blocks) madvise(block, kBlockBytes, MADV_REMOVE);
+    blocks->clear();
   }
 }
 
@@ -272,6 +280,15 @@ void StreamFile::keep_spare(void* block) try {
       is_ring_ && used_again_from_ns_ != 0 && clock_ns(CLOCK_MONOTONIC_COARSE) < used_again_from_ns_;
   (waits ? waiting_ : spare_).push_back(static_cast<char*>(block));
 } catch (const std::bad_alloc&) {
+}
+
+// Its addresses may soon be somebody else's.
+void StreamFile::forget_spare(const Extent& extent) {
+  const auto is_in = [&extent](const char* block) {
+    return block >= extent.memory && block < extent.memory + extent.bytes;
+  };
+  std::erase_if(spare_, is_in);
+  std::erase_if(waiting_, is_in);
 }
 
 void StreamFile::unmap(Extent& extent) { munmap(extent.memory, extent.bytes); }

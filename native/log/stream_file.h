@@ -47,6 +47,8 @@ class StreamFile {
   // A child was forked that needs blocks as they are, and takes a while to have its own: of a ring, those
   // that are released meanwhile are used again later.
   void leave_time_to_child() { used_again_from_ns_ = clock_ns(CLOCK_MONOTONIC_COARSE) + kTimeOfChild_ns; }
+  // Something is lost, or of a ring is not in the file: a record, or a block.
+  void note_gap(uint64_t ticks);
   // Blocks that somebody has.
   size_t used_blocks() const { return used_blocks_; }
   // It could not grow.
@@ -61,10 +63,10 @@ class StreamFile {
   // Of a thread: the log index before which all is in segments.
   uint64_t drained_of(uint64_t number) const;
 
-  // The recording has ended; the file stays as it is, but for one of a ring, which nobody needs any more.
+  // The recording has ended; the file stays as it is.
   void end();
   // Its blocks may be taken off the disk as they are released.
-  void discard() { is_discarded_ = has_ended_; }
+  void discard();
   bool leave_to_parent();
 
   const std::string& path() const { return path_; }
@@ -81,7 +83,6 @@ class StreamFile {
   void* take_own();
   void* take_spare();
   void keep_spare(void* block);
-  void note_gap(uint64_t ticks);
   Extent* extent_of(const void* block);
   bool is_time_to_try() const;
   bool grow();
@@ -92,6 +93,7 @@ class StreamFile {
   bool fail(int error);
   void give_back_left();
   bool has_spare();
+  void forget_spare(const Extent& extent);
   ThreadSlot* slot_of(uint64_t number);
   bool add_slots();
   void unmap(Extent& extent);

@@ -22,6 +22,13 @@ struct Gap {
   uint64_t lost;
 };
 
+// Of a ring blocks are used again as they are released, and `drained` says what its windows begin at.
+enum class RingState : uint64_t {
+  kNone = 0,
+  kGoesOn = 1,
+  kEnded = 2,  // before its process did: another recording has the file, or there was no room
+};
+
 struct StreamHeader {
   BlockHeader header;
   char magic[sizeof(kStreamMagic)];
@@ -36,8 +43,7 @@ struct StreamHeader {
   uint64_t drain_from;     // bytes: from this size on, what is in it should be moved to segments
   // By whoever does that: how many blocks it has marked as spent.
   std::atomic<uint64_t> spent_blocks;
-  uint64_t
-      is_ring;  // 1: blocks are used again as they are released, and `drained` says what windows begin at
+  RingState ring;
   static constexpr size_t kGaps = 512;  // once there are more, the last one is extended
   std::atomic<uint64_t> gap_count;
   Gap gaps[kGaps];

@@ -51,7 +51,7 @@ StreamedLog::StreamedLog(const std::string& path, std::vector<DrainedPart> drain
     read_blocks();
     choose_journal();
     read_journal();
-    if (header().is_ring != 0) find_begins_of_ring();
+    if (header().ring != RingState::kNone) find_begins_of_ring();
     if (!has_window_) throw std::invalid_argument("it ended before anything was recorded");
     keep_covered_threads();
     find_ends();
@@ -209,7 +209,7 @@ void StreamedLog::keep_last_run(ThreadView& thread) {
 
 // Of each thread what is whole and without a gap.
 void StreamedLog::find_end(ThreadView& thread) {
-  if (header().is_ring != 0) keep_last_run(thread);
+  if (header().ring != RingState::kNone) keep_last_run(thread);
   if (thread.chunks.empty()) return;
   const uint64_t drained = drained_of(thread.facts.number);
   // Before what was moved elsewhere there are those that have a span which is open.
@@ -368,7 +368,7 @@ void StreamedLog::mark_spent(const std::vector<DrainedPart>& drained) const {
 uint64_t StreamedLog::last_ticks() const {
   uint64_t last = view_.window.started.ticks;
   for (ThreadView thread : view_.threads) {
-    if (header().is_ring == 0 && !drained_.empty() && thread.published > Chunk::kRecords)
+    if (header().ring == RingState::kNone && !drained_.empty() && thread.published > Chunk::kRecords)
       thread.begin = std::max(thread.begin, thread.published - Chunk::kRecords);
     for_each_record(thread, [&last](uint64_t, const Record& record) {
       last = std::max(last, record.ticks);

@@ -80,6 +80,7 @@ nb::dict describe_stream(const StreamedLog& log) {
   nb::list gaps;
   for (const Gap& gap : log.gaps()) gaps.append(nb::make_tuple(time(gap.first), time(gap.last), gap.lost));
   result["gaps"] = gaps;
+  result["ring_ended"] = header.ring == RingState::kEnded;
   result["stopped_ns"] = window.stopped.unix_ns;
   result["spent_blocks"] = header.spent_blocks.load();
   return result;
@@ -206,7 +207,10 @@ void bind_streams(nb::module_& m) {
         return Recorder::instance().describe_ring(about, note);
       },
       "about"_a, "note"_a);
-  m.def("ring_is_whole", [] { return Recorder::instance().ring_is_whole(); });
+  m.def("stream_state", [] {
+    const Recorder::StreamState state = Recorder::instance().stream_state();
+    return nb::make_tuple(state.path, state.is_ring, state.is_full);
+  });
   m.def(
       "note_in_stream", [](const std::string& text) { Recorder::instance().note_in_stream(text); }, "text"_a);
   m.def("end_stream", [](uint32_t window) { Recorder::instance().end_stream(window); }, "window"_a);

@@ -475,7 +475,7 @@ TEST(the_file_of_a_ring_has_what_its_oldest_window_has) {
     CHECK(!scalars_of(here).empty());
     CHECK_SAME(scalars_of(in_file), scalars_of(here));
     CHECK_SAME(log.missing_blocks(), 0u);
-    CHECK(recorder().ring_is_whole());
+    CHECK(!recorder().stream_state().is_full);
   }
   struct stat status = {};
   stat(ring.path.c_str(), &status);
@@ -507,8 +507,9 @@ TEST(threads_record_while_a_ring_is_handed_on) {
 TEST(of_a_ring_whose_process_went_on_without_room_the_last_run_is_kept) {
   StreamingRing ring(3u << 20);
   record_some(20000);
-  CHECK(!recorder().ring_is_whole());
+  CHECK(recorder().stream_state().is_full);
   const StreamedLog log(ring.path);
+  CHECK(log.gaps().size() == 1 && log.gaps()[0].lost > 0);
   const Columns in_file = decode_window(log.view(), {});
   const Columns here = ring.decoded();
   CHECK_SAME(count_of(here, "op"), 20000u);  // of memory

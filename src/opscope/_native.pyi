@@ -300,8 +300,11 @@ def describe_ring(about: str, note: str) -> bool:
     False if none streams, or its file has no room.
     """
 
-def ring_is_whole() -> bool:
-    """Whether a ring streams and its file had room for all."""
+def stream_state() -> tuple[str, bool, bool]:
+    """Of what streams: its file, whether it is a ring, and whether something found no room in it.
+
+    Without a file, nothing streams.
+    """
 
 def note_in_stream(text: str) -> None:
     """For whoever reads the stream that runs; without one it is lost."""
@@ -317,6 +320,7 @@ class DecodedPiece(DecodedWindow):
 class StreamDescription(TypedDict):
     gaps: list[tuple[int, int, int]]
     stopped_ns: int
+    ring_ended: bool
     spent_blocks: int
     has_end: bool
     missing_blocks: int

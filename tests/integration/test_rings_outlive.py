@@ -255,6 +255,101 @@ def test_dumps_that_fill_what_they_may_leave_no_room_for_one_more(tmp_path):
     assert dump_ring(name) is not None
 
 
+def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
+    done = run(
+        """
+        import resource
+        recorder = opscope.flight_recorder(directory=sys.argv[1], triggers=[], budget=None)
+        recorder.start()
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+        for _ in range(60_000):
+            torch.ones(2).add(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == -signal.SIGKILL
+    trace = dump_of(tmp_path)
+    lost = trace.ledger["flight recorder"][
+        "dropped: blocks of up to 1,364 events, no room in its file"
+    ]
+    adds = sum(trace.event_name(row) == "aten::add" for row in range(len(trace.events)))
+    assert 0 < adds < 60_000
+    assert lost * 1364 + len(trace.events) >= 2 * 60_000
+    assert "what came last is not there" in trace.metadata["dump"]["limited_by"]
+    assert trace.metadata["ended"]["dropped_from_ns"] is not None
+    (saved,) = tmp_path.glob("*.opscope")
+    command = [sys.executable, "-m", "opscope", "summary", str(saved)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "none dropped" not in shown.stderr
+
+
+def test_of_two_recorders_of_a_process_the_first_has_the_file(tmp_path):
+    run(
+        """
+        def recorder(name):
+            return opscope.flight_recorder("4s", directory=sys.argv[1] + "/" + name, triggers=[],
+                                           budget=None)
+        def work():
+            for _ in range(1_000):
+                torch.ones(2).add(1)
+            time.sleep(0.6)  # more than a part of a ring
+        first, second = recorder("first"), recorder("second")
+        first.start()
+        work()
+        second.start()
+        work()
+        work()
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    trace = dump_of(tmp_path / "first")
+    names = [trace.event_name(row) for row in range(len(trace.events))]
+    assert names.count("aten::add") == 3_000
+    assert not list((tmp_path / "second").iterdir())
+
+
+def test_a_program_that_dies_beside_a_recording_that_streams_says_what_is_not_there(tmp_path):
+    run(
+        """
+        with opscope.flight_recorder(directory=sys.argv[1] + "/dumps", triggers=[], budget=None):
+            torch.ones(2).add(1)
+            with opscope.profile(stream_to=sys.argv[1] + "/stream"):
+                torch.ones(2).mul(1)
+                time.sleep(1.3)
+                os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    trace = dump_of(tmp_path / "dumps")
+    names = {trace.event_name(row) for row in range(len(trace.events))}
+    assert "aten::add" in names and "aten::mul" not in names
+    assert trace.ledger["flight recorder"]["its file ended before the process did"] == 1
+    assert "what came last is not there" in trace.metadata["dump"]["limited_by"]
+
+
+def test_recorders_that_stop_leave_no_keeper(tmp_path):
+    done = run(
+        """
+        import subprocess
+        for _ in range(5):
+            with opscope.flight_recorder(directory=sys.argv[1], triggers=[]):
+                torch.ones(2).add(1)
+        until = time.monotonic() + 30
+        search = ["pgrep", "-f", f"keeper_process.py {os.getpid()} "]
+        while subprocess.run(search, capture_output=True).returncode == 0:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        with open("/proc/self/status") as status:
+            print(*[line.split()[1] for line in status if line.startswith("RssShmem")])
+        """,
+        tmp_path,
+    )
+    assert int(done.stdout) < 2048, done.stderr  # KiB
+
+
 def test_what_was_left_out_last_is_said_not_to_be_known(tmp_path):
     run(
         """

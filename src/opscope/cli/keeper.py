@@ -11,7 +11,7 @@ from pathlib import Path
 from opscope.cli.console import Messages
 from opscope.cli.recover import recover_all
 from opscope.errors import OpscopeError
-from opscope.launch.keeper_process import NO_ROOM
+from opscope.launch.keeper_process import NO_ROOM, is_unfinished
 
 _BETWEEN_LOOKS_S = 0.05
 
@@ -19,6 +19,8 @@ _BETWEEN_LOOKS_S = 0.05
 def finish(folder: str, process: str, how: str) -> None:
     """Recover what ``process`` left in ``folder``, and say where it is."""
     messages = Messages(animated=False)
+    if not is_unfinished(int(process), folder):
+        return  # another keeper has done it
     try:
         recover_all(Path(folder), messages, int(process), how)
     except OpscopeError as error:

@@ -164,6 +164,8 @@ class Keeper:
             self._cost_at_s = now_s + _LOOK_AT_COST_S
             processor_ns = self.own_processor_ns + self._watch.processor_ns
             self._governor.look(OwnCost(_time_had_ns(), _native.record_count(), processor_ns))
+            if self._file.wants_window():
+                self._rotate()
             if self._governor.collected.count != self._told_changes:
                 self._told_changes = self._governor.collected.count
                 self._file.describe(self._facts(), self._places())

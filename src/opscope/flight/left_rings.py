@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from opscope import _native
 from opscope.errors import TraceFormatError
+from opscope.flight.dump_writer import KIND
 from opscope.flight.left_dumps import turn_of
 from opscope.flight.limits import SPOOL_PREFIX, disk_bytes
 from opscope.flight.reason import Reason
@@ -18,6 +20,7 @@ from opscope.flight.write_dump import PLACES, write_dump
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, RING_PREFIX
 from opscope.recording.recovered import HOW_UNKNOWN, is_running, left_to_be_recovered
 
+_SHORT = "its file had no room, or another recording had it: what came last is not there"
 _WELL = frozenset({BECAME_ANOTHER, f"its process exited with code 0 {NOT_WRITTEN}"})
 """Ends that programs choose, and that are no reason for a dump."""
 
@@ -58,6 +61,7 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
         _refuse_if_full(name, facts)
         saved = _write(name, log, facts, how or HOW_UNKNOWN)
         remove_ring(name)
+        _remove_begun_dumps(name.parent, described["process_id"])
         return saved
 
 
@@ -82,6 +86,22 @@ def _refuse_if_full(name: Path, facts: dict[str, Any]) -> None:
         )
 
 
+def _remove_begun_dumps(folder: Path, process: int) -> None:
+    """Those that it had just begun to write when it ended: there is nothing they could become."""
+    for spool in folder.glob(f"{SPOOL_PREFIX}{process}-*"):
+        if not (spool / KIND).exists():
+            shutil.rmtree(spool, ignore_errors=True)
+
+
+def _lost(described: _native.StreamDescription) -> Iterator[tuple[str, str, float]]:
+    source = "flight recorder"
+    if described["gaps"]:
+        blocks = sum(lost for _, _, lost in described["gaps"])
+        yield source, "dropped: blocks of up to 1,364 events, no room in its file", float(blocks)
+    if described["ring_ended"]:
+        yield source, "its file ended before the process did", 1.0
+
+
 def _write(name: Path, log: _native.StreamedLog, facts: dict[str, Any], how: str) -> Path:
     described = log.describe()
     number = name.name.rpartition("-")[2]
@@ -90,8 +110,11 @@ def _write(name: Path, log: _native.StreamedLog, facts: dict[str, Any], how: str
     spool.mkdir(mode=0o700)
     try:
         reason = Reason("death", _in_short(how), described["stopped_ns"])
+        facts["ledger"] += [list(row) for row in _lost(described)]
+        if described["gaps"] or described["ring_ended"]:
+            facts["limited_by"] = _SHORT
         (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-        (spool / "reason.json").write_text(reason.said(how), encoding="utf-8")
+        (spool / "reason.json").write_text(reason.said(_ended(how, described)), encoding="utf-8")
         (spool / PLACES).write_text("".join(log.notes), encoding="utf-8")
         with open(spool / "log", "xb") as file:
             if error := log.write_copy(file.fileno()):
@@ -100,6 +123,17 @@ def _write(name: Path, log: _native.StreamedLog, facts: dict[str, Any], how: str
     except BaseException:
         shutil.rmtree(spool, ignore_errors=True)
         raise
+
+
+def _ended(how: str, described: _native.StreamDescription) -> dict[str, Any]:
+    gaps = described["gaps"]
+    return {
+        "how": how,
+        "whole": False,
+        "dropped_from_ns": gaps[0][0] if gaps else None,
+        "dropped_until_ns": gaps[-1][1] if gaps else None,
+        "gaps": gaps,
+    }
 
 
 def _in_short(how: str) -> str:

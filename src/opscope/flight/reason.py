@@ -6,7 +6,9 @@ import json
 import re
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,10 @@ class Reason:
         }[news]
         return cls(kind, detail, time.time_ns() if time_ns is None else time_ns)
 
-    def said(self, ended: str = "") -> str:
+    def said(self, ended: Mapping[str, Any] | None = None) -> str:
         """As JSON, for the process that makes the trace; ``ended``: what became of this one."""
         said = {"kind": self.kind, "detail": self.detail, "time_ns": self.time_ns}
-        return json.dumps({**said, "ended": ended} if ended else said)
+        return json.dumps(said if ended is None else {**said, "ended": ended})
 
     @property
     def slug(self) -> str:

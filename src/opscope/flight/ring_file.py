@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from opscope.recording.keeper import begin_keeper, dismiss_keeper
 
 _SHARE_OF_MEMORY = 0.25
 """Of what is free there; others need it, too: batches of a DataLoader go through it."""
-_MARGIN_BYTES = 16 << 20
+_SHARE_OF_DISK = 0.5
+"""Likewise, where the file is in the folder of the dumps."""
+_BETWEEN_TRIES_S = 10.0
+_MARGIN_BYTES = 64 << 20
 """A ring outgrows its limit a little before it is trimmed, and has texts."""
 
 
@@ -41,34 +45,45 @@ class RingFile:
         self._link: Path | None = None
         self._file: Path | None = None
         self._told_bytes = 0
+        self._begun = 0
         self._has_failed = False
+        self._not_before_s = 0.0
 
     def begin(self, window: int) -> None:
         """Have what is recorded be in it, from this window on, unless that is so already.
 
-        Where there can be none, or another recording streams, the ring is in memory; this is asked
-        again.
+        Where there can be none the ring is in memory, and what its file had before stays: while
+        another recording streams, while another flight recorder of the process has one, or where
+        there is no room. This is asked again.
         """
-        if not self._keeper or (self._link_is_there() and _native.ring_is_whole()):
+        if not self.wants_window():
             return
-        self._remove()
-        self._told_bytes = 0
         begin_keeper(self._directory)
+        link = self._new_name()
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._link = self._new_name()
-            self._file = self._place(self._link)
-            _native.begin_stream(window, os.fspath(self._file), self._most_bytes, "", is_ring=True)
-        except RuntimeError:  # another recording streams
-            self._remove()
+            file, most_bytes = self._place(link)
+            _native.begin_stream(window, os.fspath(file), most_bytes, "", is_ring=True)
+        except RuntimeError:  # another recording has begun to stream
+            _unlink(link)
         except OSError as error:
+            _unlink(link)
+            self._has_none(error)
+        else:
             self._remove()
-            if not self._has_failed:
-                self._has_failed = True
-                notice(
-                    "what the flight recorder holds is in this process alone, and lost if it is "
-                    f"killed: no file in {self._directory} ({error.strerror or error})"
-                )
+            self._link, self._file = link, file
+            self._told_bytes = 0
+            self._begun += 1
+
+    def wants_window(self) -> bool:
+        """Whether there could be a file, or a better one, from the next window on."""
+        if not self._keeper or time.monotonic() < self._not_before_s:
+            return False
+        path, is_ring, is_full = _native.stream_state()
+        if not path:
+            return True
+        is_own = is_ring and self._file is not None and path == os.fspath(self._file)
+        return is_own and (is_full or not self._link_is_there())
 
     def describe(self, facts: dict[str, Any], places: bytes) -> None:
         """What whoever makes a dump of it has to know.
@@ -77,16 +92,29 @@ class RingFile:
             facts: of the process, as for any dump.
             places: in generated code, a line for each file; those that were told stay.
         """
-        if self._link is not None:
-            new = places[self._told_bytes :].decode()
-            if _native.describe_ring(json.dumps(facts), new):
-                self._told_bytes = len(places)
+        if self._file is None or _native.stream_state()[0] != os.fspath(self._file):
+            return
+        if self._begun > 1:
+            why = "its file began anew: another recording had it, or it had no room"
+            facts = {**facts, "limited_by": why}
+        new = places[self._told_bytes :].decode()
+        if _native.describe_ring(json.dumps(facts), new):
+            self._told_bytes = len(places)
 
     def end(self) -> None:
         """Nothing is in it any more."""
         self._remove()
         if self._keeper and self._process == os.getpid():
             dismiss_keeper(self._directory)
+
+    def _has_none(self, error: OSError) -> None:
+        self._not_before_s = time.monotonic() + _BETWEEN_TRIES_S
+        if not self._has_failed:
+            self._has_failed = True
+            notice(
+                "what the flight recorder holds is in this process alone, and lost if it is "
+                f"killed: no file in {self._directory} ({error.strerror or error})"
+            )
 
     def _link_is_there(self) -> bool:
         return self._link is not None and os.path.lexists(self._link)
@@ -98,22 +126,28 @@ class RingFile:
             if not os.path.lexists(link):
                 return link
 
-    def _place(self, link: Path) -> Path:
-        """Where the file goes, with its name in the folder of the dumps."""
+    def _place(self, link: Path) -> tuple[Path, int]:
+        """Where the file goes, with its name in the folder of the dumps; how large it may be."""
         with contextlib.suppress(OSError):
             if shutil.disk_usage(IN_MEMORY).free * _SHARE_OF_MEMORY >= self._most_bytes:
                 folder = os.fspath(self._directory)
                 file = Path(IN_MEMORY, in_memory_name(link.name, folder) + os.urandom(4).hex())
                 link.symlink_to(file)
-                return file
-        return link
+                return file, self._most_bytes
+        free_bytes = shutil.disk_usage(self._directory).free
+        return link, min(self._most_bytes, int(free_bytes * _SHARE_OF_DISK))
 
     def _remove(self) -> None:
-        files, self._file, self._link = (self._file, self._link), None, None
-        for file in files:
-            if file is not None and self._process == os.getpid():
-                with contextlib.suppress(OSError):  # whoever removed the folder
-                    os.unlink(file)
+        file, link, self._file, self._link = self._file, self._link, None, None
+        if file is not None and link is not None and self._process == os.getpid():
+            _unlink(file)
+            _unlink(link)
+            _native.discard_stream(os.fspath(file))
+
+
+def _unlink(file: Path) -> None:
+    with contextlib.suppress(OSError):  # whoever removed the folder
+        os.unlink(file)
 
 
 def remove_ring(link: Path) -> None:
@@ -121,5 +155,4 @@ def remove_ring(link: Path) -> None:
     with contextlib.suppress(OSError):
         if link.is_symlink():
             os.unlink(os.readlink(link))
-    with contextlib.suppress(OSError):
-        os.unlink(link)
+    _unlink(link)

@@ -42,13 +42,7 @@ def write_dump(spool: Path) -> Path:
     known = {"dump": about(trace, facts, reason, _stacks(spool))}
     if "ended" in said:
         trace = _with_end_not_known(trace, facts)
-        known[ENDED] = {
-            "how": str(said["ended"]),
-            "whole": False,
-            "dropped_from_ns": None,
-            "dropped_until_ns": None,
-            "gaps": [],
-        }
+        known[ENDED] = said["ended"]
     trace = trace.with_metadata(known)
     folder = place_of(spool, reason, int(facts["metadata"]["process_id"]))
     trace.save(spool / "trace")

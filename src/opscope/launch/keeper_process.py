@@ -210,8 +210,12 @@ def is_recording(program: int) -> bool:
     """Whether it still has a file of a recording in its memory."""
     try:
         with open(f"/proc/{program}/maps", errors="replace") as maps:
-            ours = f"/.recording-{program}-", f"/{RING_PREFIX}{program}-"
-            return any(one in line for line in maps for one in ours)
+            # A ring that was stopped is mapped for as long as a thread has a block of it.
+            return any(
+                f"/.recording-{program}-" in line
+                or (f"/{RING_PREFIX}{program}-" in line and not line.endswith("(deleted)\n"))
+                for line in maps
+            )
     except OSError:
         return False
 
