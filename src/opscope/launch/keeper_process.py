@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
@@ -210,14 +210,19 @@ def is_recording(program: int) -> bool:
     """Whether it still has a file of a recording in its memory."""
     try:
         with open(f"/proc/{program}/maps", errors="replace") as maps:
-            # A ring that was stopped is mapped for as long as a thread has a block of it.
-            return any(
-                f"/.recording-{program}-" in line
-                or (f"/{RING_PREFIX}{program}-" in line and not line.endswith("(deleted)\n"))
-                for line in maps
-            )
+            return has_recording(maps, program)
     except OSError:
         return False
+
+
+def has_recording(maps: "Iterable[str]", program: int) -> bool:
+    """Whether one is among what ``program`` has mapped."""
+    # A ring that was stopped is mapped for as long as a thread has a block of it.
+    return any(
+        f"/.recording-{program}-" in line
+        or (f"/{RING_PREFIX}{program}-" in line and not line.rstrip().endswith("(deleted)"))
+        for line in maps
+    )
 
 
 def in_memory_name(name: str, folder: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from opscope import _native
 from opscope.errors import LifecycleError, TraceFormatError, UsageError
-from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, RING_PREFIX
+from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, has_recording
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.decoded import read_decoded
@@ -326,7 +326,7 @@ def is_running(described: _native.StreamDescription) -> bool:
         maps = Path(f"/proc/{process}/maps").read_text(errors="replace")
     except OSError:  # it is somebody else's
         return True
-    return any(f"/{kind}{process}-" in maps for kind in (".recording-", RING_PREFIX))
+    return has_recording(maps.splitlines(), process)
 
 
 def _ledger(described: _native.StreamDescription, recorded: RecordingOptions) -> Iterator[Row]:
