@@ -15,7 +15,7 @@ from opscope.flight.dump_writer import KIND
 from opscope.flight.left_dumps import turn_of
 from opscope.flight.limits import SPOOL_PREFIX, disk_bytes
 from opscope.flight.reason import Reason
-from opscope.flight.ring_file import remove_ring
+from opscope.flight.ring_file import PLACES_NOTE, remove_ring
 from opscope.flight.write_dump import PLACES, write_dump
 from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, RING_PREFIX
 from opscope.recording.recovered import HOW_UNKNOWN, is_running, left_to_be_recovered
@@ -115,7 +115,8 @@ def _write(name: Path, log: _native.StreamedLog, facts: dict[str, Any], how: str
             facts["limited_by"] = _SHORT
         (spool / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
         (spool / "reason.json").write_text(reason.said(_ended(how, described)), encoding="utf-8")
-        (spool / PLACES).write_text("".join(log.notes), encoding="utf-8")
+        places = "".join(json.loads(note).get(PLACES_NOTE, "") for note in log.notes)
+        (spool / PLACES).write_text(places, encoding="utf-8")
         with open(spool / "log", "xb") as file:
             if error := log.write_copy(file.fileno()):
                 raise OSError(error, os.strerror(error))

@@ -19,6 +19,8 @@ from opscope.launch.keeper_process import IN_MEMORY, RING_PREFIX, in_memory_name
 from opscope.notice import notice
 from opscope.recording.keeper import begin_keeper, dismiss_keeper
 
+PLACES_NOTE = "places of a ring"
+"""Of what is noted; a stream has notes of others, too."""
 _SHARE_OF_MEMORY = 0.25
 """Of what is free there; others need it, too: batches of a DataLoader go through it."""
 _SHARE_OF_DISK = 0.5
@@ -98,7 +100,8 @@ class RingFile:
             why = "its file began anew: another recording had it, or it had no room"
             facts = {**facts, "limited_by": why}
         new = places[self._told_bytes :].decode()
-        if _native.describe_ring(json.dumps(facts), new):
+        note = json.dumps({PLACES_NOTE: new}) if new else ""
+        if _native.describe_ring(json.dumps(facts), note):
             self._told_bytes = len(places)
 
     def end(self) -> None:
