@@ -3,10 +3,11 @@
 ``python -m benchmarks.pauses`` asks a program again and again, whose one thread does nothing but
 run small operators and look at the clock. Between two looks it may have waited for a processor, or
 had one that the host took away, which is the machine's doing; or it slept, and that is for the GIL,
-which is ours. The kernel counts how long a thread ran and waited for a processor, whatever else the
-machine does, so what is left of the time is what it slept; no more than opscope's threads computed
-meanwhile. Where whoever held the GIL waited for a processor itself, that is the machine's doing as
-well, so what one of them waited is taken from it.
+which is ours. The kernel counts how often a thread gave up its processor by itself: where it did not,
+it did not sleep. It counts how long a thread ran and waited for a processor, too, so what is left of
+the time is what it slept; no more than opscope's threads computed meanwhile. Where whoever held the
+GIL waited for a processor itself, that is the machine's doing as well, so what one of them waited is
+taken from it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -94,12 +96,13 @@ def _be_program(folder: Path) -> None:
         last = _counts(own)
         while not (folder / "end").exists():
             for _ in range(200):
-                before_ns = time.monotonic_ns()
+                sleeps, before_ns = _sleeps(), time.monotonic_ns()
                 x.add(1)  # waits for the GIL once; reading files would do so for each of them
                 now_ns = time.monotonic_ns()
                 if now_ns - before_ns > 200_000 or now_ns - looked_ns > 2_000_000:
+                    slept = _sleeps() > sleeps
                     counts = _counts(own)
-                    if now_ns - before_ns > 200_000:
+                    if now_ns - before_ns > 200_000 and slept:
                         slept_ns = now_ns - looked_ns - counts.had_or_waited_since(last)
                         slept_ns = min(slept_ns, now_ns - before_ns)
                         slept_ns -= counts.longest_wait_since(last)
@@ -107,6 +110,11 @@ def _be_program(folder: Path) -> None:
                         seen.append((now_ns, max(min(slept_ns, computed_ns), 0)))
                     last, looked_ns = counts, now_ns
     print(json.dumps(seen), flush=True)
+
+
+def _sleeps() -> int:
+    """How often this thread has given up its processor by itself."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 @dataclass(frozen=True)

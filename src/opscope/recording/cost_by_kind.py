@@ -76,8 +76,13 @@ def cost_by_kind(wants: int) -> dict[str, float]:
     Args:
         wants: of the recording.
     """
-    asked = Want(wants) & _ASKED
+    asked = _that_matter(wants)
     return section.run(functools.partial(_measure, asked))
+
+
+@functools.cache
+def _that_matter(wants: int) -> Want:
+    return Want(wants) & _ASKED
 
 
 def _measure(asked: Want) -> dict[str, float]:

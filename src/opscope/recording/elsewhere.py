@@ -35,6 +35,8 @@ class KnownHere:
 
     def __init__(self, options: RecordingOptions) -> None:
         self._options = options
+        # Said at every dump, while the program waits for the GIL.
+        self._said_options, self._wants = asdict(options), native_wants(options)
         self._listeners = _listeners(options)
         self._overloads: dict[str, list[str]] = {}
         self._names_seen = 0
@@ -54,11 +56,11 @@ class KnownHere:
         for listener in self._listeners:
             listener.before_end()
         return {
-            "options": asdict(self._options),
+            "options": self._said_options,
             "prefixes": path_prefixes(),
             "metadata": process_facts(),
             "cost_ns": recording_cost_ns(),
-            "cost_by_kind": cost_by_kind(native_wants(self._options)),
+            "cost_by_kind": cost_by_kind(self._wants),
             "known": {type(one).__name__: one.known() for one in self._listeners},
             "overloads": self._known_overloads(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import site
 import sys
@@ -47,12 +48,25 @@ def set_up_python_source() -> None:
 
 def path_prefixes() -> list[str]:
     """Folders modules are imported from, longest first: left out of the names of functions."""
-    folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages()]
+    folders = {*_site_folders()}
+    for folder in sys.path:
+        is_absolute = type(folder) is str and folder.startswith(os.sep)
+        folders.add(_from_the_root(folder) if is_absolute else _absolute(folder))
     torch = sys.modules.get("torch")
     if torch is not None and torch.__file__ is not None:
-        folders.append(str(Path(torch.__file__).parent.parent))
-    absolute = {_absolute(folder) for folder in folders}
-    return [folder + os.sep for folder in sorted(filter(None, absolute), reverse=True)]
+        folders.add(_above_module(torch.__file__))
+    return [folder + os.sep for folder in sorted(filter(None, folders), reverse=True)]
+
+
+@functools.cache
+def _site_folders() -> frozenset[str | None]:
+    folders = [*site.getsitepackages(), site.getuserbase(), site.getusersitepackages()]
+    return frozenset(map(_absolute, folders))
+
+
+@functools.lru_cache(maxsize=1000)
+def _above_module(file: str) -> str | None:
+    return _absolute(Path(file).parent.parent.as_posix())
 
 
 def _absolute(folder: Any) -> str | None:
@@ -62,3 +76,7 @@ def _absolute(folder: Any) -> str | None:
     except (TypeError, ValueError, OSError):  # no path at all, or the current folder is gone
         return None
     return path if isinstance(path, str) else None
+
+
+# Of a path that the current folder has no part in. Asked again at every dump, while the program waits.
+_from_the_root = functools.lru_cache(maxsize=1000)(_absolute)
