@@ -3,11 +3,11 @@
 ``python -m benchmarks.pauses`` asks a program again and again, whose one thread does nothing but
 run small operators and look at the clock. Between two looks it may have waited for a processor, or
 had one that the host took away, which is the machine's doing; or it slept, and that is for the GIL,
-which is ours. The kernel counts how often a thread gave up its processor by itself: where it did not,
-it did not sleep. It counts how long a thread ran and waited for a processor, too, so what is left of
-the time is what it slept; no more than opscope's threads computed meanwhile. Where whoever held the
-GIL waited for a processor itself, that is the machine's doing as well, so what one of them waited is
-taken from it.
+which is ours. The kernel counts how often a thread gave up its processor by itself: where it did
+not, it did not sleep. It counts how long a thread ran and waited for a processor, too, so what is
+left of the time is what it slept; no more than opscope's threads computed meanwhile. Where whoever
+held the GIL waited for a processor itself, that is the machine's doing as well, so what one of them
+waited is taken from it.
 """
 
 from __future__ import annotations

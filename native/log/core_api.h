@@ -17,7 +17,7 @@ namespace opscope {
 // Python functions, with or without C functions, or some of them.
 constexpr uint32_t kWantCalls = kWantPython | kWantFunctions | kWantOwnFunctions;
 
-constexpr uint32_t kCoreApiVersion = 13;
+constexpr uint32_t kCoreApiVersion = 14;
 
 struct CoreApi {
   uint32_t version;
@@ -72,6 +72,12 @@ struct BridgeApi {
   // Drops the weak references to TensorImpls that kept their addresses from being reused. Called while no
   // window wants both inputs and memory.
   void (*release_tensors)();
+  // From here on TensorImpls are held anew; returns the mark's number. What was held before the mark in front of
+  // one can be released while recording goes on. [MT]
+  uint64_t (*mark_tensors)();
+  void (*release_tensors_before)(uint64_t mark);
+  // What is kept so. [MT]
+  uint64_t (*held_tensor_bytes)();
   // How often, so far, a TensorImpl was seen that could not be held within the byte budget.
   uint64_t (*tensors_not_held)();
   // How many bytes of TensorImpls may be kept. [MT]

@@ -140,11 +140,9 @@ void Recorder::set_wanted(uint32_t wanted) {
 
 void Recorder::release_memory() {
   if (readers_ != 0) return;  // the last of them does it
-  constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
-  const bool identity = std::any_of(open_.begin(), open_.end(), [](const auto& window) {
-    return (window->wants & kIdentity) == kIdentity;
-  });
-  if (bridge_ != nullptr && !identity && (configured_ & kIdentity) != kIdentity) {
+  const bool identity =
+      std::any_of(open_.begin(), open_.end(), [](const auto& window) { return holds_tensors(*window); });
+  if (bridge_ != nullptr && !identity && !holds_tensors(configured_)) {
     bridge_->release_tensors();
   }
   std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
@@ -189,12 +187,13 @@ void Recorder::set_fault(const char* what) noexcept {
 }
 
 RecorderStatistics Recorder::statistics() {
+  const uint64_t used = used_bytes();
   std::lock_guard lock(mutex_);
   // A window that is still being read counts, even if it was let go of meanwhile.
   uint64_t records = 0;
   for (const auto& thread : threads_) records += thread->log().size();
   const uint64_t windows = std::max<uint64_t>(windows_.size(), readers_);
-  return {threads_.size(), windows,  pool_.mapped_bytes(), pool_.used_bytes(), journal_.bytes(),
+  return {threads_.size(), windows,  pool_.mapped_bytes(), used, journal_.bytes(),
           records,         wanted(), open_.size()};
 }
 

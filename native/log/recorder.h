@@ -50,6 +50,13 @@ inline bool covers(const Window& window, const ThreadLog& log) {
   return window.only_thread == 0 || window.only_thread == log.system_thread_id;
 }
 
+// Whether addresses of tensors must not be reused while this is wanted.
+constexpr bool holds_tensors(uint32_t wants) {
+  constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
+  return (wants & kIdentity) == kIdentity;
+}
+inline bool holds_tensors(const Window& window) { return holds_tensors(window.wants); }
+
 // Of the calling thread.
 int64_t system_thread_id();
 
@@ -57,7 +64,7 @@ struct RecorderStatistics {
   uint64_t threads;
   uint64_t windows;
   uint64_t mapped_bytes;
-  uint64_t used_bytes;  // of those, by records, payloads and texts
+  uint64_t used_bytes;  // by records, payloads and texts, and by tensors whose addresses are kept
   uint64_t text_bytes;  // of those, by texts that are forgotten once no window is kept
   uint64_t records;     // that threads which still have a log have ever appended
   uint32_t wanted;
@@ -107,6 +114,10 @@ class Recorder {
   void forget_initial_frame(const ThreadLog& log, uint64_t key);
   // [MT] The window's memory is no longer needed.
   void discard_window(uint32_t id);
+  // [MT] Lets go of tensors that were held for windows which are open no more, while others are.
+  void release_old_tensors();
+  // [MT] What recording takes: of the pool, and of torch's memory.
+  uint64_t used_bytes();
 
   // [MT] What is recorded from now on goes to a new file, until end_stream(): that of the window that will be
   // opened under this id, and of all others. `about`: a text for whoever reads the file. Raises

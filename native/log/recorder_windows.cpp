@@ -72,6 +72,7 @@ uint32_t Recorder::open_window(uint32_t wants, bool all_threads, uint32_t reserv
     throw std::runtime_error(refused);
   }
   limit_memory();
+  if (holds_tensors(*window) && bridge_ != nullptr) window->tensors_mark = bridge_->mark_tensors();
   for (const auto& thread : threads_) {
     if (thread->finished || !covers(*window, *thread)) continue;
     add_slice(*window, {thread, thread->log().size(), kStillOpen, thread->dropped()});
@@ -275,6 +276,26 @@ void Recorder::discard_window(uint32_t id) {
     limit_memory();
   }
   release_memory();
+}
+
+void Recorder::release_old_tensors() {
+  const BridgeApi* bridge = nullptr;
+  uint64_t oldest = UINT64_MAX;
+  {
+    std::lock_guard lock(mutex_);
+    bridge = bridge_;
+    for (const auto& window : open_) {
+      if (holds_tensors(*window)) oldest = std::min(oldest, window->tensors_mark);
+    }
+  }
+  // Threads that begin or end meanwhile need the mutex. Marks of windows that open meanwhile come after.
+  if (bridge != nullptr && oldest != UINT64_MAX && oldest != 0) bridge->release_tensors_before(oldest);
+}
+
+uint64_t Recorder::used_bytes() {
+  const uint64_t recorded = pool_.used_bytes();
+  std::lock_guard lock(mutex_);
+  return recorded + (bridge_ == nullptr ? 0 : bridge_->held_tensor_bytes());
 }
 
 void Recorder::limit_memory() {

@@ -16,6 +16,8 @@ namespace {
 std::vector<uint32_t> configured;
 bool refuse = false;
 uint64_t not_held = 0;
+uint64_t mark = 0, held_bytes = 0;
+std::vector<uint64_t> released_before;
 std::atomic<uint32_t> bridge_wanted{0};
 const BridgeApi fake_bridge = {
     kCoreApiVersion,
@@ -39,6 +41,9 @@ const BridgeApi fake_bridge = {
     [](bool) { return 0.0; },
     [] { return 0.0; },
     [] {},
+    [] { return ++mark; },
+    [](uint64_t before) { released_before.push_back(before); },
+    [] { return held_bytes; },
     []() -> uint64_t { return not_held; },
     nullptr,
     nullptr,
@@ -56,6 +61,30 @@ TEST(a_window_counts_the_tensors_it_could_not_hold) {
   recorder().close_window(window);
   CHECK_SAME(recorder().window(window)->tensors_not_held, 7u);
   recorder().discard_window(window);
+  recorder().attach_bridge(nullptr);
+}
+
+TEST(tensors_are_held_from_the_oldest_window_on_that_is_open) {
+  recorder().attach_bridge(&fake_bridge);
+  mark = 0;
+  released_before.clear();
+  const uint64_t before = recorder().used_bytes();
+  held_bytes = 1000;
+  CHECK_SAME(recorder().used_bytes() - before, 1000u);
+  recorder().release_old_tensors();  // nothing is open
+  const uint32_t other = open_window(kWantInputs);
+  const uint32_t first = open_window(kWantInputs | kWantMemory);
+  const uint32_t second = open_window(kWantInputs | kWantMemory);
+  recorder().release_old_tensors();
+  CHECK_SAME(released_before, std::vector<uint64_t>{1});
+  recorder().discard_window(first);
+  recorder().release_old_tensors();
+  CHECK_SAME(released_before, (std::vector<uint64_t>{1, 2}));
+  recorder().discard_window(second);
+  recorder().release_old_tensors();  // the window that is left needs none
+  CHECK_SAME(released_before.size(), 2u);
+  recorder().discard_window(other);
+  held_bytes = 0;
   recorder().attach_bridge(nullptr);
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <typeinfo>
 #include <vector>
@@ -16,7 +17,8 @@ namespace {
 // A tensor is told apart from others by the address of its TensorImpl, so while inputs and memory
 // are recorded together that address must not be reused. A weak reference ensures it: it keeps the
 // struct of some 200 bytes, never the tensor's data. The owning thread appends to its list and any
-// thread may release what was published, but only between recordings.
+// thread may release what was published: everything between recordings, and of a recording that forgets
+// its beginning what was held before a mark. A tensor that is used after a mark is held once more.
 //
 // Only classes that let go of everything with the last strong reference are held. Others (nested,
 // compressed sparse, quantized, functorch's wrappers) keep further tensors until they are destroyed.
@@ -32,15 +34,15 @@ class HeldTensors {
     const void*& slot = cache_[(reinterpret_cast<uintptr_t>(impl) >> 6) % cache_.size()];
     if (slot == impl) return;  // held since this recording began
     if (!is_empty_once_dead(*impl)) return;
-    if (held_.fetch_add(1, std::memory_order_relaxed) >= most_held_.load(std::memory_order_relaxed)) {
-      held_.fetch_sub(1, std::memory_order_relaxed);
+    if (held_bytes_.load(std::memory_order_relaxed) >= most_bytes_.load(std::memory_order_relaxed)) {
       not_held_.fetch_add(1, std::memory_order_relaxed);
       return;
     }
     slot = impl;
-    c10::raw::weak_intrusive_ptr::incref(impl);
+    const bool is_first = add_weak_reference(impl);
+    held_bytes_.fetch_add(bytes_of(is_first), std::memory_order_relaxed);
     if (used_ == Block::kItems) add_block();
-    tail_->items[used_++] = impl;
+    tail_->items[used_++] = reinterpret_cast<uintptr_t>(impl) | (is_first ? kIsFirst : 0);
     published_.store(published_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
@@ -52,15 +54,36 @@ class HeldTensors {
     return *this_list_;
   }
 
+  // From here on whatever is used is held anew. Marks are numbered in order.
+  static uint64_t mark() {
+    std::lock_guard lock(mutex());
+    const uint64_t number = epoch_.fetch_add(1) + 1;  // tells threads to drop their caches of what is held
+    for (HeldTensors* list : lists()) {
+      list->marks_.push_back({number, list->published_.load(std::memory_order_acquire)});
+    }
+    return number;
+  }
+
+  // What was held before the mark in front of this one. Not all before this one: a thread that has not seen
+  // it yet takes what it holds since the last one for held.
+  static void release_before(uint64_t mark) {
+    for (bool is_more = true; is_more;) {
+      std::lock_guard lock(mutex());  // not for long: a thread's first tensor waits, and a fork
+      uint64_t left = kMostAtOnce;
+      for (HeldTensors* list : lists()) left -= list->release_to(list->published_at(mark - 1), left);
+      is_more = left == 0;
+      remove_finished();
+    }
+  }
+
   static void release_all() {
     std::lock_guard lock(mutex());
-    epoch_.fetch_add(1);  // tells threads to drop their caches of what is held
-    std::erase_if(lists(), [](HeldTensors* list) {
-      list->release();
-      if (!list->finished_) return false;
-      delete list;
-      return true;
-    });
+    epoch_.fetch_add(1);
+    for (HeldTensors* list : lists()) {
+      list->marks_.clear();
+      list->release_to(list->published_.load(std::memory_order_acquire), UINT64_MAX);
+    }
+    remove_finished();
   }
 
   // [owner] Its thread ends: the list goes with the next release.
@@ -81,15 +104,23 @@ class HeldTensors {
     return *instance;
   }
 
-  static void set_budget(uint64_t bytes) { most_held_.store(bytes / sizeof(c10::TensorImpl)); }
+  static void set_budget(uint64_t bytes) { most_bytes_.store(bytes); }
+  // Of structs that would be gone without, and of the lists.
+  static uint64_t held_bytes() { return held_bytes_.load(std::memory_order_relaxed); }
   static uint64_t not_held() { return not_held_.load(std::memory_order_relaxed); }
 
  private:
   struct Block {
     static constexpr size_t kItems = 4096;
-    c10::TensorImpl* items[kItems];
+    uintptr_t items[kItems];  // pointers, with kIsFirst
     std::atomic<Block*> next{nullptr};
   };
+  struct Mark {
+    uint64_t number;
+    uint64_t published;  // before it
+  };
+  static constexpr uintptr_t kIsFirst = 1;  // nobody held it yet, so that its struct counts
+  static constexpr uint64_t kMostAtOnce = 4096;
 
   HeldTensors() : tail_(new Block), head_(tail_) {}
   ~HeldTensors() { delete tail_; }  // everything else was released
@@ -101,18 +132,48 @@ class HeldTensors {
     used_ = 0;
   }
 
-  void release() {
-    const uint64_t published = published_.load(std::memory_order_acquire);
-    for (; released_ < published; ++released_, ++head_used_) {
+  // What is held up to an item; no more than `most`. Returns how many that was.
+  uint64_t release_to(uint64_t end, uint64_t most) {
+    const uint64_t begin = released_;
+    for (; released_ < end && released_ - begin < most; ++released_, ++head_used_) {
       if (head_used_ == Block::kItems) {
         Block* next = head_->next.load(std::memory_order_acquire);
         delete head_;
         head_ = next;
         head_used_ = 0;
       }
-      c10::raw::weak_intrusive_ptr::decref(head_->items[head_used_]);
-      held_.fetch_sub(1, std::memory_order_relaxed);
+      const uintptr_t item = head_->items[head_used_];
+      held_bytes_.fetch_sub(bytes_of((item & kIsFirst) != 0), std::memory_order_relaxed);
+      c10::raw::weak_intrusive_ptr::decref(reinterpret_cast<c10::TensorImpl*>(item & ~kIsFirst));
     }
+    return released_ - begin;
+  }
+
+  // How much was held at a mark; forgets earlier ones. Nothing, by a thread that began after it.
+  uint64_t published_at(uint64_t number) {
+    while (!marks_.empty() && marks_.front().number < number) marks_.pop_front();
+    return !marks_.empty() && marks_.front().number == number ? marks_.front().published : 0;
+  }
+
+  static void remove_finished() {
+    std::erase_if(lists(), [](HeldTensors* list) {
+      if (!list->finished_ || list->released_ < list->published_.load(std::memory_order_acquire)) return false;
+      delete list;
+      return true;
+    });
+  }
+
+  // Returns whether it is the first beside those that keep the tensor.
+  static bool add_weak_reference(c10::TensorImpl* impl) {
+    c10::raw::weak_intrusive_ptr::incref(impl);
+    auto reference = c10::weak_intrusive_ptr<c10::intrusive_ptr_target>::reclaim(impl);
+    const bool is_first = reference.weak_use_count() == 2;  // all strong ones count as one
+    reference.release();
+    return is_first;
+  }
+
+  static constexpr uint64_t bytes_of(bool is_first) {
+    return sizeof(uintptr_t) + (is_first ? sizeof(c10::TensorImpl) : 0);
   }
 
   static bool is_empty_once_dead(const c10::TensorImpl& impl) {
@@ -127,9 +188,9 @@ class HeldTensors {
 
   static inline thread_local HeldTensors* this_list_ = nullptr;
   static inline std::atomic<uint64_t> epoch_{1};
-  static inline std::atomic<uint64_t> held_{0};
+  static inline std::atomic<uint64_t> held_bytes_{0};
   static inline std::atomic<uint64_t> not_held_{0};
-  static inline std::atomic<uint64_t> most_held_{(512u << 20) / sizeof(c10::TensorImpl)};
+  static inline std::atomic<uint64_t> most_bytes_{512u << 20};
 
   // The owner's side.
   std::array<const void*, 2048> cache_{};
@@ -141,6 +202,7 @@ class HeldTensors {
   Block* head_;
   size_t head_used_ = 0;
   uint64_t released_ = 0;
+  std::deque<Mark> marks_;
   bool finished_ = false;
 };
 

@@ -24,7 +24,7 @@ class Ring {
 
   // [MT] A window has opened, at `now_ns` of the monotonic clock.
   void add(uint32_t window, int64_t now_ns) {
-    const uint64_t used = Recorder::instance().pool().used_bytes();
+    const uint64_t used = Recorder::instance().used_bytes();
     const std::lock_guard lock(mutex_);
     windows_.push_back({window, now_ns});
     used_when_added_ = used;
@@ -38,22 +38,23 @@ class Ring {
     const std::lock_guard lock(mutex_);
     while (windows_.size() > 1) {
       const bool is_old = windows_[1].opened_ns <= now_ns - limits_.last_ns;
-      const uint64_t used = recorder.pool().used_bytes();
+      const uint64_t used = recorder.used_bytes();
       const bool is_too_much = !is_old && used > limits_.max_bytes;
       if (!is_old && !is_too_much) break;
       recorder.hand_stream_on(windows_.front().id, windows_[1].id);
       recorder.discard_window(windows_.front().id);
+      recorder.release_old_tensors();
       windows_.pop_front();
       cut_by_memory_ += is_too_much ? 1 : 0;
       // What went was there when the last window was added.
-      const uint64_t left = recorder.pool().used_bytes();
+      const uint64_t left = recorder.used_bytes();
       used_when_added_ -= std::min(used_when_added_, used - std::min(used, left));
     }
   }
 
   // [MT] Is it time for another window, because a good part of the memory was used since the last one?
   bool wants_window() {
-    const uint64_t used = Recorder::instance().pool().used_bytes();
+    const uint64_t used = Recorder::instance().used_bytes();
     const std::lock_guard lock(mutex_);
     return used - std::min(used, used_when_added_) > limits_.max_bytes / kParts;
   }

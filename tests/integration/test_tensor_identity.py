@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import threading
 import warnings
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from opscope import _native  # noqa: E402
+import opscope  # noqa: E402
+from opscope import _native, flight_recorder  # noqa: E402
 from opscope.tree.arguments import Scalar, TensorRecord  # noqa: E402
 from opscope.tree.detail import MemoryDetail, NodeKind, OperatorDetail  # noqa: E402
 from support.recorded import record  # noqa: E402
@@ -424,3 +427,41 @@ def test_within_the_budget_nothing_is_lost():
 
     assert trace.ledger["tensor ids"] == {"dropped: memory budget": 0}
     assert "tensor ids" not in record(temporaries, record_shapes=True).ledger
+
+
+def test_a_ring_lets_go_of_what_it_held_for_what_it_has_forgotten(tmp_path):
+    recorder = flight_recorder(
+        directory=tmp_path, triggers=[], max_memory="8MiB", budget=None, **BOTH
+    )
+    x, sub = torch.ones(4), torch.sub
+
+    def program():
+        for _ in range(5_000):
+            z = x.add(1)
+            sub(z, z.neg())
+
+    with recorder:  # the bridge is loaded
+        program()
+    _native.set_tensor_budget(24 << 20)  # 120,000 structs; the program makes 450,000
+    try:
+        with recorder:
+            for _ in range(15):
+                program()  # in a thread that goes on, and in some that end
+                thread = threading.Thread(target=program)
+                thread.start()
+                thread.join()
+            assert _native.statistics()["used_bytes"] < 32 << 20
+            trace = opscope.load(recorder.dump(wait=True))
+    finally:
+        _native.set_tensor_budget(512 << 20)
+
+    assert trace.ledger["tensor ids"] == {"dropped: memory budget": 0}
+    events, tensors = trace.table("events"), trace.table("tensors")
+    name = np.array(trace.names, dtype=object)[events["name"][tensors["event"]]]
+    added = tensors["tensor_id"][name == "aten::neg"]
+    first, second = tensors["tensor_id"][name == "aten::sub"].reshape(-1, 2).T
+    assert 1000 < len(added) < 60_000
+    assert len(np.unique(first)) == len(first)
+    assert len(np.unique(second)) == len(second)
+    assert set(added[-1000:]) <= set(first)
+    assert not set(first) & set(second)

@@ -78,5 +78,5 @@ def _absolute(folder: Any) -> str | None:
     return path if isinstance(path, str) else None
 
 
-# Of a path that the current folder has no part in. Asked again at every dump, while the program waits.
+# Of a path that the current folder has no part in; asked at every dump, while the program waits.
 _from_the_root = functools.lru_cache(maxsize=1000)(_absolute)
