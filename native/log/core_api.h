@@ -72,8 +72,8 @@ struct BridgeApi {
   // Drops the weak references to TensorImpls that kept their addresses from being reused. Called while no
   // window wants both inputs and memory.
   void (*release_tensors)();
-  // From here on TensorImpls are held anew; returns the mark's number. What was held before the mark in front of
-  // one can be released while recording goes on. [MT]
+  // From here on TensorImpls are held anew; returns the mark's number. What was held before the mark in front
+  // of one can be released while recording goes on. [MT]
   uint64_t (*mark_tensors)();
   void (*release_tensors_before)(uint64_t mark);
   // What is kept so. [MT]

@@ -157,7 +157,8 @@ class HeldTensors {
 
   static void remove_finished() {
     std::erase_if(lists(), [](HeldTensors* list) {
-      if (!list->finished_ || list->released_ < list->published_.load(std::memory_order_acquire)) return false;
+      if (!list->finished_ || list->released_ < list->published_.load(std::memory_order_acquire))
+        return false;
       delete list;
       return true;
     });
