@@ -363,9 +363,11 @@ def test_a_limit_to_the_size_of_files_is_no_end(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with streaming(tmp_path) as profile:
         work(10)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, hard))
-        work(2000)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, hard))
+            work(2000)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert profile.trace.ledger["events"][f"dropped: {NO_ROOM}"] > 0
     assert count(opscope.load(tmp_path), "step") > 10
 

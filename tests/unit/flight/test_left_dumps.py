@@ -1,5 +1,6 @@
 """Dumps that nobody makes traces of, on a disk that is full."""
 
+import contextlib
 import os
 import resource
 
@@ -19,12 +20,15 @@ def spool(tmp_path):
     return folder
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def full_disk():
+    """Not as a fixture: pytest writes down how a test went before it ends those."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def ended_process():
@@ -35,8 +39,8 @@ def ended_process():
     return child
 
 
-def test_what_there_is_no_room_to_take_stays_for_others(spool, full_disk):
-    with pytest.raises(OSError):
+def test_what_there_is_no_room_to_take_stays_for_others(spool):
+    with full_disk(), pytest.raises(OSError):
         take(spool)
     assert not is_taken(spool)
     assert left_dumps(spool.parent) == [spool]
@@ -64,7 +68,7 @@ def test_one_that_is_not_complete_is_none(spool):
     assert left_dumps(spool.parent) == []
 
 
-def test_on_a_full_disk_it_is_kept_and_said_how_to_finish_it(spool, full_disk):
-    with pytest.raises(UsageError, match=f"opscope recover {spool.parent}"):
+def test_on_a_full_disk_it_is_kept_and_said_how_to_finish_it(spool):
+    with full_disk(), pytest.raises(UsageError, match=f"opscope recover {spool.parent}"):
         finish_dump(spool)
     assert left_dumps(spool.parent) == [spool]
