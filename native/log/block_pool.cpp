@@ -16,7 +16,8 @@ BlockPool::~BlockPool() = default;
 
 void* BlockPool::acquire(const void* left) {
   std::unique_lock lock(mutex_);
-  if (left != nullptr && release_spent_ != nullptr && stream_ != nullptr && stream_->has_spent()) {
+  const bool is_spent = is_behind_ || (stream_ != nullptr && stream_->has_spent());
+  if (left != nullptr && release_spent_ != nullptr && is_spent) {
     lock.unlock();
     release_spent_();
     lock.lock();

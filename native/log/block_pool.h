@@ -41,6 +41,11 @@ class BlockPool {
   // Before any thread takes blocks: called, by whoever takes one for records, when a stream has spent blocks
   // that were not released. It holds no lock of the pool's.
   void set_when_spent(void (*release_spent)()) { release_spent_ = release_spent; }
+  // [MT] Whether that is to be done whenever a block is taken, because there is more than it does at once.
+  void set_behind(bool is_behind) {
+    const std::lock_guard lock(mutex_);
+    is_behind_ = is_behind;
+  }
 
   // [MT] No block was had for something of this thread: for whoever reads the stream.
   virtual void count_loss(uint32_t owner, Loss what);
@@ -107,6 +112,7 @@ class BlockPool {
   size_t most_used_ = SIZE_MAX / kBlockBytes;
   std::atomic<uint64_t> place_{0};
   void (*release_spent_)() = nullptr;
+  bool is_behind_ = false;  // under mutex_
   std::unique_ptr<StreamFile> stream_;
   std::vector<std::unique_ptr<StreamFile>> ended_;  // streams some of whose blocks are in use
 };

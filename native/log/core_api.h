@@ -69,13 +69,15 @@ struct BridgeApi {
   double (*time_spans)(bool empty_callback);
   // The same where something else has used the caches before each span.
   double (*time_cold_spans)();
-  // Drops the weak references to TensorImpls that kept their addresses from being reused. Called while no
-  // window wants both inputs and memory.
+  // Whether TensorImpls are held from now on, so that their addresses are not used again. [MT]
+  void (*hold_tensors)(bool wanted);
+  // Lets go of all of them. Called while none are to be held.
   void (*release_tensors)();
-  // From here on TensorImpls are held anew; returns the mark's number. What was held before the mark in front
-  // of one can be released while recording goes on. [MT]
+  // From here on TensorImpls are held anew; returns the mark's number. [MT]
   uint64_t (*mark_tensors)();
-  void (*release_tensors_before)(uint64_t mark);
+  // Lets go of what was held before the mark in front of this one, or of everything for UINT64_MAX, but of no
+  // more than `most`, while recording goes on. Returns whether all of it is gone. [MT]
+  bool (*release_tensors_before)(uint64_t mark, uint64_t most);
   // What is kept so. [MT]
   uint64_t (*held_tensor_bytes)();
   // How often, so far, a TensorImpl was seen that could not be held within the byte budget.

@@ -126,11 +126,19 @@ std::string Recorder::configure() {
     }
   }
   char message[512] = {};
+  // Held before the first is recorded, and until the last one was.
+  hold_tensors(wanted | configured_);
   if (bridge_ != nullptr && wanted != configured_) {
     configured_ = bridge_->configure(wanted, message, sizeof(message)) ? wanted : 0;
   }
+  hold_tensors(configured_);
   set_wanted(wanted);
   return message;
+}
+
+void Recorder::hold_tensors(uint32_t wanted) {
+  const bool is_needed = holds_tensors(wanted) && oldest_tensors() != UINT64_MAX;
+  if (bridge_ != nullptr && is_needed != is_holding_) bridge_->hold_tensors(is_holding_ = is_needed);
 }
 
 void Recorder::set_wanted(uint32_t wanted) {
@@ -140,11 +148,7 @@ void Recorder::set_wanted(uint32_t wanted) {
 
 void Recorder::release_memory() {
   if (readers_ != 0) return;  // the last of them does it
-  const bool identity =
-      std::any_of(open_.begin(), open_.end(), [](const auto& window) { return holds_tensors(*window); });
-  if (bridge_ != nullptr && !identity && !holds_tensors(configured_)) {
-    bridge_->release_tensors();
-  }
+  if (bridge_ != nullptr && !is_holding_ && oldest_tensors() == UINT64_MAX) bridge_->release_tensors();
   std::erase_if(threads_, [&](const std::shared_ptr<ThreadLog>& thread) {
     if (is_listed_on_closing(*thread)) return false;
     thread->release_unneeded(NeededSweep(needed_.of(thread.get())));

@@ -55,7 +55,9 @@ constexpr bool holds_tensors(uint32_t wants) {
   constexpr uint32_t kIdentity = kWantInputs | kWantMemory;
   return (wants & kIdentity) == kIdentity;
 }
-inline bool holds_tensors(const Window& window) { return holds_tensors(window.wants); }
+inline bool holds_tensors(const Window& window) {
+  return holds_tensors(window.wants) && !window.is_in_pieces;
+}
 
 // Of the calling thread.
 int64_t system_thread_id();
@@ -208,6 +210,9 @@ class Recorder {
   void release_memory();                 // under mutex_
   void limit_memory();                   // under mutex_, when a window was opened or is open no more
   void release_spent_blocks() noexcept;  // under mutex_
+  void release_spent_tensors();          // under mutex_
+  void hold_tensors(uint32_t wanted);    // under mutex_
+  uint64_t oldest_tensors() const;       // under mutex_; the first mark that an open window needs
   void leave_out_recorded(const Window& window, InitialStack& stack);
   template <typename Function>
   std::vector<uint64_t> keys_of_initial(const ThreadLog& log, uint64_t last_generation, Function&& is_asked);
@@ -245,6 +250,7 @@ class Recorder {
   uint64_t next_thread_ = 0;
   uint32_t readers_ = 0;
   uint32_t configured_ = 0;
+  bool is_holding_ = false;  // tensors, as the bridge was told
   const BridgeApi* bridge_ = nullptr;
   CoreApi core_api_;
   ClockAnchor origin_;

@@ -124,7 +124,16 @@ std::unique_ptr<Journal> Recorder::renew_journal() noexcept {
 // Nobody waits for it: who finds the registry busy takes a new block, and the next one tries again.
 void Recorder::release_spent() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) release_spent_blocks();
+  if (!lock.owns_lock()) return;
+  release_spent_blocks();
+  release_spent_tensors();
+}
+
+// A part at a time: it is the program that waits, when it takes a block. In one it can hardly have used more.
+void Recorder::release_spent_tensors() {
+  constexpr uint64_t kAtOnce = 4096;
+  const bool is_through = bridge_ == nullptr || bridge_->release_tensors_before(oldest_tensors(), kAtOnce);
+  pool_.set_behind(!is_through);
 }
 
 // What another window than the stream's needs stays.
@@ -140,6 +149,11 @@ void Recorder::release_spent_blocks() noexcept try {
     for (size_t i = 0; i < threads_.size(); ++i) drained[i] = file.drained_of(threads_[i]->number);
     file.note_spent();
   });
+  if (holds_tensors(*streamed->second)) {
+    streamed->second->is_in_pieces = true;
+    hold_tensors(configured_);
+    pool_.set_behind(true);
+  }
   for (size_t i = 0; i < threads_.size(); ++i) {
     ThreadLog& thread = *threads_[i];
     if (drained[i] == 0 || is_listed_on_closing(thread, streamed->second.get())) continue;

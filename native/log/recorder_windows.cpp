@@ -278,18 +278,26 @@ void Recorder::discard_window(uint32_t id) {
   release_memory();
 }
 
+uint64_t Recorder::oldest_tensors() const {
+  uint64_t oldest = UINT64_MAX;
+  for (const auto& window : open_) {
+    if (holds_tensors(*window)) oldest = std::min(oldest, window->tensors_mark);
+  }
+  return oldest;
+}
+
 void Recorder::release_old_tensors() {
+  constexpr uint64_t kAtOnce = 4096;  // a thread's first tensor waits for that, and a fork
   const BridgeApi* bridge = nullptr;
   uint64_t oldest = UINT64_MAX;
   {
     std::lock_guard lock(mutex_);
     bridge = bridge_;
-    for (const auto& window : open_) {
-      if (holds_tensors(*window)) oldest = std::min(oldest, window->tensors_mark);
-    }
+    oldest = oldest_tensors();
   }
   // Threads that begin or end meanwhile need the mutex. Marks of windows that open meanwhile come after.
-  if (bridge != nullptr && oldest != UINT64_MAX && oldest != 0) bridge->release_tensors_before(oldest);
+  if (bridge == nullptr || oldest == UINT64_MAX || oldest == 0) return;
+  while (!bridge->release_tensors_before(oldest, kAtOnce)) continue;
 }
 
 uint64_t Recorder::used_bytes() {

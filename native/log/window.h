@@ -77,6 +77,7 @@ struct WindowFacts {
   ClockAnchor stopped;
   std::vector<Pause> pauses;
   std::vector<InitialStack> initial_stacks;
+  bool is_in_pieces = false;         // parts of its stream are in segments, where tensors have no ids
   uint64_t tensors_mark = 0;         // from which tensors are held for it; 0 where that is not told
   uint64_t tensors_not_held = 0;     // (difference) their addresses may have been reused
   uint64_t unknown_frees = 0;        // (difference) of memory from before, whose frees torch does not report

@@ -18,6 +18,7 @@ bool refuse = false;
 uint64_t not_held = 0;
 uint64_t mark = 0, held_bytes = 0;
 std::vector<uint64_t> released_before;
+bool is_holding = false;
 std::atomic<uint32_t> bridge_wanted{0};
 const BridgeApi fake_bridge = {
     kCoreApiVersion,
@@ -40,9 +41,13 @@ const BridgeApi fake_bridge = {
     []() -> uint64_t { return 0; },
     [](bool) { return 0.0; },
     [] { return 0.0; },
+    [](bool wanted) { is_holding = wanted; },
     [] {},
     [] { return ++mark; },
-    [](uint64_t before) { released_before.push_back(before); },
+    [](uint64_t before, uint64_t) {
+      released_before.push_back(before);
+      return true;
+    },
     [] { return held_bytes; },
     []() -> uint64_t { return not_held; },
     nullptr,
@@ -72,16 +77,19 @@ TEST(tensors_are_held_from_the_oldest_window_on_that_is_open) {
   held_bytes = 1000;
   CHECK_SAME(recorder().used_bytes() - before, 1000u);
   recorder().release_old_tensors();  // nothing is open
+  CHECK(!is_holding);
   const uint32_t other = open_window(kWantInputs);
   const uint32_t first = open_window(kWantInputs | kWantMemory);
   const uint32_t second = open_window(kWantInputs | kWantMemory);
   recorder().release_old_tensors();
   CHECK_SAME(released_before, std::vector<uint64_t>{1});
+  CHECK(is_holding);
   recorder().discard_window(first);
   recorder().release_old_tensors();
   CHECK_SAME(released_before, (std::vector<uint64_t>{1, 2}));
   recorder().discard_window(second);
   recorder().release_old_tensors();  // the window that is left needs none
+  CHECK(!is_holding);
   CHECK_SAME(released_before.size(), 2u);
   recorder().discard_window(other);
   held_bytes = 0;

@@ -296,7 +296,6 @@ bool configure(uint32_t wants, char* message, size_t message_bytes) {
   try {
     OperatorGenerations::watch();
     reporter()->enable(wants);
-    hot.holding = (wants & kWantInputs) != 0 && (wants & kWantMemory) != 0;
     listen(wants);
     callbacks_changed = std::chrono::steady_clock::now();
     return true;
@@ -390,7 +389,8 @@ const BridgeApi bridge = {kCoreApiVersion,
                           &unknown_frees,
                           &time_spans,
                           &time_cold_spans,
-                          [] { HeldTensors::release_all(); },
+                          [](bool wanted) { hot.holding.store(wanted); },
+                          &HeldTensors::release_all,
                           &HeldTensors::mark,
                           &HeldTensors::release_before,
                           &HeldTensors::held_bytes,

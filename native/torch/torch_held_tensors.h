@@ -64,26 +64,24 @@ class HeldTensors {
     return number;
   }
 
-  // What was held before the mark in front of this one. Not all before this one: a thread that has not seen
-  // it yet takes what it holds since the last one for held.
-  static void release_before(uint64_t mark) {
-    for (bool is_more = true; is_more;) {
-      std::lock_guard lock(mutex());  // not for long: a thread's first tensor waits, and a fork
-      uint64_t left = kMostAtOnce;
-      for (HeldTensors* list : lists()) left -= list->release_to(list->published_at(mark - 1), left);
-      is_more = left == 0;
-      remove_finished();
+  // What was held before the mark in front of this one, or everything for UINT64_MAX; no more than `most`.
+  // Not all before the mark: a thread that has not seen it yet takes what it holds since the last one for
+  // held. Returns whether all of it is gone.
+  static bool release_before(uint64_t mark, uint64_t most) {
+    std::lock_guard lock(mutex());
+    uint64_t left = most;
+    for (HeldTensors* list : lists()) {
+      const bool is_all = mark == UINT64_MAX;
+      const uint64_t published = list->published_.load(std::memory_order_acquire);
+      left -= list->release_to(is_all ? published : list->published_at(mark - 1), left);
     }
+    remove_finished();
+    return left != 0;
   }
 
   static void release_all() {
-    std::lock_guard lock(mutex());
-    epoch_.fetch_add(1);
-    for (HeldTensors* list : lists()) {
-      list->marks_.clear();
-      list->release_to(list->published_.load(std::memory_order_acquire), UINT64_MAX);
-    }
-    remove_finished();
+    release_before(UINT64_MAX, UINT64_MAX);
+    mark();
   }
 
   // [owner] Its thread ends: the list goes with the next release.
@@ -120,7 +118,6 @@ class HeldTensors {
     uint64_t published;  // before it
   };
   static constexpr uintptr_t kIsFirst = 1;  // nobody held it yet, so that its struct counts
-  static constexpr uint64_t kMostAtOnce = 4096;
 
   HeldTensors() : tail_(new Block), head_(tail_) {}
   ~HeldTensors() { delete tail_; }  // everything else was released

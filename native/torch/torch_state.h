@@ -34,7 +34,7 @@ const CoreApi* core = nullptr;
 struct alignas(64) HotState {
   std::atomic<uint32_t> wanted{0};               // see BridgeApi
   std::atomic<uint32_t> operator_generation{0};  // how often operators have gone
-  std::atomic<bool> holding{false};              // tensors: both inputs and memory are wanted
+  std::atomic<bool> holding{false};              // tensors: their addresses must not be used again
   const void* reporter = nullptr;                // our object, as threads have it in the PROFILER_STATE slot
 };
 HotState hot;

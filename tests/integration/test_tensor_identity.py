@@ -465,3 +465,16 @@ def test_a_ring_lets_go_of_what_it_held_for_what_it_has_forgotten(tmp_path):
     assert len(np.unique(second)) == len(second)
     assert set(added[-1000:]) <= set(first)
     assert not set(first) & set(second)
+
+
+def test_a_recording_in_pieces_holds_no_tensors(tmp_path):
+    x = torch.ones(4)
+    with opscope.profile(stream_to=tmp_path, max_disk="32MiB", **BOTH):
+        for _ in range(300_000):
+            x.add(1)
+        used_bytes = _native.statistics()["used_bytes"]
+    trace = opscope.load(tmp_path)
+
+    too_long = "dropped: the recording is too long to tell tensors apart"
+    assert trace.ledger["tensor ids"][too_long] > 0
+    assert used_bytes < 80 << 20  # all their structs together would be more than 120 MiB
