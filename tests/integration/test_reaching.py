@@ -196,7 +196,7 @@ def read_until(terminal, wanted):
 def test_a_dump_is_asked_for_from_outside(runtime):
     program = """
         import sys, torch, opscope
-        with opscope.flight_recorder("30s", directory=sys.argv[1], triggers=[]):
+        with opscope.flight_recorder("30s", directory=sys.argv[1], triggers=[], budget=None):
             x = torch.ones(2)
             x.add(1)
             print("ready", flush=True)
@@ -247,6 +247,47 @@ def test_what_cannot_be_reached_says_what_to_do(runtime):
             asking.ask("record")
         with pytest.raises(ReachError, match="does not know 'dance'"):
             asking.ask("dance")
+
+
+WITHOUT_FILES = """
+    import os, resource, sys, torch, opscope
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    def exhaust():
+        try:
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+    held = []
+    from opscope.control.server import is_listening, listen
+    exhaust()
+    for _ in range(4):
+        try:
+            listen()
+        except opscope.errors.ReachError as error:
+            print(error, file=sys.stderr)
+        os.close(held.pop())
+    listen()
+    exhaust()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        while held:
+            os.close(held.pop())
+        print("closed", flush=True)
+"""
+
+
+def test_a_program_without_a_file_to_spare_says_so_and_can_be_reached_once_it_has_some(capfd):
+    with running(WITHOUT_FILES, "0", stdin=subprocess.PIPE) as program:
+        with socket.socket(socket.AF_UNIX) as refused:
+            refused.connect(str(socket_path(program.pid)))
+            program.stdin.write("\n")
+            program.stdin.flush()
+            assert program.stdout.readline() == "closed\n"
+        with client.connect(program.pid) as asking:
+            assert asking.status["process"] == program.pid
+    said = capfd.readouterr().err
+    assert "Too many open files. Close files that are no longer needed" in said
 
 
 def test_another_version_is_told_so(listening):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import opscope
-from opscope.errors import TraceFormatError
+from opscope.errors import LifecycleError, TraceFormatError
 from opscope.flight.left_rings import dump_ring, left_rings
 from opscope.launch.keeper_process import in_memory_name
 
@@ -152,7 +152,10 @@ def test_a_ring_of_a_process_that_runs_is_left_alone(tmp_path):
     with opscope.flight_recorder(directory=tmp_path, triggers=[]):
         (name,) = left_rings(tmp_path)
         assert len(files_of_rings(tmp_path)) == 1
-        assert dump_ring(name) is None
+        with pytest.raises(LifecycleError, match=f"{os.getpid()}, which still runs.*opscope dump"):
+            dump_ring(name)
+        with pytest.raises(TraceFormatError, match=f"flight recorder: of process {os.getpid()}"):
+            opscope.load(tmp_path)
         assert left_rings(tmp_path) == [name]
     assert not left_rings(tmp_path)
 
@@ -284,6 +287,55 @@ def test_what_found_no_room_in_the_file_is_said_to_be_lost(tmp_path):
     command = [sys.executable, "-m", "opscope", "summary", str(saved)]
     shown = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "none dropped" not in shown.stderr
+
+
+def test_a_program_without_a_file_to_spare_is_recorded_and_has_a_keeper_as_soon_as_it_can(tmp_path):
+    done = run(
+        """
+        import resource
+        from opscope import triggers
+        folder = sys.argv[1]
+        with opscope.flight_recorder(directory=folder, triggers=[]):
+            pass  # so that all is imported
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+        held = []
+        try:
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+        for spare in (0, 1, 2, 3, 4):
+            recorder = opscope.flight_recorder("1s", directory=folder, budget=None)
+            recorder.start()
+            try:
+                recorder.dump()
+            except opscope.errors.LifecycleError as error:
+                print(error)
+            if spare == 4:
+                break
+            recorder.stop()
+            os.close(held.pop())
+        for file in held:
+            os.close(file)
+        until = time.monotonic() + 60
+        while not opscope._native.stream_state()[0] and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(1)
+        torch.ones(2).add(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.stdout.count("could not be written (Too many open files)") == 5, done.stdout
+    assert done.stderr.count("no process waits for the end of this one") == 1
+    assert "dumps that were not finished" not in done.stderr
+    assert "aten::add" in names_in(dump_of(tmp_path))
+    assert not list(tmp_path.glob(".dump-*"))
+
+
+def names_in(trace):
+    return {trace.event_name(row) for row in range(len(trace.events))}
 
 
 def test_of_two_recorders_of_a_process_the_first_has_the_file(tmp_path):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.analysis.quantity_text import time_text
+from opscope.trace.ledger_rows import RECORDER_PREFIX
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.trace import Trace
 
@@ -63,6 +64,8 @@ def _actions(trace: Trace) -> Iterator[tuple[int, ThreadEnd]]:
     ends = events["start_ns"] + events["duration_ns"]
     is_open = events["unfinished"].astype(bool) & (ends >= end_ns)
     for thread in np.unique(events["thread"]).tolist():
+        if _thread_name(trace, thread).startswith(RECORDER_PREFIX):
+            continue  # no thread of the program
         rows = np.flatnonzero(events["thread"] == thread)
         running = rows[is_open[rows]]
         row = int(running[-1]) if len(running) else int(rows[np.argmax(ends[rows])])
@@ -91,8 +94,12 @@ def _name(trace: Trace, row: int) -> str:
     return trace.names[int(trace.events["name"][row])]
 
 
+def _thread_name(trace: Trace, thread: int) -> str:
+    name = int(trace.table("threads")["name"][thread])
+    return trace.names[name] if name >= 0 else ""
+
+
 def _thread_text(trace: Trace, thread: int) -> str:
-    threads = trace.table("threads")
-    name = int(threads["name"][thread])
-    called = f" ({trace.names[name]})" if name >= 0 else ""
-    return f"thread {int(threads['system_thread_id'][thread])}{called}"
+    name = _thread_name(trace, thread)
+    called = f" ({name})" if name else ""
+    return f"thread {int(trace.table('threads')['system_thread_id'][thread])}{called}"

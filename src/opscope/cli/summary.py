@@ -82,12 +82,16 @@ def summary(
     if part.is_all and (long := long_trace(chosen)) is not None:
         return _print_long(long, sort_by, row_limit, group_by_shape, format)
     trace, loaded = chosen.path, load_chosen(chosen, part)
+    is_empty = not ran_anything(loaded)
+    if is_empty and format is RowsFormat.TABLE:
+        _print_why(loaded)  # which is what a dump is for, also where it has nothing else
+        Messages().say(describe_completeness(loaded))
     if len(loaded.events) == 0:
         raise TraceFormatError(
             f"{trace} holds no event, so there is nothing to summarise. Record a program that "
             "runs torch operators."
         )
-    if not ran_anything(loaded):
+    if is_empty:
         raise TraceFormatError(
             f"{trace} holds no operator, so there is nothing to summarise; its events are of "
             "other kinds (`opscope sql` shows them). Record a program that runs torch operators."
@@ -139,10 +143,7 @@ def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
         Output().show(as_markdown(top) + section_markdown(find_sections(trace, top.period)))
     else:
         console, messages = console_for(sys.stdout), Messages()
-        if dump := describe_dump(trace):
-            console.print(dump, markup=False)
-        for line in end_of_recording(trace):
-            console.print(line, markup=False, highlight=False)
+        _print_why(trace)
         table, left_out = as_table(top, console.width)
         console.print(table)
         if left_out:
@@ -154,6 +155,15 @@ def _print(top: TopOperators, format: RowsFormat, trace: Trace) -> None:
         for line in describe_devices(trace):
             messages.say(line)
         messages.say(describe_completeness(trace))
+
+
+def _print_why(trace: Trace) -> None:
+    """Of a dump why it was made, and how a recording ended that nobody stopped."""
+    console = console_for(sys.stdout)
+    if dump := describe_dump(trace):
+        console.print(dump, markup=False)
+    for line in end_of_recording(trace):
+        console.print(line, markup=False, highlight=False)
 
 
 def _about(trace: Trace) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import stat
@@ -139,3 +140,33 @@ def _owner_of(process: int) -> int | None:
         return os.stat(f"/proc/{process}").st_uid
     except OSError:
         return None
+
+
+def bound(path: Path) -> socket.socket:
+    """A socket that listens at ``path``, for this user alone.
+
+    Raises:
+        ReachError: there can be none.
+    """
+    with contextlib.suppress(OSError):
+        path.unlink()  # of an earlier process that had this number
+    try:
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(str(path))
+            os.chmod(path, 0o600)
+            listening.listen(16)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        raise ReachError(no_socket(path, error)) from error
+    return listening
+
+
+def no_socket(path: Path, error: OSError) -> str:
+    """What stands in the way, and what to do."""
+    said = f"No socket can be made at {path}: {error.strerror or error}. "
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{said}Close files that are no longer needed, then try again."
+    return f"{said}Set XDG_RUNTIME_DIR to a folder of your own."

@@ -16,7 +16,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
-from opscope.control.address import addresses, remove_if_stale, socket_path
+from opscope.control.address import addresses, bound, no_socket, remove_if_stale, socket_path
 from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _ANSWER_S = 20.0
 """So long one who asks may take to read an answer."""
+_BETWEEN_TRIES_S = 0.05
 _server: Server | None = None
 
 
@@ -41,15 +42,17 @@ def listen() -> None:
     """
     global _server
     if _server is None:
-        _server = Server()
-        _server.begin()
+        server = Server()
+        server.begin()
+        _server = server
         when_imported("torch", _get_ready)
 
 
 def _get_ready() -> None:
     """Import what records, where importing torch takes long anyway: when somebody asks, it would
     hold up the program for some tens of milliseconds."""
-    importlib.import_module("opscope.control.recordings")
+    with contextlib.suppress(OSError):  # too many open files: then it is imported when it is needed
+        importlib.import_module("opscope.control.recordings")
 
 
 def stop_listening() -> None:
@@ -69,21 +72,46 @@ class Server:
     """The socket and the thread."""
 
     def __init__(self) -> None:
-        for address in addresses():
-            remove_if_stale(address)
+        """Open all that it needs.
+
+        Raises:
+            ReachError: there is no place for a socket, or there are too many open files.
+        """
         self._path = socket_path(os.getpid())
         self._process = os.getpid()
-        self._socket = _bound(self._path)
-        self._wake, self._woken = socket.socketpair()
+        try:
+            for address in addresses():
+                remove_if_stale(address)
+            with contextlib.ExitStack() as files:
+                self._socket = files.enter_context(bound(self._path))
+                files.callback(self._remove)
+                self._wake, self._woken = map(files.enter_context, socket.socketpair())
+                self._selector = files.enter_context(selectors.DefaultSelector())
+                self._selector.register(self._socket, selectors.EVENT_READ)
+                self._selector.register(self._woken, selectors.EVENT_READ)
+                self._files = files.pop_all()
+        except OSError as error:
+            raise ReachError(no_socket(self._path, error)) from error
         self._thread = OwnThread(self._run, self._ask_to_end)
         self._sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]] = {}
         self._started: Any = None
         self._listening_since_ns = time.time_ns()
 
     def begin(self) -> None:
-        """Answer from now on."""
+        """Answer from now on.
+
+        Raises:
+            ReachError: there can be no thread for it.
+        """
         atexit.register(self._remove)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._close()
+            raise ReachError(
+                f"Nobody can answer in this process: {error}. See what limits its threads "
+                "(`ulimit -u`), then try again."
+            ) from error
 
     def end(self) -> None:
         """Answer no more."""
@@ -103,9 +131,7 @@ class Server:
 
     def _close(self) -> None:
         atexit.unregister(self._remove)
-        self._remove()
-        for one in (self._socket, self._wake, self._woken):
-            one.close()
+        self._files.close()
 
     def _remove(self) -> None:
         if os.getpid() == self._process:
@@ -119,25 +145,20 @@ class Server:
             self._close()
 
     def _answer_all(self) -> None:
-        sessions = self._sessions
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._socket, selectors.EVENT_READ)
-            selector.register(self._woken, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    ready = key.fileobj
-                    if ready is self._woken:
-                        return self._leave(sessions)
-                    if ready is self._socket:
-                        self._accept(selector, sessions)
-                    elif isinstance(ready, socket.socket) and not self._serve(
-                        *sessions[ready], ready
-                    ):
-                        selector.unregister(ready)
-                        session, lines = sessions.pop(ready)
-                        session.close()
-                        lines.close()
-                        ready.close()
+        sessions, selector = self._sessions, self._selector
+        while True:
+            for key, _ in selector.select():
+                ready = key.fileobj
+                if ready is self._woken:
+                    return self._leave(sessions)
+                if ready is self._socket:
+                    self._accept(selector, sessions)
+                elif isinstance(ready, socket.socket) and not self._serve(*sessions[ready], ready):
+                    selector.unregister(ready)
+                    session, lines = sessions.pop(ready)
+                    session.close()
+                    lines.close()
+                    ready.close()
 
     def _accept(
         self,
@@ -147,12 +168,15 @@ class Server:
         try:
             connection, _ = self._socket.accept()
         except OSError:  # it is gone already, or there are too many open files
+            time.sleep(_BETWEEN_TRIES_S)
             return
         connection.settimeout(_ANSWER_S)
         if not _is_allowed(connection):
             return connection.close()
-        from opscope.control.answers import AskedSession, Started
-
+        try:
+            from opscope.control.answers import AskedSession, Started
+        except OSError:  # too many open files
+            return connection.close()
         if self._started is None:
             self._started = Started(self._listening_since_ns)
         sessions[connection] = AskedSession(self._started), ReceivedLines(connection)
@@ -200,23 +224,6 @@ def _answer(session: AskedSession, said: dict[str, Any], file: int | None) -> di
             f"version {version}. Use the same version of opscope on both sides."
         }
     return session.answer(said, file)
-
-
-def _bound(path: Any) -> socket.socket:
-    with contextlib.suppress(OSError):
-        path.unlink()  # of an earlier process that had this number
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listening.bind(str(path))
-        os.chmod(path, 0o600)
-        listening.listen(16)
-    except OSError as error:
-        listening.close()
-        raise ReachError(
-            f"No socket can be made at {path}: {error.strerror or error}. Set XDG_RUNTIME_DIR to a "
-            "folder of your own."
-        ) from error
-    return listening
 
 
 def _is_allowed(connection: socket.socket) -> bool:

@@ -64,6 +64,7 @@ class Dumps:
         self.directory = directory
         self._process = os.getpid()
         self._begun: list[Path] = []
+        self._broken: list[Path] = []
         self._restarts = 0
 
     def spool(self) -> Path:
@@ -120,7 +121,9 @@ class Dumps:
             _check(watch.write_spool_files(window, str(spool), text, said, places))
             _check(max(_native.hand_to_writer(self.command(spool)), 0))
         except BaseException:
-            shutil.rmtree(spool, ignore_errors=True)
+            self._begun.remove(spool)
+            self._broken.append(spool)
+            self._remove_broken()
             raise
         return place_of(spool, reason, self._process)
 
@@ -139,6 +142,7 @@ class Dumps:
 
     def wait(self, timeout_s: float) -> list[Path]:
         """Wait until nothing is being written; returns spools that are still there."""
+        self._remove_broken()
         until_s = time.monotonic() + timeout_s
         look_at_s = time.monotonic() + _LOOK_AT_WRITER_S
         while len(self.left()) < len(self._spools()) and time.monotonic() < until_s:
@@ -152,6 +156,11 @@ class Dumps:
         """Spools that nobody makes traces of any more."""
         given_up = self._restarts > _MOST_RESTARTS
         return [s for s in self._spools() if is_left(s) or (given_up and not is_taken(s))]
+
+    def _remove_broken(self) -> None:
+        """Those that could not be written; with too many open files they cannot be removed yet."""
+        for spool in self._broken:
+            shutil.rmtree(spool, ignore_errors=True)
 
     def _have_writer(self) -> None:
         """Start another where it was killed, as it may be where there is little memory."""

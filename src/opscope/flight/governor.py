@@ -31,6 +31,9 @@ _AIM = 0.6
 """Share of the budget that samples of steps aim at; the rest is for how much seconds differ."""
 _MUCH_BELOW = 0.5
 """From there on more steps are sampled."""
+_THREADS_AT_MOST = 0.5
+"""Share of the budget that the recorder's own threads count with. They cost the same whatever is
+recorded, so where they take more (the processors are busy, or slow) nothing is won by less."""
 _NEWEST = 0.4
 """How much the last second counts where steps are sampled."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 15.0, 600.0
@@ -59,11 +62,14 @@ class OwnCost:
     Attributes:
         time_ns: that passed, without what the program's main thread waited for a processor: what
             recording costs the program, it has to wait for as well.
+        clock_ns: that passed. By this the recorder's own threads count: where others have the
+            processors, it is them that these keep waiting.
         events: ever recorded.
         processor_ns: of the recorder's own threads.
     """
 
     time_ns: int
+    clock_ns: int
     events: int
     processor_ns: int
 
@@ -105,7 +111,7 @@ class Governor:
         self._steps_before = 0
         self._spent_before_ns = 0
         self._every = 1
-        self.share = self._extra_share = 0.0
+        self.share = self._extra_share = self._threads_share = 0.0
         self._is_settled = False
         self.changes: deque[LevelChange] = deque(maxlen=200)
         self.collected = Collected(self.level)
@@ -132,16 +138,19 @@ class Governor:
         events = max(cost.events - last.events, 0)
         steps, sampling_ns = self._counted_since()
         base_ns, extra_ns = self._spent_ns(events, steps)
-        base_ns += cost.processor_ns - last.processor_ns + sampling_ns
-        self._take_shares((base_ns + extra_ns) / elapsed_ns, extra_ns / elapsed_ns)
+        threads_ns, clock_ns = cost.processor_ns - last.processor_ns, cost.clock_ns - last.clock_ns
+        self._take_shares(
+            (base_ns + sampling_ns) / elapsed_ns, extra_ns / elapsed_ns, threads_ns / clock_ns
+        )
         if self.budget is None:
             return
         if self.sampler.sample is not None and not steps and not self.sampler.is_full:
             self.sampler.go_on(True)  # a step that takes so long is worth being recorded
-        if self.share > self.budget and self._level > 0:
+        share = self._counted_share(self.budget)
+        if share > self.budget and self._level > 0:
             self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
             self._record_less(self.budget, steps, elapsed_ns, cost.time_ns)
-        elif self._every > 1 and self.share < _MUCH_BELOW * self.budget and steps:
+        elif self._every > 1 and share < _MUCH_BELOW * self.budget and steps:
             self._sample(self._every_for(self.budget), elapsed_ns / steps, cost.time_ns)
         elif self._every == 1 and self._may_rise(cost.time_ns):
             self._record_more(steps, elapsed_ns, cost.time_ns)
@@ -159,12 +168,16 @@ class Governor:
         rest_ns = self._costs[self._levels[self._rest_level][0]].estimate().at_most_ns
         return in_any_case * rest_ns, more * full_ns
 
-    def _take_shares(self, share: float, extra_share: float) -> None:
+    def _take_shares(self, base: float, extra: float, threads: float) -> None:
         """A second holds some runs of sampled steps more or less, so several count then."""
         newest = _NEWEST if self.sampler.sample is not None and self._is_settled else 1.0
-        self.share += newest * (share - self.share)
-        self._extra_share += newest * (extra_share - self._extra_share)
+        self.share += newest * (base + extra + threads - self.share)
+        self._extra_share += newest * (extra - self._extra_share)
+        self._threads_share += newest * (threads - self._threads_share)
         self._is_settled = True
+
+    def _counted_share(self, budget: float) -> float:
+        return self.share - max(self._threads_share - _THREADS_AT_MOST * budget, 0.0)
 
     def _count_time(self, elapsed_ns: int) -> None:
         """Of sampled steps it is the share of time that one in so many is, about."""
@@ -197,7 +210,7 @@ class Governor:
 
     def _every_for(self, budget: float) -> int:
         """Of how many steps one should be recorded, by what the share of them that is costs."""
-        left = _AIM * budget - (self.share - self._extra_share)
+        left = _AIM * budget - (self._counted_share(budget) - self._extra_share)
         if left * MOST_STEPS <= self._every * self._extra_share:
             return MOST_STEPS
         return max(1, math.ceil(self._every * self._extra_share / left))
@@ -260,14 +273,10 @@ class Governor:
         self._costs[self.level].compare(full, less)
 
     def _may_rise(self, now_ns: int) -> bool:
-        if self._level == len(self._levels) - 1 or self.share > self.budget_to_rise:
+        budget = self.budget or 0.0
+        if self._level == len(self._levels) - 1:
             return False
-        return now_ns >= self._retry_at_ns
-
-    @property
-    def budget_to_rise(self) -> float:
-        """Below this more may be tried."""
-        return _WELL_BELOW * (self.budget or 0.0)
+        return self._counted_share(budget) <= _WELL_BELOW * budget and now_ns >= self._retry_at_ns
 
     def _change(self, level: int, now_ns: int) -> None:
         self._level = level

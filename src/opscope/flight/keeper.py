@@ -163,7 +163,7 @@ class Keeper:
         if now_s >= self._cost_at_s:
             self._cost_at_s = now_s + _LOOK_AT_COST_S
             processor_ns = self.own_processor_ns + self._watch.processor_ns
-            self._governor.look(OwnCost(_time_had_ns(), _native.record_count(), processor_ns))
+            self._governor.look(_own_cost(processor_ns))
             if self._file.wants_window():
                 self._rotate()
             if self._governor.collected.count != self._told_changes:
@@ -230,10 +230,11 @@ class Keeper:
             notice(f"{what} failed: {said}. The program is not affected; the recording goes on.")
 
 
-def _time_had_ns() -> int:
-    """Of the monotonic clock, without what the main thread could have run in but waited."""
-    counts = processor_counts(os.getpid())
-    return time.monotonic_ns() - (counts[1] if counts is not None else 0)
+def _own_cost(processor_ns: int) -> OwnCost:
+    """Until now, with what the recorder's threads have had of processors."""
+    counts, now_ns = processor_counts(os.getpid()), time.monotonic_ns()
+    waited_ns = counts[1] if counts is not None else 0
+    return OwnCost(now_ns - waited_ns, now_ns, _native.record_count(), processor_ns)
 
 
 class _Look:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.errors import TraceFormatError
+from opscope.errors import LifecycleError, TraceFormatError
 from opscope.flight.dump_writer import KIND
 from opscope.flight.left_dumps import turn_of
 from opscope.flight.limits import SPOOL_PREFIX, disk_bytes
@@ -40,10 +40,11 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
         how: what became of the process, where that is known.
 
     Returns:
-        The trace; None where there is nothing to make one of: the process is still there, it ended
-        well, somebody else has made it, or nothing was recorded yet.
+        The trace; None where there is nothing to make one of: the process ended well, somebody
+        else has made it, or nothing was recorded yet.
 
     Raises:
+        LifecycleError: its process is still there.
         OpscopeError: it cannot be written, or dumps fill what they may; then the ring stays.
         OSError, ValueError: it cannot be read.
     """
@@ -53,7 +54,12 @@ def dump_ring(name: Path, how: str = "") -> Path | None:
             return None
         described = log.describe()
         if is_running(described):
-            return None
+            process = described["process_id"]
+            raise LifecycleError(
+                f"{name} is the ring of process {process}, which still runs. Ask that for a dump, "
+                f"by `opscope dump {process}` where it listens or by the signal that its flight "
+                "recorder waits for. If it dies, the dump is made by itself."
+            )
         if how in _WELL or not log.about:
             remove_ring(name)
             return None

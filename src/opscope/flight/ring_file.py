@@ -59,6 +59,8 @@ class RingFile:
         there is no room. This is asked again.
         """
         if not self.wants_window():
+            if self._link is not None:
+                begin_keeper(self._directory)  # where there could be none before
             return
         begin_keeper(self._directory)
         link = self._new_name()

@@ -40,6 +40,8 @@ _MOST_DRAINERS = 4
 """One after the other, each of which was killed."""
 NO_ROOM = 75
 """With this exit code one ends where the disk is full; another is begun when it is no more."""
+NO_PROCESS = 76
+"""With this one the keeper itself ends, where there can be no process that outlives it."""
 _ROOM_BYTES = 64 << 20
 _BETWEEN_TRIES_S = 5.0
 """A file may be refused for other reasons than that nothing is left: a quota, say."""
@@ -63,7 +65,11 @@ def main(program: int, pipe: int, folder: str, package: str) -> None:
         folder: of the trace.
         package: where opscope can be imported from.
     """
-    if os.fork():  # so that the program has no child that it does not know of
+    try:
+        child = os.fork()  # so that the program has no child that it does not know of
+    except OSError:  # the user may have no more processes
+        os._exit(NO_PROCESS)
+    if child:
         os._exit(0)
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -2,47 +2,76 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 
 from opscope.launch import keeper_process
+from opscope.notice import notice
 
 _HIGH_DESCRIPTOR = 512
 """Out of the way of programs that close those they might have opened."""
 
 _pipes: dict[Path, tuple[int, int]] = {}
 """By folder: the process that has a keeper for it, and this end of the pipe to that."""
+_was_said = False
 
 
 def begin_keeper(folder: Path) -> None:
     """Have a process wait for the end of this one, for recordings in ``folder``.
 
     It is no child of this process, has no terminal, and no more of this process's files than its
-    standard error. Without one only ``opscope recover`` is left, so trouble is no error.
+    standard error. Without one only ``opscope recover`` is left, so trouble is no error: it is said
+    once, and who calls this again tries again.
     """
     if _pipes.get(folder, (0, 0))[0] == os.getpid():
         return
+    try:
+        _pipes[folder] = (os.getpid(), _begun(folder))
+    except (OSError, ValueError, TypeError) as error:  # no more processes or files, or no Python
+        _said(folder, str(error))
+
+
+def _begun(folder: Path) -> int:
+    """This end of the pipe to one.
+
+    Raises:
+        OSError, ValueError, TypeError: there can be none.
+    """
+    command = [sys.executable, "-I", "-S", keeper_process.__file__, str(os.getpid())]
     theirs, ours = os.pipe()
     try:
-        command = [sys.executable, "-I", "-S", keeper_process.__file__]
-        package = Path(__file__).parents[2]
-        subprocess.run(
-            [*command, str(os.getpid()), str(theirs), os.fspath(folder), os.fspath(package)],
+        begun = subprocess.run(
+            [*command, str(theirs), os.fspath(folder), os.fspath(Path(__file__).parents[2])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=(theirs,),
             start_new_session=True,
             check=False,
         )
-        _pipes[folder] = (os.getpid(), _out_of_the_way(ours))
-    except (OSError, ValueError, TypeError):  # no more processes, or no Python to run
+        if begun.returncode == keeper_process.NO_PROCESS:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return _out_of_the_way(ours)
+    except BaseException:
         os.close(ours)
+        raise
     finally:
         os.close(theirs)
+
+
+def _said(folder: Path, why: str) -> None:
+    global _was_said
+    if not _was_said:
+        _was_said = True
+        notice(
+            f"no process waits for the end of this one ({why}). If this one is killed, what it had "
+            f"recorded becomes a trace by: opscope recover {quote(str(folder))}"
+        )
 
 
 def dismiss_keepers() -> None:

@@ -40,6 +40,8 @@ _TABLE = re.compile(r"[a-z0-9_]+")
 ROLLUP = "rollup.json"
 """Beside the manifest, with ``rollup_*.parquet``: what was added up of the tables, made again
 wherever it does not fit them."""
+RING = re.compile(r"\.ring-(\d+)-\d+")
+"""Of a flight recorder, in the folder of its dumps, for as long as its process can make one."""
 _ROLLUP = re.compile(r"\.?rollup(_[a-z]+\.parquet|\.json)(\..*)?")
 
 
@@ -140,6 +142,12 @@ def _no_manifest(folder: Path) -> str:
             f"{folder} is not a trace, but holds some. Say which: {', '.join(inside[:_MOST_NAMED])}"
             + ("." if len(inside) <= _MOST_NAMED else f" and {len(inside) - _MOST_NAMED} more.")
         )
+    if rings := _processes_with_rings(folder):
+        return (
+            f"{folder} holds no dump yet, but the ring of a flight recorder: of process "
+            f"{', '.join(rings[:_MOST_NAMED])}. Where that runs and listens, ask it for one with "
+            "`opscope dump PID`; where it was killed, `opscope recover FOLDER` makes one."
+        )
     return (
         f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
         "one by one, copy the whole folder again."
@@ -149,6 +157,13 @@ def _no_manifest(folder: Path) -> str:
 def _traces_in(folder: Path) -> list[str]:
     with suppress(OSError, TraceFormatError):
         return [str(one) for one in sorted(folder.iterdir()) if partition_folders(one)]
+    return []
+
+
+def _processes_with_rings(folder: Path) -> list[str]:
+    with suppress(OSError):
+        found = (RING.fullmatch(entry.name) for entry in folder.iterdir())
+        return sorted({match[1] for match in found if match}, key=int)
     return []
 
 

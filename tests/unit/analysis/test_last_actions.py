@@ -44,3 +44,9 @@ def test_whoever_was_doing_something_comes_first():
         ]
     )
     assert [action.name for action in last_actions(trace)] == ["newer", "older", "idle"]
+
+
+def test_what_the_recorder_says_of_itself_is_no_thread_of_the_program():
+    track = span("opscope: nothing recorded (budget)", 0, None, thread="opscope: what was left out")
+    trace = ended([span("last", 0, 7), track])
+    assert [action.name for action in last_actions(trace)] == ["last"]

@@ -257,3 +257,21 @@ def test_rows_are_not_sorted_by_what_was_not_recorded(command_line, tmp_path, ke
     build_trace([("aten::mm", 0, 10)]).save(tmp_path / "plain.opscope")
     outcome = command_line("summary", tmp_path / "plain.opscope", "--sort-by", key)
     assert said in outcome.complaint and "Record with --" in outcome.complaint
+
+
+@pytest.mark.parametrize("pauses", [[], [span("gc: generation 0", 0, 2, kind=EventKind.GC_PAUSE)]])
+def test_a_dump_without_operators_says_at_least_why_it_was_made(command_line, tmp_path, pauses):
+    dump = {
+        "reason": "death",
+        "detail": "killed by SIGKILL",
+        "time_ns": 0,
+        "held_s": 9.0,
+        "asked_s": 9.0,
+    }
+    ended = {"how": "its process was killed by SIGKILL", "whole": False}
+    trace = build_trace(pauses).with_metadata({"dump": dump, "ended": ended, "end_ns": 10_000})
+    trace.save(tmp_path / "dump.opscope")
+    outcome = command_line("summary", tmp_path / "dump.opscope")
+    assert "nothing to summarise" in outcome.err
+    assert outcome.out.startswith("dump because of: death (killed by SIGKILL)")
+    assert "no end of its own: its process was killed by SIGKILL" in outcome.out

@@ -32,14 +32,19 @@ class Driven:
         )
         self.steps = SimulatedSteps()
         self.governor.sampler.listen(self.steps)
-        self.now = OwnCost(SECOND, 0, 0)
+        self.now = OwnCost(SECOND, SECOND, 0, 0)
         self.governor.look(self.now)
 
-    def seconds(self, count, events, own_ns=0):
+    def seconds(self, count, events, own_ns=0, had_ns=SECOND):
         for _ in range(count):
             now = self.now
             self.events = now.events + events
-            self.now = OwnCost(now.time_ns + SECOND, self.events, now.processor_ns + own_ns)
+            self.now = OwnCost(
+                now.time_ns + had_ns,
+                now.clock_ns + SECOND,
+                self.events,
+                now.processor_ns + own_ns,
+            )
             self.governor.look(self.now)
         return self.governor.level
 
@@ -64,7 +69,24 @@ def test_what_costs_more_is_left_out_level_by_level():
 
 
 def test_its_own_threads_count_too():
-    assert Driven(RecordingOptions(), 0.01).seconds(1, events=0, own_ns=SECOND // 50) == "steps"
+    driven = Driven(RecordingOptions(), 0.01)
+    assert driven.seconds(5, events=70_000) == "operators"  # 0.7 %
+    assert driven.seconds(1, events=70_000, own_ns=SECOND // 200) == "steps"
+
+
+def test_nothing_is_left_out_for_threads_that_cost_the_same_without_it():
+    driven = Driven(RecordingOptions(), 0.01)
+    assert driven.seconds(5, events=40_000, own_ns=SECOND // 50) == "operators"  # 0.4 % and 2 %
+    assert driven.governor.share == pytest.approx(0.024)
+    assert driven.seconds(1, events=60_000, own_ns=SECOND // 50) == "steps"
+    assert driven.seconds(60, events=10, own_ns=SECOND // 50) == "operators"
+
+
+def test_its_own_threads_count_by_the_clock_where_other_programs_have_the_processors():
+    driven = Driven(RecordingOptions(), 0.01)
+    took = {"events": 10_000, "own_ns": SECOND // 250, "had_ns": SECOND // 4}  # 0.4 % each
+    assert driven.seconds(5, **took) == "operators"
+    assert driven.governor.share == pytest.approx(0.008)
 
 
 def test_more_is_tried_again_after_a_while_and_later_each_time():
