@@ -130,7 +130,7 @@ void* StreamFile::take_own() {
   void* const block = take();
   if (block == nullptr) return nullptr;
   --used_blocks_;
-  --extents_.back().used_blocks;
+  --extent_of(block)->used_blocks;  // any of them: it may be one that was used before
   return block;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check.h"
+#include "log/stream_file.h"
 #include "log/streamed_log.h"
 #include "recording.h"
 #include "streaming.h"
@@ -147,6 +148,27 @@ TEST(the_bytes_that_a_ring_uses_are_counted_and_limited) {
   ring.windows = {limited};
   record_some(60000);
   CHECK(ring.decoded().dropped.spans != 0);
+}
+
+// More of them than one block has places for, which then take blocks that the ring had used before.
+TEST(what_is_said_of_many_threads_keeps_no_block_from_staying_mapped) {
+  constexpr size_t kExtentBlocks = (size_t{64} << 20) / kBlockBytes;
+  const std::string path = new_path();
+  StreamFile file(path, kAnySize, /*is_ring=*/true);
+  std::vector<BlockHeader*> first, second;
+  for (size_t i = 0; i < 2 * kExtentBlocks - 100; ++i)
+    (i < kExtentBlocks - 2 ? first : second).push_back(static_cast<BlockHeader*>(file.take()));
+  for (BlockHeader* block : first) file.release(block);
+  ThreadFacts thread;
+  for (thread.number = 0; thread.number < 20 * ThreadBlock::kSlots; ++thread.number) file.meet(thread);
+  file.end();
+  file.discard();
+  for (BlockHeader* block : second) {
+    CHECK(block->next.load() == nullptr);  // it can be read until it is let go of
+    file.release(block);
+  }
+  CHECK(file.is_unused());
+  unlink(path.c_str());
 }
 
 int main(int, char** arguments) {
