@@ -131,6 +131,40 @@ def test_no_room_for_a_dump_and_room_for_the_next(tmp_path, capfd):
     assert "the recording goes on" in capfd.readouterr().err
 
 
+def test_without_a_process_to_make_its_trace_a_dump_is_kept_for_the_next_one(
+    tmp_path, monkeypatch, capfd
+):
+    with flight_recorder(directory=tmp_path, triggers=[], keeper=False) as recorder:
+        torch.ones(3).add(1)
+        with monkeypatch.context() as change:
+            change.setattr(sys, "executable", "/dev/null")  # which nobody can run
+            recorder.dump("nobody is there")
+            assert len(list(tmp_path.glob(".dump-*/writer"))) == 1
+        recorder.dump("somebody is", wait=True)
+    assert details_in(tmp_path) == ["nobody is there", "somebody is"]
+    said = capfd.readouterr().err
+    assert "no process makes the trace of a dump now (Permission denied)" in said
+    assert "a dump failed" not in said and not recorder.status().faults
+
+
+def test_without_a_thread_it_does_not_start_and_can_later(tmp_path, monkeypatch):
+    recorder = flight_recorder(directory=tmp_path, triggers=[])
+    threads = len(os.listdir("/proc/self/task"))
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as change:
+        change.setattr("opscope.own_thread.OwnThread.start", refuse)
+        with pytest.raises(LifecycleError, match="can't start new thread. See what limits"):
+            recorder.start()
+    assert not recorder.running and not list(tmp_path.iterdir())
+    assert len(os.listdir("/proc/self/task")) == threads
+    with recorder:
+        recorder.dump("with one", wait=True)
+    assert details_in(tmp_path) == ["with one"]
+
+
 def test_a_folder_that_vanishes_is_made_again(tmp_path):
     folder = tmp_path / "dumps"
     with flight_recorder(directory=folder, triggers=[]) as recorder:

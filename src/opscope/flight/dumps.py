@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from opscope import _native
+from opscope.flight.dump_writer import KIND
 from opscope.flight.left_dumps import is_left, is_taken
 from opscope.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.write_dump import place_of
+from opscope.notice import notice
 
 _WRITER = """
 import errno, json, os, socket, struct, sys
@@ -106,7 +109,7 @@ class Dumps:
             Where the trace is going to be.
 
         Raises:
-            OSError: the folder cannot be written to, or the process not be started.
+            OSError: the folder cannot be written to.
         """
         spool = self.spool()
         spool.mkdir(mode=0o700, parents=True)
@@ -119,13 +122,25 @@ class Dumps:
             let_others_run()
             text, said = json.dumps(known), reason.said()
             _check(watch.write_spool_files(window, str(spool), text, said, places))
-            _check(max(_native.hand_to_writer(self.command(spool)), 0))
+            self._hand_over(spool)
         except BaseException:
             self._begun.remove(spool)
             self._broken.append(spool)
             self._remove_broken()
             raise
         return place_of(spool, reason, self._process)
+
+    def _hand_over(self, spool: Path) -> None:
+        """Have a process make the trace. Where there can be none now, the next dump brings one."""
+        error = max(_native.hand_to_writer(self.command(spool)), 0)
+        kind = spool / KIND
+        if error and kind.exists() and kind.stat().st_size:  # all is there
+            notice(
+                f"no process makes the trace of a dump now ({os.strerror(error)}). It is made at "
+                f"the next one, or by: opscope recover {quote(str(self.directory))}"
+            )
+        else:
+            _check(error)
 
     def arm(self, watch: _native.Watch, spool: Path, facts: dict[str, Any], places: bytes) -> None:
         """Tell the native watch what to write where Python does not answer."""

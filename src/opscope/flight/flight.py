@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from shlex import quote
 from typing import Any
 
 from opscope import _native
+from opscope.errors import LifecycleError
 from opscope.flight.dumps import Dumps
 from opscope.flight.governor import Governor
 from opscope.flight.keeper import Keeper
@@ -78,8 +79,13 @@ class Flight:
         )
 
     def begin(self) -> None:
-        """Everything, in an order that ``end`` can undo from anywhere in it."""
-        self.watch.start()
+        """Everything, in an order that ``end`` can undo from anywhere in it.
+
+        Raises:
+            LifecycleError: torch refused the callbacks, or there can be no thread.
+        """
+        with _threads_may_be_refused():
+            self.watch.start()
         self.windows.open()
         self.windows.take_place()
         self._known.begin()
@@ -88,7 +94,8 @@ class Flight:
         self.steps.begin()
         for trigger in self._settings.triggers:
             trigger.begin(self._watched_by(trigger))
-        self.keeper.begin()
+        with _threads_may_be_refused():
+            self.keeper.begin()
 
     def end(self) -> None:
         """Everything, the other way round; again if it is interrupted."""
@@ -166,6 +173,17 @@ class Flight:
         rows += [(source, f"faults: {what}", n) for what, n in self.keeper.faults.items()]
         rows.append((source, "shortened for want of memory", self.watch.cut_by_memory))
         return [(name, what, float(value)) for name, what, value in rows]
+
+
+@contextlib.contextmanager
+def _threads_may_be_refused() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise LifecycleError(
+            f"The flight recorder could not start a thread of its own: {error}. See what limits "
+            "those of this user (`ulimit -u`) or container, then try again."
+        ) from error
 
 
 def _patience_s() -> float:

@@ -131,7 +131,7 @@ class flight_recorder:
 
         Raises:
             BridgeError: the recorder cannot be set up.
-            LifecycleError: torch refused the callbacks.
+            LifecycleError: torch refused the callbacks, or the system a thread.
             UsageError: the directory cannot be written to, or a trigger not be set up.
         """
         if self.running:
