@@ -35,6 +35,33 @@ def denoised(again):
             x = kept[i].sqrt() * x + (1 - kept[i]).sqrt() * STEP(x)
 
 
+EDGES = torch.randint(2_000, (30_000,))
+
+
+def degrees(once, weight=1):
+    """Of a graph's nodes, counted for every layer."""
+    known = torch.zeros(2_000).scatter_add_(0, EDGES, torch.ones(30_000)).rsqrt()
+    state = torch.rand(2_000)
+    for _ in range(30):
+        if not once:
+            added = torch.ones(30_000) if weight else torch.rand(30_000)
+            known = torch.zeros(2_000).scatter_add_(0, EDGES, added).rsqrt()  # degrees
+        state = torch.tanh(state * known)
+
+
+def sums_that_differ():
+    degrees(once=False, weight=0)
+
+
+def filled_and_added_to():
+    """The same is filled in every round, and then changed to what is not."""
+    start = torch.rand(200_000)
+    for _ in range(30):
+        state = torch.zeros(200_000).copy_(start)
+        state.add_(torch.rand(200_000))
+        state.sum()
+
+
 LOSS = torch.nn.functional.mse_loss
 MAKER = torch.nn.Sequential(torch.nn.Linear(16, 128), torch.nn.ReLU(), torch.nn.Linear(128, 64))
 JUDGE = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))
@@ -131,6 +158,23 @@ def test_a_recurrent_layer_that_gets_words_one_by_one_could_have_all(level):
         return found and loop.saved_share > 0.5 and "needs the one before" not in loop.saved_by
 
     assert in_some_recording(word_by_word, saves_most, level)
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_what_is_written_to_memory_just_made_is_computed_again(level):
+    assert in_some_recording(
+        lambda: degrees(once=False), is_at("repeated-results", __file__, "degrees"), level
+    )
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda: degrees(once=True), sums_that_differ, filled_and_added_to],
+    ids=["once", "sums that differ", "added to"],
+)
+def test_what_is_not_the_same_once_it_was_written_to_is_not(program):
+    found = advice.findings_of(program, **advice.EVERYTHING)
+    assert {"repeated-results", "repeated-constants"} <= {*found.absent}
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])

@@ -8,6 +8,7 @@ from opscope.analysis.findings.matmul import PRODUCTS
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.findings.surroundings import with_surroundings_ns
+from opscope.analysis.findings.value_uses import used_by, with_what_is_for
 from opscope.analysis.findings.values import ComputedValues
 from opscope.analysis.quantity_text import share_text
 from opscope.analysis.signatures import first_of_each
@@ -16,7 +17,6 @@ from opscope.trace.row_groups import group_rows
 _WORTH_SAYING = 0.01
 _FEWEST_CONSTANTS = 3
 _COPIES = ("aten::contiguous", "aten::clone", "aten::to", "aten::_to_copy", "aten::type_as")
-_LONGEST_CHAIN = 64
 _BUFFERS = (
     "aten::zeros",
     "aten::zeros_like",
@@ -35,6 +35,13 @@ def _repeated(subject: Subject, wanted: Flags, fewest: int) -> tuple[Values, Val
     return rows[again], group[again]
 
 
+def _again(subject: Subject, fewest: int) -> Flags:
+    """Outermost operators whose value is there so often, and not written to by others."""
+    again = np.zeros(len(subject.parent), dtype=np.bool_)
+    again[_repeated(subject, _outermost(subject), fewest)[0]] = True
+    return again & ~computed_values(subject).overwritten(again)
+
+
 def computed_values(subject: Subject) -> ComputedValues:
     """Of this subject, made once."""
     return subject.once(ComputedValues)
@@ -50,6 +57,7 @@ def _outermost(subject: Subject) -> Flags:
 def _find_constants(subject: Subject) -> Evidence | None:
     from_nothing = computed_values(subject).from_nothing
     wanted = _outermost(subject) & from_nothing & ~subject.named(*_BUFFERS)
+    wanted &= _again(subject, _FEWEST_CONSTANTS)
     return _evidence(
         subject, *_repeated(subject, wanted, _FEWEST_CONSTANTS),
         "are computed from nothing but constants, with the same result every time",
@@ -102,28 +110,15 @@ def _find_results(subject: Subject) -> Evidence | None:
     wanted = _outermost(subject) & (subject.duration_ns > subject.fixed_cost_ns)
     wanted &= ~values.from_nothing & ~subject.named(*_COPIES, *_BUFFERS)
     wanted &= ~values.rests_on_numbers()
-    rows, group = _repeated(subject, wanted, _FEWEST_CONSTANTS)
-    again = np.zeros(len(wanted), dtype=np.bool_)
-    again[_repeated(subject, _outermost(subject), 2)[0]] = True
-    useful = _used_by(values, again)[rows]
+    again = _again(subject, 2)
+    rows, _ = _repeated(subject, wanted & again, _FEWEST_CONSTANTS)
+    rows = rows[used_by(values, again)[rows]]
+    rows = np.flatnonzero(with_what_is_for(values, rows, again))
     return _evidence(
-        subject, rows[useful], group[useful],
+        subject, rows, first_of_each(values.number[rows])[0],
         "compute what was computed in an earlier round, from tensors that have not changed since",
         "all but one computation of each result, with the Python that calls them",
     )  # fmt: skip
-
-
-def _used_by(values: ComputedValues, again: Flags) -> Flags:
-    """Of ``again``, those whose result goes into another, at last into one that is not of them."""
-    useful = np.zeros(len(again), dtype=np.bool_)
-    known = values.producer >= 0
-    event, producer = values.event[known], values.producer[known]
-    for _ in range(_LONGEST_CHAIN):
-        before = int(useful.sum())
-        useful[producer[~again[event] | useful[event]]] = True
-        if int(useful.sum()) == before:
-            break
-    return useful & again
 
 
 def _find_twice(subject: Subject) -> Evidence | None:
@@ -131,7 +126,7 @@ def _find_twice(subject: Subject) -> Evidence | None:
     values = computed_values(subject)
     wanted = _outermost(subject) & (subject.duration_ns > subject.fixed_cost_ns)
     wanted &= ~values.from_nothing & ~subject.named(*_COPIES, *_BUFFERS)
-    rows, group = _repeated(subject, wanted, 2)
+    rows, group = _repeated(subject, wanted & _again(subject, 2), 2)
     if not len(rows) or not subject.sites.known:
         return None
     line = _program_lines(subject)[rows]

@@ -1,7 +1,8 @@
 """Which operators computed the same value: same operator, same arguments, same contents.
 
 Every outermost operator gets a number made of its name, its scalars and the numbers of what made
-its arguments. What random operators give, and what was written to afterwards, is like nothing else.
+its arguments. What writes to memory in place makes a new value of the one that was there, and of
+its other arguments. What random operators give is like nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.analysis.findings.in_place import (
+    allocations_written,
+    memory_written,
+    writes_to_lists,
+)
 from opscope.analysis.findings.subject import Flags, Subject, Values
 from opscope.analysis.signatures import mix, scalar_signatures
 from opscope.cached_property import cached_property
@@ -44,6 +50,8 @@ class ComputedValues:
         rows: of ``tensors`` that are arguments of outermost operators. Shape (arguments,).
         event: of each such argument, the operator. Shape (arguments,).
         producer: the outermost operator that made its memory, -1 for none seen. Shape (arguments,).
+        source: the one that made what it holds: the last that wrote to memory with a producer, or
+            that itself. Shape (arguments,).
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -53,6 +61,7 @@ class ComputedValues:
         self.rows = self._argument_rows()
         self.event = tensors["event"][self.rows].astype(np.int64)
         self.producer = self._producers()
+        self.source = self._sources()
         self._base = mix(subject.events["name"].astype(np.int64)) ^ scalar_signatures(subject.trace)
         self._base ^= self._numbers()
         self.number, self.from_nothing = self._solve(size)
@@ -79,6 +88,14 @@ class ComputedValues:
         """The outermost operator that allocated each argument's memory, -1 for none seen."""
         return self.makers_of(self._subject.trace.table("tensors")["allocation_id"][self.rows])
 
+    def _sources(self) -> Values:
+        first, reached = self._writes_until
+        last = np.full(len(first), -1, dtype=np.int64)
+        written = reached > first
+        last[written] = memory_written(self._subject)[1][reached[written] - 1]
+        # What wrote to it before it was made wrote to what was there until then.
+        return np.where(self.producer >= 0, np.maximum(last, self.producer), -1)
+
     def makers_of(self, allocations: Values) -> Values:
         """The outermost operator that made each of these allocations, given by id; -1 for none."""
         ids, makers = self._makers
@@ -101,23 +118,6 @@ class ComputedValues:
         rows = rows[order_rows(table["allocation_id"][rows])]
         makers = self._subject.outermost_operator[table["event"][rows]]
         return table["allocation_id"][rows], makers
-
-    @cached_property
-    def writes(self) -> tuple[Values, Values]:
-        """Memory that operators write to in place, and the outermost operator, sorted by both."""
-        subject, tensors = self._subject, self._subject.trace.table("tensors")
-        names = [text for text in subject.names_used if text.endswith("_")]
-        many = [text for text in names if "_foreach_" in text or "_fused_" in text]
-        event = tensors["event"].astype(np.int64)
-        role = tensors["role"] == Role.INPUT
-        written = role & subject.named(*names)[event] & (tensors["argument"] == 0)
-        written |= role & subject.named(*many)[event]
-        rows = np.flatnonzero(written & (tensors["storage"] != 0))
-        memory = tensors["storage"][rows].astype(np.int64)
-        by = subject.outermost_operator[event[rows]]
-        by = np.where(by >= 0, by, event[rows])
-        order = order_rows(memory, by)
-        return memory[order], by[order]
 
     def leads_to(self, sources: Flags, through: Flags) -> Flags:
         """Operators that get what ``sources`` made, or what ``through`` made of that."""
@@ -144,10 +144,10 @@ class ComputedValues:
         tensors = self._subject.trace.table("tensors")
         rests = np.zeros(len(self._subject.parent), dtype=np.bool_)
         rests[tensors["event"][tensors["is_wrapped_number"]]] = True
-        known = self.producer >= 0
-        event, producer = self.event[known], self.producer[known]
+        known = self.source >= 0
+        event, source = self.event[known], self.source[known]
         for _ in range(_DEPTH):
-            rests[event[rests[producer]]] = True
+            rests[event[rests[source]]] = True
         return rests
 
     def _contents(self) -> Numbers:
@@ -168,46 +168,66 @@ class ComputedValues:
         fleeting = ~np.isin(allocation, ids) & ~stays[of_storage]
         return np.asarray(mix(storage) ^ mix(mix(allocation) + mix(np.where(fleeting, impl, 0))))
 
-    def _writes_before(self) -> Values:
-        """How often each argument's memory had been written to before its call."""
-        memory, by = self.writes
+    @cached_property
+    def _writes_until(self) -> tuple[Values, Values]:
+        """Of each argument's memory the first of all writes to it, and the first after its call."""
+        memory, by = memory_written(self._subject)
         storage = self._subject.trace.table("tensors")["storage"][self.rows].astype(np.int64)
         size = len(self._subject.parent) + 1
         block = group_rows(np.concatenate([memory, storage])).group
         keys, wanted = block[: len(memory)] * size + by, block[len(memory) :] * size
-        return places_in(keys, wanted + self.event) - places_in(keys, wanted)
+        return places_in(keys, wanted), places_in(keys, wanted + self.event)
+
+    def _writes_before(self) -> Values:
+        """How often each argument's memory had been written to before its call."""
+        first, reached = self._writes_until
+        return reached - first
 
     def written_after(self, operators: Values) -> Flags:
         """Whether what each of these operators made was written to by another one."""
-        tensors = self._subject.trace.table("tensors")
-        names = [text for text in self._subject.names_used if text.endswith("_")]
-        event = tensors["event"].astype(np.int64)
-        rows = self._subject.named(*names)[event] & (tensors["argument"] == 0)
-        rows &= tensors["allocation_id"] >= 0
-        by = self._subject.outermost_operator[event[rows]]
-        maker = self.makers_of(tensors["allocation_id"][rows])
-        other = maker != by
+        maker, by = self._written
         touched = np.zeros(len(self._subject.parent) + 1, dtype=np.bool_)
-        touched[maker[other]] = True
+        touched[maker[maker != by]] = True
         return touched[operators]
+
+    def overwritten(self, again: Flags) -> Flags:
+        """Whether operators that are not of ``again`` write to what each made or wrote to.
+
+        It could not be used again then; where all that write to it are, what they make of it can.
+        """
+        maker, by = self._written
+        maker, by = maker[maker >= 0], by[maker >= 0]
+        lost = np.zeros(len(again), dtype=np.bool_)
+        lost[maker[(maker != by) & ~again[by]]] = True
+        lost[by[lost[maker]]] = True
+        return lost
+
+    @cached_property
+    def _written(self) -> tuple[Values, Values]:
+        """Of everything that is written to in place, who made that, -1 for none, and who writes."""
+        allocation, by = allocations_written(self._subject)
+        return self.makers_of(allocation), by
 
     def _solve(self, size: int) -> tuple[Numbers, Flags]:
         subject, tensors = self._subject, self._subject.trace.table("tensors")
-        unique = subject.named_like(*_RANDOM)
-        touched = self.written_after(np.arange(size))
+        for_lists = writes_to_lists(subject)
+        unique = subject.named_like(*_RANDOM) | for_lists
         # What autograd runs shows no arguments of its own.
         plain = subject.is_operator & (subject.events["scope"] == RecordScope.FUNCTION)
-        unique = unique | touched | ~plain | subject.named_like("autograd::")
+        unique = unique | ~plain | subject.named_like("autograd::")
         # Nor do spans that torch.compile names itself: a region of compiled code is no constant.
         unique |= ~subject.named_like("::")
         memory = self._contents() ^ mix(self._writes_before())
         shape = mix(tensors["storage_offset"][self.rows]) ^ mix(tensors["version"][self.rows])
         shape ^= _layouts(subject, self.rows)
+        which = tensors["allocation_id"][self.rows].astype(np.int64)
+        of_many = (self.source >= 0) & for_lists[self.source]
+        shape ^= np.where(of_many, mix(which), np.uint64(0))
         place = mix(
             tensors["argument"][self.rows].astype(np.int64) * 4096 + tensors["element"][self.rows]
         )
         return _native.equal_values(
-            self._base, unique, self.event, self.producer, memory, shape, place, _DEPTH
+            self._base, unique, self.event, self.source, memory, shape, place, _DEPTH
         )
 
 
