@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opscope.analysis.findings.gaps import Gap, widest_gaps
+from opscope.analysis.findings.handed_out import odd_pages_ns
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern
 from opscope.analysis.findings.sites import MOST_PLACES, Place
 from opscope.analysis.findings.subject import Flags, Subject, Values
@@ -75,14 +76,17 @@ def _find(subject: Subject) -> Evidence | None:
 
 def _calls(subject: Subject, split: TimeSplit) -> list[_Line]:
     """Lines of the program that call what is not torch."""
-    spent: Values = split.outside_ns
+    outside = split.outside_ns
+    by_chance = odd_pages_ns(subject, outside > 0)
+    spent: Values = np.maximum(outside - by_chance, 0)
     events = np.flatnonzero(spent > 0)
     site = subject.sites.around[events]
     known = site >= 0
     events, site = events[known], site[known]
     by_site = np.bincount(site, weights=spent[events], minlength=len(spent)).astype(np.int64)
     whole = _mostly_outside(subject, split, by_site) & ~subject.sites.defined_here
-    by_site = np.where(whole, np.maximum(by_site, subject.duration_ns), by_site)
+    typical = subject.duration_ns - subtree_sums(subject.parent, by_chance)
+    by_site = np.where(whole, np.maximum(by_site, typical), by_site)
     sites = np.flatnonzero(by_site)
     return _by_line(subject, sites.astype(np.int64), by_site[sites])
 

@@ -126,6 +126,12 @@ class Subject:
         is_pause = self.events["kind"] == EventKind.GC_PAUSE
         return LineCalls(self.sites, self.parent, is_pause, self.start_ns, self.end_ns)
 
+    @property
+    def recorded_at(self) -> tuple[Values, Values]:
+        """Start and end of each event as they were recorded, Unix nanoseconds."""
+        recorded = self if self._recorded is None else self._recorded
+        return recorded.start_ns, recorded.end_ns
+
     @cached_property
     def is_operator(self) -> Flags:
         """Whether each event is an operator."""
