@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.advice.child import LEVELS, SUBJECTS
+import opscope
+from benchmarks.advice.child import LEVELS, SUBJECTS, findings_of
 from benchmarks.advice.judge import Verdict, judge
 from benchmarks.advice.program import PROGRAMS
 from benchmarks.advice.results import as_markdown, by_finding, totals
@@ -30,15 +31,26 @@ def main() -> None:
     for name in names:
         for condition in conditions:
             with _busy(options.busy if condition == "busy" else 0):
-                result = _child("record" if name in known else "both", name, options.level)
-            known.setdefault(name, result["real"])
-            verdicts[condition].append(_median(name, known[name], result["found"]))
+                real, found = _found(name, options, known.get(name))
+            known.setdefault(name, real)
+            if options.real is not None:
+                options.real.write_text(json.dumps(known))
+            verdicts[condition].append(_median(name, real, found))
             print(f"{condition:6}", verdicts[condition][-1], file=sys.stderr, flush=True)
-    if options.real is not None:
-        options.real.write_text(json.dumps(known))
     for condition, given in verdicts.items():
         print(f"\n### {condition.capitalize()}\n\n{as_markdown(given)}\n\n{by_finding(given)}\n")
         print(totals(given))
+
+
+def _found(
+    name: str, options: argparse.Namespace, real: dict[str, float] | None
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """What the fix of a program saves, and what is found in each of its recordings."""
+    kept = sorted(options.traces.glob(f"{name}-?.opscope")) if options.traces else []
+    if kept and real is not None:
+        return real, [findings_of(opscope.load(one)) for one in kept]
+    result = _child("both" if real is None else "record", name, options)
+    return real or result["real"], result["found"]
 
 
 def _median(name: str, real: dict[str, float], recordings: list[dict[str, Any]]) -> Verdict:
@@ -56,8 +68,9 @@ def _known(file: Path | None) -> dict[str, dict[str, float]]:
     return known
 
 
-def _child(what: str, name: str, level: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.advice.child", what, name, level]
+def _child(what: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks.advice.child", what, name, options.level]
+    command += [str(options.traces.resolve())] if options.traces else []
     done = subprocess.run(
         command, stdout=subprocess.PIPE, check=True, cwd=_ROOT, env={**os.environ, **_ENVIRONMENT}
     )
@@ -83,6 +96,12 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=sorted(PROGRAMS), help="some programs only")
     parser.add_argument(
         "--real", type=Path, metavar="FILE", help="keep what the fixes save, or take it from there"
+    )
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        metavar="DIR",
+        help="keep recordings there, or look at those that are there of programs in --real again",
     )
     parser.add_argument(
         "--level", choices=LEVELS, default="stacks", help="which calls of Python are recorded"

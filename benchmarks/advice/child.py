@@ -1,4 +1,7 @@
-"""One program in a process of its own: ``… -m benchmarks.advice.child both|record NAME LEVEL``."""
+"""One program in a process of its own: ``… benchmarks.advice.child both|record NAME LEVEL [DIR]``.
+
+What is recorded is kept in DIR where that is given, to be looked at again by other findings.
+"""
 
 from __future__ import annotations
 
@@ -58,6 +61,7 @@ _MOST_FINDINGS = 6
 
 def main() -> None:
     what, name, level = sys.argv[1:4]
+    kept = Path(sys.argv[4]) if len(sys.argv) > 4 else None
     program = PROGRAMS[name]
     torch.manual_seed(0)
     if program.grows:
@@ -69,9 +73,12 @@ def main() -> None:
     recorded, _ = program.make()
     recorded()  # what happens only once has happened
     times, found = [], []
-    for _ in range(_RECORDINGS):
+    for number in range(_RECORDINGS):
         times += _turns(faulty, fixed) if what == "both" else []
-        found.append(_record(recorded, level))
+        trace = _record(recorded, level)
+        if kept is not None:
+            trace.save(kept / f"{name}-{number}.opscope")
+        found.append(findings_of(trace))
     times += _turns(faulty, fixed) if what == "both" else []
     json.dump({"real": _real(times, held) if times else None, "found": found}, sys.stdout)
 
@@ -119,14 +126,19 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def _record(faulty: Body, level: str) -> dict[str, Any]:
+def _record(faulty: Body, level: str) -> opscope.Trace:
     gc.collect()
     with opscope.profile(
         record_shapes=True, profile_memory=True, with_modules=True, **LEVELS[level]
     ) as profile:
         result = faulty()
     del result
-    found = profile.trace.findings().as_dict()
+    return profile.trace
+
+
+def findings_of(trace: opscope.Trace) -> dict[str, Any]:
+    """The first of them, as JSON has them."""
+    found = trace.findings().as_dict()
     found["findings"] = found["findings"][:_MOST_FINDINGS]
     return found
 

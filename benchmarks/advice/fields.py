@@ -161,3 +161,22 @@ def schedule_of_every_step() -> Variants:
         sample(schedule())
 
     return lambda: sample(None), fixed
+
+
+@planted("partly-used-results")
+def sorted_for_the_best() -> Variants:
+    """A recommender that sorts all scores of every user for the ten best."""
+    users, items = torch.randn(64 * 30, 48), torch.randn(20_000, 48)
+
+    def faulty() -> None:
+        with torch.inference_mode():
+            for some in users.split(64):
+                scores = some @ items.T
+                scores.sort(1, descending=True)[1][:, :10].tolist()  # fault
+
+    def fixed() -> None:
+        with torch.inference_mode():
+            for some in users.split(64):
+                (some @ items.T).topk(10, 1)[1].tolist()
+
+    return faulty, fixed

@@ -199,3 +199,37 @@ def batches_from_numpy() -> Body:
             step(torch.from_numpy(table[first : first + 256].copy()).float(), target)
 
     return body
+
+
+@tuned
+def decoding_with_a_kept_cache() -> Body:
+    """Words made one after the other for many texts, with keys and values written in place."""
+    count, width, heads, length, depth = 48, 512, 8, 40, 2
+    table = nn.Embedding(2_000, width)
+    layers = [(nn.Linear(width, 3 * width), nn.Linear(width, width)) for _ in range(depth)]
+    wide = [(nn.Linear(width, 4 * width), nn.Linear(4 * width, width)) for _ in range(depth)]
+    cache = torch.zeros(depth, 2, count, heads, length, width // heads)
+
+    def attend(at: int, layer: int, state: Tensor) -> Tensor:
+        inner, outer = layers[layer]
+        query, key, value = inner(state).view(count, 3, heads, 1, -1).unbind(1)
+        cache[layer, 0, :, :, at : at + 1] = key
+        cache[layer, 1, :, :, at : at + 1] = value
+        known = cache[layer, :, :, :, : at + 1]
+        got = nn.functional.scaled_dot_product_attention(query, known[0], known[1])
+        return outer(got.reshape(count, width))
+
+    @torch.inference_mode()
+    def body() -> Tensor:
+        words = torch.empty(length, count, dtype=torch.long)
+        now = torch.zeros(count, dtype=torch.long)
+        for at in range(length):
+            state = table(now)
+            for layer, (up, down) in enumerate(wide):
+                state = state + attend(at, layer, state)
+                state = state + down(nn.functional.gelu(up(state)))
+            now = (state @ table.weight.T).argmax(1)
+            words[at] = now
+        return words
+
+    return body
