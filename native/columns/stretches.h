@@ -123,8 +123,32 @@ inline std::vector<Interrupted> interrupted(std::span<const int64_t> edges, std:
   return found;
 }
 
+// Spreads what is left of each reading over those of its stretches that are chosen, each as much as it is
+// long.
+inline void spread_waiting(std::span<const int64_t> edges, std::span<const int64_t> wait_of,
+                           std::span<const uint8_t> chosen, double most, std::span<double> waiting,
+                           std::span<double> left) {
+  const auto rest = [&](size_t row) {
+    return static_cast<double>(edges[row + 1] - edges[row]) - waiting[row];
+  };
+  std::vector<double> room(left.size());
+  for (size_t row = 0; row < wait_of.size(); ++row) {
+    if (chosen[row] != 0) room[static_cast<size_t>(wait_of[row])] += rest(row);
+  }
+  const std::vector<double> whole(left.begin(), left.end());
+  for (size_t row = 0; row < wait_of.size(); ++row) {
+    if (chosen[row] == 0) continue;
+    const auto at = static_cast<size_t>(wait_of[row]);
+    const double part = rest(row) * std::min(std::max(whole[at], 0.0) / std::max(room[at], 1.0), most);
+    waiting[row] += part;
+    left[at] -= part;
+  }
+}
+
 // Of each stretch what it waited for a processor: where it took longer than usual, those first that did by
-// most, as turns of a processor are long; and what the kernel counted beyond that is spread.
+// most, as turns of a processor are long. What the kernel counted beyond that is spread over those that are
+// long enough to hold a turn: where most are interrupted, the usual is longer than it should be. Only what
+// does not fit there is spread over all.
 inline std::vector<double> delays(std::span<const int64_t> edges, std::span<const int64_t> usual,
                                   const Waits& waits, const WaitRules& rules) {
   const size_t rows = usual.size();
@@ -140,18 +164,15 @@ inline std::vector<double> delays(std::span<const int64_t> edges, std::span<cons
     waiting[one.row] = std::clamp(left[one.wait], 0.0, one.beyond);
     left[one.wait] -= waiting[one.row];
   }
-  const auto rest = [&](size_t row) {
-    return static_cast<double>(edges[row + 1] - edges[row]) - waiting[row];
-  };
-  std::vector<double> room(waits.start.size());
-  for (size_t row = 0; row < rows; ++row) {
-    if (wait_of[row] >= 0) room[static_cast<size_t>(wait_of[row])] += rest(row);
-  }
+  std::vector<uint8_t> is_long(rows);
+  std::vector<uint8_t> is_short(rows);
   for (size_t row = 0; row < rows; ++row) {
     if (wait_of[row] < 0) continue;
-    const auto at = static_cast<size_t>(wait_of[row]);
-    waiting[row] += rest(row) * std::min(std::max(left[at], 0.0) / std::max(room[at], 1.0), rules.most);
+    const double rest = static_cast<double>(edges[row + 1] - edges[row]) - waiting[row];
+    (rest >= rules.shortest ? is_long : is_short)[row] = 1;
   }
+  spread_waiting(edges, wait_of, is_long, rules.most, waiting, left);
+  spread_waiting(edges, wait_of, is_short, rules.most, waiting, left);
   return waiting;
 }
 

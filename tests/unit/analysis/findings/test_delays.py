@@ -103,6 +103,13 @@ def test_what_was_counted_beyond_that_is_spread() -> None:
     assert waited([0, 100, 400, 500], [100, 100, 100], [0], [230], 500) == [10, 210, 10]
 
 
+def test_it_is_spread_over_those_that_a_turn_fits_in_first() -> None:
+    """Where most are interrupted, the usual has waiting too, and short ones have none."""
+    edges, usual = [0, 5, 105, 110, 410], [5, 100, 5, 300]
+    assert waited(edges, usual, [0], [200], 410) == [0, 50, 0, 150]
+    assert waited(edges, usual, [0], [401], 410) == [4.5, 98.0, 4.5, 294.0]
+
+
 def test_it_was_where_a_stretch_took_longest_beyond_the_usual() -> None:
     """Another that took longer than those like it did not wait as well."""
     assert waited([0, 160, 1_260, 1_360], [100, 100, 100], [0], [1_000], 1_360) == [0, 1_000, 0]
