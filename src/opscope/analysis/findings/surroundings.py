@@ -36,6 +36,8 @@ def with_surroundings_ns(subject: Subject, operators: Values) -> int:
     whole &= _nearly_all(subject, (going > 0).astype(np.int64), (every > 0).astype(np.int64))
     whole &= subtree_sums(subject.parent, going) >= _MUCH * subject.duration_ns
     whole &= subtree_sums(subject.parent, subject.is_training.astype(np.int64)) == 0
+    # What operators call from C++ does something of its own besides.
+    whole &= subject.operator_parent < 0
     whole[operators] = True
     top = np.flatnonzero(whole & (nearest_ancestor(subject.parent, whole) < 0))
     took = subject.duration_ns + _on_the_way_ns(subject)

@@ -51,6 +51,16 @@ def test_a_call_goes_with_the_operators_that_are_nearly_all_of_it():
     assert gone(build_trace(other), 3) == 200
 
 
+def test_a_copy_that_a_product_makes_goes_without_the_product():
+    trace = build_trace([
+        span("train", 0, 1_000, frame=PROGRAM, **PYTHON),
+        span("aten::matmul", 100, 900, caller=PROGRAM, line=3),
+        span("aten::mm", 110, 890),
+        span("aten::clone", 120, 520),
+    ])  # fmt: skip
+    assert gone(trace, 3) == 400
+
+
 def test_freeing_large_blocks_goes_too_where_nothing_else_ran():
     def freed(size):
         return build_trace(
