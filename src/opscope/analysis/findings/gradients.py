@@ -41,7 +41,8 @@ def _find_inference(subject: Subject) -> Evidence | None:
         return None
     took = subject.duration_ns[rows]
     kept = _allocated_bytes(subject, rows)
-    nodes = int(_nodes(subject, rows) * _NODE_NS * subject.stretch_of_constants)
+    node_ns = _NODE_NS * subject.slowness_of_calls
+    nodes = int(_nodes(subject, rows) * node_ns * subject.stretch_of_constants)
     writes = int(kept * _NANOSECONDS_PER_BYTE * subject.stretch_of_constants)
     faults = time_of_faults_ns(subject.trace.table("thread_samples"), *wall_bounds(subject.trace))
     # Memory that is kept until the next pass, and is used again by that, is touched once in all.

@@ -47,6 +47,9 @@ Handled with all others at once, an element takes about so long, without recordi
 a row of two or four that lie apart from others' (measured with torch.maximum over 2.25 million).
 """
 
+_SLOW_ELEMENT_NS, _SLOW_ROW_NS = 5.0, 12.0
+"""At most so long: tanh without vectors, and rows in memory that is not in the nearest cache."""
+
 
 @dataclass(frozen=True)
 class LoopLines:
@@ -129,11 +132,16 @@ def _part_work_ns(subject: Subject) -> Values:
     choosing = subject.named(*_CHOOSING) & (bytes_made(subject) > 0)
     elements[choosing] = bytes_made(subject)[choosing] // FLOAT_BYTES
     few = np.zeros(len(subject.parent), dtype=np.bool_)
-    few[rows] = (elements[rows] <= FEW_ELEMENTS) & (subject.duration_ns[rows] < _QUICK_NS)
+    quick = subject.duration_ns[rows] < _QUICK_NS * subject.drawn_out
+    few[rows] = (elements[rows] <= FEW_ELEMENTS) & quick
     begun = np.zeros(len(subject.parent), dtype=np.int64)
     np.maximum.at(begun, tensors["event"], inner_loops(tensors))
     begun[subject.named(*_VIEWING)] = 0
     took = (elements * _ELEMENT_NS + begun * _ROW_NS) * subject.stretch_of_constants
+    most = (elements * _SLOW_ELEMENT_NS + begun * _SLOW_ROW_NS) * subject.stretch_of_constants
+    # What takes more than calling it twice would computes, and no slower than can be.
+    computes = subject.work_ns > subject.call_cost_ns
+    took = np.where(computes, np.clip(subject.work_ns, took, most), took)
     took = np.where(few, took, subject.work_ns)
     # Each call of such a layer sets up what one for the whole sequence sets up once.
     took[is_recurrent_layer(subject)] = 0

@@ -119,17 +119,24 @@ def _of_events_ns(trace: Trace, of_one_ns: Mapping[CostKind, float]) -> Amounts:
     return np.asarray(result)
 
 
+def slowness(trace: Trace, quickest_ns: float) -> float:
+    """How many times as long the quickest operator takes in this program as with warm caches.
+
+    So does all that is as short and was measured where it does nothing else.
+    """
+    names = np.append([text == QUICKEST for text in trace.names], False).astype(np.bool_)
+    took = trace.events["duration_ns"][names[trace.events["name"]]]
+    known = len(took) >= _FEWEST and quickest_ns > 0
+    return float(np.median(took)) / quickest_ns if known else _SLOWER
+
+
 def _coldness(trace: Trace, quickest_ns: float) -> Amounts:
     """How many times as much each event costs for what the caches hold by then.
 
     One like it just before means that they hold what it needs. Else it shows in what the quickest
     of operators takes, which needs no more than the recorder does.
     """
-    events = trace.events
-    names = np.append([text == QUICKEST for text in trace.names], False).astype(np.bool_)
-    took = events["duration_ns"][names[events["name"]]]
-    known = len(took) >= _FEWEST and quickest_ns > 0
-    slower = float(np.median(took)) / quickest_ns if known else _SLOWER
+    events, slower = trace.events, slowness(trace, quickest_ns)
     label, _ = event_texts(trace)
     order = order_rows(label, events["start_ns"])
     since = np.diff(events["start_ns"][order], prepend=0)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from opscope.analysis.device_time import WORK_KINDS
 from opscope.analysis.findings.line_calls import LineCalls
+from opscope.analysis.findings.recording_cost import recording_costs, slowness
 from opscope.analysis.findings.sites import Sites
 from opscope.analysis.grouped_medians import medians
 from opscope.analysis.period import wall_bounds
@@ -31,6 +32,9 @@ Flags = npt.NDArray[np.bool_]
 _FIXED_COST_PERCENTILE = 5
 _MOST_FIXED_COST_NS, _LEAST_CALL_COST_NS = 15_000, 3_000
 """In a program of large operators even the fastest say nothing of what calling one costs."""
+
+_SLOWER_IN_PROGRAMS, _MOST_SLOWER = 1.3, 3.0
+"""Short calls were measured in programs where they took a little longer than with warm caches."""
 
 _MOST_WAITING = 0.98
 _ODD, _SHORT_NS = 4, 500_000
@@ -180,6 +184,19 @@ class Subject:
         return self.stretch if self._stretch is None else self._stretch
 
     @cached_property
+    def slowness_of_calls(self) -> float:
+        """How much longer than where they were measured short calls take that are not recorded."""
+        if self._recorded is not None:
+            return self._recorded.slowness_of_calls
+        slower = slowness(self.trace, recording_costs(self.trace).quickest_ns)
+        return float(np.clip(slower / _SLOWER_IN_PROGRAMS, 1.0, _MOST_SLOWER))
+
+    @property
+    def drawn_out(self) -> float:
+        """How much longer these times are than by themselves: limits of single calls are, too."""
+        return 1.0 if self._stretch is None else self._stretch
+
+    @cached_property
     def processor_wait_ns(self) -> int | None:
         """How long the thread that was recorded waited for a processor; None: not recorded."""
         share = waited_share(self.trace)
@@ -196,7 +213,8 @@ class Subject:
 
         Twice the fastest, within what is known of processors.
         """
-        return int(np.clip(2 * self.fixed_cost_ns, _LEAST_CALL_COST_NS, _MOST_FIXED_COST_NS))
+        least, most = _LEAST_CALL_COST_NS * self.drawn_out, _MOST_FIXED_COST_NS * self.drawn_out
+        return int(np.clip(2 * self.fixed_cost_ns, least, most))
 
     @cached_property
     def work_ns(self) -> Values:
@@ -214,7 +232,8 @@ class Subject:
         # One that is short is hardly ever interrupted, and then for much longer than it takes.
         short = self.stretch * (np.minimum(took, _ODD * median) - calling)
         long = took - self.stretch * calling
-        result[rows] = np.where(median < _SHORT_NS, short, long).astype(np.int64)
+        is_short = median < _SHORT_NS * self.drawn_out
+        result[rows] = np.where(is_short, short, long).astype(np.int64)
         return result
 
     def _medians(self, rows: Values) -> Values:
@@ -243,7 +262,7 @@ class Subject:
         apart = np.diff(self.start_ns[rows][order])
         apart = apart[np.diff(self.events["thread"][rows][order]) == 0]
         fastest = int(np.percentile(apart, _FIXED_COST_PERCENTILE)) if len(apart) else 0
-        return min(fastest, _MOST_FIXED_COST_NS)
+        return min(fastest, int(_MOST_FIXED_COST_NS * self.drawn_out))
 
     @cached_property
     def outermost(self) -> Values:
