@@ -71,6 +71,8 @@ def judge(program: Program, real: dict[str, float], found: dict[str, Any]) -> Ve
     """Compare what was found with what is known."""
     findings = found["findings"]
     ranks = [i for i, one in enumerate(findings, 1) if one["id"] in program.findings]
+    # Where several ids would do, one that is at the line says what this fix saves.
+    ranks.sort(key=lambda i: not _is_at_the_line(program, findings[i - 1]["places"]))
     right = findings[ranks[0] - 1] if ranks else None
     promised = right["saved_bytes" if program.grows else "saved_share"] if right else None
     serious = [one for one in findings if one["severity"] != "low"]

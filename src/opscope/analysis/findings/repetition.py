@@ -113,7 +113,9 @@ def _find_results(subject: Subject) -> Evidence | None:
     again = _again(subject, 2)
     rows, _ = _repeated(subject, wanted & again, _FEWEST_CONSTANTS)
     rows = rows[used_by(values, again)[rows]]
-    rows = np.flatnonzero(with_what_is_for(values, rows, again))
+    # Constants and copies have findings of their own.
+    others = ~subject.named(*_COPIES) & (~values.from_nothing | subject.named(*_BUFFERS))
+    rows = np.flatnonzero(with_what_is_for(values, rows, again & others))
     return _evidence(
         subject, rows, first_of_each(values.number[rows])[0],
         "compute what was computed in an earlier round, from tensors that have not changed since",
