@@ -49,6 +49,14 @@ def degrees(once, weight=1):
         state = torch.tanh(state * known)
 
 
+def recommended(whole):
+    """The best of many scores, of which the others are not looked at."""
+    scores = torch.rand(16, 20_000)
+    for _ in range(8):
+        best = scores.sort(1, descending=True)[1]  # sorted
+        (best if whole else best[:, :10]).sum().item()
+
+
 def sums_that_differ():
     degrees(once=False, weight=0)
 
@@ -175,6 +183,14 @@ def test_what_is_written_to_memory_just_made_is_computed_again(level):
 def test_what_is_not_the_same_once_it_was_written_to_is_not(program):
     found = advice.findings_of(program, **advice.EVERYTHING)
     assert {"repeated-results", "repeated-constants"} <= {*found.absent}
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
+def test_sorting_for_the_first_few_is_found(level):
+    here = is_at("partly-used-results", __file__, "sorted")
+    assert in_some_recording(lambda: recommended(whole=False), here, level)
+    found = advice.findings_of(lambda: recommended(whole=True), **level)
+    assert "partly-used-results" in found.absent
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=["stacks", "why"])
