@@ -8,6 +8,7 @@ The last lines name what failed, each with its reason: where only the end of a l
 what has to be in it.
 """
 
+import compileall
 import os
 import sys
 import tempfile
@@ -32,6 +33,7 @@ LIMIT_SECONDS = 300
 
 
 def main() -> int:
+    _compile()
     count = int(os.environ.get("OPSCOPE_TEST_PROCESSES") or len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as folder:
         outputs = [None, *(Path(folder, f"{number}.txt") for number in range(1, count))]
@@ -44,6 +46,12 @@ def main() -> int:
         return _run_alone(failed)
     _name(failed)
     return code
+
+
+def _compile():
+    """Once, not in every process that a test starts: some environments let these keep nothing."""
+    for folder in ("src", "tests"):
+        compileall.compile_dir(HERE.parent / folder, quiet=2)
 
 
 def _run_alone(failed):
