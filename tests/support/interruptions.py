@@ -63,10 +63,14 @@ def interrupt_at(
 
 
 def places(
-    action: Callable[[], object], handler: Callable[[], object] = _raise, *, step: int = 1
+    action: Callable[[], object],
+    handler: Callable[[], object] = _raise,
+    *,
+    step: int = 1,
+    first: int = 1,
 ) -> Iterator[int]:
     """``interrupt_at`` one place after the other; each is yielded afterwards, for checks."""
-    place = 1
+    place = first
     while interrupt_at(place, action, handler):
         yield place
         place += step
