@@ -12,6 +12,7 @@ import torch
 from tests.support.interruptions import Interruption, interrupt_at, places, what_is_on
 
 import opscope
+from opscope.recording.compiled import graphs
 from support.recorded import names
 
 EVERYTHING = {
@@ -27,7 +28,13 @@ OPTIONS = [({}, 1), (EVERYTHING, STEP)]
 
 
 @pytest.fixture(autouse=True)
-def a_first_recording():
+def no_graphs(monkeypatch):
+    """Of earlier tests: each has a thousand instructions of its own that could be interrupted."""
+    monkeypatch.setattr(graphs, "_loaded_modules", list)
+
+
+@pytest.fixture(autouse=True)
+def a_first_recording(no_graphs):
     """What is done once per process is no part of what is interrupted."""
     with opscope.profile(**EVERYTHING) as prof:
         torch.ones(1)
