@@ -61,7 +61,7 @@ def test_the_comparison_sees_every_difference(fake: FakeCupti) -> None:
     late_ns = ROUNDING_NS + math.ceil(clock_error_ns(trace)) + 2  # more than is put down to clocks
     changes: list[tuple[int, dict[str, Any]]] = [
         (row, {"name": "another"}),
-        (row, {"end_ns": kernel.end_ns + 3}),
+        (row, {"end_ns": kernel.end_ns + 2 * ROUNDING_NS + 1}),
         (row, {"start_ns": kernel.start_ns + late_ns, "end_ns": kernel.end_ns + late_ns}),
         (row, {"stream": kernel.stream + 1}),
         (row, {"device": 1}),
