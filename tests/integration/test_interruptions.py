@@ -193,10 +193,16 @@ def _interrupt_at_random(thread):
         thread.join(random.random() * 2e-3)
 
 
-# What hits a thread outside of everything ends it; the next one goes on.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_random_asynchronous_exceptions_in_another_thread(often_another_thread):
+@pytest.fixture
+def nobody_listens(monkeypatch):
+    """What hits a thread outside of everything ends it, and the next one goes on. Pytest's own
+    hooks would be hit as well."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+
+
+@pytest.mark.usefixtures("often_another_thread", "nobody_listens")
+def test_random_asynchronous_exceptions_in_another_thread():
     before = what_is_on()
     random.seed(3)
     starts = _Starts()
