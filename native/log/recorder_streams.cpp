@@ -1,6 +1,7 @@
 // A recorder's part in streaming: what goes to the file beside blocks, and when threads begin to write there.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <new>
@@ -149,7 +150,9 @@ void Recorder::release_spent_blocks() noexcept try {
     for (size_t i = 0; i < threads_.size(); ++i) drained[i] = file.drained_of(threads_[i]->number);
     file.note_spent();
   });
-  if (holds_tensors(*streamed->second)) {
+  // Of a ring it is where its window begins, and all that it has is decoded at once.
+  const bool has_drained = std::any_of(drained.begin(), drained.end(), [](uint64_t end) { return end != 0; });
+  if (has_drained && !stream_->is_ring && holds_tensors(*streamed->second)) {
     streamed->second->is_in_pieces = true;
     hold_tensors(configured_);
     pool_.set_behind(true);

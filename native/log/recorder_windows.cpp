@@ -2,7 +2,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "log/recorder.h"
@@ -287,7 +289,8 @@ uint64_t Recorder::oldest_tensors() const {
 }
 
 void Recorder::release_old_tensors() {
-  constexpr uint64_t kAtOnce = 4096;  // a thread's first tensor waits for that, and a fork
+  constexpr uint64_t kAtOnce = 4096;                 // a thread's first tensor waits for that, and a fork
+  constexpr std::chrono::microseconds kBetween{50};  // without, the mutex is taken again before they wake
   const BridgeApi* bridge = nullptr;
   uint64_t oldest = UINT64_MAX;
   {
@@ -297,7 +300,7 @@ void Recorder::release_old_tensors() {
   }
   // Threads that begin or end meanwhile need the mutex. Marks of windows that open meanwhile come after.
   if (bridge == nullptr || oldest == UINT64_MAX || oldest == 0) return;
-  while (!bridge->release_tensors_before(oldest, kAtOnce)) continue;
+  while (!bridge->release_tensors_before(oldest, kAtOnce)) std::this_thread::sleep_for(kBetween);
 }
 
 uint64_t Recorder::used_bytes() {

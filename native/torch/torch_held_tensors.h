@@ -71,9 +71,9 @@ class HeldTensors {
     std::lock_guard lock(mutex());
     uint64_t left = most;
     for (HeldTensors* list : lists()) {
-      const bool is_all = mark == UINT64_MAX;
       const uint64_t published = list->published_.load(std::memory_order_acquire);
-      left -= list->release_to(is_all ? published : list->published_at(mark - 1), left);
+      if (mark == UINT64_MAX) list->marks_.clear();
+      left -= list->release_to(mark == UINT64_MAX ? published : list->published_at(mark - 1), left);
     }
     remove_finished();
     return left != 0;

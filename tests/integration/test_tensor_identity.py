@@ -429,16 +429,27 @@ def test_within_the_budget_nothing_is_lost():
     assert "tensor ids" not in record(temporaries, record_shapes=True).ledger
 
 
+def subtract(times):
+    x, sub = torch.ones(4), torch.sub
+    for _ in range(times):
+        z = x.add(1)
+        sub(z, z.neg())
+
+
+def given_to(trace, name):
+    """Ids of the tensors that operators of this name got."""
+    events, tensors = trace.table("events"), trace.table("tensors")
+    names = np.array(trace.names, dtype=object)[events["name"][tensors["event"]]]
+    return tensors["tensor_id"][names == name]
+
+
 def test_a_ring_lets_go_of_what_it_held_for_what_it_has_forgotten(tmp_path):
     recorder = flight_recorder(
         directory=tmp_path, triggers=[], max_memory="8MiB", budget=None, **BOTH
     )
-    x, sub = torch.ones(4), torch.sub
 
     def program():
-        for _ in range(5_000):
-            z = x.add(1)
-            sub(z, z.neg())
+        subtract(5_000)
 
     with recorder:  # the bridge is loaded
         program()
@@ -456,15 +467,31 @@ def test_a_ring_lets_go_of_what_it_held_for_what_it_has_forgotten(tmp_path):
         _native.set_tensor_budget(512 << 20)
 
     assert trace.ledger["tensor ids"] == {"dropped: memory budget": 0}
-    events, tensors = trace.table("events"), trace.table("tensors")
-    name = np.array(trace.names, dtype=object)[events["name"][tensors["event"]]]
-    added = tensors["tensor_id"][name == "aten::neg"]
-    first, second = tensors["tensor_id"][name == "aten::sub"].reshape(-1, 2).T
+    added = given_to(trace, "aten::neg")
+    first, second = given_to(trace, "aten::sub").reshape(-1, 2).T
     assert 1000 < len(added) < 60_000
     assert len(np.unique(first)) == len(first)
     assert len(np.unique(second)) == len(second)
     assert set(added[-1000:]) <= set(first)
     assert not set(first) & set(second)
+
+
+def test_a_ring_holds_what_it_has_when_a_dump_is_let_go_of(tmp_path):
+    with flight_recorder(directory=tmp_path, triggers=[], budget=None, **BOTH) as recorder:
+        for _ in range(2):
+            subtract(2_000)
+            trace = opscope.load(recorder.dump(wait=True))
+    assert len(np.unique(given_to(trace, "aten::sub"))) == 8_000
+
+
+def test_a_stream_holds_what_it_has_when_another_recording_is_let_go_of(tmp_path):
+    with opscope.profile(stream_to=tmp_path, **BOTH):
+        subtract(2_000)
+        assert len(record(temporaries).events)
+        gc.collect()
+        subtract(2_000)
+    trace = opscope.load(tmp_path)
+    assert len(np.unique(given_to(trace, "aten::sub"))) == 8_000
 
 
 def test_a_recording_in_pieces_holds_no_tensors(tmp_path):
