@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _ANSWER_S = 20.0
 """So long one who asks may take to read an answer."""
 _BETWEEN_TRIES_S = 0.05
+_NO_FILES = (OSError, ImportError)
+"""What importing ends in with too many open files: a module that is compiled in the other."""
 _server: Server | None = None
 
 
@@ -51,7 +53,7 @@ def listen() -> None:
 def _get_ready() -> None:
     """Import what records, where importing torch takes long anyway: when somebody asks, it would
     hold up the program for some tens of milliseconds."""
-    with contextlib.suppress(OSError):  # too many open files: then it is imported when it is needed
+    with contextlib.suppress(*_NO_FILES):  # then it is imported when it is needed
         importlib.import_module("opscope.control.recordings")
 
 
@@ -175,7 +177,7 @@ class Server:
             return connection.close()
         try:
             from opscope.control.answers import AskedSession, Started
-        except OSError:  # too many open files
+        except _NO_FILES:
             return connection.close()
         if self._started is None:
             self._started = Started(self._listening_since_ns)
