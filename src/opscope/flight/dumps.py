@@ -176,6 +176,7 @@ class Dumps:
         """Those that could not be written; with too many open files they cannot be removed yet."""
         for spool in self._broken:
             shutil.rmtree(spool, ignore_errors=True)
+        self._broken = [spool for spool in self._broken if spool.exists()]
 
     def _have_writer(self) -> None:
         """Start another where it was killed, as it may be where there is little memory."""

@@ -138,20 +138,22 @@ def _no_manifest(folder: Path) -> str:
             f"{cycles[0]}" + (f" to {cycles[-1].name}." if len(cycles) > 1 else ".")
         )
     if inside := _traces_in(folder):
-        return (
-            f"{folder} is not a trace, but holds some. Say which: {', '.join(inside[:_MOST_NAMED])}"
-            + ("." if len(inside) <= _MOST_NAMED else f" and {len(inside) - _MOST_NAMED} more.")
-        )
+        return f"{folder} is not a trace, but holds some. Say which: {_first_of(inside)}."
     if rings := _processes_with_rings(folder):
         return (
             f"{folder} holds no dump yet, but the ring of a flight recorder: of process "
-            f"{', '.join(rings[:_MOST_NAMED])}. Where that runs and listens, ask it for one with "
+            f"{_first_of(rings)}. Where that runs and listens, ask it for one with "
             "`opscope dump PID`; where it was killed, `opscope recover FOLDER` makes one."
         )
     return (
         f"{folder} is not a trace: it has no {MANIFEST}. Check the path; if files were copied "
         "one by one, copy the whole folder again."
     )
+
+
+def _first_of(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _traces_in(folder: Path) -> list[str]:

@@ -345,6 +345,13 @@ def test_a_folder_without_manifest_is_no_trace(saved):
         load_trace(saved.parent)
 
 
+def test_a_folder_with_rings_alone_says_of_which_processes(tmp_path):
+    for process in range(101, 108):
+        (tmp_path / f".ring-{process}-1").touch()
+    with pytest.raises(TraceFormatError, match=r"process 101, 102, 103, 104, 105 and 2 more\."):
+        load_trace(tmp_path)
+
+
 @pytest.mark.parametrize(
     "text", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": "other"}', b"[" * 100_000,
              b'{"format":"opscope-trace","schema_version":true,"tables":{},"rank":0}',

@@ -27,7 +27,7 @@ def allocations_written(subject: Subject) -> tuple[Values, Values]:
     event = tensors["event"].astype(np.int64)
     rows = subject.named(*_writing(subject))[event] & (tensors["argument"] == 0)
     rows &= tensors["allocation_id"] >= 0
-    return tensors["allocation_id"][rows], subject.outermost_operator[event[rows]]
+    return tensors["allocation_id"][rows], _writers(subject, event[rows])
 
 
 def _memory_written(subject: Subject) -> tuple[Values, Values]:
@@ -37,10 +37,15 @@ def _memory_written(subject: Subject) -> tuple[Values, Values]:
     written |= writes_to_lists(subject)[event]
     rows = np.flatnonzero(written & is_input & (tensors["storage"] != 0))
     memory = tensors["storage"][rows].astype(np.int64)
-    by = subject.outermost_operator[event[rows]]
-    by = np.where(by >= 0, by, event[rows])
+    by = _writers(subject, event[rows])
     order = order_rows(memory, by)
     return memory[order], by[order]
+
+
+def _writers(subject: Subject, event: Values) -> Values:
+    """The outermost operator; an annotation with arguments is in none."""
+    by = subject.outermost_operator[event]
+    return np.where(by >= 0, by, event)
 
 
 def _writing(subject: Subject) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from opscope.analysis.findings.repetition import computed_values
 from opscope.analysis.findings.subject import Subject
+from opscope.trace.schema import EventKind
 from support.build_trace import allocation, build_trace, span, tensor
 
 SIZE = 64
@@ -19,10 +20,10 @@ class Program:
     def __init__(self):
         self.spans, self.blocks, self.made = [], [], 0
 
-    def run(self, name, *inputs, makes=True):
+    def run(self, name, *inputs, makes=True, **options):
         """Call one on these tensors; what it makes, a tensor."""
         at = 10 * len(self.spans)
-        self.spans.append(span(name, at, at + 8, inputs=list(inputs)))
+        self.spans.append(span(name, at, at + 8, inputs=list(inputs), **options))
         if not makes:
             return inputs[0]
         self.made += 1
@@ -90,6 +91,15 @@ def test_of_tensors_that_one_operator_writes_to_nothing_is_known():
         program.run("aten::clamp", tensor(4, **other))
     numbers = program.numbers().reshape(2, 5)
     assert len(set(numbers[:, 2:].ravel().tolist())) == 6
+
+
+def test_an_annotation_called_as_if_it_wrote_to_what_it_gets_counts_for_itself_alone():
+    program = Program()
+    made = program.run("aten::tanh", tensor(4, **KEPT))
+    annotation = {"makes": False, "kind": EventKind.ANNOTATION}
+    program.run("step_", tensor(4, **made), **annotation)
+    program.run("aten::tanh", tensor(4, **KEPT))
+    assert program.lost().tolist() == [True, True, False]
 
 
 def test_random_numbers_written_in_place_are_like_no_others():
