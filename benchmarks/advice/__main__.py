@@ -109,7 +109,10 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--busy", type=int, default=0, metavar="N", help="once more beside N busy processes"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.traces and options.busy:
+        parser.error("--traces has one place for each recording: no two conditions at once")
+    return options
 
 
 if __name__ == "__main__":
