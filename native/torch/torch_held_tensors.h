@@ -104,7 +104,9 @@ class HeldTensors {
 
   static void set_budget(uint64_t bytes) { most_bytes_.store(bytes); }
   // Of structs that would be gone without, and of the lists.
-  static uint64_t held_bytes() { return held_bytes_.load(std::memory_order_relaxed); }
+  static uint64_t held_bytes() {
+    return held_bytes_.load(std::memory_order_relaxed) + list_bytes_.load(std::memory_order_relaxed);
+  }
   static uint64_t not_held() { return not_held_.load(std::memory_order_relaxed); }
 
  private:
@@ -119,8 +121,11 @@ class HeldTensors {
   };
   static constexpr uintptr_t kIsFirst = 1;  // nobody held it yet, so that its struct counts
 
-  HeldTensors() : tail_(new Block), head_(tail_) {}
-  ~HeldTensors() { delete tail_; }  // everything else was released
+  HeldTensors() : tail_(new Block), head_(tail_) { list_bytes_.fetch_add(sizeof(*this) + sizeof(Block)); }
+  ~HeldTensors() {
+    delete tail_;  // everything else was released
+    list_bytes_.fetch_sub(sizeof(*this) + sizeof(Block));
+  }
 
   void add_block() {
     auto* block = new Block;
@@ -186,7 +191,8 @@ class HeldTensors {
 
   static inline thread_local HeldTensors* this_list_ = nullptr;
   static inline std::atomic<uint64_t> epoch_{1};
-  static inline std::atomic<uint64_t> held_bytes_{0};
+  static inline std::atomic<uint64_t> held_bytes_{0};  // what the budget is for
+  static inline std::atomic<uint64_t> list_bytes_{0};  // a list takes so much with nothing in it
   static inline std::atomic<uint64_t> not_held_{0};
   static inline std::atomic<uint64_t> most_bytes_{512u << 20};
 

@@ -17,7 +17,7 @@ class Ring {
  public:
   struct Limits {
     int64_t last_ns = 0;     // what it is to hold at least, once it has been on for so long
-    uint64_t max_bytes = 0;  // of records, payloads and texts
+    uint64_t max_bytes = 0;  // of records, payloads, texts and held tensors
   };
 
   explicit Ring(Limits limits) : limits_(limits) {}

@@ -476,6 +476,19 @@ def test_a_ring_lets_go_of_what_it_held_for_what_it_has_forgotten(tmp_path):
     assert not set(first) & set(second)
 
 
+def test_what_is_held_for_many_threads_counts_with_their_lists():
+    def used(**options):
+        before = _native.statistics()["used_bytes"]
+        with opscope.profile(**options):
+            for _ in range(100):
+                thread = threading.Thread(target=subtract, args=(1,))
+                thread.start()
+                thread.join()
+            return _native.statistics()["used_bytes"] - before
+
+    assert used(**BOTH) - used(record_shapes=True) > 100 * 2048 * 8  # the cache of each
+
+
 def test_a_ring_holds_what_it_has_when_a_dump_is_let_go_of(tmp_path):
     with flight_recorder(directory=tmp_path, triggers=[], budget=None, **BOTH) as recorder:
         for _ in range(2):
