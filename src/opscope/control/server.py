@@ -40,7 +40,7 @@ def listen() -> None:
     forked child does not, until it calls this itself.
 
     Raises:
-        ReachError: there is no place for a socket.
+        ReachError: there is no place for a socket, or no file or thread to spare.
     """
     global _server
     if _server is None:

@@ -24,7 +24,7 @@ _ODD = 4
 
 
 def with_surroundings_ns(subject: Subject, operators: Values) -> int:
-    """Time of these outermost operators, of calls that do hardly anything else, and of freeing.
+    """Time of these operators, of calls that do hardly anything else, and of freeing.
 
     Calls that lines of the program make count with the Python on the way there.
     """
