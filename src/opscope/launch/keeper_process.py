@@ -123,10 +123,10 @@ def let_go_of_error(program: int) -> None:
     if not (stat.S_ISFIFO(own.st_mode) or stat.S_ISSOCK(own.st_mode)):
         return
     with contextlib.suppress(OSError):
-        files = os.listdir(f"/proc/{program}/fd")
-        there = {_identity_of(f"/proc/{program}/fd/{file}") for file in files}
-        # A process that is about to be gone has no files at all.
-        if files and (own.st_dev, own.st_ino) not in there:
+        files = f"/proc/{program}/fd"
+        there = {_identity_of(f"{files}/{file}") for file in os.listdir(files)}
+        # A process that is about to be gone has no files at all, maybe since these were looked at.
+        if (own.st_dev, own.st_ino) not in there and os.listdir(files):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
