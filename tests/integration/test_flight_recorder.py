@@ -21,6 +21,7 @@ from opscope.analysis.period import Which, period_of
 from opscope.cli.application import main
 from opscope.cli.summary_formats import what_it_is_of
 from opscope.errors import LifecycleError, UsageError
+from opscope.recording.compiled_optimizers import report_optimizer_step
 from opscope.trace.ledger_rows import SAMPLED_OF, SAMPLED_OUTERMOST, SAMPLED_STEPS, sampled_steps
 
 
@@ -280,9 +281,12 @@ def _state():
         "signal": signal.getsignal(signal.SIGUSR2),
         "windows": statistics["windows"],
         "wanted": statistics["wanted"],
-        "steps": len(
-            sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks  # type: ignore
-        ),
+        # Ours stays once it is there: see PythonCalls::watch_optimizers.
+        "steps": [
+            hook
+            for hook in sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks.values()
+            if hook is not report_optimizer_step
+        ],
     }
 
 
