@@ -40,7 +40,7 @@ _TABLE = re.compile(r"[a-z0-9_]+")
 ROLLUP = "rollup.json"
 """Beside the manifest, with ``rollup_*.parquet``: what was added up of the tables, made again
 wherever it does not fit them."""
-RING = re.compile(r"\.ring-(\d+)-\d+")
+_RING = re.compile(r"\.ring-(\d+)-\d+")
 """Of a flight recorder, in the folder of its dumps, for as long as its process can make one."""
 _ROLLUP = re.compile(r"\.?rollup(_[a-z]+\.parquet|\.json)(\..*)?")
 
@@ -164,7 +164,7 @@ def _traces_in(folder: Path) -> list[str]:
 
 def _processes_with_rings(folder: Path) -> list[str]:
     with suppress(OSError):
-        found = (RING.fullmatch(entry.name) for entry in folder.iterdir())
+        found = (_RING.fullmatch(entry.name) for entry in folder.iterdir())
         return sorted({match[1] for match in found if match}, key=int)
     return []
 
