@@ -1,10 +1,13 @@
 """``python -m benchmarks.always_on``: what a flight recorder costs, and how it holds a program up.
 
-Processor time of blocks of steps with the recorder on and off, in turn in one process, so that what
-else the machine does falls on both. A block's neighbours are its comparison, and what is said is
-the median over blocks, with its interval. The recorder has its default budget; what it has settled
-for is left as it is while blocks are compared (``--budget none``: everything is recorded). Holding
-up is told from waiting for a processor by what the kernel counts of that.
+Steps with the recorder on and off take turns in one process, and each with it on is compared with
+the two beside it, so that what else the machine does falls on both. What a step takes is its
+thread's processor time; that of the recorder's own threads is added. The recorder has its default
+budget; what it has settled for is left as it is while steps are compared (``--budget none``:
+everything is recorded). Few steps are recorded in full or end such a run, so each kind has a median
+of its own, which counts with its share of the steps; the interval comes from drawing stretches of
+neighbouring steps again and again (block bootstrap). Holding up is told from waiting for a
+processor by what the kernel counts of that.
 """
 
 from __future__ import annotations
@@ -13,16 +16,16 @@ import argparse
 import itertools
 import math
 import os
-import random
-import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import opscope
 from opscope import flight_recorder
@@ -30,12 +33,17 @@ from opscope.flight.flight import Flight
 from opscope.recording import bridge
 
 Step = Callable[[], None]
+FloatColumn = np.ndarray[tuple[int], np.dtype[np.float64]]
+IntColumn = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 _WARM_STEPS = 20
-_BLOCK_S = 0.3
+_UNIT_S = 0.002
+"""Steps that are shorter are timed several at once."""
 _SETTLE_S = 15.0
 """The governor looks once a second, and learns from each what an event costs here."""
-_NORMAL_95 = 1.96
+_TOGETHER = 25
+"""So many neighbouring comparisons are drawn as one: what disturbs the machine lasts."""
+_DRAWS = 1000
 
 
 def perceptron() -> Step:
@@ -109,7 +117,7 @@ class Cost:
     """What a recorder adds to a step's processor time.
 
     Attributes:
-        share: the median over blocks.
+        share: see :class:`Compared`, and what its threads take.
         low: of its 95 % interval.
         high: likewise.
         operator_us: what an operator takes on average, with all that is between.
@@ -134,15 +142,14 @@ class Cost:
         )
 
 
-def cost_of(make: Callable[[], Step], blocks: int, budget: float | None) -> Cost:
-    """A recorder that has settled below its budget, and that records in every other block.
+def cost_of(make: Callable[[], Step], seconds: float, budget: float | None) -> Cost:
+    """A recorder that has settled below its budget, and that records in every other unit of steps.
 
-    What its threads take goes on in all blocks, so that is counted by itself and added.
+    What its threads take goes on in all of them, so that is counted by itself and added.
     """
     torch.manual_seed(0)
     step = make()
-    steps = max(int(_BLOCK_S / _seconds_per_step(step, _WARM_STEPS)), 5)
-    shares = []
+    count = max(math.ceil(_UNIT_S / _seconds_per_step(step, _WARM_STEPS)), 1)
     with tempfile.TemporaryDirectory() as folder:
         recorder = flight_recorder(directory=folder, triggers=[], budget=budget)
         with recorder:
@@ -152,23 +159,77 @@ def cost_of(make: Callable[[], Step], blocks: int, budget: float | None) -> Cost
             said, level = flight.governor.share, flight.governor.described
             switch = _Switch(flight)
             own_ns, began_s = switch.own_processor_ns(), time.process_time()
-            for _ in range(blocks):
-                seconds = {True: 0.0, False: 0.0}
-                first, second = random.sample((True, False), 2)
-                for is_on in (first, second, second, first):
-                    switch.turn(is_on)
-                    for _ in range(3):
-                        step()
-                    seconds[is_on] += _seconds_per_step(
-                        step, steps, recorder.step if is_on else None
-                    )
-                shares.append(seconds[True] / seconds[False] - 1)
+            compared = _compare(step, count, recorder.step, switch, seconds)
             own_ns = switch.own_processor_ns() - own_ns
             own_share = own_ns / 1e9 / (time.process_time() - began_s)
             switch.turn(True)
-    per_operator = _seconds_per_step(step, steps) / _operators_in(step)
-    interval = _middle_of([share + own_share for share in shares])
-    return Cost(*interval, per_operator * 1e6, own_share, said, level)
+    per_operator = _seconds_per_step(step, _WARM_STEPS) / _operators_in(step)
+    share, low, high = (bound + own_share for bound in compared.share_and_interval())
+    return Cost(share, low, high, per_operator * 1e6, own_share, said, level)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Units of steps with the recorder on, each beside what those without it take.
+
+    Attributes:
+        more: by how much it took longer, as a share. One a unit.
+        kind: whether the recorder recorded it in full, and whether it had something to do at its
+            end. One a unit, as a number.
+    """
+
+    more: FloatColumn
+    kind: IntColumn
+
+    def share_and_interval(self) -> tuple[float, float, float]:
+        """The mean over kinds of their medians, and its 95 % interval."""
+        blocks = max(len(self.more) // _TOGETHER, 1)
+        starts = np.arange(blocks) * _TOGETHER
+        random_numbers = np.random.default_rng(0)
+        drawn = []
+        for _ in range(_DRAWS):
+            chosen = starts[random_numbers.integers(blocks, size=blocks)]
+            places = (chosen[:, None] + np.arange(_TOGETHER)).ravel()
+            places = places[places < len(self.more)]
+            drawn.append(_mean_of_medians(self.more[places], self.kind[places]))
+        low, high = np.quantile(drawn, (0.025, 0.975))
+        return _mean_of_medians(self.more, self.kind), float(low), float(high)
+
+
+def _mean_of_medians(more: FloatColumn, kind: IntColumn) -> float:
+    """Of each kind by itself: its median, times its share."""
+    kinds, counts = np.unique(kind, return_counts=True)
+    medians = np.array([np.median(more[kind == one]) for one in kinds])
+    return float((medians * counts).sum() / counts.sum())
+
+
+def _compare(step: Step, count: int, ended: Step, switch: _Switch, seconds: float) -> Compared:
+    """``count`` steps with the recorder off, as many with it on, and so on."""
+    taken_ns: list[int] = []
+    kinds: list[int] = []
+    until = time.monotonic() + seconds
+    switch.turn(False)
+    taken_ns.append(_processor_ns(step, count, None))
+    while time.monotonic() < until:
+        switch.turn(True)
+        kind = switch.kind()
+        taken_ns.append(_processor_ns(step, count, ended))
+        kinds.append(kind + switch.has_attended())
+        switch.turn(False)
+        taken_ns.append(_processor_ns(step, count, None))
+    without = np.array(taken_ns[::2], np.float64)
+    beside = (without[1:] + without[:-1]) / 2
+    return Compared(np.array(taken_ns[1::2]) / beside - 1, np.array(kinds))
+
+
+def _processor_ns(step: Step, count: int, ended: Step | None) -> int:
+    """Of the calling thread, which does all that a step takes."""
+    began_ns = time.thread_time_ns()
+    for _ in range(count):
+        step()
+        if ended is not None:
+            ended()
+    return time.thread_time_ns() - began_ns
 
 
 def _settle(step: Step, recorder: flight_recorder) -> None:
@@ -179,7 +240,7 @@ def _settle(step: Step, recorder: flight_recorder) -> None:
 
 
 class _Switch:
-    """Takes what a flight recorder records out of the program, and puts it back.
+    """Takes a flight recorder out of the program, and puts it back.
 
     Its governor goes on sampling steps, but makes no other choice from now on.
     """
@@ -187,13 +248,29 @@ class _Switch:
     def __init__(self, flight: Flight) -> None:
         self._flight = flight
         self._is_on = True
+        self._spent_ns = flight.governor.sampler.spent_ns
         flight.governor._collect = self._collect
         flight.keeper._cost_at_s = math.inf
 
     def turn(self, is_on: bool) -> None:
-        """Record, or nothing at all."""
+        """Record, or nothing at all; nor is it told of optimizers then."""
         self._is_on = is_on
+        steps = self._flight.steps
+        if steps._handle is not None:
+            steps._handle.remove()
+            steps._handle = None
+        if is_on:
+            steps._handle = register_optimizer_step_post_hook(steps._optimizer_stepped)
         self._flight.governor._collect_step(self._flight.governor.sampler.is_full)
+
+    def kind(self) -> int:
+        """Of steps that follow, by what is recorded of them."""
+        self._spent_ns = self._flight.governor.sampler.spent_ns
+        return 2 if self._flight.governor.sampler.is_full else 0
+
+    def has_attended(self) -> int:
+        """Whether the recorder had something to do at the end of a step since; one then."""
+        return int(self._flight.governor.sampler.spent_ns != self._spent_ns)
 
     def own_processor_ns(self) -> int:
         """Of the recorder's threads."""
@@ -203,25 +280,9 @@ class _Switch:
         self._flight.windows.collect(wants if self._is_on else 0)
 
 
-def _middle_of(shares: list[float]) -> tuple[float, float, float]:
-    """The median, and its 95 % interval, which asks for no distribution: of order statistics.
-
-    Not the mean: another program that has the machine's caches for a moment is worth more in it
-    than what a recorder costs.
-    """
-    ordered, count = sorted(shares), len(shares)
-    below = max(int(count / 2 - _NORMAL_95 * count**0.5 / 2), 0)
-    return statistics.median(ordered), ordered[below], ordered[count - 1 - below]
-
-
-def _seconds_per_step(step: Step, steps: int, ended: Step | None = None) -> float:
-    """Of a processor, on all threads of the process."""
-    began = time.process_time()
-    for _ in range(steps):
-        step()
-        if ended is not None:
-            ended()
-    return (time.process_time() - began) / steps
+def _seconds_per_step(step: Step, steps: int) -> float:
+    """Of a processor."""
+    return _processor_ns(step, steps, None) / steps / 1e9
 
 
 def _operators_in(step: Step) -> int:
@@ -303,7 +364,7 @@ def held_up(rounds: int) -> dict[str, HeldUp]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.always_on", description=__doc__)
-    parser.add_argument("--blocks", type=int, default=30, help="of each loop")
+    parser.add_argument("--seconds", type=float, default=60, help="of comparing, for each loop")
     parser.add_argument("--rounds", type=int, default=200, help="of starting, dumping, stopping")
     parser.add_argument("--only", choices=("loops", "budget", "pauses"))
     parser.add_argument("--budget", default="0.01", help="a share of the time, or none")
@@ -316,7 +377,7 @@ def main() -> None:
     budget = None if options.budget == "none" else float(options.budget)
     print(f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} processors, {time.strftime('%F')}")
     for loop in chosen:
-        print(f"{loop.__name__:14} {cost_of(loop, options.blocks, budget)}", flush=True)
+        print(f"{loop.__name__:14} {cost_of(loop, options.seconds, budget)}", flush=True)
     if options.only in (None, "pauses"):
         for what, times in held_up(options.rounds).items():
             print(f"held up by {what:8} {times}", flush=True)

@@ -1,7 +1,8 @@
 """Pauses that starting, stopping and dumping from outside make for a thread of the program.
 
 ``python -m benchmarks.pauses`` asks a program again and again, whose one thread does nothing but
-run small operators and look at the clock. Between two looks it may have waited for a processor, or
+run small operators and look at the clock, beside others that wait somewhere deep in their functions
+(``--waiting``, ``--depth``). Between two looks it may have waited for a processor, or
 had one that the host took away, which is the machine's doing; or it slept, and that is for the GIL,
 which is ours. The kernel counts how often a thread gave up its processor by itself: where it did
 not, it did not sleep. It counts how long a thread ran and waited for a processor, too, so what is
@@ -38,9 +39,9 @@ _ACTIONS = ("nothing", "start", "stop", "dump")
 def main() -> None:
     options = _parse()
     if options.folder:
-        return _be_program(Path(options.folder))
+        return _be_program(Path(options.folder), options.waiting, options.depth)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        pauses = _measure(Path(folder), options.count)
+        pauses = _measure(Path(folder), options)
     print("| asked for | times | longest pause in it: median | p99 | most |")
     print("| --- | --: | --: | --: | --: |")
     for action in _ACTIONS:
@@ -50,9 +51,11 @@ def main() -> None:
         print(f"{row} {of_it.max():.2f} ms |")
 
 
-def _measure(folder: Path, count: int) -> dict[str, list[int]]:
+def _measure(folder: Path, options: argparse.Namespace) -> dict[str, list[int]]:
     """The longest pause in each action, as the program saw it."""
+    count = options.count
     command = [sys.executable, "-m", "benchmarks.pauses", "--folder", str(folder)]
+    command += ["--waiting", str(options.waiting), "--depth", str(options.depth)]
     environment = {**os.environ, "OPSCOPE_CONTROL": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as program:
         assert program.stdout is not None
@@ -85,9 +88,17 @@ def _ask(process: int, action: str) -> tuple[int, int]:
     return begin_ns, time.monotonic_ns()
 
 
-def _be_program(folder: Path) -> None:
+def _wait_in(functions: int) -> None:
+    if functions > 1:
+        return _wait_in(functions - 1)
+    threading.Event().wait()
+
+
+def _be_program(folder: Path, waiting: int, depth: int) -> None:
     """Run operators and look at the clock; print when something was lost, and how much."""
     torch.set_num_threads(1)
+    for _ in range(waiting):
+        threading.Thread(target=_wait_in, args=(depth,), daemon=True).start()
     x, seen = torch.ones(4), []
     with opscope.flight_recorder("10s", directory=folder / "dumps", triggers=[], max_disk="9GiB"):
         print("ready", flush=True)
@@ -184,6 +195,8 @@ def _ran_ns(thread: int) -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pauses", description=__doc__)
     parser.add_argument("--count", type=int, default=100, help="of each kind")
+    parser.add_argument("--waiting", type=int, default=16, help="threads that only wait")
+    parser.add_argument("--depth", type=int, default=40, help="functions that each of them is in")
     parser.add_argument("--folder", default="", help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -38,6 +38,7 @@
 #include "python/python_calls.h"
 #include "python/python_collections.h"
 #include "python/python_fast_annotation.h"
+#include "python/python_stacks.h"
 #include "python/python_thread_name.h"
 #include "python/python_windows.h"
 #include "ranges/ranges.h"
@@ -226,6 +227,7 @@ NB_MODULE(_native, m) {
   bind_around_call(m);
   bind_child_process(m);
   bind_collections(m);
+  bind_python_stacks(m);
   bind_lifecycle(m);
   GpuActivity::instance().set_source(&cupti::make_cupti_source);
   m.def("record_rocm_devices", [] { GpuActivity::instance().set_source(&roctracer::make_roctracer_source); });

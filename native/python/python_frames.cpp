@@ -5,6 +5,7 @@
 
 #include "log/line_table.h"
 #include "log/recorder.h"
+#include "python/python_text.h"
 
 namespace opscope {
 
@@ -13,34 +14,6 @@ namespace {
 constexpr uint32_t kNoRow = UINT32_MAX - 5;  // it has not been asked for
 // What stands around a module's call in torch, which is recorded as that of the module.
 constexpr std::string_view kModuleCall = "torch/nn/modules/module.py:_wrapped_call_impl";
-
-// Appends a character as UTF-8.
-void append_utf8(std::string& text, uint32_t character) {
-  const auto more = [character](int shift) { return static_cast<char>(0x80 | (character >> shift & 0x3F)); };
-  if (character < 0x80) {
-    text += static_cast<char>(character);
-  } else if (character < 0x800) {
-    text += {static_cast<char>(0xC0 | character >> 6), more(0)};
-  } else if (character < 0x10000) {
-    text += {static_cast<char>(0xE0 | character >> 12), more(6), more(0)};
-  } else {
-    text += {static_cast<char>(0xF0 | character >> 18), more(12), more(6), more(0)};
-  }
-}
-
-// Python would keep its own UTF-8 of it, for which there has to be memory.
-std::string text_of(PyObject* text) {
-  if (text == nullptr || !PyUnicode_Check(text)) return "?";
-  std::string result;
-  const auto length = static_cast<size_t>(PyUnicode_GET_LENGTH(text));
-  result.reserve(length);
-  for (size_t i = 0; i < length; ++i) {
-    const uint32_t character = PyUnicode_READ_CHAR(text, static_cast<Py_ssize_t>(i));
-    if (Py_UNICODE_IS_SURROGATE(character)) return "?";  // a file name that is no text
-    append_utf8(result, character);
-  }
-  return result;
-}
 
 // Where its instructions are, in the format of this Python; see line_table.h.
 std::string line_table_of(const PyCodeObject* code) {

@@ -26,13 +26,13 @@ int64_t system_thread_id(PyThreadState* state, bool is_current) {
 
 }  // namespace
 
-RunningThreads::RunningThreads() {
+RunningThreads::RunningThreads(Functions functions) {
   PyThreadState* const current = PyThreadState_Get();
   for_each_thread_state([&](PyThreadState* state) {
     threads_.push_back(
         {static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}});
     inside_tools_ += is_inside_a_tool(state) ? 1 : 0;
-    if (!will_report_ends(state)) return;
+    if (functions == Functions::kOfReportingThreads && !will_report_ends(state)) return;
     for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
       PyCodeObject* const code = frame.code();
       threads_.back().frames.push_back({code, key_of(frame, code), frame.instruction(), frame.may_begin()});

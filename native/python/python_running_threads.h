@@ -30,11 +30,14 @@ struct SeenThread {
 };
 
 // [GIL] What all threads that Python knows are running, read at one moment: nothing in between runs Python or
-// releases the GIL. Threads that report no calls are listed without functions, because the end of those would
-// never be heard.
+// releases the GIL.
 class RunningThreads {
  public:
-  RunningThreads();
+  // Of which threads the functions are listed. Of those that report no calls the functions' ends would never
+  // be heard.
+  enum class Functions { kOfReportingThreads, kOfAll };
+
+  explicit RunningThreads(Functions functions = Functions::kOfReportingThreads);
   RunningThreads(const RunningThreads&) = delete;
   RunningThreads& operator=(const RunningThreads&) = delete;
   ~RunningThreads();

@@ -39,10 +39,10 @@ void stop(Watch& watch) {
 std::string as_text(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
 int write_files(Watch& watch, uint32_t window, std::string folder, std::string facts,
-                const std::string& reason, const nb::bytes& places) {
+                const std::string& reason, const nb::bytes& places, const std::string& stacks) {
   const SpoolOrder order{std::move(folder), std::move(facts), as_text(places), {}};
   const WithoutGil without_gil;
-  return watch.while_working([&] { return write_spool_files(order, reason, window); });
+  return watch.while_working([&] { return write_spool_files(order, reason, window, stacks); });
 }
 
 int hand_over(const std::vector<std::string>& command, bool again) {
@@ -91,7 +91,8 @@ void bind_watch(nb::module_& module) {
             watch.arm({std::move(folder), std::move(facts), as_text(places), std::move(command)});
           },
           "folder"_a, "facts"_a, "places"_a, "command"_a)
-      .def("write_spool_files", &write_files, "window"_a, "folder"_a, "facts"_a, "reason"_a, "places"_a)
+      .def("write_spool_files", &write_files, "window"_a, "folder"_a, "facts"_a, "reason"_a, "places"_a,
+           "stacks"_a)
       .def(
           "add_window", [](Watch& watch, uint32_t id) { watch.ring().add(id, clock_ns(CLOCK_MONOTONIC)); },
           "window"_a)

@@ -83,6 +83,13 @@ int write_window(const std::string& folder, uint32_t window) {
   return with_file(folder, kFiles[3], [&](int file) { return write_log(recorder.view_of(*taken), file); });
 }
 
+int write_known(const SpoolOrder& order, const std::string& reason, uint32_t window) {
+  int error = write_text(order.folder, kFiles[0], order.facts);
+  if (error == 0) error = write_text(order.folder, kFiles[1], reason);
+  if (error == 0) error = write_text(order.folder, kFiles[4], order.places);
+  return error == 0 ? write_window(order.folder, window) : error;
+}
+
 void remove_spool(const std::string& folder) {
   for (const char* name : kFiles) unlink((folder + "/" + name).c_str());
   rmdir(folder.c_str());
@@ -95,17 +102,16 @@ int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, 
   if (window == 0) return ENOENT;
   int error = mkdir(order.folder.c_str(), 0700) == 0 ? 0 : errno;
   if (error == 0) error = write_python_stacks(order.folder, interpreter);
-  if (error == 0) error = write_spool_files(order, reason, window);
+  if (error == 0) error = write_known(order, reason, window);
   Recorder::instance().discard_window(window);
   if (error != 0 && error != EEXIST) remove_spool(order.folder);
   return error;
 }
 
-int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32_t window) {
-  int error = write_text(order.folder, kFiles[0], order.facts);
-  if (error == 0) error = write_text(order.folder, kFiles[1], reason);
-  if (error == 0) error = write_text(order.folder, kFiles[4], order.places);
-  return error == 0 ? write_window(order.folder, window) : error;
+int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32_t window,
+                      const std::string& stacks) {
+  const int error = write_text(order.folder, kFiles[2], stacks);
+  return error == 0 ? write_known(order, reason, window) : error;
 }
 
 uint64_t folder_bytes(const std::string& folder, const std::string& prefix, const std::string& suffix) {

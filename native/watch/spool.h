@@ -23,8 +23,9 @@ struct SpoolOrder {
 int write_spool(Ring& ring, const SpoolOrder& order, const std::string& reason, void* interpreter);
 
 // Writes into a folder that is there what the ring had when `window` was taken, and what is known beside it.
-// Returns 0, or an errno.
-int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32_t window);
+// `stacks`: what the threads were running in Python. Returns 0, or an errno.
+int write_spool_files(const SpoolOrder& order, const std::string& reason, uint32_t window,
+                      const std::string& stacks);
 
 // Of the files in all folders within `folder` whose names begin or end so. Links are not followed, and what
 // vanishes meanwhile counts nothing.

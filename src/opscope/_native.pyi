@@ -226,7 +226,7 @@ class Watch:
     def arm(self, folder: str, facts: str, places: bytes, command: Sequence[str]) -> None:
         """What to write from where Python does not answer; used once."""
     def write_spool_files(
-        self, window: int, folder: str, facts: str, reason: str, places: bytes
+        self, window: int, folder: str, facts: str, reason: str, places: bytes, stacks: str
     ) -> int:
         """What is known of a dump, and its log, without the GIL; 0, or an errno."""
     def add_window(self, window: int) -> None: ...
@@ -244,6 +244,9 @@ class Watch:
 
 def folder_bytes(folder: str, prefix: str, suffix: str) -> int:
     """Of the files in folders within it whose names begin or end so, without the GIL."""
+
+def python_stacks(names: Mapping[int, str]) -> str:
+    """What all other threads are running, as faulthandler says it; ``names`` by ``ident``."""
 
 WRITER_IS_THERE: int
 

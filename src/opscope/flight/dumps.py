@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,13 +115,13 @@ class Dumps:
         spool.mkdir(mode=0o700, parents=True)
         let_others_run()
         try:
-            with open(spool / "python_stacks.txt", "xb", buffering=0) as file:
-                faulthandler.dump_traceback(file)
+            stacks = _native.python_stacks(_names_of_threads())
             let_others_run()
             known = facts()
             let_others_run()
             text, said = json.dumps(known), reason.said()
-            _check(watch.write_spool_files(window, str(spool), text, said, places))
+            _check(watch.write_spool_files(window, str(spool), text, said, places, stacks))
+            let_others_run()
             self._hand_over(spool)
         except BaseException:
             self._begun.remove(spool)
@@ -188,6 +188,16 @@ class Dumps:
 
     def _spools(self) -> list[Path]:
         return [spool for spool in self._begun if spool.exists()]
+
+
+def _names_of_threads() -> dict[int, str]:
+    """By ``ident``; what a subclass makes of its name is the program's code, and is not asked."""
+    named = {thread.ident: vars(thread).get("_name") for thread in threading.enumerate()}
+    return {
+        ident: name.encode(errors="replace").decode()
+        for ident, name in named.items()
+        if ident is not None and type(name) is str
+    }
 
 
 def let_others_run() -> None:
