@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 
 _AT_EXIT_S = 1.0
+_YIELD_S = 0.0002
+"""As long as it takes to wake a thread: the GIL goes to who takes it first, and that are we."""
 _running: set[OwnThread] = set()
 
 
@@ -73,6 +75,11 @@ class OwnThread:
         finally:
             _running.discard(self)
             self._ended.set()
+
+
+def let_others_run() -> None:
+    """Leave the GIL to whoever waits for it, which otherwise gets it after 5 ms alone."""
+    time.sleep(_YIELD_S)
 
 
 def _end_all() -> None:

@@ -13,6 +13,7 @@ from torch import nn
 import opscope
 from opscope.analysis.module_attribution import attribute_to_modules
 from opscope.analysis.module_times import module_times
+from opscope.recording import module_paths
 from opscope.tree.frame_text import event_texts, module_names, own_texts
 
 
@@ -95,6 +96,59 @@ def test_own_views_and_torchs_call_them_differently():
     assert calls["first"] == 2 and calls["layers.1"] == 1
     attributed = attribute_to_modules(trace)
     assert "layers.0.1 (ReLU)" in {attributed.name(event) for event in range(len(trace.events))}
+
+
+def exchange(network):
+    network.body[0] = nn.Linear(4, 4)
+
+
+def rename(network):
+    network.spine = network.body
+    del network.body
+
+
+def empty_and_fill(network):
+    children = list(network.body)
+    network.body = nn.Sequential(*children)
+
+
+@pytest.mark.parametrize("change", [exchange, rename, empty_and_fill])
+def test_paths_are_those_at_the_end(change):
+    network = nn.ModuleDict({"body": nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))})
+
+    def run():
+        network.body(torch.rand(2, 4))
+        change(network)
+        for inner in network.children():
+            inner(torch.rand(2, 4))
+
+    network.forward = lambda: run()
+    trace = recorded(network)
+    inside = set(map(id, network.modules()))
+    path_of = {
+        int(address): trace.names[name] if name >= 0 else ""
+        for address, name in zip(
+            trace.table("modules")["address"], trace.table("modules")["path"], strict=True
+        )
+        if int(address) in inside
+    }
+    expected = {id(module): path for path, module in network.named_modules()}
+    assert path_of.items() <= expected.items()
+    assert len(path_of) == 4
+
+
+def test_a_network_that_stays_as_it_is_is_not_gone_through_again(monkeypatch):
+    network, gone_through = Net(), []
+    network(torch.rand(2, 4))
+    find = module_paths._find_places
+    monkeypatch.setattr(
+        module_paths, "_find_places", lambda root: (gone_through.append(root), find(root))
+    )
+    recorded(lambda: (network(torch.rand(2, 4)), network(torch.rand(2, 4))))
+    assert gone_through.count(network) == 1
+    network.more = nn.Linear(4, 4)
+    recorded(lambda: network(torch.rand(2, 4)))
+    assert gone_through.count(network) == 2
 
 
 def test_a_trace_keeps_them(tmp_path):

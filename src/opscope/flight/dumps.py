@@ -20,6 +20,7 @@ from opscope.flight.limits import SPOOL_PREFIX, TRACE_SUFFIX
 from opscope.flight.reason import Reason
 from opscope.flight.write_dump import place_of
 from opscope.notice import notice
+from opscope.own_thread import let_others_run
 
 _WRITER = """
 import errno, json, os, socket, struct, sys
@@ -55,9 +56,6 @@ main(own, folder, kind)
 _LOOK_AT_WRITER_S = 1.0
 _MOST_RESTARTS = 3
 """Of the process that makes traces, while the end of the program waits for it."""
-
-_YIELD_S = 0.0002
-"""As long as it takes to wake a thread: the GIL goes to who takes it first, and that are we."""
 
 
 class Dumps:
@@ -198,11 +196,6 @@ def _names_of_threads() -> dict[int, str]:
         for ident, name in named.items()
         if ident is not None and type(name) is str
     }
-
-
-def let_others_run() -> None:
-    """Leave the GIL to whoever waits for it, which otherwise gets it after 5 ms alone."""
-    time.sleep(_YIELD_S)
 
 
 def _check(error: int) -> None:

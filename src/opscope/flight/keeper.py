@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope import _native
-from opscope.flight.dumps import Dumps, let_others_run
+from opscope.flight.dumps import Dumps
 from opscope.flight.governor import Governor, OwnCost
 from opscope.flight.limits import DumpLimits
 from opscope.flight.reason import Reason
@@ -21,7 +21,7 @@ from opscope.flight.triggers.trigger import Trigger
 from opscope.flight.windows import RingWindows
 from opscope.flight.write_dump import place_of
 from opscope.notice import notice
-from opscope.own_thread import OwnThread
+from opscope.own_thread import OwnThread, let_others_run
 from opscope.recording.processor_time import processor_counts
 
 _LOOK_AT_COST_S = 1.0

@@ -12,11 +12,12 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from opscope import _native
+from opscope.own_thread import let_others_run
 from opscope.recording.decoded import Decoded
 from opscope.recording.listeners import Listener
 from opscope.trace.names import Names
@@ -40,12 +41,19 @@ class _Place:
         module: itself.
         root: address of the outermost module that it was found in; its own if it is that.
         path: from there; empty for the outermost itself, and for what a wrapper holds.
+        children: what it held then, by name and address.
     """
 
     module: weakref.ref[Any]
     root: int
     path: str
+    children: _Children
 
+
+_Children: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
+_NO_CHILDREN: _Children = ((), ())
+_LOOKED_AT_ONCE = 300
+"""Modules that are looked at with the GIL: up to 1 µs for each."""
 
 _places: dict[int, _Place] = {}
 _NOTE = "module paths"
@@ -66,7 +74,7 @@ def _find_places(root: Any) -> None:
         known = _places.get(address)
         if known is None or known.module() is not module or known.root in found:
             try:
-                _places[address] = _Place(weakref.ref(module), id(root), path)
+                _places[address] = _Place(weakref.ref(module), id(root), path, _children_of(module))
                 new[address] = (id(root), path)
             except TypeError:
                 continue  # a module that cannot be referred to weakly has no path
@@ -83,6 +91,30 @@ def noted_paths(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
     """What was noted in a stream: by address the outermost module's, and the path from there."""
     found = (json.loads(note).get(_NOTE, []) for note in notes)
     return {address: (root, path) for places in found for address, (root, path) in places}
+
+
+def _children_of(module: Any) -> _Children:
+    children = getattr(module, "__dict__", {}).get("_modules")
+    if not children or not isinstance(children, dict):
+        return _NO_CHILDREN
+    names = tuple(children)
+    return names, tuple(map(id, map(children.get, names)))
+
+
+def _roots_that_changed() -> set[int]:
+    """Outermost modules in which something was added, exchanged or renamed since it was found.
+
+    A network has thousands, and a recorder that dumps looks at them every second: so others run
+    in between, and what is found again is what has changed alone.
+    """
+    roots = set()
+    for count, place in enumerate(list(_places.values())):
+        module = place.module()
+        if module is not None and _children_of(module) != place.children:
+            roots.add(place.root)
+        if count % _LOOKED_AT_ONCE == _LOOKED_AT_ONCE - 1:
+            let_others_run()
+    return roots
 
 
 def _inside(root: Any) -> Iterator[tuple[Any, str]]:
@@ -120,11 +152,14 @@ class ModulePaths(Listener):
 
     def before_end(self) -> None:
         """Look once more, and remember what is known now."""
-        for address, place in list(_places.items()):
-            root = place.module()
-            if root is not None and place.root == address:
+        for address in _roots_that_changed():
+            place = _places.get(address)
+            root = place.module() if place is not None else None
+            if root is not None:
                 _find_places(root)
-        self._found = {address: (place.root, place.path) for address, place in _places.items()}
+        self._found = {
+            address: (place.root, place.path) for address, place in list(_places.items())
+        }
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As column ``path`` of ``modules``."""
