@@ -50,6 +50,10 @@ inline bool covers(const Window& window, const ThreadLog& log) {
   return window.only_thread == 0 || window.only_thread == log.system_thread_id;
 }
 
+// So many held tensors are let go of at once: a thread's first tensor waits for that, and a fork; and where a
+// program takes a block, it does. With one it can hardly have used more.
+constexpr uint64_t kTensorsAtOnce = 4096;
+
 // Whether addresses of tensors must not be reused while this is wanted.
 constexpr bool holds_tensors(uint32_t wants) {
   constexpr uint32_t kIdentity = kWantInputs | kWantMemory;

@@ -130,10 +130,10 @@ void Recorder::release_spent() {
   release_spent_tensors();
 }
 
-// A part at a time: it is the program that waits, when it takes a block. In one it can hardly have used more.
+// A part at a time: it is the program that waits.
 void Recorder::release_spent_tensors() {
-  constexpr uint64_t kAtOnce = 4096;
-  const bool is_through = bridge_ == nullptr || bridge_->release_tensors_before(oldest_tensors(), kAtOnce);
+  const bool is_through =
+      bridge_ == nullptr || bridge_->release_tensors_before(oldest_tensors(), kTensorsAtOnce);
   pool_.set_behind(!is_through);
 }
 

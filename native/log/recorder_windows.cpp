@@ -289,7 +289,6 @@ uint64_t Recorder::oldest_tensors() const {
 }
 
 void Recorder::release_old_tensors() {
-  constexpr uint64_t kAtOnce = 4096;                 // a thread's first tensor waits for that, and a fork
   constexpr std::chrono::microseconds kBetween{50};  // without, the mutex is taken again before they wake
   const BridgeApi* bridge = nullptr;
   uint64_t oldest = UINT64_MAX;
@@ -300,7 +299,7 @@ void Recorder::release_old_tensors() {
   }
   // Threads that begin or end meanwhile need the mutex. Marks of windows that open meanwhile come after.
   if (bridge == nullptr || oldest == UINT64_MAX || oldest == 0) return;
-  while (!bridge->release_tensors_before(oldest, kAtOnce)) std::this_thread::sleep_for(kBetween);
+  while (!bridge->release_tensors_before(oldest, kTensorsAtOnce)) std::this_thread::sleep_for(kBetween);
 }
 
 uint64_t Recorder::used_bytes() {
