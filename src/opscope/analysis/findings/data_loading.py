@@ -153,6 +153,7 @@ IN_PROCESS = Pattern(
     ),
     find=_find_in_process,
     link="https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-asynchronous-data-loading-and-augmentation",
+    leaves_caches=True,
 )
 
 BEGUN_AGAIN = Pattern(
@@ -164,6 +165,7 @@ BEGUN_AGAIN = Pattern(
         "without passes, index the data set with torch.randint."
     ),
     find=_find_begun_again,
+    leaves_caches=True,
 )
 
 STALLS = Pattern(

@@ -32,6 +32,7 @@ from opscope.analysis.findings import (
     tensor_loops,
     unused_gradients,
 )
+from opscope.analysis.findings.cold_caches import refilling_ns
 from opscope.analysis.findings.finding import Finding, Findings, Unchecked
 from opscope.analysis.findings.overlap import general_last
 from opscope.analysis.findings.pattern import Evidence, Needs, Pattern, missing
@@ -91,6 +92,8 @@ PATTERNS: tuple[Pattern, ...] = (
     allocation.CHURN,
     allocation.DEVICE_GROWTH,
 )
+
+_REFILLING = "; with what the rest takes to fetch again what this pushed out of the caches"
 
 
 @reusing_memory
@@ -166,7 +169,10 @@ def _finding(
 ) -> Finding:
     measured = pattern.measure(subject, evidence) if benchmark and pattern.measure else None
     derived = evidence.saved_ns if measured is None else measured.saved_ns
-    derived = None if derived is None else min(derived, subject.wall_ns)
+    refilling = 0
+    if pattern.leaves_caches and measured is None and derived:
+        refilling = refilling_ns(subject, evidence.events, derived)
+    derived = None if derived is None else min(derived + refilling, subject.wall_ns)
     saved = _replayed(period, subject, evidence, derived)
     took = evidence.event_time_ns
     took = subject.duration_ns[evidence.events] if took is None else took
@@ -181,7 +187,8 @@ def _finding(
         time_share=evidence.time_ns / subject.wall_ns,
         saved_ns=saved,
         saved_share=None if saved is None else saved / subject.wall_ns,
-        saved_by=evidence.saved_by if measured is None else measured.how,
+        saved_by=(evidence.saved_by if measured is None else measured.how)
+        + (_REFILLING if refilling else ""),
         measured=measured is not None,
         places=evidence.places or subject.sites.places(evidence.events, took),
         place_note="" if subject.sites.known else RECORD_STACKS,

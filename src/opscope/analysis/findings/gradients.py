@@ -235,4 +235,5 @@ ANOMALY_DETECTION = Pattern(
     advice="Switch torch.autograd.set_detect_anomaly on only to find where a NaN comes from.",
     find=_find_anomaly,
     needs=(Needs.STACKS,),
+    leaves_caches=True,
 )

@@ -177,4 +177,5 @@ RECOMPUTATION = Pattern(
     ),
     find=_find_recomputation,
     needs=(Needs.STACKS, Needs.LAYERS),
+    leaves_caches=True,
 )

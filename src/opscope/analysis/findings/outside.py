@@ -161,4 +161,5 @@ TIME_OUTSIDE_TORCH = Pattern(
     find=_find,
     needs=(Needs.STACKS, Needs.EVENTS),
     is_general=True,
+    leaves_caches=True,
 )

@@ -145,4 +145,5 @@ PARTLY_USED = Pattern(
     ),
     find=_find,
     needs=(Needs.SHAPES, Needs.MEMORY),
+    leaves_caches=True,
 )

@@ -85,6 +85,8 @@ class Pattern:
         link: where to read on.
         is_general: others may explain the same time better; it comes after those.
         of_recording: it speaks of times as other views show them, with what recording cost.
+        leaves_caches: its fix takes work away that is not done otherwise, so that the rest of the
+            program finds in the caches what it left there.
     """
 
     id: str
@@ -96,6 +98,7 @@ class Pattern:
     link: str = ""
     is_general: bool = False
     of_recording: bool = False
+    leaves_caches: bool = False
 
 
 def missing(subject: Subject, needs: tuple[Needs, ...]) -> str:

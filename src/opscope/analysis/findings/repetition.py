@@ -207,6 +207,7 @@ CONSTANTS = Pattern(
     ),
     find=_find_constants,
     needs=(Needs.SHAPES, Needs.MEMORY),
+    leaves_caches=True,
 )
 
 COPIES = Pattern(
@@ -218,6 +219,7 @@ COPIES = Pattern(
     ),
     find=_find_copies,
     needs=(Needs.SHAPES, Needs.MEMORY),
+    leaves_caches=True,
 )
 
 RESULTS = Pattern(
@@ -229,6 +231,7 @@ RESULTS = Pattern(
     ),
     find=_find_results,
     needs=(Needs.SHAPES, Needs.MEMORY),
+    leaves_caches=True,
 )
 
 TWICE = Pattern(
@@ -237,4 +240,5 @@ TWICE = Pattern(
     advice="Keep the first result and use it again; detach() it where no gradient is wanted.",
     find=_find_twice,
     needs=(Needs.SHAPES, Needs.MEMORY, Needs.STACKS),
+    leaves_caches=True,
 )

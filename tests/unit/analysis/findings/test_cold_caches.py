@@ -1,0 +1,86 @@
+"""What the rest of a program takes less once a fault no longer has the caches in between."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from opscope.analysis.findings.cold_caches import refilling_ns
+from opscope.analysis.findings.find import find_findings
+from opscope.analysis.findings.subject import Subject
+from opscope.trace.codes import EventKind
+from support.build_trace import build_trace, span
+
+PROGRAM = ("train.py", 1, "train")
+LIBRARY = ("/usr/lib/python3.11/json/__init__.py", 299, "loads")
+PYTHON = {"kind": EventKind.PYTHON_CALL}
+
+
+def refilling_us(spans, *rows, saved=None):
+    subject = Subject(build_trace(spans))
+    saved = subject.duration_ns[list(rows)].sum() if saved is None else saved * 1000
+    return refilling_ns(subject, np.array(rows), int(saved)) / 1000
+
+
+def rounds(fault, rest, count=3, apart=0):
+    """``aten::sort``, the fault, and ``aten::mm``, the rest: even and odd rows."""
+    spans, at = [], 0
+    for _ in range(count):
+        spans.append(span("aten::sort", at, at + fault))
+        at += fault + apart
+        spans.append(span("aten::mm", at, at + rest))
+        at += rest
+    return spans
+
+
+@pytest.mark.parametrize(
+    "fault, rest, each",
+    [(1_000, 500, 100), (500, 1_000, 100), (1_000, 1_000, 200), (90_000, 90_000, 350)],
+    ids=["a short rest", "a short fault", "as long", "both long"],
+)
+def test_a_fifth_of_the_rest_and_no_more_than_the_fault_pushed_out(fault, rest, each):
+    assert refilling_us(rounds(fault, rest), 0, 2, 4) == pytest.approx(3 * each, abs=0.01)
+
+
+def test_a_fault_that_is_shorter_than_the_caches_take_to_fill_pushes_nothing_out():
+    assert refilling_us(rounds(40, 1_000), 0, 2, 4) == 0
+
+
+def test_parts_of_a_fault_that_follow_one_another_are_one():
+    spans = [span("aten::sort", at, at + 40) for at in range(0, 800, 50)]
+    spans.append(span("aten::mm", 800, 2_800))
+    assert refilling_us(spans, *range(16)) == pytest.approx(0.2 * 640, abs=0.01)
+
+
+def test_of_a_fault_that_stays_in_part_as_much_counts_as_goes():
+    assert refilling_us(rounds(1_000, 1_000, 1), 0, saved=300) == pytest.approx(60, abs=0.01)
+
+
+def test_without_a_rest_nothing_is_fetched_again():
+    assert refilling_us([span("aten::sort", 0, 1_000)], 0) == 0
+
+
+def test_what_runs_on_another_thread_has_caches_of_its_own():
+    spans = [span("aten::sort", 0, 5_000, thread="loader"), *rounds(1_000, 1_000)]
+    assert refilling_us(spans, 0) == 0
+
+
+def parsing(step):
+    """JSON read for 1 ms before each step."""
+    starts = range(0, 20 * (1_000 + step), 1_000 + step)
+    spans = [span("train", 0, 20 * (1_000 + step), frame=PROGRAM, **PYTHON)]
+    for at in starts:
+        spans.append(span("loads", at, at + 1_000, frame=LIBRARY, caller=PROGRAM, line=4, **PYTHON))
+        spans.append(span("aten::mm", at + 1_000, at + 1_000 + step, caller=PROGRAM, line=5))
+    return build_trace(spans)
+
+
+def test_a_finding_whose_fix_takes_work_away_saves_the_fetching_as_well():
+    found = find_findings(parsing(step=1_500), which="all")["time-outside-torch"]
+    assert found.saved_ns == pytest.approx(20 * 1_200_000, rel=1e-3)
+    assert "out of the caches" in found.saved_by
+
+
+def test_events_by_name_do_not():
+    found = find_findings(parsing(step=1_500), which="all", name="aten::mm")
+    assert "caches" not in found["name-pattern"].saved_by
