@@ -35,7 +35,8 @@ for version in "$@"; do
     tests/unit/recording/test_own_functions.py tests/unit/recording/test_python_windows.py \
     tests/unit/recording/test_python_modules.py tests/unit/recording/test_python_module_calls.py \
     tests/unit/recording/test_asyncio_tasks.py tests/unit/recording/test_asyncio_windows.py \
-    tests/unit/recording/test_python_hooks.py tests/unit/recording/test_free_threads.py \
+    tests/unit/recording/test_python_hooks.py tests/unit/recording/test_python_stacks.py \
+    tests/unit/recording/test_free_threads.py \
     tests/unit/test_lifecycle.py
   tested+=("$version")
 done
