@@ -73,7 +73,8 @@ def fill_in_spans(trace: Trace, called: CalledFor, start: Values, end: Values) -
     spans = _spans(trace)
     if spans is None:
         return 0
-    wanted = np.array([_span_of(name, set(spans.title.tolist())) for name in called.names], np.str_)
+    titles = set(spans.title.tolist())
+    wanted = np.array([_span_of(name, titles) for name in called.names], np.str_)
     # Messages go on the thread that calls, collectives on one of their group.
     side = np.where(np.isin(wanted, POINT_TO_POINT), _CALLER, called.group)
     of_thread = _groups_of_threads(spans, called, wanted)
