@@ -65,20 +65,15 @@ account::Intervals intervals_of(const IntervalColumns& columns) {
           during.data(), seen.data(), beside.data(),  seen_beside.data(), count};
 }
 
-// What is to be divided. Keeps the columns alive.
+// What is to be divided. Keeps the columns that it goes back to alive.
 class TimeOfThreads {
  public:
-  TimeOfThreads(Longs start_ns, Longs took_ns, Numbers<int8_t> causes, std::vector<SpansOfThread> threads,
-                std::tuple<Longs, Longs, Longs> steps, Longs transfers, int64_t from_ns, int64_t to_ns,
-                int64_t cost_ns)
-      : start_ns_(std::move(start_ns)),
-        took_ns_(std::move(took_ns)),
-        causes_(std::move(causes)),
-        threads_(std::move(threads)),
-        steps_(std::move(steps)),
-        transfers_(std::move(transfers)) {
-    check_length(took_ns_.size(), start_ns_.size());
-    check_length(causes_.size(), start_ns_.size());
+  TimeOfThreads(const Longs& start_ns, const Longs& took_ns, Numbers<int8_t> causes,
+                const std::vector<SpansOfThread>& threads, std::tuple<Longs, Longs, Longs> steps,
+                Longs transfers, int64_t from_ns, int64_t to_ns, int64_t cost_ns)
+      : causes_(std::move(causes)), steps_(std::move(steps)), transfers_(std::move(transfers)) {
+    check_length(took_ns.size(), start_ns.size());
+    check_length(causes_.size(), start_ns.size());
     const auto& [start, end, row] = steps_;
     check_length(end.size(), start.size());
     check_length(row.size(), start.size());
@@ -91,11 +86,18 @@ class TimeOfThreads {
     task_.steps = {start.data(), end.data(), row.data(), start.size()};
     task_.step_count = start.size();
     task_.transfers = {transfers_.data(), transfers_.size() / 2};
-    task_.start_ns = from_ns;
-    task_.end_ns = to_ns;
     task_.cost_ns = cost_ns;
-    for (const SpansOfThread& thread : threads_) task_.threads.push_back(thread_of(thread));
+    for (const SpansOfThread& thread : threads) task_.threads.push_back(thread_of(thread, start_ns.size()));
     const WithoutGil without_gil;
+    for (size_t i = 0; i < threads.size(); ++i) {
+      const auto& [rows, cuts, intervals, is_main] = threads[i];
+      nesting::LineSpans spans{start_ns.data(), took_ns.data(), start_ns.size()};
+      if (rows) {
+        spans.row = rows->data();
+        spans.count = rows->size();
+      }
+      task_.threads[i].segments = account::segments_of(spans, cuts.data(), cuts.size(), from_ns, to_ns);
+    }
     task_.dispatch_ns = account::dispatch_of(task_);
   }
 
@@ -117,7 +119,7 @@ class TimeOfThreads {
   // Of a thread the time in steps by the group of the innermost span, of no span last, and cause.
   nb::object sums_of_groups(size_t thread, const Numbers<int32_t>& group, size_t groups) const {
     if (thread >= task_.threads.size()) throw nb::index_error("there is no such thread");
-    check_length(group.size(), start_ns_.size());
+    check_length(group.size(), causes_.size());
     const bool fit = std::all_of(group.data(), group.data() + group.size(),
                                  [&](int32_t one) { return one >= 0 && static_cast<size_t>(one) < groups; });
     if (!fit) throw nb::value_error("an event is of a group that is not there");
@@ -147,28 +149,27 @@ class TimeOfThreads {
   }
 
  private:
-  account::Thread thread_of(const SpansOfThread& columns) const {
+  // Without its segments yet.
+  account::Thread thread_of(const SpansOfThread& columns, size_t count) {
     const auto& [rows, cuts, intervals, is_main] = columns;
-    account::Thread thread{
-        {start_ns_.data(), took_ns_.data(), start_ns_.size()}, cuts.data(), cuts.size(), {}, is_main};
     if (rows) {
       const int32_t* end = rows->data() + rows->size();
-      const bool fit = std::all_of(rows->data(), end, [&](int32_t row) {
-        return row >= 0 && static_cast<size_t>(row) < start_ns_.size();
-      });
+      const bool fit = std::all_of(rows->data(), end,
+                                   [&](int32_t row) { return row >= 0 && static_cast<size_t>(row) < count; });
       if (!fit) throw nb::value_error("a line has rows that are not there");
-      thread.spans.row = rows->data();
-      thread.spans.count = rows->size();
     }
-    if (intervals) thread.intervals = intervals_of(*intervals);
+    account::Thread thread{{}, {}, is_main};
+    if (intervals) {
+      intervals_.push_back(*intervals);
+      thread.intervals = intervals_of(*intervals);
+    }
     return thread;
   }
 
-  Longs start_ns_, took_ns_;
   Numbers<int8_t> causes_;
-  std::vector<SpansOfThread> threads_;
   std::tuple<Longs, Longs, Longs> steps_;
   Longs transfers_;
+  std::vector<IntervalColumns> intervals_;  // of those threads that have any
   account::Task task_{};
 };
 
@@ -219,7 +220,7 @@ void bind_account(nb::module_& module) {
              "by_label"_a, "is_engine"_a);
   module.def("kinds_by_thread", &kinds_by_thread, "thread"_a, "kind"_a, "forward_thread"_a, "threads"_a);
   nb::class_<TimeOfThreads>(module, "TimeOfThreads")
-      .def(nb::init<Longs, Longs, Numbers<int8_t>, std::vector<SpansOfThread>,
+      .def(nb::init<const Longs&, const Longs&, Numbers<int8_t>, const std::vector<SpansOfThread>&,
                     std::tuple<Longs, Longs, Longs>, Longs, int64_t, int64_t, int64_t>(),
            "start_ns"_a, "took_ns"_a, "causes"_a, "threads"_a, "steps"_a, "transfers"_a, "from_ns"_a,
            "to_ns"_a, "cost_ns"_a)

@@ -70,8 +70,7 @@ class Divider {
       : task_(task), thread_(thread), step_at_(task.steps), in_transfer_(task.transfers), take_(take) {}
 
   void go() {
-    segments(thread_.spans, thread_.cuts, thread_.cut_count, task_.start_ns, task_.end_ns,
-             [this](const Segment& segment) { add(segment); });
+    thread_.segments.each([this](const Segment& segment) { add(segment); });
     flush();
   }
 
@@ -190,17 +189,16 @@ int64_t dispatch_of(const Task& task) {
   int64_t leaves = 0;
   int64_t next_longer = std::numeric_limits<int64_t>::max();
   for (const Thread& thread : task.threads) {
-    segments(thread.spans, thread.cuts, thread.cut_count, task.start_ns, task.end_ns,
-             [&](const Segment& segment) {
-               if (segment.event < 0) return;
-               if (static_cast<Cause>(task.causes[segment.event]) != Cause::kOperator) return;
-               ++leaves;
-               if (segment.length_ns <= kMostDispatchNs) {
-                 ++counts[static_cast<size_t>(segment.length_ns)];
-               } else {
-                 next_longer = std::min(next_longer, segment.length_ns);
-               }
-             });
+    thread.segments.each([&](const Segment& segment) {
+      if (segment.event < 0) return;
+      if (static_cast<Cause>(task.causes[segment.event]) != Cause::kOperator) return;
+      ++leaves;
+      if (segment.length_ns <= kMostDispatchNs) {
+        ++counts[static_cast<size_t>(segment.length_ns)];
+      } else {
+        next_longer = std::min(next_longer, segment.length_ns);
+      }
+    });
   }
   if (leaves < kFewestLeaves) return 0;
   // As np.percentile: between the two leaves around that place.

@@ -9,15 +9,12 @@
 #include "account/cause.h"
 #include "account/moments.h"
 #include "account/off_processor.h"
-#include "nesting/line_sweep.h"
 
 namespace opscope::account {
 
-// A thread of the system with the spans on its line.
+// A thread of the system.
 struct Thread {
-  nesting::LineSpans spans;
-  const int64_t* cuts;  // moments at which pieces end, in order
-  size_t cut_count;
+  Segments segments;    // of the spans on its line
   Intervals intervals;  // of its samples; none without
   bool is_main;         // it is asked for something all the time, so that a gap is no rest
 };
@@ -28,8 +25,6 @@ struct Task {
   Steps steps;
   size_t step_count;
   Stretches transfers;
-  int64_t start_ns;
-  int64_t end_ns;
   int64_t cost_ns;      // of recording, in a piece that a span begins or ends
   int64_t dispatch_ns;  // of an operator, what calling any takes
 };

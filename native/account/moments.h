@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "account/cause.h"
@@ -31,72 +32,90 @@ struct Segment {
   bool is_change;  // a span begins or ends where it starts
 };
 
-// Takes moments at which the innermost span becomes another, in order, and hands on the segments between
-// two moments, which end at cuts, too.
-template <class Take>
-class SegmentStream {
+// The segments between two moments, one after the other, which are gone over more often than once.
+class Segments {
  public:
-  SegmentStream(const int64_t* cuts, size_t count, int64_t start_ns, int64_t end_ns, Take take)
+  template <class Take>
+  void each(Take take) const {
+    for (size_t i = 0; i < packed_.size(); ++i) {
+      take(Segment{start_ns_[i], start_ns_[i + 1] - start_ns_[i], int64_t{packed_[i] >> 1} - 1,
+                   (packed_[i] & 1) != 0});
+    }
+  }
+
+ private:
+  friend class SegmentBuilder;
+
+  std::vector<int64_t> start_ns_;  // and a last one, when the last segment ends
+  std::vector<uint32_t> packed_;   // of each one more than the event, and whether it begins with a change
+};
+
+// Takes moments at which the innermost span becomes another, in order, and makes the segments between two
+// moments, which end at cuts, too.
+class SegmentBuilder {
+ public:
+  SegmentBuilder(const int64_t* cuts, size_t count, int64_t start_ns, int64_t end_ns, size_t moments)
       : cut_(std::upper_bound(cuts, cuts + count, start_ns)),
         last_cut_(std::lower_bound(cuts, cuts + count, end_ns)),
         start_ns_(start_ns),
         end_ns_(end_ns),
-        take_(take),
-        open_{start_ns, 0, -1, true} {}
+        open_since_(start_ns) {
+    found_.start_ns_.reserve(moments + count + 2);
+    found_.packed_.reserve(moments + count + 1);
+  }
 
   void change(int64_t moment, int64_t event) {
     moment = std::min(std::max(moment, start_ns_), end_ns_);
     cut_until(moment);
     while (cut_ < last_cut_ && *cut_ == moment) ++cut_;
-    if (open_.start_ns != moment) begin(moment);
-    open_.event = event;
-    open_.is_change = true;
+    if (open_since_ != moment) begin(moment);
+    packed_ = static_cast<uint32_t>(event + 1) << 1 | 1;
   }
 
-  void finish() {
+  Segments finish() {
     cut_until(end_ns_);
-    if (open_.start_ns < end_ns_) begin(end_ns_);
+    if (open_since_ < end_ns_) begin(end_ns_);
+    found_.start_ns_.push_back(end_ns_);
+    return std::move(found_);
   }
 
  private:
   void cut_until(int64_t moment) {
     for (; cut_ < last_cut_ && *cut_ < moment; ++cut_) {
-      if (open_.start_ns == *cut_) continue;
+      if (open_since_ == *cut_) continue;
       begin(*cut_);
-      open_.is_change = false;
+      packed_ &= ~uint32_t{1};
     }
   }
   void begin(int64_t moment) {
-    open_.length_ns = moment - open_.start_ns;
-    take_(open_);
-    open_.start_ns = moment;
+    found_.start_ns_.push_back(open_since_);
+    found_.packed_.push_back(packed_);
+    open_since_ = moment;
   }
 
   const int64_t* cut_;
   const int64_t* last_cut_;
   int64_t start_ns_;
   int64_t end_ns_;
-  Take take_;
-  Segment open_;
+  int64_t open_since_;   // of the segment that is under way,
+  uint32_t packed_ = 1;  // and what will be kept of it
+  Segments found_;
 };
 
-// Hands the segments of a line's spans to `take`, with rows of the table as events.
-template <class Take>
-void segments(const nesting::LineSpans& spans, const int64_t* cuts, size_t count, int64_t start_ns,
-              int64_t end_ns, Take take) {
-  SegmentStream<Take> stream(cuts, count, start_ns, end_ns, take);
-  std::vector<int64_t> around(spans.count);  // of every span, as a row
+// Those of a line's spans, with rows of the table as events.
+inline Segments segments_of(const nesting::LineSpans& spans, const int64_t* cuts, size_t count,
+                            int64_t start_ns, int64_t end_ns) {
+  SegmentBuilder builder(cuts, count, start_ns, end_ns, 2 * spans.count);
   const auto row_of = [&](int64_t place) {
     return place < 0 ? -1 : static_cast<int64_t>(spans.row_of(static_cast<size_t>(place)));
   };
   nesting::sweep(
       spans,
-      [&](size_t place, int64_t found) {
-        around[place] = row_of(found);
-        if (spans.took(place) > 0) stream.change(spans.start(place), row_of(static_cast<int64_t>(place)));
+      [&](size_t place, int64_t) {
+        if (spans.took(place) > 0) builder.change(spans.start(place), row_of(static_cast<int64_t>(place)));
       },
-      [&](size_t place, int64_t moment) { stream.change(moment, around[place]); });
-  stream.finish();
+      [&](size_t, int64_t moment, int64_t around) { builder.change(moment, row_of(around)); });
+  return builder.finish();
 }
 
 // Which of some moments, each at or after the one before, are within one of the stretches.

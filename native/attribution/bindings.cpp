@@ -33,11 +33,15 @@ using EventArrays = std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32
 
 template <class T>
 void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
-  const T* end = column.data() + column.size();
-  const bool fit = std::all_of(column.data(), end, [&](T one) {
-    return static_cast<int64_t>(one) >= lowest && static_cast<int64_t>(one) < static_cast<int64_t>(count);
-  });
-  if (!fit) throw nb::value_error("events refer to rows that are not there");
+  T least{}, most{};
+  if (column.size() != 0) least = most = column.data()[0];
+  for (size_t i = 0; i < column.size(); ++i) {  // without a way out, so that it goes many at a time
+    least = std::min(least, column.data()[i]);
+    most = std::max(most, column.data()[i]);
+  }
+  const bool fit =
+      static_cast<int64_t>(least) >= lowest && static_cast<int64_t>(most) < static_cast<int64_t>(count);
+  if (!fit && column.size() != 0) throw nb::value_error("events refer to rows that are not there");
 }
 
 attribution::Events events_of(const EventArrays& arrays, size_t threads) {
@@ -84,17 +88,25 @@ nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_
   return result;
 }
 
+// Forward, backward, optimizer and collection.
+using PhaseCodes = std::tuple<int8_t, int8_t, int8_t, int8_t>;
+
 nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_t>& start_ns,
-                 const Numbers<int64_t>& took_ns, const Numbers<int8_t>& own,
-                 const std::optional<Numbers<int64_t>>& by_start, int8_t forward, int8_t collection) {
+                 const Numbers<int64_t>& took_ns, const Numbers<int8_t>& by_name,
+                 const std::optional<Numbers<int64_t>>& by_start, const PhaseCodes& codes) {
   const attribution::Events events = events_of(arrays, threads);
-  for (const size_t size : {start_ns.size(), took_ns.size(), own.size()}) check_length(size, events.rows);
+  for (const size_t size : {start_ns.size(), took_ns.size()}) check_length(size, events.rows);
+  if (by_name.size() == 0) throw nb::value_error("there is no place for events without a name");
+  check_between(std::get<2>(arrays), -1, by_name.size() - 1);
   if (by_start) {
     check_length(by_start->size(), events.rows);
     check_between(*by_start, 0, events.rows);
   }
   attribution::Phases found = [&] {
     const WithoutGil without_gil;
+    const auto& [forward, backward, optimizer, collection] = codes;
+    const auto own = attribution::own_phases(events, by_name.data(), by_name.size() - 1,
+                                             {forward, backward, optimizer, collection});
     const attribution::PhaseColumns columns{events.parent,  events.thread, events.kind, start_ns.data(),
                                             took_ns.data(), own.data(),    events.rows};
     auto by_time =
@@ -192,7 +204,7 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
   if (by_start) check_between(*by_start, 0, events.rows);
   check_between(std::get<2>(arrays), -1, size_t{INT32_MAX});
   check_between(phase, -1, 15);
-  check_between(path, -1, attribution::GroupsOfOperators::kMostPaths);
+  check_between(path, -1, attribution::OperatorKey::kMostPaths);
   attribution::AllocationColumns allocations{};
   if (allocated) {
     const auto& [event, action, size] = *allocated;
@@ -223,15 +235,20 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
   return result;
 }
 
-nb::tuple place_groups(const EventArrays& arrays, size_t threads, const Numbers<int8_t>& phase,
-                       const Numbers<int64_t>& path, const Numbers<int64_t>& frame,
-                       const Numbers<int64_t>& line, int8_t forward) {
+nb::tuple place_groups(const EventArrays& arrays, const CallArrays& calls, size_t threads,
+                       const Numbers<int8_t>& phase, const Numbers<int64_t>& path,
+                       const Numbers<int64_t>& frame, const Numbers<int64_t>& line,
+                       const Numbers<int32_t>& first_line, int8_t forward) {
   const attribution::Events events = events_of(arrays, threads);
   for (const size_t size : {phase.size(), path.size(), frame.size(), line.size()}) {
     check_length(size, events.rows);
   }
+  const attribution::CallColumns columns_of_calls = calls_of(calls, events.rows);
+  check_between(std::get<2>(calls), -1, first_line.size());
   attribution::Places found = without_gil([&] {
-    return attribution::places(events, {phase.data(), path.data(), frame.data(), line.data()}, forward);
+    return attribution::places(events, columns_of_calls,
+                               {phase.data(), path.data(), frame.data(), line.data(), first_line.data()},
+                               forward);
   });
   std::vector<int64_t> columns[5];
   for (const attribution::Place& one : found.places) {
@@ -265,16 +282,16 @@ nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<int32_t>& gr
 void bind_attribution(nb::module_& module) {
   module.def("module_calls", &module_calls, "events"_a, "thread_number"_a, "label"_a, "maker"_a, "store"_a,
              "is_engine"_a);
-  module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "own"_a,
-             "by_start"_a.none(), "forward"_a, "collection"_a);
+  module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "by_name"_a,
+             "by_start"_a.none(), "codes"_a);
   module.def("listing", &listing, "parent"_a, "label"_a, "shown"_a, "is_async"_a);
   module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "nested"_a);
   module.def("saying_where", &saying_where, "parent"_a, "calls"_a, "source"_a);
   module.def("operator_sums", &operator_sums, "events"_a, "threads"_a, "phase"_a, "path"_a, "start_ns"_a,
              "took_ns"_a, "until_ns"_a, "own_ns"_a, "by_start"_a.none(), "step_start_ns"_a, "step_end_ns"_a,
              "allocated"_a.none());
-  module.def("place_groups", &place_groups, "events"_a, "threads"_a, "phase"_a, "path"_a, "frame"_a, "line"_a,
-             "forward"_a);
+  module.def("place_groups", &place_groups, "events"_a, "calls"_a, "threads"_a, "phase"_a, "path"_a,
+             "frame"_a, "line"_a, "first_line"_a, "forward"_a);
   module.def("widest_gaps", &widest_gaps, "parent"_a, "group"_a, "groups"_a, "line"_a, "start_ns"_a,
              "took_ns"_a);
   module.def("lines_of_events", &lines, "parent"_a, "calls"_a, "around"_a, "first_line"_a);

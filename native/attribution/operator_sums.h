@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "attribution/numbering.h"
 #include "schema/codes.h"
 
 namespace opscope::attribution {
@@ -45,44 +47,29 @@ struct OperatorSums {
       step_max_ns, allocated_bytes;
 };
 
-class GroupsOfOperators {
+// What is alike in name, phase and path, in an order of these.
+class OperatorKey {
  public:
-  explicit GroupsOfOperators(const OperatorColumns& events) : events_(events), slots_(1024, -1) {}
-
   static constexpr int64_t kMostPaths = (int64_t{1} << 29) - 2;
 
-  // What is alike in name, phase and path has one number.
-  int32_t of(size_t row) {
-    const uint64_t key = static_cast<uint64_t>(events_.name[row] + int64_t{1}) << 33 |
-                         static_cast<uint64_t>(events_.phase[row] + 1) << 29 |
-                         static_cast<uint64_t>(events_.path[row] + 1);
-    size_t slot = place_of(key);
-    while (slots_[slot] >= 0 && keys_[static_cast<size_t>(slots_[slot])] != key) {
-      slot = (slot + 1) & (slots_.size() - 1);
-    }
-    if (slots_[slot] >= 0) return slots_[slot];
-    slots_[slot] = static_cast<int32_t>(keys_.size());
-    keys_.push_back(key);
-    if (keys_.size() * 2 > slots_.size()) grow();
-    return static_cast<int32_t>(keys_.size()) - 1;
-  }
+  OperatorKey(int32_t name, int8_t phase, int64_t path)
+      : packed_(static_cast<uint64_t>(name + int64_t{1}) << 33 | static_cast<uint64_t>(phase + 1) << 29 |
+                static_cast<uint64_t>(path + 1)) {}
 
-  const std::vector<uint64_t>& keys() const { return keys_; }
+  int64_t name() const { return static_cast<int64_t>(packed_ >> 33) - 1; }
+  int64_t phase() const { return static_cast<int64_t>(packed_ >> 29 & 15) - 1; }
+  int64_t path() const { return static_cast<int64_t>(packed_ & ((uint64_t{1} << 29) - 1)) - 1; }
+
+  friend bool operator==(const OperatorKey& one, const OperatorKey& other) = default;
+  friend bool operator<(const OperatorKey& one, const OperatorKey& other) {
+    return one.packed_ < other.packed_;
+  }
+  struct Hash {
+    uint64_t operator()(const OperatorKey& key) const { return key.packed_; }
+  };
 
  private:
-  size_t place_of(uint64_t key) const { return (key * 0x9E3779B97F4A7C15U >> 32) & (slots_.size() - 1); }
-  void grow() {
-    slots_.assign(slots_.size() * 4, -1);
-    for (size_t i = 0; i < keys_.size(); ++i) {
-      size_t slot = place_of(keys_[i]);
-      while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
-      slots_[slot] = static_cast<int32_t>(i);
-    }
-  }
-
-  const OperatorColumns& events_;
-  std::vector<uint64_t> keys_;  // of every group
-  std::vector<int32_t> slots_;  // a group, -1 for none
+  uint64_t packed_;
 };
 
 class OperatorGroup {
@@ -91,31 +78,47 @@ class OperatorGroup {
     ++count;
     self_ns += own_ns;
     // Of calls within such calls of their thread the outer ones count.
-    int64_t& reached = reached_on(thread);
+    int64_t& reached = thread == thread_ ? reached_ns_ : reached_on(thread);
     if (start_ns >= reached) total_ns += took_ns;
     reached = std::max(reached, end_ns);
     if (step < 0) return;
-    if (step != step_ || of_step.empty()) of_step.push_back(0);
-    step_ = step;
-    of_step.back() += own_ns;
+    if (step != step_) next_step(step);
+    in_step_ns_ += own_ns;
+  }
+
+  // Own time in each step in which there is any, in order.
+  std::vector<int64_t> times_of_steps() {
+    next_step(-1);
+    std::sort(of_step_.begin(), of_step_.end());
+    return std::move(of_step_);
   }
 
   int64_t count = 0, total_ns = 0, self_ns = 0, allocated_bytes = 0;
-  std::vector<int64_t> of_step;  // own time in each step in which there is any
 
  private:
+  void next_step(int64_t step) {
+    if (step_ >= 0) of_step_.push_back(in_step_ns_);
+    step_ = step;
+    in_step_ns_ = 0;
+  }
+  // The thread of the call before, and what was reached on it, are at hand.
   int64_t& reached_on(int32_t thread) {
-    for (auto& [known, reached] : reached_) {
-      if (known == thread) return reached;
-    }
-    return reached_.emplace_back(thread, INT64_MIN).second;
+    if (thread_ >= 0) others_[thread_] = reached_ns_;
+    thread_ = thread;
+    const auto known = others_.find(thread);
+    reached_ns_ = known == others_.end() ? INT64_MIN : known->second;
+    return reached_ns_;
   }
 
-  std::vector<std::pair<int32_t, int64_t>> reached_;
+  int32_t thread_ = -1;
+  int64_t reached_ns_ = INT64_MIN;
   int64_t step_ = -1;
+  int64_t in_step_ns_ = 0;
+  std::vector<int64_t> of_step_;
+  std::unordered_map<int32_t, int64_t> others_;
 };
 
-inline OperatorSums in_order(const std::vector<uint64_t>& keys, std::vector<OperatorGroup>& groups,
+inline OperatorSums in_order(const std::vector<OperatorKey>& keys, std::vector<OperatorGroup>& groups,
                              bool has_bytes) {
   OperatorSums sums;
   std::vector<size_t> order(keys.size());
@@ -123,16 +126,15 @@ inline OperatorSums in_order(const std::vector<uint64_t>& keys, std::vector<Oper
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });
   for (const size_t i : order) {
     OperatorGroup& group = groups[i];
-    auto& steps = group.of_step;
-    sums.name.push_back(static_cast<int64_t>(keys[i] >> 33) - 1);
-    sums.phase.push_back(static_cast<int64_t>(keys[i] >> 29 & 15) - 1);
-    sums.path.push_back(static_cast<int64_t>(keys[i] & ((uint64_t{1} << 29) - 1)) - 1);
+    const std::vector<int64_t> steps = group.times_of_steps();
+    sums.name.push_back(keys[i].name());
+    sums.phase.push_back(keys[i].phase());
+    sums.path.push_back(keys[i].path());
     sums.count.push_back(group.count);
     sums.total_ns.push_back(group.total_ns);
     sums.self_ns.push_back(group.self_ns);
     sums.steps.push_back(static_cast<int64_t>(steps.size()));
     sums.allocated_bytes.push_back(has_bytes ? group.allocated_bytes : -1);
-    std::sort(steps.begin(), steps.end());
     sums.step_min_ns.push_back(steps.empty() ? -1 : steps.front());
     sums.step_median_ns.push_back(steps.empty() ? -1 : steps[(steps.size() - 1) / 2]);
     sums.step_max_ns.push_back(steps.empty() ? -1 : steps.back());
@@ -142,7 +144,7 @@ inline OperatorSums in_order(const std::vector<uint64_t>& keys, std::vector<Oper
 
 inline OperatorSums operator_sums(const OperatorColumns& events, const StepColumns& steps,
                                   const AllocationColumns* allocations) {
-  GroupsOfOperators numbers(events);
+  Numbering<OperatorKey, OperatorKey::Hash> numbers;
   std::vector<OperatorGroup> groups;
   std::vector<int32_t> group_of(allocations == nullptr ? 0 : events.rows, -1);
   size_t after = 0;  // the first step that begins later
@@ -152,7 +154,7 @@ inline OperatorSums operator_sums(const OperatorColumns& events, const StepColum
     const int64_t start = events.start_ns[row];
     while (after < steps.count && steps.start_ns[after] <= start) ++after;
     const bool is_inside = after > 0 && start < steps.end_ns[after - 1];
-    const int32_t number = numbers.of(row);
+    const int32_t number = numbers.of({events.name[row], events.phase[row], events.path[row]});
     if (static_cast<size_t>(number) == groups.size()) groups.emplace_back();
     groups[static_cast<size_t>(number)].add(events.thread[row], start, start + events.until_ns[row],
                                             events.took_ns[row], events.own_ns[row],

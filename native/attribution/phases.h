@@ -7,10 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "attribution/modules.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
 
 namespace opscope::attribution {
+
+// What phases are called here; -1 is none.
+struct PhaseCodes {
+  int8_t forward, backward, optimizer, collection;
+};
 
 struct PhaseColumns {
   const int32_t* parent;
@@ -21,6 +27,21 @@ struct PhaseColumns {
   const int8_t* own;  // the phase that events say of themselves, -1 for none
   size_t rows;
 };
+
+// The phase that events say of themselves. `by_name` has what every name says, and last what none does.
+inline std::vector<int8_t> own_phases(const Events& events, const int8_t* by_name, size_t names,
+                                      const PhaseCodes& codes) {
+  std::vector<int8_t> own(events.rows);
+  for (size_t row = 0; row < events.rows; ++row) {
+    const int32_t name = events.name[row];
+    int8_t phase = by_name[name < 0 ? names : static_cast<size_t>(name)];
+    if (events.scope_of(row) == RecordScope::kBackwardFunction) phase = codes.backward;
+    if (events.kind_of(row) == EventKind::kOptimizerCall) phase = codes.optimizer;
+    if (events.kind_of(row) == EventKind::kGcPause) phase = codes.collection;
+    own[row] = phase;
+  }
+  return own;
+}
 
 struct Phases {
   std::vector<int8_t> phase;

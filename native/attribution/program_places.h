@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
+#include "attribution/lines.h"
 #include "attribution/modules.h"
+#include "attribution/numbering.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
 
@@ -19,23 +20,24 @@ struct PlaceColumns {  // of all events; -1 for none
   const int64_t* path;
   const int64_t* frame;
   const int64_t* line;
+  const int32_t* first_line;  // of every frame, the line that it begins at
 };
 
 struct Place {
   int64_t phase, frame, line, path, name;
 
-  bool operator==(const Place& other) const {
-    return phase == other.phase && frame == other.frame && line == other.line && path == other.path &&
-           name == other.name;
-  }
-  uint64_t hash() const {
-    uint64_t mixed = 0;
-    for (const int64_t one : {phase, frame, line, path, name}) {
-      mixed = (mixed ^ static_cast<uint64_t>(one)) * 0x9E3779B97F4A7C15U;
-      mixed ^= mixed >> 29;
+  friend bool operator==(const Place& one, const Place& other) = default;
+  struct Hash {
+    uint64_t operator()(const Place& place) const {
+      // Each by another odd number, so that none waits for another.
+      const uint64_t mixed = static_cast<uint64_t>(place.frame) * 0x9E3779B97F4A7C15U ^
+                             static_cast<uint64_t>(place.line) * 0xC2B2AE3D27D4EB4FU ^
+                             static_cast<uint64_t>(place.path) * 0x165667B19E3779F9U ^
+                             static_cast<uint64_t>(place.name) * 0xD6E8FEB86659FD93U ^
+                             static_cast<uint64_t>(place.phase);
+      return mixed ^ mixed >> 32;
     }
-    return mixed;
-  }
+  };
 };
 
 struct Places {
@@ -43,39 +45,10 @@ struct Places {
   std::vector<Place> places;   // by that
 };
 
-class NumbersOfPlaces {
- public:
-  explicit NumbersOfPlaces(std::vector<Place>& places) : places_(places), slots_(1024, -1) {}
-
-  int32_t of(const Place& place) {
-    const size_t slot = slot_of(place);
-    if (slots_[slot] >= 0) return slots_[slot];
-    const auto number = static_cast<int32_t>(places_.size());
-    slots_[slot] = number;
-    places_.push_back(place);
-    if (places_.size() * 2 > slots_.size()) grow();
-    return number;
-  }
-
- private:
-  size_t slot_of(const Place& place) const {
-    size_t slot = place.hash() & (slots_.size() - 1);
-    while (slots_[slot] >= 0 && !(places_[static_cast<size_t>(slots_[slot])] == place)) {
-      slot = (slot + 1) & (slots_.size() - 1);
-    }
-    return slot;
-  }
-  void grow() {
-    slots_.assign(slots_.size() * 4, -1);
-    for (size_t i = 0; i < places_.size(); ++i) slots_[slot_of(places_[i])] = static_cast<int32_t>(i);
-  }
-
-  std::vector<Place>& places_;
-  std::vector<int32_t> slots_;  // a place, -1 for none
-};
-
 // What Python does in a module without a part of its own belongs to the `forward` pass, too.
-inline Places places(const Events& events, const PlaceColumns& columns, int8_t forward) {
+// What a function of the program does itself is there, also where a backward pass calls it.
+inline Places places(const Events& events, const CallColumns& calls, const PlaceColumns& columns,
+                     int8_t forward) {
   Places found;
   found.place.resize(events.rows);
   // Of every event the outermost operator around it or itself, as the name of that.
@@ -87,12 +60,16 @@ inline Places places(const Events& events, const PlaceColumns& columns, int8_t f
   };
   nesting::settle<int32_t, int32_t>(
       events.parent, events.rows, operator_name.data(), kNone, [](size_t) { return true; }, with_itself);
-  NumbersOfPlaces numbers(found.places);
+  Numbering<Place, Place::Hash> numbers;
   for (size_t row = 0; row < events.rows; ++row) {
     const int8_t phase = columns.phase[row] < 0 && columns.path[row] >= 0 ? forward : columns.phase[row];
     const int32_t name = std::max(with_itself(row), int32_t{-1});
-    found.place[row] = numbers.of({phase, columns.frame[row], columns.line[row], columns.path[row], name});
+    const bool is_own = calls.defined_here[row] && calls.frame[row] >= 0;
+    const int64_t frame = is_own ? calls.frame[row] : columns.frame[row];
+    const int64_t line = is_own ? columns.first_line[frame] : columns.line[row];
+    found.place[row] = numbers.of({phase, frame, line, columns.path[row], name});
   }
+  found.places = numbers.keys();
   return found;
 }
 
@@ -113,40 +90,60 @@ struct WidestGaps {  // of every group that has a call
 
 class TimeBetweenLines {
  public:
-  explicit TimeBetweenLines(size_t groups) : widths_(groups) {}
-
   void add(int32_t group, int64_t before, int64_t after, int64_t time_ns) {
-    const uint64_t key = in_order(before) << 32 | in_order(after);
-    widths_[static_cast<size_t>(group)][key] += std::max(time_ns, int64_t{0});
+    const auto number = static_cast<size_t>(numbers_.of({group, in_order(before) << 32 | in_order(after)}));
+    if (number == time_ns_.size()) time_ns_.push_back(0);
+    time_ns_[number] += std::max(time_ns, int64_t{0});
   }
 
   // Of equal ones that which stands first.
-  WidestGaps widest() const {
+  WidestGaps widest(size_t groups) const {
+    constexpr auto kNone = SIZE_MAX;
+    std::vector<size_t> widest(groups, kNone);
+    for (size_t i = 0; i < time_ns_.size(); ++i) {
+      size_t& kept = widest[static_cast<size_t>(gap(i).group)];
+      if (kept == kNone || time_ns_[i] > time_ns_[kept] ||
+          (time_ns_[i] == time_ns_[kept] && gap(i).lines < gap(kept).lines)) {
+        kept = i;
+      }
+    }
     WidestGaps found;
-    for (size_t group = 0; group < widths_.size(); ++group) {
-      if (widths_[group].empty()) continue;
-      const auto widest = std::max_element(
-          widths_[group].begin(), widths_[group].end(), [](const auto& one, const auto& other) {
-            return one.second != other.second ? one.second < other.second : one.first > other.first;
-          });
+    for (size_t group = 0; group < groups; ++group) {
+      const size_t number = widest[group];
+      if (number == kNone) continue;
       found.group.push_back(static_cast<int64_t>(group));
-      found.before.push_back(line_of(widest->first >> 32));
-      found.after.push_back(line_of(widest->first & UINT32_MAX));
-      found.time_ns.push_back(widest->second);
+      found.before.push_back(line_of(gap(number).lines >> 32));
+      found.after.push_back(line_of(gap(number).lines & UINT32_MAX));
+      found.time_ns.push_back(time_ns_[number]);
     }
     return found;
   }
 
  private:
+  struct Gap {
+    int32_t group;
+    uint64_t lines;
+
+    friend bool operator==(const Gap& one, const Gap& other) = default;
+    struct Hash {
+      uint64_t operator()(const Gap& gap) const {
+        const uint64_t mixed = gap.lines * 0xC2B2AE3D27D4EB4FU ^ static_cast<uint64_t>(gap.group);
+        return mixed ^ mixed >> 32;
+      }
+    };
+  };
+
+  const Gap& gap(size_t number) const { return numbers_.keys()[number]; }
   // A line, any number of 32 bits, as one that is not negative.
   static uint64_t in_order(int64_t line) { return static_cast<uint64_t>(line - INT32_MIN); }
   static int64_t line_of(uint64_t number) { return static_cast<int64_t>(number) + INT32_MIN; }
 
-  std::vector<std::unordered_map<uint64_t, int64_t>> widths_;
+  Numbering<Gap, Gap::Hash> numbers_;
+  std::vector<int64_t> time_ns_;  // by number
 };
 
 inline WidestGaps widest_gaps(const int32_t* parent, size_t rows, const CallsOfGroups& calls) {
-  TimeBetweenLines between(calls.groups);
+  TimeBetweenLines between;
   struct Reached {
     int64_t line = -1;
     int64_t end_ns = 0;
@@ -167,7 +164,7 @@ inline WidestGaps widest_gaps(const int32_t* parent, size_t rows, const CallsOfG
     between.add(calls.group[call], reached[call].line, -1,
                 calls.start_ns[call] + calls.took_ns[call] - began);
   }
-  return between.widest();
+  return between.widest(calls.groups);
 }
 
 }  // namespace opscope::attribution

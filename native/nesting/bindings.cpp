@@ -105,46 +105,32 @@ void check_lines(const std::vector<Numbers<int32_t>>& lines, size_t count) {
   }
 }
 
-// The span directly around each by time, of all lines; what is on none keeps what it has.
-nb::object around_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
+// Of all lines the span directly around each by time, where what is on none keeps what it has; and what of
+// each span none of those that it is directly around covers, 0 for what is on none.
+nb::tuple nesting_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
                            const Numbers<int32_t>& otherwise, const std::vector<Numbers<int32_t>>& lines) {
   check_length(start_ns.size(), duration_ns.size());
   check_length(start_ns.size(), otherwise.size());
   check_lines(lines, start_ns.size());
-  return to_array(without_gil([&] {
-    std::vector<int32_t> around(otherwise.data(), otherwise.data() + otherwise.size());
+  std::vector<int32_t> around(otherwise.data(), otherwise.data() + otherwise.size());
+  std::vector<int64_t> own(start_ns.size());
+  {
+    const WithoutGil without_gil;
     for (const auto& rows : lines) {
       const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
       nesting::sweep(
           spans,
           [&](size_t place, int64_t found) {
-            around[spans.row_of(place)] = found < 0 ? -1 : rows.data()[found];
+            const size_t row = spans.row_of(place);
+            const int32_t outer = found < 0 ? -1 : rows.data()[found];
+            around[row] = outer;
+            own[row] += duration_ns.data()[row];
+            if (outer >= 0) own[static_cast<size_t>(outer)] -= duration_ns.data()[row];
           },
-          [](size_t, int64_t) {});
+          [](size_t, int64_t, int64_t) {});
     }
-    return around;
-  }));
-}
-
-// What of each span none of those that it is directly around covers, of all lines; 0 for what is on none.
-nb::object own_times_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
-                              const std::vector<Numbers<int32_t>>& lines) {
-  check_length(start_ns.size(), duration_ns.size());
-  check_lines(lines, start_ns.size());
-  return to_array(without_gil([&] {
-    std::vector<int64_t> own(start_ns.size());
-    for (const auto& rows : lines) {
-      const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
-      nesting::sweep(
-          spans,
-          [&](size_t place, int64_t around) {
-            own[spans.row_of(place)] += spans.took(place);
-            if (around >= 0) own[spans.row_of(static_cast<size_t>(around))] -= spans.took(place);
-          },
-          [](size_t, int64_t) {});
-    }
-    return own;
-  }));
+  }
+  return nb::make_tuple(to_array(std::move(around)), to_array(std::move(own)));
 }
 
 nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_ns,
@@ -178,8 +164,7 @@ void bind_nesting(nb::module_& m) {
   bind_for<int32_t>(m);
   bind_for<int64_t>(m);
   m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
-  m.def("around_on_lines", &around_on_lines, "start_ns"_a, "duration_ns"_a, "otherwise"_a, "lines"_a);
-  m.def("own_times_on_lines", &own_times_on_lines, "start_ns"_a, "duration_ns"_a, "lines"_a);
+  m.def("nesting_on_lines", &nesting_on_lines, "start_ns"_a, "duration_ns"_a, "otherwise"_a, "lines"_a);
   m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);
   m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a);
   m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "cuts"_a, "from_ns"_a,

@@ -26,8 +26,8 @@ struct LineSpans {
   int64_t took(size_t place) const { return took_ns[row_of(place)]; }
 };
 
-// Goes over spans by time: `begin(place, around)` where one begins and `end(place, moment)` where one ends,
-// inner ones before outer ones. What has no duration begins and never ends, and is around nothing.
+// Goes over spans by time: `begin(place, around)` where one begins and `end(place, moment, around)` where one
+// ends, inner ones before outer ones. What has no duration begins and never ends, and is around nothing.
 //
 // `around` is the span directly around, -1 for none: the latest that is open and one level higher.
 template <class Begin, class End>
@@ -35,11 +35,12 @@ void sweep(const LineSpans& spans, Begin begin, End end) {
   struct Open {
     int64_t end;
     size_t place;
+    int64_t around;
   };
   std::vector<Open> open;       // the one that ends first is the last
   std::vector<int64_t> latest;  // span of every level
   const auto close = [&] {
-    end(open.back().place, open.back().end);
+    end(open.back().place, open.back().end, open.back().around);
     open.pop_back();
   };
   for (size_t place = 0; place < spans.count; ++place) {
@@ -48,19 +49,26 @@ void sweep(const LineSpans& spans, Begin begin, End end) {
     const size_t level = open.size();
     if (latest.size() <= level) latest.resize(level + 1);
     latest[level] = static_cast<int64_t>(place);
-    begin(place, level == 0 ? -1 : latest[level - 1]);
+    const int64_t around = level == 0 ? -1 : latest[level - 1];
+    begin(place, around);
     const int64_t over = end_of(start, spans.took(place));
     if (over <= start) continue;
-    size_t depth = level;  // at the end, as spans nest
+    if (level == 0 || open.back().end >= over) {  // as spans nest
+      open.push_back({over, place, around});
+      continue;
+    }
+    size_t depth = level;
     while (depth > 0 && open[depth - 1].end < over) --depth;
-    open.insert(open.begin() + static_cast<ptrdiff_t>(depth), {over, place});
+    open.insert(open.begin() + static_cast<ptrdiff_t>(depth), {over, place, around});
   }
   while (!open.empty()) close();
 }
 
 inline std::vector<int64_t> around_by_time(const int64_t* start, const int64_t* took, size_t rows) {
   std::vector<int64_t> around(rows);
-  sweep({start, took, rows}, [&](size_t row, int64_t found) { around[row] = found; }, [](size_t, int64_t) {});
+  sweep(
+      {start, took, rows}, [&](size_t row, int64_t found) { around[row] = found; },
+      [](size_t, int64_t, int64_t) {});
   return around;
 }
 
@@ -141,7 +149,7 @@ inline Segments innermost_segments(const int64_t* start, const int64_t* took, si
         around[row] = found;
         if (took[row] > 0) list.change(start[row], static_cast<int64_t>(row));
       },
-      [&](size_t row, int64_t moment) { list.change(moment, around[row]); });
+      [&](size_t, int64_t moment, int64_t found) { list.change(moment, found); });
   Segments found = list.finish();
   found.around = std::move(around);
   return found;

@@ -5,6 +5,7 @@
 // walking up from them once.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
@@ -18,9 +19,17 @@ namespace nesting {
 template <class Parent, class Answer, class NeedsAnswer, class FromParent>
 void settle(const Parent* parents, size_t rows, Answer* answer, Answer none, NeedsAnswer needs_answer,
             FromParent from_parent) {
+  size_t in_order = 0;
+  for (; in_order < rows; ++in_order) {  // as long as parents stand before their children: nearly always
+    const Parent parent = parents[in_order];
+    if (parent >= 0 && static_cast<size_t>(parent) >= in_order) break;
+    answer[in_order] = parent < 0 ? none : from_parent(static_cast<size_t>(parent));
+  }
+  if (in_order == rows) return;
   std::vector<bool> settled(rows);
+  std::fill_n(settled.begin(), in_order, true);
   std::vector<size_t> waiting;
-  for (size_t first = 0; first < rows; ++first) {
+  for (size_t first = in_order; first < rows; ++first) {
     size_t row = first;
     while (!settled[row]) {
       const Parent parent = parents[row];
@@ -46,13 +55,6 @@ void settle(const Parent* parents, size_t rows, Answer* answer, Answer none, Nee
 template <class Parent>
 std::vector<Parent> nearest_ancestor(const Parent* parents, const bool* keep, size_t rows) {
   std::vector<Parent> found(rows);
-  size_t row = 0;
-  for (; row < rows; ++row) {  // as long as parents stand before their children, which is nearly always
-    const Parent parent = parents[row];
-    if (parent >= 0 && static_cast<size_t>(parent) >= row) break;
-    found[row] = parent < 0 ? -1 : keep[parent] ? parent : found[parent];
-  }
-  if (row == rows) return found;
   settle<Parent, Parent>(
       parents, rows, found.data(), -1, [&](size_t parent) { return !keep[parent]; },
       [&](size_t parent) { return keep[parent] ? static_cast<Parent>(parent) : found[parent]; });

@@ -570,22 +570,15 @@ def rows_by_line(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Rows line by line, and where each line begins, shape (lines + 1,)."""
 
-def own_times_on_lines(
-    start_ns: NDArray[np.int64],
-    duration_ns: NDArray[np.int64],
-    lines: Sequence[NDArray[np.int32]],
-) -> NDArray[np.int64]:
-    """What of each span on several lines none of those that it is directly around covers; 0 for
-    those on none of them."""
-
-def around_on_lines(
+def nesting_on_lines(
     start_ns: NDArray[np.int64],
     duration_ns: NDArray[np.int64],
     otherwise: NDArray[np.int32],
     lines: Sequence[NDArray[np.int32]],
-) -> NDArray[np.int32]:
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """As ``around_by_time`` for the rows of each of several lines, which stand in order of start;
-    rows that are on none of them keep what ``otherwise`` has."""
+    rows that are on none of them keep what ``otherwise`` has. And what of each span none of those
+    that it is directly around covers; 0 for those on none of the lines."""
 
 def account_causes() -> dict[str, int]:
     """The numbers of causes as native code has them."""
@@ -726,15 +719,15 @@ def phases(
     threads: int,
     start_ns: NDArray[np.int64],
     took_ns: NDArray[np.int64],
-    own: NDArray[np.int8],
+    by_name: NDArray[np.int8],
     by_start: NDArray[np.int64] | None,
-    forward: int,
-    collection: int,
+    codes: tuple[int, int, int, int],
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_], NDArray[np.int8]]:
     """The phase of every event, where one is entered, and that of what is around each.
 
-    ``own`` is what events say of themselves, -1 for nothing; ``by_start`` the rows in order of
-    start, None where they are in that order.
+    ``by_name`` is what names say of their events, -1 for nothing, and last what no name does;
+    ``by_start`` the rows in order of start, None where they are in that order; ``codes`` are
+    forward, backward, optimizer and collection.
     """
 
 def listing(
@@ -779,11 +772,13 @@ def lines_of_events(
 
 def place_groups(
     events: EventArrays,
+    calls: CallArrays,
     threads: int,
     phase: NDArray[np.int8],
     path: NDArray[np.int64],
     frame: NDArray[np.int64],
     line: NDArray[np.int64],
+    first_line: NDArray[np.int32],
     forward: int,
 ) -> tuple[
     NDArray[np.int32],
@@ -795,7 +790,7 @@ def place_groups(
 ]:
     """Of every event a number, the same for those alike in phase, frame, line, path and the name of
     the outermost operator around; then of each number these five. What has a path and no phase is
-    ``forward``."""
+    ``forward``; calls of functions of the program are where these begin."""
 
 def widest_gaps(
     parent: NDArray[np.int32],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.phases import NO_PHASE, Phase, _own_phase
+from opscope.analysis.phases import _PREFIXES, NO_PHASE, Phase
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
@@ -33,6 +33,19 @@ def plain_phases(trace):
     of_parent = np.where(parent >= 0, phase[parent], NO_PHASE) if len(parent) else phase
     around_it = np.where(of_parent >= 0, of_parent, inherited)
     return phase, enters, around_it
+
+
+def _own_phase(trace):
+    """What events say of themselves, one after the other."""
+    events, own = trace.events, np.full(len(trace.events), NO_PHASE, dtype=np.int8)
+    for row, name in enumerate(events["name"].tolist()):
+        for prefix, phase in _PREFIXES:
+            if trace.names[name].startswith(prefix):
+                own[row] = phase
+    own[events["scope"] == RecordScope.BACKWARD_FUNCTION] = Phase.BACKWARD
+    own[events["kind"] == EventKind.OPTIMIZER_CALL] = Phase.OPTIMIZER
+    own[events["kind"] == EventKind.GC_PAUSE] = Phase.GARBAGE_COLLECTION
+    return own
 
 
 def _phase_by_time(trace, own):

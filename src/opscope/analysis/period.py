@@ -124,8 +124,18 @@ def find_which(which: Which | str) -> Which:
         ) from error
 
 
+_BOUNDS: WeakKeyDictionary[Trace, tuple[int, int]] = WeakKeyDictionary()
+
+
 def wall_bounds(trace: Trace) -> tuple[int, int]:
     """The first start and the last end of what ran on threads and devices; 0 and 0 for nothing."""
+    found = _BOUNDS.get(trace)
+    if found is None:
+        found = _BOUNDS[trace] = _wall_bounds(trace)
+    return found
+
+
+def _wall_bounds(trace: Trace) -> tuple[int, int]:
     tree, gpu = event_tree(trace), trace.table("gpu")
     spans = ((tree.start_ns, tree.duration_ns), (gpu["start_ns"], gpu["duration_ns"]))
     starts = [int(start.min()) for start, _ in spans if len(start)]

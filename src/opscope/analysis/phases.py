@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 from opscope.tree.native_events import event_arrays
@@ -43,6 +42,7 @@ _PREFIXES = (
     # When the engine has run all nodes, in what DDP left to be called then.
     ("torch.distributed.ddp.reducer::copy_bucket_to_grad", Phase.BACKWARD),
 )
+_ANY_PREFIX = tuple(prefix for prefix, _ in _PREFIXES)
 
 
 @dataclass(frozen=True)
@@ -90,26 +90,17 @@ def _find_phases(trace: Trace) -> Phases:
         threads,
         start,
         np.ascontiguousarray(tree.duration_ns),
-        _own_phase(trace),
+        _by_name(trace),
         None if in_order else np.argsort(start, kind="stable"),
-        int(Phase.FORWARD),
-        int(Phase.GARBAGE_COLLECTION),
+        (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.GARBAGE_COLLECTION),
     )
     return Phases(phase, outermost, around)
 
 
-def _own_phase(trace: Trace) -> npt.NDArray[np.int8]:
-    """The phase that events say of themselves."""
-    events, names = trace.events, trace.names
-    used = np.flatnonzero(np.bincount(events["name"] + 1, minlength=1)) - 1
-    of_name = np.full(len(names) + 1, NO_PHASE, dtype=np.int8)
-    for name in used.tolist():
-        text = names[name]
-        for prefix, phase in _PREFIXES:
-            if text.startswith(prefix):
-                of_name[name] = phase
-    own = of_name[events["name"]]
-    own[events["scope"] == RecordScope.BACKWARD_FUNCTION] = Phase.BACKWARD
-    own[events["kind"] == EventKind.OPTIMIZER_CALL] = Phase.OPTIMIZER
-    own[events["kind"] == EventKind.GC_PAUSE] = Phase.GARBAGE_COLLECTION
-    return own
+def _by_name(trace: Trace) -> npt.NDArray[np.int8]:
+    """The phase that every name says of its events, and last that no name says none."""
+    found = np.full(len(trace.names) + 1, NO_PHASE, dtype=np.int8)
+    for row, text in enumerate(trace.names):
+        if text.startswith(_ANY_PREFIX):
+            found[row] = next(phase for prefix, phase in _PREFIXES if text.startswith(prefix))
+    return found

@@ -123,17 +123,15 @@ def _places_of_events(
     trace, sites = subject.trace, subject.sites
     frame, line = sites.at
     frames, names, modules = trace.table("frames"), trace.names, attribute_to_modules(trace)
-    if len(frames):
-        # What a function of the program does itself is there, also where a backward pass calls it.
-        frame = np.where(sites.defined_here, sites.frame, frame)
-        line = np.where(sites.defined_here, frames["line"][sites.frame], line)
     group, *columns = _native.place_groups(
         event_arrays(trace),
+        sites.calls,
         len(numbers_of_threads(trace)),
         find_phases(trace).phase,
         modules.path,
         frame,
-        line.astype(np.int64),
+        line,
+        sites.first_line,
         int(Phase.FORWARD),
     )
     places = [

@@ -56,6 +56,8 @@ def text_bytes(array: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
 
 def in_one(column: pa.ChunkedArray) -> pa.Array:
     """A column in one piece."""
+    if column.num_chunks == 1:  # which `combine_chunks` would copy
+        return column.chunk(0)
     found = column.combine_chunks()
     if isinstance(found, pa.ChunkedArray):  # of no chunks, or too long for one
         found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ class Names:
         self.offsets = offsets
         self.blob = blob
         self._decoded: dict[int, str] = {}
+        self._all: list[str] | None = None  # once somebody went through them
         self._index: dict[str, int] | None = None
 
     @classmethod
@@ -57,6 +59,8 @@ class Names:
         index = int(index)
         if index < 0:
             return ""
+        if self._all is not None:
+            return self._all[index]
         text = self._decoded.get(index)
         if text is None:
             raw = self.blob[self.offsets[index] : self.offsets[index + 1]]
@@ -64,7 +68,11 @@ class Names:
         return text
 
     def __iter__(self) -> Iterator[str]:
-        return (self[i] for i in range(len(self)))
+        if self._all is None:
+            blob, places = self.blob, pairwise(self.offsets.tolist())
+            self._all = [blob[begin:end].decode("utf-8", "replace") for begin, end in places]
+            self._decoded.clear()
+        return iter(self._all)
 
     def find(self, text: str) -> int:
         """The row of ``text``, or -1 if no event uses it."""

@@ -9,6 +9,7 @@ nobody knows what of it is its own. So the own times of a thread add up to the t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,14 +28,37 @@ Flags = npt.NDArray[np.bool_]
 Lines = npt.NDArray[np.int32]
 
 _OWN_TIMES: WeakKeyDictionary[Trace, Values] = WeakKeyDictionary()
+_NESTED: WeakKeyDictionary[Trace, LineNesting] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class LineNesting:
+    """How the spans on the lines of threads nest by time.
+
+    Attributes:
+        rows: of every thread the spans on its line, in order of start.
+        around: of every event the one directly around it, -1 for none; of what had to leave its
+            line the one it was recorded in. Shape (events,).
+        own_ns: what of it none of those that it is directly around covers. Shape (events,).
+    """
+
+    rows: list[Lines]
+    around: Lines
+    own_ns: Values
+
+
+def line_nesting(trace: Trace) -> LineNesting:
+    """That of a trace; the same object for the same trace."""
+    found = _NESTED.get(trace)
+    if found is None:
+        found = _NESTED[trace] = _on_lines(trace, place_events(trace))
+    return found
 
 
 def own_times(trace: Trace) -> Values:
     """Nanoseconds of every event, shape (events,); the same array for the same trace."""
     found = _OWN_TIMES.get(trace)
-    if found is None:
-        found = _OWN_TIMES[trace] = _own_times(trace)
-    return found
+    return line_nesting(trace).own_ns if found is None else found
 
 
 BESIDE = -2
@@ -49,7 +73,7 @@ def enclosing_spans(trace: Trace) -> Values:
     """
     placement, start_ns = place_events(trace), trace.events["start_ns"]
     result = np.full(len(start_ns), BESIDE, dtype=np.int64)
-    for rows in _rows_of_threads(placement, placement.line, start_ns):
+    for rows in _rows_of_threads(placement, start_ns):
         around = around_by_time(start_ns[rows], placement.duration_ns[rows])
         result[rows] = np.where(around >= 0, rows[around], -1)
     return result
@@ -60,9 +84,9 @@ def keep_own_times(part: Part, whole: Trace) -> None:
 
     Where a part begins, what overlapped may do so no more, and lines of its own would be others.
     """
-    placement, events = place_events(whole), part.trace.events
-    line, took = placement.line[part.rows], event_tree(part.trace).duration_ns
-    _OWN_TIMES[part.trace] = _on_lines(placement, line, events["start_ns"], took)
+    placement, took = place_events(whole), event_tree(part.trace).duration_ns
+    on_lines = Placement(placement.lines, placement.line[part.rows], took)
+    _OWN_TIMES[part.trace] = _on_lines(part.trace, on_lines).own_ns
 
 
 def outermost_of(trace: Trace, events: Values, group: npt.NDArray[np.signedinteger[Any]]) -> Flags:
@@ -89,22 +113,22 @@ def outermost_of(trace: Trace, events: Values, group: npt.NDArray[np.signedinteg
     return result
 
 
-def _own_times(trace: Trace) -> Values:
-    placement = place_events(trace)
-    return _on_lines(placement, placement.line, trace.events["start_ns"], placement.duration_ns)
-
-
-def _on_lines(placement: Placement, line: Lines, start_ns: Values, took: Values) -> Values:
-    """Own times of spans, each on one of the lines; 0 for those beside the line of a thread."""
-    rows = _rows_of_threads(placement, line, start_ns)
-    return _native.own_times_on_lines(
-        np.ascontiguousarray(start_ns), np.ascontiguousarray(took), rows
+def _on_lines(trace: Trace, placement: Placement) -> LineNesting:
+    """The spans of a trace on the lines that they were placed on."""
+    start_ns = trace.events["start_ns"]
+    rows = _rows_of_threads(placement, start_ns)
+    around, own = _native.nesting_on_lines(
+        np.ascontiguousarray(start_ns),
+        np.ascontiguousarray(placement.duration_ns),
+        np.ascontiguousarray(trace.events["parent"]),
+        rows,
     )
+    return LineNesting(rows, around, own)
 
 
-def _rows_of_threads(placement: Placement, line: Lines, start_ns: Values) -> list[Lines]:
+def _rows_of_threads(placement: Placement, start_ns: Values) -> list[Lines]:
     """The spans on the line of each thread, in order of start."""
-    rows = Placement(placement.lines, line, placement.duration_ns).rows_of_lines(start_ns)
+    rows = placement.rows_of_lines(start_ns)
     return [own for own, one in zip(rows, placement.lines, strict=True) if one.lane == 0]
 
 

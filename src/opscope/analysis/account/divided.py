@@ -25,7 +25,7 @@ from opscope.analysis.program_steps import program_steps
 from opscope.cached_property import cached_property
 from opscope.trace.ledger_rows import SPAN_COST
 from opscope.trace.trace import Trace
-from opscope.tree.event_tree import event_tree
+from opscope.tree.own_time import line_nesting
 from opscope.tree.steps import Steps
 from opscope.tree.timeline import Line, place_events
 
@@ -106,22 +106,18 @@ def _divide(whole: Trace, period: Period) -> Divided:
     bounds = (period.start_ns, period.start_ns + wall_ns)
     stretches = transfers(trace)
     samples = dict(intervals_by_thread(whole.table("thread_samples"), stretches))
-    placement, events = place_events(trace), trace.events
+    placement = place_events(trace)
     threads = tuple(line for line in placement.lines if line.lane == 0)
-    start_ns, took_ns = event_tree(trace).start_ns, placement.duration_ns
-    rows = placement.rows_of_lines(start_ns)[: len(threads)]
-    around = _native.around_on_lines(
-        start_ns, took_ns, np.ascontiguousarray(events["parent"], dtype=np.int32), rows
-    )
+    nested = line_nesting(trace)
     edges = [steps.start_ns, steps.end_ns, stretches.ravel()]
     is_main = main_threads(trace, threads)
     time = _native.TimeOfThreads(
-        start_ns,
-        took_ns,
-        causes_of_events(trace, around),
+        np.ascontiguousarray(trace.events["start_ns"]),
+        np.ascontiguousarray(placement.duration_ns),
+        causes_of_events(trace, nested.around),
         [
             (own, _cuts(edges, samples.get(line.number)), _columns(samples.get(line.number)), asked)
-            for line, own, asked in zip(threads, rows, is_main.tolist(), strict=False)
+            for line, own, asked in zip(threads, nested.rows, is_main.tolist(), strict=False)
         ],
         in_order_of_start(steps),
         np.ascontiguousarray(stretches.ravel()),

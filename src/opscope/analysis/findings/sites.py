@@ -99,7 +99,7 @@ class Sites:
         Of a backward operator it is that of its forward operator, where that was recorded, else the
         line that began the backward pass. -1 for none.
         """
-        return _native.saying_where(self._parent, self._calls, self.source)
+        return _native.saying_where(self._parent, self.calls, self.source)
 
     @cached_property
     def at(self) -> tuple[Values, Values]:
@@ -109,15 +109,20 @@ class Sites:
         as an annotation, it is that of the first call in there, and without one where the function
         begins.
         """
-        first_line = np.ascontiguousarray(self._trace.table("frames")["line"])
-        return _native.lines_of_events(self._parent, self._calls, self.around, first_line)
+        return _native.lines_of_events(self._parent, self.calls, self.around, self.first_line)
 
     @property
     def _parent(self) -> npt.NDArray[np.int32]:
         return np.ascontiguousarray(self._listing.tree.parent, dtype=np.int32)
 
     @property
-    def _calls(self) -> _native.CallArrays:
+    def first_line(self) -> npt.NDArray[np.int32]:
+        """The line that the function of each row of ``frames`` begins at."""
+        return np.ascontiguousarray(self._trace.table("frames")["line"])
+
+    @property
+    def calls(self) -> _native.CallArrays:
+        """What is known of calls, as native code takes it."""
         return self.caller, self.caller_line, self.frame, self.called_here, self.defined_here
 
     def outer_lines(self) -> Values:

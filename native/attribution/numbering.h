@@ -1,0 +1,42 @@
+// Numbers for keys, from 0 in order of first use: equal ones have one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace opscope::attribution {
+
+// What `hash` gives is mixed here, so that it may be as simple as keys allow.
+template <class Key, class Hash>
+class Numbering {
+ public:
+  int32_t of(const Key& key) {
+    const size_t slot = slot_of(key);
+    if (slots_[slot] >= 0) return slots_[slot];
+    const auto number = static_cast<int32_t>(keys_.size());
+    slots_[slot] = number;
+    keys_.push_back(key);
+    if (keys_.size() * 2 > slots_.size()) grow();
+    return number;
+  }
+
+  const std::vector<Key>& keys() const { return keys_; }  // by number
+
+ private:
+  size_t slot_of(const Key& key) const {
+    const size_t last = slots_.size() - 1;
+    size_t slot = Hash{}(key) * 0x9E3779B97F4A7C15U >> 32 & last;
+    while (slots_[slot] >= 0 && !(keys_[static_cast<size_t>(slots_[slot])] == key)) slot = (slot + 1) & last;
+    return slot;
+  }
+  void grow() {
+    slots_.assign(slots_.size() * 4, -1);
+    for (size_t i = 0; i < keys_.size(); ++i) slots_[slot_of(keys_[i])] = static_cast<int32_t>(i);
+  }
+
+  std::vector<Key> keys_;
+  std::vector<int32_t> slots_ = std::vector<int32_t>(1024, -1);  // a number, -1 for none
+};
+
+}  // namespace opscope::attribution
