@@ -34,6 +34,32 @@ ROW_GROUP = 1 << 20
 """Rows that a reader can skip at once, by their smallest and largest values."""
 
 
+def without_nulls(data: pa.Table) -> pa.Table:
+    """The same table, whose columns say that every row has a value, as those of a trace all do.
+
+    What may be null is written with a level for each row, and reading these takes as long as
+    reading the values.
+    """
+    columns = [_full_lists(column) for column in data.columns]
+    fields = [
+        pa.field(name, column.type, nullable=False)
+        for name, column in zip(data.column_names, columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _full_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists of values none of which is null; other columns as they are."""
+    if not pa.types.is_large_list(column.type):
+        return column
+    inner = pa.large_list(pa.field("element", column.type.value_type, nullable=False))
+    lists = [
+        pa.LargeListArray.from_arrays(chunk.offsets, chunk.values, type=inner)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(lists, inner)
+
+
 def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
     """Keyword arguments of ``pyarrow.parquet.write_table`` for one table of a trace.
 

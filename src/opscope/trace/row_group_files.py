@@ -9,7 +9,7 @@ import numpy as np
 
 from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
-from opscope.trace.encoding import writer_options
+from opscope.trace.encoding import without_nulls, writer_options
 from opscope.trace.interop import has_id, table_from_arrow, to_arrow
 from opscope.trace.names import Names
 from opscope.trace.read_parquet import read_whole
@@ -23,7 +23,7 @@ _QUICK = 1
 
 def write_part(trace: Trace, name: str, folder: Path) -> None:
     """Write one table of a part of a trace, for `read_part`."""
-    data = to_arrow(trace, name, text=False)
+    data = without_nulls(to_arrow(trace, name, text=False))
     options = {**writer_options(name, data), "compression_level": _QUICK}
     pq.write_table(data, folder / f"{name}.parquet", **options)
 
@@ -53,6 +53,7 @@ class RowGroupWriter:
         if has_id(self._name):
             ids = pa.array(np.arange(self._rows, self._rows + len(table)), data["id"].type)
             data = data.set_column(0, "id", ids)
+        data = without_nulls(data)
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, data.schema, **_options(self._name, data))
         self._writer.write_table(data.cast(self._writer.schema))

@@ -19,7 +19,7 @@ from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
 from opscope.trace.arrow_values import in_one, is_text, text_bytes
 from opscope.trace.earlier import delete_rank, replace_rank
-from opscope.trace.encoding import writer_options
+from opscope.trace.encoding import without_nulls, writer_options
 from opscope.trace.input_file import open_plain, shown_path, status_of
 from opscope.trace.interop import table_from_arrow, to_arrow
 from opscope.trace.job import ledger_with_ranks, place_in_job
@@ -227,7 +227,7 @@ def _hidden_folder(final: Path) -> Iterator[Path]:
 
 def write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, int]]:
     """Write one table into a rank's folder; its name, and what its manifest says of it."""
-    data = to_arrow(trace, name, text=False)
+    data = without_nulls(to_arrow(trace, name, text=False))
     file = folder / f"{name}.parquet"
     pq.write_table(data, file, **writer_options(name, data))
     return name, {"rows": data.num_rows, "bytes": file.stat().st_size}

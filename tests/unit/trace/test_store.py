@@ -42,6 +42,14 @@ def small():
     )
 
 
+def test_every_row_of_every_column_has_a_value(small, tmp_path):
+    for file in save(small, tmp_path / "t").glob("*.parquet"):
+        schema = pq.read_schema(file)
+        lists = [one.type for one in schema if one.type.num_fields]
+        assert not any(one.nullable for one in schema)
+        assert not any(one.value_field.nullable for one in lists)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
