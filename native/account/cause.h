@@ -41,6 +41,7 @@ class Causes {
   constexpr Causes(std::initializer_list<Cause> members) {
     for (const Cause one : members) add(one);
   }
+  constexpr bool is_empty() const { return bits_ == 0; }
   constexpr void add(Cause one) { bits_ |= 1U << static_cast<int>(one); }
   constexpr bool has(Cause one) const {
     return one != Cause::kAsAround && (bits_ >> static_cast<int>(one) & 1U) != 0;

@@ -53,34 +53,33 @@ inline Cause of_kind(const EventColumns& events, size_t row, bool calls_operator
   }
 }
 
+// What tells something of all that runs in it.
+inline constexpr Causes kSpreading{Cause::kLoader, Cause::kCollective, Cause::kCollection, Cause::kImport,
+                                   Cause::kCompilation};
+
 // What is known of an event from those that it runs in.
 struct Surroundings {
-  bool loader = false;
-  bool collective = false;
-  bool collection = false;
-  bool importing = false;
-  bool compilation = false;
+  Causes among{};                    // those of kSpreading that are theirs
   Cause nearest = Cause::kAsAround;  // of the closest that has one
 };
 
 // What runs in an import is part of it, waiting in a loader is waiting for it, and so on.
 inline Cause in_surroundings(Cause cause, const Surroundings& around) {
-  if (around.compilation && cause != Cause::kCollection) cause = Cause::kCompilation;
-  if (around.importing && cause != Cause::kCollection) cause = Cause::kImport;
-  if (around.collection && cause != Cause::kCollection) cause = Cause::kCollection;
+  if (around.among.is_empty()) return cause;
+  if (cause != Cause::kCollection) {
+    if (around.among.has(Cause::kCompilation)) cause = Cause::kCompilation;
+    if (around.among.has(Cause::kImport)) cause = Cause::kImport;
+    if (around.among.has(Cause::kCollection)) cause = Cause::kCollection;
+  }
   const bool waits = Causes{Cause::kLock, Cause::kIo, Cause::kTimer}.has(cause);
   const bool is_passive = waits || Causes{Cause::kPython, Cause::kDispatch}.has(cause);
-  if (waits && around.loader) cause = Cause::kLoader;
-  return is_passive && around.collective ? Cause::kCollective : cause;
+  if (waits && around.among.has(Cause::kLoader)) cause = Cause::kLoader;
+  return is_passive && around.among.has(Cause::kCollective) ? Cause::kCollective : cause;
 }
 
 inline Surroundings within(Cause own, Cause settled, const Surroundings& around) {
   Surroundings found = around;
-  found.loader |= own == Cause::kLoader;
-  found.collective |= own == Cause::kCollective;
-  found.collection |= own == Cause::kCollection;
-  found.importing |= own == Cause::kImport;
-  found.compilation |= own == Cause::kCompilation;
+  if (kSpreading.has(own)) found.among.add(own);
   if (settled != Cause::kAsAround) found.nearest = settled;
   return found;
 }

@@ -118,30 +118,46 @@ nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_
                         to_array(std::move(found.around)));
 }
 
-nb::tuple listing(const Numbers<int32_t>& parent, const Numbers<int32_t>& label, const Numbers<bool>& shown,
-                  const Numbers<bool>& is_async) {
+nb::tuple listing(const Numbers<int32_t>& parent, const Numbers<uint8_t>& kind, const Numbers<bool>& is_async,
+                  const Numbers<int32_t>& label, const Numbers<int32_t>& group_of_label,
+                  const Numbers<bool>& is_hidden, bool hides_collections) {
   attribution::Events events{};
   events.parent = parent.data();
+  events.kind = kind.data();
   events.rows = parent.size();
-  for (const size_t size : {label.size(), shown.size(), is_async.size()}) check_length(size, events.rows);
+  for (const size_t size : {kind.size(), is_async.size(), label.size()}) check_length(size, events.rows);
+  check_length(is_hidden.size(), group_of_label.size());
   check_between(parent, -1, events.rows);
+  check_between(label, 0, group_of_label.size());
   attribution::Listing found = [&] {
     const WithoutGil without_gil;
-    return attribution::listing(events, label.data(), shown.data(), is_async.data());
+    return attribution::listing(
+        events, {label.data(), group_of_label.data(), is_hidden.data(), hides_collections}, is_async.data());
   }();
   return nb::make_tuple(to_array(std::move(found.listed)).attr("view")("bool"),
                         to_array(std::move(found.nested)).attr("view")("bool"),
                         to_array(std::move(found.parent)));
 }
 
+// Of every event whether it is listed, and of these whether it has a parent and children.
+using ListedArrays = std::tuple<Numbers<bool>, Numbers<bool>>;
+
+std::vector<int32_t> sources_of(const attribution::Events& events, const Numbers<int64_t>& thread_number,
+                                const ListedArrays& arrays) {
+  const auto& [listed, nested] = arrays;
+  return attribution::stack_sources(events, numbers_of(thread_number), listed.data(), nested.data());
+}
+
+void check_listed(const ListedArrays& arrays, size_t rows) {
+  check_length(std::get<0>(arrays).size(), rows);
+  check_length(std::get<1>(arrays).size(), rows);
+}
+
 nb::object stack_sources(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
-                         const Numbers<bool>& listed, const Numbers<bool>& nested) {
+                         const ListedArrays& listed) {
   const attribution::Events events = events_of(arrays, thread_number.size());
-  check_length(listed.size(), events.rows);
-  check_length(nested.size(), events.rows);
-  return to_array(without_gil([&] {
-    return attribution::stack_sources(events, numbers_of(thread_number), listed.data(), nested.data());
-  }));
+  check_listed(listed, events.rows);
+  return to_array(without_gil([&] { return sources_of(events, thread_number, listed); }));
 }
 
 // caller, caller_line, frame, called_here, defined_here
@@ -157,40 +173,44 @@ attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
   return {caller.data(), caller_line.data(), frame.data(), called_here.data(), defined_here.data()};
 }
 
-nb::object saying_where(const Numbers<int32_t>& parent, const CallArrays& calls,
-                        const Numbers<int64_t>& source) {
-  attribution::Events events{};
-  events.parent = parent.data();
-  events.rows = parent.size();
-  check_length(source.size(), events.rows);
-  check_between(parent, -1, events.rows);
-  check_between(source, -1, events.rows);
+nb::object saying_where(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
+                        const ListedArrays& listed, const CallArrays& calls) {
+  const attribution::Events events = events_of(arrays, thread_number.size());
+  check_listed(listed, events.rows);
   const attribution::CallColumns columns = calls_of(calls, events.rows);
-  return to_array(without_gil([&] { return attribution::saying_where(events, columns, source.data()); }));
+  return to_array(without_gil(
+      [&] { return attribution::saying_where(events, columns, sources_of(events, thread_number, listed)); }));
 }
 
-nb::tuple lines(const Numbers<int32_t>& parent, const CallArrays& calls, const Numbers<int64_t>& around,
-                const Numbers<int32_t>& first_line) {
-  attribution::Events events{};
-  events.parent = parent.data();
-  events.rows = parent.size();
-  check_length(around.size(), events.rows);
-  check_between(parent, -1, events.rows);
-  check_between(around, -1, events.rows);
+nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number, const ListedArrays& listed,
+                const CallArrays& calls, const Numbers<int32_t>& first_line) {
+  const attribution::Events events = events_of(arrays, thread_number.size());
+  check_listed(listed, events.rows);
   check_between(std::get<2>(calls), -1, first_line.size());
   const attribution::CallColumns columns = calls_of(calls, events.rows);
   auto found = [&] {
     const WithoutGil without_gil;
-    return attribution::lines(events, columns, around.data(), first_line.data());
+    const auto around = attribution::saying_where(events, columns, sources_of(events, thread_number, listed));
+    return attribution::lines(events, columns, around, first_line.data());
   }();
   return nb::make_tuple(to_array(std::move(found.first)), to_array(std::move(found.second)));
+}
+
+// Lines with the events at them: frame, line, how many there are, and their own time.
+nb::tuple line_sums(const Numbers<int64_t>& frame, const Numbers<int64_t>& line,
+                    const Numbers<int64_t>& own_ns) {
+  for (const size_t size : {line.size(), own_ns.size()}) check_length(size, frame.size());
+  attribution::LineSums found = without_gil(
+      [&] { return attribution::line_sums(frame.data(), line.data(), own_ns.data(), frame.size()); });
+  return nb::make_tuple(to_array(std::move(found.frame)), to_array(std::move(found.line)),
+                        to_array(std::move(found.count)), to_array(std::move(found.own_ns)));
 }
 
 // event, action, size_bytes
 using AllocationArrays = std::tuple<Numbers<int32_t>, Numbers<uint8_t>, Numbers<int64_t>>;
 
 nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<int8_t>& phase,
-                       const Numbers<int64_t>& path, const Numbers<int64_t>& start_ns,
+                       const Numbers<int32_t>& path, const Numbers<int64_t>& start_ns,
                        const Numbers<int64_t>& took_ns, const Numbers<int64_t>& until_ns,
                        const Numbers<int64_t>& own_ns, const std::optional<Numbers<int64_t>>& by_start,
                        const Numbers<int64_t>& step_start_ns, const Numbers<int64_t>& step_end_ns,
@@ -236,7 +256,7 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
 }
 
 nb::tuple place_groups(const EventArrays& arrays, const CallArrays& calls, size_t threads,
-                       const Numbers<int8_t>& phase, const Numbers<int64_t>& path,
+                       const Numbers<int8_t>& phase, const Numbers<int32_t>& path,
                        const Numbers<int64_t>& frame, const Numbers<int64_t>& line,
                        const Numbers<int32_t>& first_line, int8_t forward) {
   const attribution::Events events = events_of(arrays, threads);
@@ -260,18 +280,19 @@ nb::tuple place_groups(const EventArrays& arrays, const CallArrays& calls, size_
                         to_array(std::move(columns[3])), to_array(std::move(columns[4])));
 }
 
-nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<int32_t>& group, size_t groups,
-                      const Numbers<int64_t>& line, const Numbers<int64_t>& start_ns,
-                      const Numbers<int64_t>& took_ns) {
-  for (const size_t size : {group.size(), line.size(), start_ns.size(), took_ns.size()}) {
+nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<bool>& is_call,
+                      const Numbers<int32_t>& group, size_t groups, const Numbers<int64_t>& line,
+                      const Numbers<int64_t>& start_ns, const Numbers<int64_t>& took_ns) {
+  for (const size_t size : {is_call.size(), group.size(), line.size(), start_ns.size(), took_ns.size()}) {
     check_length(size, parent.size());
   }
   check_between(parent, -1, parent.size());
-  check_between(group, -1, groups);
+  check_between(group, 0, groups);
   check_between(line, INT32_MIN, size_t{INT32_MAX} + 1);
   attribution::WidestGaps found = without_gil([&] {
-    return attribution::widest_gaps(parent.data(), parent.size(),
-                                    {group.data(), line.data(), start_ns.data(), took_ns.data(), groups});
+    return attribution::widest_gaps(
+        parent.data(), parent.size(),
+        {is_call.data(), group.data(), line.data(), start_ns.data(), took_ns.data(), groups});
   });
   return nb::make_tuple(to_array(std::move(found.group)), to_array(std::move(found.before)),
                         to_array(std::move(found.after)), to_array(std::move(found.time_ns)));
@@ -284,17 +305,19 @@ void bind_attribution(nb::module_& module) {
              "is_engine"_a);
   module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "by_name"_a,
              "by_start"_a.none(), "codes"_a);
-  module.def("listing", &listing, "parent"_a, "label"_a, "shown"_a, "is_async"_a);
-  module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a, "nested"_a);
-  module.def("saying_where", &saying_where, "parent"_a, "calls"_a, "source"_a);
+  module.def("listing", &listing, "parent"_a, "kind"_a, "is_async"_a, "label"_a, "group_of_label"_a,
+             "is_hidden"_a, "hides_collections"_a);
+  module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a);
+  module.def("saying_where", &saying_where, "events"_a, "thread_number"_a, "listed"_a, "calls"_a);
+  module.def("line_sums", &line_sums, "frame"_a, "line"_a, "own_ns"_a);
   module.def("operator_sums", &operator_sums, "events"_a, "threads"_a, "phase"_a, "path"_a, "start_ns"_a,
              "took_ns"_a, "until_ns"_a, "own_ns"_a, "by_start"_a.none(), "step_start_ns"_a, "step_end_ns"_a,
              "allocated"_a.none());
   module.def("place_groups", &place_groups, "events"_a, "calls"_a, "threads"_a, "phase"_a, "path"_a,
              "frame"_a, "line"_a, "first_line"_a, "forward"_a);
-  module.def("widest_gaps", &widest_gaps, "parent"_a, "group"_a, "groups"_a, "line"_a, "start_ns"_a,
-             "took_ns"_a);
-  module.def("lines_of_events", &lines, "parent"_a, "calls"_a, "around"_a, "first_line"_a);
+  module.def("widest_gaps", &widest_gaps, "parent"_a, "is_call"_a, "group"_a, "groups"_a, "line"_a,
+             "start_ns"_a, "took_ns"_a);
+  module.def("lines_of_events", &lines, "events"_a, "thread_number"_a, "listed"_a, "calls"_a, "first_line"_a);
 }
 
 }  // namespace opscope

@@ -28,12 +28,21 @@ inline void nested_parents(const Events& events, Listing& found) {
       [&](size_t parent) { return nested[parent] ? static_cast<int32_t>(parent) : found.parent[parent]; });
 }
 
-inline Listing listing(const Events& events, const int32_t* label, const bool* shown, const bool* is_async) {
+// What is known of labels: which are one where names are compared, and which are not shown.
+struct Labels {
+  const int32_t* label;  // of every event
+  const int32_t* group;  // of every label, as the next
+  const bool* is_hidden;
+  bool hides_collections;
+};
+
+inline Listing listing(const Events& events, const Labels& labels, const bool* is_async) {
   Listing found{std::vector<uint8_t>(events.rows), std::vector<uint8_t>(events.rows),
                 std::vector<int32_t>(events.rows)};
   for (size_t row = 0; row < events.rows; ++row) {
-    found.listed[row] = shown[row];
-    found.nested[row] = shown[row] && !is_async[row];
+    const bool is_pause = labels.hides_collections && events.kind_of(row) == EventKind::kGcPause;
+    found.listed[row] = !is_pause && !labels.is_hidden[labels.label[row]];
+    found.nested[row] = found.listed[row] && !is_async[row];
   }
   nested_parents(events, found);
   std::vector<int32_t> children(events.rows);
@@ -45,7 +54,8 @@ inline Listing listing(const Events& events, const int32_t* label, const bool* s
   for (size_t row = 0; row < events.rows; ++row) {
     const int32_t parent = found.parent[row];
     if (!found.nested[row] || parent < 0) continue;
-    folded[row] = label[row] == label[parent] && children[static_cast<size_t>(parent)] == 1;
+    folded[row] = children[static_cast<size_t>(parent)] == 1 &&
+                  labels.group[labels.label[row]] == labels.group[labels.label[parent]];
     any = any || folded[row];
   }
   if (!any) return found;
@@ -58,9 +68,8 @@ inline Listing listing(const Events& events, const int32_t* label, const bool* s
 }
 
 // Of each event itself, or the forward operator that it runs backwards; -1 where that was not recorded.
-inline std::vector<int64_t> stack_sources(const Events& events, const std::vector<int64_t>& thread_number,
+inline std::vector<int32_t> stack_sources(const Events& events, const std::vector<int64_t>& thread_number,
                                           const bool* listed, const bool* nested) {
-  std::vector<int64_t> source(events.rows);
   std::vector<int32_t> around(events.rows);  // the closest backward span, itself included
   const auto is_backward = [&](size_t row) {
     return events.scope_of(row) == RecordScope::kBackwardFunction && nested[row];
@@ -79,9 +88,10 @@ inline std::vector<int64_t> stack_sources(const Events& events, const std::vecto
   for (size_t row = 0; row < events.rows; ++row) {
     if (is_backward(row)) forward[row] = first.at(events.forward_thread[row], events.sequence[row]);
   }
+  std::vector<int32_t> source(events.rows);
   for (size_t row = 0; row < events.rows; ++row) {
     const int32_t backward = closest(row);
-    source[row] = backward >= 0 ? forward[static_cast<size_t>(backward)] : static_cast<int64_t>(row);
+    source[row] = backward >= 0 ? forward[static_cast<size_t>(backward)] : static_cast<int32_t>(row);
   }
   return source;
 }
@@ -96,8 +106,8 @@ struct CallColumns {
 
 // The innermost event around each, or itself, that says where in the program it is; of a backward operator
 // that of its forward operator, else the line that began the backward pass. -1 for none.
-inline std::vector<int64_t> saying_where(const Events& events, const CallColumns& calls,
-                                         const int64_t* source) {
+inline std::vector<int32_t> saying_where(const Events& events, const CallColumns& calls,
+                                         const std::vector<int32_t>& source) {
   const auto says = [&](size_t row) { return calls.called_here[row] || calls.defined_here[row]; };
   std::vector<int32_t> nearest(events.rows);
   nesting::settle<int32_t, int32_t>(
@@ -106,7 +116,7 @@ inline std::vector<int64_t> saying_where(const Events& events, const CallColumns
   for (size_t row = 0; row < events.rows; ++row) {
     if (says(row)) nearest[row] = static_cast<int32_t>(row);
   }
-  std::vector<int64_t> found(nearest.begin(), nearest.end());
+  std::vector<int32_t> found = nearest;
   for (size_t row = 0; row < events.rows; ++row) {
     if (source[row] < 0 || static_cast<size_t>(source[row]) == row) continue;
     const int32_t forward = nearest[static_cast<size_t>(source[row])];
@@ -147,7 +157,7 @@ inline std::vector<int32_t> first_calls(const Events& events, const CallColumns&
 // the function begins. `first_line` is that of each frame.
 inline std::pair<std::vector<int64_t>, std::vector<int64_t>> lines(const Events& events,
                                                                    const CallColumns& calls,
-                                                                   const int64_t* around,
+                                                                   const std::vector<int32_t>& around,
                                                                    const int32_t* first_line) {
   const std::vector<int32_t> first_call = first_calls(events, calls);
   std::vector<int64_t> frame(events.rows, -1);

@@ -18,7 +18,7 @@ struct OperatorColumns {  // of all events
   const uint8_t* kind;
   const int32_t* name;  // -1 for none, as phase and path
   const int8_t* phase;
-  const int64_t* path;
+  const int32_t* path;
   const int32_t* thread;
   const int64_t* start_ns;
   const int64_t* took_ns;
@@ -52,9 +52,9 @@ class OperatorKey {
  public:
   static constexpr int64_t kMostPaths = (int64_t{1} << 29) - 2;
 
-  OperatorKey(int32_t name, int8_t phase, int64_t path)
+  OperatorKey(int32_t name, int8_t phase, int32_t path)
       : packed_(static_cast<uint64_t>(name + int64_t{1}) << 33 | static_cast<uint64_t>(phase + 1) << 29 |
-                static_cast<uint64_t>(path + 1)) {}
+                static_cast<uint64_t>(path + int64_t{1})) {}
 
   int64_t name() const { return static_cast<int64_t>(packed_ >> 33) - 1; }
   int64_t phase() const { return static_cast<int64_t>(packed_ >> 29 & 15) - 1; }

@@ -17,7 +17,7 @@ namespace opscope::attribution {
 
 struct PlaceColumns {  // of all events; -1 for none
   const int8_t* phase;
-  const int64_t* path;
+  const int32_t* path;
   const int64_t* frame;
   const int64_t* line;
   const int32_t* first_line;  // of every frame, the line that it begins at
@@ -73,9 +73,33 @@ inline Places places(const Events& events, const CallColumns& calls, const Place
   return found;
 }
 
+// Lines with the events at them, in order of first use.
+struct LineSums {
+  std::vector<int64_t> frame, line, count, own_ns;
+};
+
+inline LineSums line_sums(const int64_t* frame, const int64_t* line, const int64_t* own_ns, size_t rows) {
+  Numbering<Place, Place::Hash> numbers;
+  LineSums sums;
+  for (size_t row = 0; row < rows; ++row) {
+    if (frame[row] < 0) continue;
+    const auto number = static_cast<size_t>(numbers.of({0, frame[row], line[row], 0, 0}));
+    if (number == sums.count.size()) {
+      sums.frame.push_back(frame[row]);
+      sums.line.push_back(line[row]);
+      sums.count.push_back(0);
+      sums.own_ns.push_back(0);
+    }
+    ++sums.count[number];
+    sums.own_ns[number] += own_ns[row];
+  }
+  return sums;
+}
+
 // Stretches of code between the calls that some calls make.
 struct CallsOfGroups {
-  const int32_t* group;  // of every event the group of calls that it is of, -1 for none
+  const bool* is_call;
+  const int32_t* group;  // of every event the group that it is of, if it is a call
   const int64_t* line;   // of every event that it is called from, -1 for none
   const int64_t* start_ns;
   const int64_t* took_ns;
@@ -153,13 +177,13 @@ inline WidestGaps widest_gaps(const int32_t* parent, size_t rows, const CallsOfG
   for (size_t row = 0; row < rows; ++row) {
     if (parent[row] < 0) continue;
     const auto call = static_cast<size_t>(parent[row]);
-    if (calls.group[call] < 0) continue;
+    if (!calls.is_call[call]) continue;
     const int64_t began = reached[call].any ? reached[call].end_ns : calls.start_ns[call];
     between.add(calls.group[call], reached[call].line, calls.line[row], calls.start_ns[row] - began);
     reached[call] = {calls.line[row], calls.start_ns[row] + calls.took_ns[row], true};
   }
   for (size_t call = 0; call < rows; ++call) {
-    if (calls.group[call] < 0) continue;
+    if (!calls.is_call[call]) continue;
     const int64_t began = reached[call].any ? reached[call].end_ns : calls.start_ns[call];
     between.add(calls.group[call], reached[call].line, -1,
                 calls.start_ns[call] + calls.took_ns[call] - began);

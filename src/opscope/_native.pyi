@@ -664,7 +664,7 @@ def operator_sums(
     events: EventArrays,
     threads: int,
     phase: NDArray[np.int8],
-    path: NDArray[np.int64],
+    path: NDArray[np.int32],
     start_ns: NDArray[np.int64],
     took_ns: NDArray[np.int64],
     until_ns: NDArray[np.int64],
@@ -732,19 +732,25 @@ def phases(
 
 def listing(
     parent: NDArray[np.int32],
-    label: NDArray[np.int32],
-    shown: NDArray[np.bool_],
+    kind: NDArray[np.uint8],
     is_async: NDArray[np.bool_],
+    label: NDArray[np.int32],
+    group_of_label: NDArray[np.int32],
+    is_hidden: NDArray[np.bool_],
+    hides_collections: bool,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int32]]:
     """Which events are listed, which of these are not asynchronous, and the closest of those around
-    each. One of the label of its parent, without another beside it, is folded into that."""
+    each. One whose label is of the group of its parent's, without another beside it, is folded into
+    that; ``is_hidden`` says which labels are not listed."""
+
+ListedArrays: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.bool_]]
+"""What ``listing`` says of every event: listed, and not asynchronous."""
 
 def stack_sources(
     events: EventArrays,
     thread_number: NDArray[np.int64],
-    listed: NDArray[np.bool_],
-    nested: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+    listed: ListedArrays,
+) -> NDArray[np.int32]:
     """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
 
 CallArrays: TypeAlias = tuple[
@@ -757,25 +763,34 @@ CallArrays: TypeAlias = tuple[
 """Of every event: caller, line there, frame; whether the program called it, or defines it."""
 
 def saying_where(
-    parent: NDArray[np.int32], calls: CallArrays, source: NDArray[np.int64]
-) -> NDArray[np.int64]:
+    events: EventArrays,
+    thread_number: NDArray[np.int64],
+    listed: ListedArrays,
+    calls: CallArrays,
+) -> NDArray[np.int32]:
     """The event that says where in the program each was asked for, -1 for none."""
 
 def lines_of_events(
-    parent: NDArray[np.int32],
+    events: EventArrays,
+    thread_number: NDArray[np.int64],
+    listed: ListedArrays,
     calls: CallArrays,
-    around: NDArray[np.int64],
     first_line: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Frame and line of each event, -1 for none; ``around`` is of ``saying_where``, ``first_line``
+    """Frame and line of each event, by what ``saying_where`` says, -1 for none; ``first_line`` is
     of every frame."""
+
+def line_sums(
+    frame: NDArray[np.int64], line: NDArray[np.int64], own_ns: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The lines that events are at, without -1: frame, line, how many events, their own time."""
 
 def place_groups(
     events: EventArrays,
     calls: CallArrays,
     threads: int,
     phase: NDArray[np.int8],
-    path: NDArray[np.int64],
+    path: NDArray[np.int32],
     frame: NDArray[np.int64],
     line: NDArray[np.int64],
     first_line: NDArray[np.int32],
@@ -794,13 +809,14 @@ def place_groups(
 
 def widest_gaps(
     parent: NDArray[np.int32],
+    is_call: NDArray[np.bool_],
     group: NDArray[np.int32],
     groups: int,
     line: NDArray[np.int64],
     start_ns: NDArray[np.int64],
     took_ns: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Of every group of calls that has one (``group``, -1 for other events) its number, and between
+    """Of every group of calls that has one (``is_call``, ``group``) its number, and between
     which two lines most of their time passes that is in none of what they call, -1 for the
     beginning and the end; and that time."""
 

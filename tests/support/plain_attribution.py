@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from opscope.analysis.phases import _PREFIXES, NO_PHASE, Phase
+from opscope.analysis.torch_listing.listing import HIDDEN_NAMES
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.event_tree import event_tree
@@ -157,6 +158,12 @@ def _add_stores(trace, maker):
     broken = np.maximum.accumulate(np.where(breaks & ~computes[rows], place, NONE))
     found = stores[rows] & (last >= 0) & (last > broken)
     maker[rows[found]] = maker[rows[last[found]]]
+
+
+def plain_hidden(listing):
+    """Which events torch does not list."""
+    texts = np.array([text in HIDDEN_NAMES for text in listing.texts], dtype=np.bool_)
+    return texts[listing.label] | (listing.trace.events["kind"] == EventKind.GC_PAUSE)
 
 
 def plain_listing(trace, group_label, hidden):

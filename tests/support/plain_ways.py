@@ -25,6 +25,7 @@ from opscope.tree.timeline import place_events
 from support.plain_account import plain_sums
 from support.plain_attribution import (
     plain_around,
+    plain_hidden,
     plain_lines,
     plain_listing,
     plain_modules,
@@ -71,7 +72,7 @@ def assert_attribution_as_plain(trace):
     np.testing.assert_array_equal(modules.is_backward, is_backward)
     listing = TorchListing(trace)
     listed = (listing.listed, listing.nested, listing.parent)
-    plain_listed = plain_listing(trace, listing.group_label, listing._hidden())
+    plain_listed = plain_listing(trace, listing.group_label, plain_hidden(listing))
     for column, plain in zip(listed, plain_listed, strict=True):
         np.testing.assert_array_equal(column, plain)
     np.testing.assert_array_equal(stack_source(listing), plain_sources(listing))
@@ -79,12 +80,12 @@ def assert_attribution_as_plain(trace):
     np.testing.assert_array_equal(sites.around, plain_around(sites))
     for column, plain in zip(sites.at, plain_lines(sites, trace), strict=True):
         np.testing.assert_array_equal(column, plain)
-    group = np.where(sites.defined_here, sites.frame, -1).astype(np.int32)
+    is_call, group = sites.defined_here, np.maximum(sites.frame, 0).astype(np.int32)
     tree = event_tree(trace)
     calls = (sites.caller_line, tree.start_ns, tree.duration_ns)
-    gaps = _native.widest_gaps(tree.parent, group, len(trace.table("frames")), *calls)
+    gaps = _native.widest_gaps(tree.parent, is_call, group, len(trace.table("frames")) + 1, *calls)
     widest = {of: tuple(rest) for of, *rest in zip(*(one.tolist() for one in gaps), strict=True)}
-    assert widest == plain_widest_gaps(tree.parent, group, *calls)
+    assert widest == plain_widest_gaps(tree.parent, np.where(is_call, group, -1), *calls)
 
 
 def assert_own_times_as_plain(trace):

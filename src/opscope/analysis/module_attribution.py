@@ -21,7 +21,7 @@ from opscope.tree.frame_text import MODULE_PREFIX, ModuleName, event_texts, modu
 from opscope.tree.links import forward_backward_links
 from opscope.tree.native_events import event_arrays, numbers_of_threads
 
-Values = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 NONE = -1
@@ -47,8 +47,8 @@ class ModuleAttribution:
 
     paths: list[tuple[str, ...]]
     classes: list[str]
-    path: Values
-    call: Values
+    path: Rows
+    call: Rows
     is_backward: Flags
 
     def name(self, event: int) -> str:
@@ -91,10 +91,8 @@ def _attribute(trace: Trace) -> ModuleAttribution:
         np.array([*is_engine, False]),
     )
     number, paths, classes = _paths(trace, texts, found["label"], found["around"])
-    path = np.append(number, NONE)[found["place"]]
-    return ModuleAttribution(
-        paths, classes, path, found["call"].astype(np.int64), found["is_backward"]
-    )
+    path = np.append(number, np.int32(NONE))[found["place"]]
+    return ModuleAttribution(paths, classes, path, found["call"], found["is_backward"])
 
 
 def _linked_makers(trace: Trace) -> npt.NDArray[np.int32]:
@@ -113,7 +111,7 @@ def _paths(
     texts: list[str],
     labels: npt.NDArray[np.int32],
     around: npt.NDArray[np.int32],
-) -> tuple[Values, list[tuple[str, ...]], list[str]]:
+) -> tuple[Rows, list[tuple[str, ...]], list[str]]:
     """The paths of places, and their classes; and which one each place has, shape (places,).
 
     A place is calls of one label within those of the place around it, which stands before it.
@@ -136,7 +134,7 @@ def _paths(
                 paths.append(path)
                 classes.append(name.class_name)
         of_place.append(number)
-    return np.array(of_place, dtype=np.int64), paths, classes
+    return np.array(of_place, dtype=np.int32), paths, classes
 
 
 def _after(paths: list[tuple[str, ...]], outer: int, numbered: str) -> tuple[str, ...]:

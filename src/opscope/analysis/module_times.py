@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope.analysis.device_time import measure_device_time
-from opscope.analysis.module_attribution import attribute_to_modules
+from opscope.analysis.module_attribution import Rows, attribute_to_modules
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -75,5 +75,5 @@ def module_times(trace: Trace, listing: TorchListing | None = None) -> ModuleTim
     )
 
 
-def _sum(group: Values, values: Values, groups: int) -> Values:
+def _sum(group: Rows | Values, values: Values, groups: int) -> Values:
     return np.bincount(group, weights=values, minlength=groups).astype(np.int64)

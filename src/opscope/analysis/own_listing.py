@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from opscope.analysis.torch_listing.listing import Flags, Labels, TorchListing, Values
+from opscope.analysis.torch_listing.listing import Labels, TorchListing, Values
 from opscope.cached_property import cached_property
 from opscope.tree.frame_text import own_texts
 from opscope.tree.own_time import outermost_of, own_times
@@ -16,11 +16,11 @@ class OwnListing(TorchListing):
     What torch folds into its caller of the same name is folded here as well.
     """
 
+    _hidden_names = frozenset()
+    _hides_collections = False
+
     def _names(self) -> tuple[Labels, list[str]]:
         return own_texts(self.trace)
-
-    def _hidden(self) -> Flags:
-        return np.zeros(len(self.trace.events), dtype=np.bool_)
 
     @cached_property
     def self_ns(self) -> Values:

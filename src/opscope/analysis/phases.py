@@ -83,15 +83,13 @@ def find_phases(trace: Trace) -> Phases:
 def _find_phases(trace: Trace) -> Phases:
     tree, events = event_tree(trace), trace.events
     threads = max(len(trace.table("threads")), int(events["thread"].max(initial=-1)) + 1)
-    start = np.ascontiguousarray(tree.start_ns)
-    in_order = bool((start[1:] >= start[:-1]).all())
     phase, outermost, around = _native.phases(
         event_arrays(trace),
         threads,
-        start,
+        np.ascontiguousarray(tree.start_ns),
         np.ascontiguousarray(tree.duration_ns),
         _by_name(trace),
-        None if in_order else np.argsort(start, kind="stable"),
+        tree.by_start,
         (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.GARBAGE_COLLECTION),
     )
     return Phases(phase, outermost, around)

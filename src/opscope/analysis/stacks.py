@@ -88,9 +88,9 @@ def is_stack_entry(text: str) -> bool:
 
 def stack_source(listing: TorchListing) -> Rows:
     """The event whose stack each event has: itself, or its forward operator; -1 none."""
-    return _native.stack_sources(
+    source = _native.stack_sources(
         event_arrays(listing.trace),
         numbers_of_threads(listing.trace),
-        np.ascontiguousarray(listing.listed),
-        np.ascontiguousarray(listing.nested),
+        (np.ascontiguousarray(listing.listed), np.ascontiguousarray(listing.nested)),
     )
+    return source.astype(np.int64)

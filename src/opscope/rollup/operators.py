@@ -47,25 +47,26 @@ def operator_columns(trace: Trace) -> Columns:
 def line_columns(subject: Subject) -> Columns:
     """The columns of ``rollup_lines``, without whose they are."""
     trace, sites = subject.trace, subject.sites
-    frame, line = sites.at if sites.known else (np.zeros(0, dtype=np.int64),) * 2
-    rows = np.flatnonzero(frame >= 0)
     frames, names = trace.table("frames"), trace.names
+    frame, line, count, own_ns = (
+        _native.line_sums(*sites.at, own_times(trace))
+        if sites.known
+        else np.zeros((4, 0), dtype=np.int64)
+    )
     # Frames of one function may be several: of code that was made again.
-    file, function = (frames[name][frame[rows]] for name in ("file", "function"))
-    found = group_rows(file, line[rows], function)
+    file, function = (frames[name][frame] for name in ("file", "function"))
+    found = group_rows(file, line, function)
     return {
         "file": [names[row] for row in found.columns[0].tolist()],
         "line": found.columns[1],
         "function": [names[row] for row in found.columns[2].tolist()],
-        "count": found.count,
-        "self_ns": _sums(found.group, own_times(trace)[rows], len(found)),
+        "count": _sums(found.group, count, len(found)),
+        "self_ns": _sums(found.group, own_ns, len(found)),
     }
 
 
 def _of_host(trace: Trace) -> Columns:
     events, tree = trace.events, event_tree(trace)
-    start = np.ascontiguousarray(tree.start_ns)
-    in_order = bool((start[1:] >= start[:-1]).all())
     begins, ends, _ = in_order_of_start(program_steps(trace)[0])
     modules = attribute_to_modules(trace)
     sums = _native.operator_sums(
@@ -73,11 +74,11 @@ def _of_host(trace: Trace) -> Columns:
         len(numbers_of_threads(trace)),
         find_phases(trace).phase,
         modules.path,
-        start,
+        np.ascontiguousarray(tree.start_ns),
         np.ascontiguousarray(events["duration_ns"]),
         np.ascontiguousarray(tree.duration_ns),
         own_times(trace),
-        None if in_order else np.argsort(start, kind="stable"),
+        tree.by_start,
         begins,
         ends,
         _allocations(trace),

@@ -152,6 +152,5 @@ def _own_lines(
     subject: Subject, place: npt.NDArray[np.int32], places: list[ProgramPlace]
 ) -> dict[int, int]:
     """Of places at which a function computes itself the line that most of that is at, by number."""
-    calls = np.where(subject.sites.defined_here, place, -1).astype(np.int32)
     where = [(one.file, one.line) for one in places]
-    return gap_lines(subject, calls, where)
+    return gap_lines(subject, subject.sites.defined_here, place, where)

@@ -73,7 +73,7 @@ def _reference(table: Table, column: Column, rows: Rows) -> str:
     """-1, where that is "none", or a row of the table referred to."""
     if not column.refers:
         return ""
-    values = table[column.name]
+    values = _distinct(table[column.name])
     # A missing column reads as 0, so a thread may be 0 although there is no table of threads.
     count = rows.get(column.refers, 0) or int(column.refers == "threads")
     lowest = -1 if column.default == -1 else 0
@@ -86,6 +86,7 @@ def _range(table: Table, column: Column, rows: Rows) -> str:
     if column.least is None and column.most is None:
         return ""
     values = table.lists(column.name).values if column.is_list else table[column.name]
+    values = _distinct(values)
     if not len(values):
         return ""
     low, high = values.min(), values.max()
@@ -94,6 +95,11 @@ def _range(table: Table, column: Column, rows: Rows) -> str:
     if column.most is not None and not high <= column.most:
         return f"has {high}, and the most there is is {column.most}"
     return ""
+
+
+def _distinct(values: Values) -> Values:
+    """The same, or one of them that stands for all."""
+    return values[:1] if values.strides == (0,) else values
 
 
 def _sum(table: Table, column: Column, rows: Rows) -> str:
@@ -141,7 +147,7 @@ def _order_of_events(tables: Mapping[str, Table]) -> str:
     if events is None or not len(events):
         return ""
     parent, start = events["parent"], events["start_ns"]
-    if (parent >= np.arange(len(events))).any():
+    if (parent >= np.arange(len(events), dtype=parent.dtype)).any():
         return "events.parent points to a later event"
     return "events are not in order of start_ns" if (start[1:] < start[:-1]).any() else ""
 

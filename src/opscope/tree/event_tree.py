@@ -48,6 +48,12 @@ class EventTree:
         return duration
 
     @cached_property
+    def by_start(self) -> npt.NDArray[np.int64] | None:
+        """Rows in order of start; None where they are in that order already."""
+        in_order = bool((self.start_ns[1:] >= self.start_ns[:-1]).all())
+        return None if in_order else np.argsort(self.start_ns, kind="stable")
+
+    @cached_property
     def roots(self) -> npt.NDArray[np.int64]:
         """Rows without a parent, in order of start. Shape (roots,)."""
         return np.flatnonzero(self.parent < 0)

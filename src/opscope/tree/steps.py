@@ -48,10 +48,13 @@ def find_steps(trace: Trace) -> Steps:
 
 
 def _find_steps(trace: Trace) -> Steps:
-    number_of_name = _step_names(trace)
-    names = trace.events["name"]
-    event = np.flatnonzero(np.isin(names, list(number_of_name)))
-    number = np.array([number_of_name[int(n)] for n in names[event]], dtype=np.int64)
+    names, steps = trace.names, _step_names(trace)
+    is_step = np.zeros(len(names) + 1, dtype=np.bool_)  # and last, that no name is none
+    is_step[steps] = True
+    event = np.flatnonzero(is_step[trace.events["name"]]) if steps else np.zeros(0, dtype=np.int64)
+    rows = trace.events["name"][event].tolist()
+    number_of = {row: int(names[row].removeprefix(STEP_PREFIX)) for row in set(rows)}
+    number = np.array([number_of[row] for row in rows], dtype=np.int64)
     start = trace.events["start_ns"][event]
     return Steps(number, event, start, start + event_tree(trace).duration_ns[event])
 
@@ -73,10 +76,10 @@ def step_of_events(trace: Trace) -> npt.NDArray[np.int64]:
     return np.where(inside, steps.number[latest], -1)
 
 
-def _step_names(trace: Trace) -> dict[int, int]:
-    """Rows in ``names`` that are steps, and their numbers."""
-    used = np.flatnonzero(np.bincount(trace.events["name"] + 1, minlength=1)) - 1
-    texts = {row: trace.names[row] for row in used.tolist()}
-    steps = {row: text for row, text in texts.items() if text.startswith(STEP_PREFIX)}
-    numbers = {row: text.removeprefix(STEP_PREFIX) for row, text in steps.items()}
-    return {row: int(number) for row, number in numbers.items() if number.isdecimal()}
+def _step_names(trace: Trace) -> list[int]:
+    """Rows in ``names`` that are steps."""
+    return [
+        row
+        for row, text in enumerate(trace.names)
+        if text.startswith(STEP_PREFIX) and text.removeprefix(STEP_PREFIX).isdecimal()
+    ]

@@ -18,7 +18,7 @@ from opscope.trace.row_groups import group_rows
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
-from opscope.tree.frame_text import is_python
+from opscope.tree.frame_text import PYTHON_KINDS
 
 Indices = npt.NDArray[np.int32]
 Values = npt.NDArray[np.int64]
@@ -105,7 +105,10 @@ def yields(events: Table) -> Yields:
     A step begins inside one call of ``step()`` and ends inside the next. It is the frames of those
     calls that have to go, not the step that everything else is looked up in.
     """
-    return np.where(is_python(events), 2, events["is_async"]).astype(np.uint8)
+    of_kind = np.zeros(256, dtype=np.uint8)  # by any kind, also one of a newer opscope
+    of_kind[list(PYTHON_KINDS)] = 2
+    found: Yields = of_kind[events["kind"]]
+    return np.maximum(found, events["is_async"]) if events["is_async"].any() else found
 
 
 def _thread_lines(trace: Trace) -> tuple[list[Line], Indices]:

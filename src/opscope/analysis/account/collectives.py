@@ -19,7 +19,7 @@ _TRANSFERS = re.compile(r"(gloo|nccl|mpi|ucc):")
 def transfers(trace: Trace) -> Values:
     """From when to when any was: disjoint, in order. Shape (stretches, 2), Unix nanoseconds."""
     named = np.array([bool(_TRANSFERS.match(name)) for name in trace.names] + [False])
-    rows = np.flatnonzero(named[trace.events["name"]])
+    rows = np.flatnonzero(named[trace.events["name"]]) if named.any() else np.zeros(0, dtype=int)
     start = trace.events["start_ns"][rows].astype(np.int64)
     end = np.maximum.accumulate(start + trace.events["duration_ns"][rows])
     if not len(start):

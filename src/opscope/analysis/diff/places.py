@@ -156,7 +156,7 @@ def _modules(trace: Trace, known: bool) -> tuple[Values, list[str]]:
     if not known:
         return np.full(len(trace.events), -1, dtype=np.int64), [""]
     found = attribute_to_modules(trace)
-    return found.path, [*(".".join(path) for path in found.paths), ""]
+    return found.path.astype(np.int64), [*(".".join(path) for path in found.paths), ""]
 
 
 def _lines(trace: Trace, known: bool) -> tuple[Values, list[str]]:

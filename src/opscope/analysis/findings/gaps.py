@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
-from opscope.analysis.findings.subject import Subject, Values
+from opscope.analysis.findings.subject import Flags, Subject, Values
 
 _MOST_FILES = 64
 """Whose functions are kept: one that has many is asked about once for each."""
@@ -39,37 +39,42 @@ def widest_gaps(subject: Subject, frame: int, calls: Values) -> Gap:
     """Where most time passes in the calls (rows) of a function (row of frames)."""
     frames = subject.trace.table("frames")
     first, file = int(frames["line"][frame]), subject.trace.names[frames["file"][frame]]
-    group = np.full(len(subject.parent), -1, dtype=np.int32)
-    group[calls] = 0
-    for _, begin, end, time_ns in _widest(subject, group, 1):
+    is_call = np.zeros(len(subject.parent), dtype=np.bool_)
+    is_call[calls] = True
+    for _, begin, end, time_ns in _widest(subject, is_call, np.zeros(len(is_call), np.int32), 1):
         return Gap(_line_between(file, first, begin, end), time_ns)
     return Gap(first, 0)
 
 
 def gap_lines(
-    subject: Subject, group: npt.NDArray[np.int32], functions: Sequence[tuple[str, int]]
+    subject: Subject,
+    is_call: Flags,
+    group: npt.NDArray[np.int32],
+    functions: Sequence[tuple[str, int]],
 ) -> dict[int, int]:
     """The line that most time passes at in the calls of each of some functions; of those alone that
     have calls.
 
     Args:
         subject: of a trace.
-        group: of every event the number of the function that it is a call of; -1 for none.
+        is_call: which events are calls of one of them.
+        group: of these the number of the function; of others any. Shape (events,), as ``is_call``.
         functions: by that, the file of each and the line that it begins at.
     """
     return {
         number: _line_between(*functions[number], begin, end)
-        for number, begin, end, _ in _widest(subject, group, len(functions))
+        for number, begin, end, _ in _widest(subject, is_call, group, len(functions))
     }
 
 
 def _widest(
-    subject: Subject, group: npt.NDArray[np.int32], groups: int
+    subject: Subject, is_call: Flags, group: npt.NDArray[np.int32], groups: int
 ) -> list[tuple[int, int, int, int]]:
     """Of every group of calls the stretch of code that takes longest: the group, the lines of the
     call before and of the one after (-1: none), and the time."""
     found = _native.widest_gaps(
         np.ascontiguousarray(subject.parent, dtype=np.int32),
+        is_call,
         group,
         groups,
         subject.sites.caller_line,

@@ -17,6 +17,7 @@ from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace.row_groups import group_rows
 from opscope.tree.ancestry import nearest_ancestor
+from opscope.tree.native_events import event_arrays, numbers_of_threads
 
 Values = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -99,7 +100,7 @@ class Sites:
         Of a backward operator it is that of its forward operator, where that was recorded, else the
         line that began the backward pass. -1 for none.
         """
-        return _native.saying_where(self._parent, self.calls, self.source)
+        return _native.saying_where(*self._listed, self.calls).astype(np.int64)
 
     @cached_property
     def at(self) -> tuple[Values, Values]:
@@ -109,11 +110,14 @@ class Sites:
         as an annotation, it is that of the first call in there, and without one where the function
         begins.
         """
-        return _native.lines_of_events(self._parent, self.calls, self.around, self.first_line)
+        return _native.lines_of_events(*self._listed, self.calls, self.first_line)
 
     @property
-    def _parent(self) -> npt.NDArray[np.int32]:
-        return np.ascontiguousarray(self._listing.tree.parent, dtype=np.int32)
+    def _listed(self) -> tuple[_native.EventArrays, Values, tuple[Flags, Flags]]:
+        """Events, numbers of threads, and what is listed of them, as native code takes it."""
+        trace, listing = self._trace, self._listing
+        listed = (np.ascontiguousarray(listing.listed), np.ascontiguousarray(listing.nested))
+        return event_arrays(trace), numbers_of_threads(trace), listed
 
     @property
     def first_line(self) -> npt.NDArray[np.int32]:

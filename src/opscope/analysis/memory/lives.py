@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from opscope.analysis.devices import rows_on_device
 from opscope.trace.dtypes import ITEM_SIZES
+from opscope.trace.row_groups import order_rows
 from opscope.trace.schema import AllocationAction, Role
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -105,7 +106,7 @@ def _neighbours(address: npt.NDArray[np.uint64]) -> tuple[Values, Values]:
     """For every row the one before and the one after it at the same address; -1 for none."""
     before = np.full(len(address), NONE, dtype=np.int64)
     after = np.full(len(address), NONE, dtype=np.int64)
-    order = np.argsort(address, kind="stable")
+    order = order_rows(address.view(np.int64))  # any order that has equal ones together
     first, second = order[:-1], order[1:]
     same = address[first] == address[second]
     after[first[same]], before[second[same]] = second[same], first[same]

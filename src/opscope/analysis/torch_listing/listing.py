@@ -14,7 +14,7 @@ import numpy.typing as npt
 from opscope import _native
 from opscope.cached_property import cached_property
 from opscope.schedule import STEP_PREFIX
-from opscope.trace.schema import AllocationAction, EventKind
+from opscope.trace.schema import AllocationAction
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import Index, nearest_ancestor
 from opscope.tree.event_tree import EventTree, event_tree
@@ -56,11 +56,14 @@ class TorchListing:
         parent: the nearest ``nested`` ancestor of every event, listed or not; -1 none.
     """
 
+    _hidden_names = HIDDEN_NAMES
+    _hides_collections = True
+
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.tree: EventTree = event_tree(trace)
         self.label, self.texts = self._names()
-        self.group_label, self.group_texts = self._averaged_names()
+        self._group_of_label, self.group_texts = self._averaged_names()
         # An event of the name of what it runs in, alone there, is folded into that.
         self.is_async: Flags = trace.events["is_async"]
         self.listed: Flags
@@ -68,9 +71,12 @@ class TorchListing:
         self.parent: Index
         self.listed, self.nested, self.parent = _native.listing(
             np.ascontiguousarray(self.tree.parent),
-            self.group_label,
-            ~self._hidden(),
+            np.ascontiguousarray(trace.events["kind"]),
             np.ascontiguousarray(self.is_async),
+            self.label,
+            self._group_of_label,
+            np.array([text in self._hidden_names for text in self.texts], dtype=np.bool_),
+            self._hides_collections,
         )
 
     def _names(self) -> tuple[Labels, list[str]]:
@@ -78,17 +84,18 @@ class TorchListing:
         return event_texts(self.trace)
 
     def _averaged_names(self) -> tuple[Labels, list[str]]:
-        """Names as averages group them: all ``ProfilerStep#N`` are ``ProfilerStep*``."""
+        """Of every label a row in names as averages group them: all ``ProfilerStep#N`` are
+        ``ProfilerStep*``."""
         rows: dict[str, int] = {}
         group = [rows.setdefault(averaged_name(text), len(rows)) for text in self.texts]
-        if len(rows) == len(self.texts):
-            return self.label, list(rows)
-        return np.array(group, dtype=np.int32)[self.label], list(rows)
+        return np.array(group, dtype=np.int32), list(rows)
 
-    def _hidden(self) -> Flags:
-        by_label = np.array([text in HIDDEN_NAMES for text in self.texts], dtype=np.bool_)
-        hidden: Flags = by_label[self.label] | (self.trace.events["kind"] == EventKind.GC_PAUSE)
-        return hidden
+    @cached_property
+    def group_label(self) -> Labels:
+        """Of every event the row in ``group_texts`` of the name that averages collect it under."""
+        if len(self.group_texts) == len(self.texts):
+            return self.label
+        return self._group_of_label[self.label]
 
     @cached_property
     def rows(self) -> Values:
