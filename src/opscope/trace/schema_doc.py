@@ -26,8 +26,8 @@ Schema version {SCHEMA_VERSION}. A trace on disk is a folder:
       process=04242/         the same of a process without a rank (`opscope run --children`)
       processes.jsonl        which processes there were: parent, command line, how each ended
 
-The files are plain Parquet (zstd; plain, dictionary and delta encodings; no nulls), and `rank=N` is a
-Hive partition, so DuckDB, Polars, pandas and Spark open them as they are:
+The files are plain Parquet (zstd; plain, dictionary and delta encodings; no nulls), and `rank=N` is
+a Hive partition, so DuckDB, Polars, pandas and Spark open them as they are:
 
 ```sql
 -- DuckDB: the ten names that took the most time, over all ranks
