@@ -16,7 +16,7 @@ from opscope.analysis.phases import PHASE_NAMES, Phase, find_phases
 from opscope.analysis.program_steps import program_steps
 from opscope.analysis.stacks import stack_source
 from opscope.analysis.torch_listing.listing import TorchListing
-from opscope.rollup.operators import operator_columns
+from opscope.rollup.operators import line_columns, operator_columns
 from opscope.rollup.places import ProgramPlace, process_places
 from opscope.trace.schema import AllocationAction, EventKind
 from opscope.tree.event_tree import event_tree
@@ -42,6 +42,7 @@ def assert_as_plain(trace, memory_recorded=False):
     assert_own_times_as_plain(trace)
     assert_operators_as_plain(trace, memory_recorded)
     assert_places_as_plain(trace)
+    assert_lines_as_plain(trace)
 
 
 def assert_account_as_plain(trace):
@@ -131,6 +132,22 @@ def assert_places_as_plain(trace):
         for cause, of_cause in found.time_ns.items()
         for place, time_ns in of_cause.items()
     }
+
+
+def assert_lines_as_plain(trace):
+    """The rows of lines, added up one event after the other."""
+    frames, names, plain = trace.table("frames"), trace.names, {}
+    at = zip(*(column.tolist() for column in Sites(TorchListing(trace)).at), strict=True)
+    for (frame, line), own_ns in zip(at, own_times(trace).tolist(), strict=True):
+        if frame < 0:
+            continue
+        key = names[frames["file"][frame]], line, names[frames["function"][frame]]
+        count, self_ns = plain.get(key, (0, 0))
+        plain[key] = count + 1, self_ns + own_ns
+    found = line_columns(Subject(trace))
+    keys = zip(found["file"], found["line"].tolist(), found["function"], strict=True)
+    amounts = zip(found["count"].tolist(), found["self_ns"].tolist(), strict=True)
+    assert dict(zip(keys, amounts, strict=True)) == plain
 
 
 def plain_place(subject, event):

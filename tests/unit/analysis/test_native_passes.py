@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opscope import _native
 from opscope.trace.trace import Trace
 from support import plain_ways
 from support.plain_ways import assert_as_plain
@@ -30,6 +31,21 @@ def test_they_say_the_same_of_any_program(seed, events, with_steps, in_order, sa
 def test_they_say_the_same_of_nothing_of_one_event_and_of_many(events):
     for with_steps in (False, True):
         assert_as_plain(random_program(3, events, with_steps), memory_recorded=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), rows=st.integers(0, 9_000), lines=st.integers(1, 5_000))
+def test_any_number_of_lines_is_told_apart(seed, rows, lines):
+    random = np.random.default_rng(seed)
+    frame, line = random.integers(-1, 3, rows), random.integers(-1, lines, rows)
+    own_ns = random.integers(-(1 << 40), 1 << 40, rows)
+    plain = {}
+    for key, own in zip(zip(frame.tolist(), line.tolist(), strict=True), own_ns, strict=True):
+        if key[0] >= 0:
+            count, total = plain.get(key, (0, 0))
+            plain[key] = count + 1, total + own
+    found = zip(*(one.tolist() for one in _native.line_sums(frame, line, own_ns)), strict=True)
+    assert {(of, at): (count, total) for of, at, count, total in found} == plain
 
 
 def test_columns_that_were_not_recorded_are_as_their_defaults():
