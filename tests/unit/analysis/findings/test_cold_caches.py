@@ -35,10 +35,15 @@ def rounds(fault, rest, count=3, apart=0):
 
 @pytest.mark.parametrize(
     "fault, rest, each",
-    [(1_000, 500, 100), (500, 1_000, 100), (1_000, 1_000, 200), (90_000, 90_000, 350)],
-    ids=["a short rest", "a short fault", "as long", "both long"],
-)
-def test_a_fifth_of_the_rest_and_no_more_than_the_fault_pushed_out(fault, rest, each):
+    [
+        (2_000, 60, 30), (2_000, 100, 50), (2_000, 500, 130), (500, 1_000, 100),
+        (80, 60, 16), (90_000, 90_000, 350),
+    ],
+    ids=["short calls", "as many", "a step", "a short fault", "both short", "both long"],
+)  # fmt: skip
+def test_half_of_what_follows_at_once_and_a_fifth_of_the_rest_but_of_no_more_than_the_fault(
+    fault, rest, each
+):
     assert refilling_us(rounds(fault, rest), 0, 2, 4) == pytest.approx(3 * each, abs=0.01)
 
 
