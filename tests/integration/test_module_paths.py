@@ -137,6 +137,59 @@ def test_paths_are_those_at_the_end(change):
     assert len(path_of) == 4
 
 
+def known_paths():
+    listener = module_paths.ModulePaths()
+    listener.before_end()
+    return {address: path for address, _, path in listener.known()}
+
+
+def inside_at_one_address(inner):
+    """A network whose only layer was exchanged for another one at the same place in memory."""
+    for _ in range(2000):
+        network = nn.Sequential(nn.Sequential(inner))
+        module_paths.meet(network)
+        address = id(network[0])
+        del network._modules["0"]
+        network._modules["0"] = nn.Sequential(nn.ModuleDict({"new": nn.Tanh()}))
+        if id(network[0]) == address:
+            return network
+    return None
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_what_is_exchanged_for_another_at_the_same_address_is_found(is_called):
+    network = inside_at_one_address(nn.ReLU())
+    if network is None:
+        pytest.skip("Python never put one where the other had been")
+    if is_called:
+        module_paths.meet(network[0])
+    assert known_paths()[id(network[0][0].new)] == "0.0.new"
+
+
+def test_what_is_added_to_what_came_from_another_network_is_found():
+    teacher = nn.ModuleDict({"body": nn.ModuleDict()})
+    student = nn.ModuleDict({"head": nn.ReLU()})
+    module_paths.meet(teacher)
+    module_paths.meet(student)
+    student["backbone"] = teacher.pop("body")
+    known_paths()
+    student["backbone"]["adapter"] = nn.Tanh()
+    module_paths.meet(student["backbone"]["adapter"])
+    assert known_paths()[id(student["backbone"]["adapter"])] == "backbone.adapter"
+
+
+def test_what_is_added_to_what_a_network_left_behind_is_found():
+    lasting = nn.ModuleDict({"body": nn.ModuleDict()})
+    gone = nn.Sequential(lasting["body"])
+    module_paths.meet(gone)
+    module_paths.meet(lasting)
+    del gone
+    gc.collect()
+    lasting["body"]["new"] = nn.Tanh()
+    module_paths.meet(lasting["body"]["new"])
+    assert known_paths()[id(lasting["body"]["new"])] == "body.new"
+
+
 def test_a_network_that_stays_as_it_is_is_not_gone_through_again(monkeypatch):
     network, gone_through = Net(), []
     network(torch.rand(2, 4))

@@ -52,8 +52,9 @@ class _Place:
 
 _Children: TypeAlias = tuple[tuple[str, ...], tuple[int, ...]]
 _NO_CHILDREN: _Children = ((), ())
-_LOOKED_AT_ONCE = 300
-"""Modules that are looked at with the GIL: up to 1 µs for each."""
+_NONE = id(None)
+_LOOKED_AT_ONCE = 200
+"""Modules that are looked at with the GIL: up to 1.5 µs for each."""
 
 _places: dict[int, _Place] = {}
 _NOTE = "module paths"
@@ -101,20 +102,48 @@ def _children_of(module: Any) -> _Children:
     return names, tuple(map(id, map(children.get, names)))
 
 
-def _roots_that_changed() -> set[int]:
-    """Outermost modules in which something was added, exchanged or renamed since it was found.
+def _look_again() -> None:
+    """Find what was added, exchanged or renamed since it was found.
 
     A network has thousands, and a recorder that dumps looks at them every second: so others run
     in between, and what is found again is what has changed alone.
     """
-    roots = set()
-    for count, place in enumerate(list(_places.values())):
-        module = place.module()
-        if module is not None and _children_of(module) != place.children:
-            roots.add(place.root)
+    changed = []
+    for count, (address, place) in enumerate(list(_places.items())):
+        if _has_changed(place):
+            changed.append(address)
         if count % _LOOKED_AT_ONCE == _LOOKED_AT_ONCE - 1:
             let_others_run()
-    return roots
+    _find_in({place.root for place in map(_places.get, changed) if place is not None})
+    left = [place for place in map(_places.get, changed) if place is not None]
+    if any(map(_has_changed, left)):  # its network is gone, or it went from that to another
+        _find_in({address for address, place in list(_places.items()) if place.root == address})
+
+
+def _find_in(roots: Iterable[int]) -> None:
+    for address in roots:
+        place = _places.get(address)
+        root = place.module() if place is not None else None
+        if root is not None:
+            _find_places(root)
+
+
+def _has_changed(place: _Place) -> bool:
+    """Whether what a module holds is not what was found there."""
+    module = place.module()
+    if module is None:
+        return False
+    children = _children_of(module)
+    return children != place.children or any(
+        _is_new(address, place.root) for address in children[1] if address != _NONE
+    )
+
+
+def _is_new(address: int, root: int) -> bool:
+    """Whether nobody found a module in a network: not this one, if its place in memory was one's
+    that is gone, or this one when it was called, and taken for an outermost."""
+    known = _places.get(address)
+    return known is None or known.module() is None or known.root == address != root
 
 
 def _inside(root: Any) -> Iterator[tuple[Any, str]]:
@@ -152,11 +181,7 @@ class ModulePaths(Listener):
 
     def before_end(self) -> None:
         """Look once more, and remember what is known now."""
-        for address in _roots_that_changed():
-            place = _places.get(address)
-            root = place.module() if place is not None else None
-            if root is not None:
-                _find_places(root)
+        _look_again()
         self._found = {
             address: (place.root, place.path) for address, place in list(_places.items())
         }
