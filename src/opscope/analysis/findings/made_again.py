@@ -61,8 +61,9 @@ def _find_workers(subject: Subject) -> Evidence | None:
     total = took + int(subject.duration_ns[first].sum())
     if total < _WORTH_SAYING * subject.wall_ns:
         return None
+    going = total - _later_waits_ns(subject, asked, first)
     # Whoever asks for a batch before all of these had started its workers before.
-    once = 0 if len(asked) and asked[0] < epochs[0] else total // len(epochs)
+    once = 0 if len(asked) and asked[0] < epochs[0] else going // len(epochs)
     return Evidence(
         events=epochs,
         time_ns=total,
@@ -71,7 +72,7 @@ def _find_workers(subject: Subject) -> Evidence | None:
             f"pass over the data, and ended them: {time_text(took)}, and then waited for their "
             f"first batches: {share_text(total / subject.wall_ns)} of the time in all."
         ),
-        saved_ns=total - once - _later_waits_ns(subject, asked, first),
+        saved_ns=going - once,
         saved_by=(
             f"all starts{' but one' if once else ''}, the ends, and the waits for a first batch "
             "beyond those for later ones"
@@ -86,9 +87,11 @@ def _first_waits(asked: Values, epochs: Values) -> Values:
 
 
 def _later_waits_ns(subject: Subject, asked: Values, first: Values) -> int:
-    """What workers that are there already take for as many batches, by the median of others."""
+    """What of the first waits workers take that are there already, by the median of later ones."""
     later = subject.duration_ns[np.setdiff1d(asked, first)]
-    return int(np.median(later)) * len(first) if len(later) else 0
+    if not len(later):
+        return 0
+    return int(np.minimum(subject.duration_ns[first], int(np.median(later))).sum())
 
 
 MODULES = Pattern(
