@@ -26,16 +26,18 @@ int64_t system_thread_id(PyThreadState* state, bool is_current) {
 
 }  // namespace
 
-RunningThreads::RunningThreads(Functions functions) {
+RunningThreads::RunningThreads(Functions functions, size_t most_frames) {
   PyThreadState* const current = PyThreadState_Get();
   for_each_thread_state([&](PyThreadState* state) {
     threads_.push_back(
         {static_cast<uint64_t>(state->thread_id), system_thread_id(state, state == current), {}});
     inside_tools_ += is_inside_a_tool(state) ? 1 : 0;
     if (functions == Functions::kOfReportingThreads && !will_report_ends(state)) return;
-    for (RunningFrame frame = RunningFrame::current(state); frame; frame = frame.caller()) {
+    std::vector<SeenFrame>& frames = threads_.back().frames;
+    RunningFrame frame = RunningFrame::current(state);
+    for (; frame && frames.size() < most_frames; frame = frame.caller()) {
       PyCodeObject* const code = frame.code();
-      threads_.back().frames.push_back({code, key_of(frame, code), frame.instruction(), frame.may_begin()});
+      frames.push_back({code, key_of(frame, code), frame.instruction(), frame.may_begin()});
       Py_INCREF(reinterpret_cast<PyObject*>(code));
     }
   });

@@ -3,6 +3,7 @@
 
 #include <Python.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <unordered_set>
@@ -37,7 +38,9 @@ class RunningThreads {
   // be heard.
   enum class Functions { kOfReportingThreads, kOfAll };
 
-  explicit RunningThreads(Functions functions = Functions::kOfReportingThreads);
+  // `most_frames` of a thread at most: a function that calls itself may do so a million times.
+  explicit RunningThreads(Functions functions = Functions::kOfReportingThreads,
+                          size_t most_frames = SIZE_MAX);
   RunningThreads(const RunningThreads&) = delete;
   RunningThreads& operator=(const RunningThreads&) = delete;
   ~RunningThreads();

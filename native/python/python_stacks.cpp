@@ -25,7 +25,7 @@ namespace {
 
 using Names = std::unordered_map<uint64_t, std::string>;  // of threads
 
-constexpr size_t kMostFrames = 100;    // of a thread, as faulthandler has it
+constexpr size_t kMostFrames = 100;    // of a thread, as faulthandler has it; one more says that there are
 constexpr size_t kFramesAtOnce = 200;  // with the GIL
 constexpr useconds_t kYield_us = 200;  // the GIL goes to who takes it first, and that are we
 
@@ -66,7 +66,7 @@ class StackText {
 // threads of 40 functions.
 nb::object stacks_of_others(const Names& names) {
   const auto own = static_cast<uint64_t>(PyThreadState_Get()->thread_id);
-  const RunningThreads threads(RunningThreads::Functions::kOfAll);
+  const RunningThreads threads(RunningThreads::Functions::kOfAll, kMostFrames + 1);
   StackText stacks(names);
   for (const SeenThread& thread : threads.seen()) {
     if (thread.native_thread != own) stacks.add(thread);
