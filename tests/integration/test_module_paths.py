@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import threading
 import weakref
 
 import pytest
@@ -188,6 +189,25 @@ def test_what_is_added_to_what_a_network_left_behind_is_found():
     lasting["body"]["new"] = nn.Tanh()
     module_paths.meet(lasting["body"]["new"])
     assert known_paths()[id(lasting["body"]["new"])] == "body.new"
+
+
+def test_a_recording_begins_while_another_thread_calls_modules(monkeypatch):
+    network, other = nn.Sequential(nn.ReLU()), nn.Tanh()
+
+    class Place(module_paths._Place):
+        def __getattribute__(self, name):
+            if name == "path":
+                thread = threading.Thread(target=module_paths.meet, args=(other,))
+                thread.start()
+                thread.join()
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr(module_paths, "_places", {})
+    with monkeypatch.context() as patched:
+        patched.setattr(module_paths, "_Place", Place)
+        module_paths.meet(network)
+    module_paths.ModulePaths().begin()
+    assert id(other) in module_paths._places
 
 
 def test_a_network_that_stays_as_it_is_is_not_gone_through_again(monkeypatch):

@@ -94,6 +94,11 @@ def noted_paths(notes: Iterable[str]) -> dict[int, tuple[int, str]]:
     return {address: (root, path) for places in found for address, (root, path) in places}
 
 
+def _known() -> dict[int, tuple[int, str]]:
+    """As things stand; other threads may call modules, and so add to it, meanwhile."""
+    return {address: (place.root, place.path) for address, place in list(_places.items())}
+
+
 def _children_of(module: Any) -> _Children:
     children = getattr(module, "__dict__", {}).get("_modules")
     if not children or not isinstance(children, dict):
@@ -114,16 +119,17 @@ def _look_again() -> None:
             changed.append(address)
         if count % _LOOKED_AT_ONCE == _LOOKED_AT_ONCE - 1:
             let_others_run()
-    _find_in({place.root for place in map(_places.get, changed) if place is not None})
+    _find_in([place.root for place in map(_places.get, changed) if place is not None])
     left = [place for place in map(_places.get, changed) if place is not None]
     if any(map(_has_changed, left)):  # its network is gone, or it went from that to another
-        _find_in({address for address, place in list(_places.items()) if place.root == address})
+        _find_in(list(_places))
 
 
-def _find_in(roots: Iterable[int]) -> None:
-    for address in roots:
+def _find_in(addresses: Iterable[int]) -> None:
+    """Those of outermost modules alone, in order: what two networks share is called as in one."""
+    for address in dict.fromkeys(addresses):
         place = _places.get(address)
-        root = place.module() if place is not None else None
+        root = place.module() if place is not None and place.root == address else None
         if root is not None:
             _find_places(root)
 
@@ -177,14 +183,12 @@ class ModulePaths(Listener):
         for address, place in list(_places.items()):
             if place.module() is None:
                 _places.pop(address, None)
-        _note({address: (place.root, place.path) for address, place in _places.items()})
+        _note(_known())
 
     def before_end(self) -> None:
         """Look once more, and remember what is known now."""
         _look_again()
-        self._found = {
-            address: (place.root, place.path) for address, place in list(_places.items())
-        }
+        self._found = _known()
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """As column ``path`` of ``modules``."""
