@@ -95,10 +95,10 @@ class AskedRecording:
 
     def rotate(self, file: int) -> dict[str, Any]:
         """Hand over what was recorded since the last time, and go on."""
-        facts = self._known.facts()
         before, self._window = self._window, self._open()
         _native.close_window(before)
         try:
+            facts = self._known.facts()  # also of what was met last
             _write_log(before, file)
         finally:
             _native.discard_window(before)
