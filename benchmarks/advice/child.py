@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import math
 import statistics
 import sys
 import time
@@ -51,9 +52,10 @@ LEVELS = {"stacks": {"with_stack": True}, "why": {"with_own_functions": True}}
 _RECORDINGS = 3
 """Of which the one that promises neither most nor least counts: what else runs changes them all."""
 
-_FEWEST_ROUNDS, _MOST_ROUNDS = 2, 8
-_ENOUGH_SECONDS = 0.7
+_FEWEST_ROUNDS, _MOST_ROUNDS = 4, 30
+_ENOUGH_SECONDS = 1.5
 """So long both are run in turn, before and after each recording."""
+_NORMAL_95 = 1.96
 
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of glibc's mallopt
 _MOST_FINDINGS = 6
@@ -84,20 +86,33 @@ def main() -> None:
 
 
 def _turns(faulty: Body, fixed: Body) -> list[tuple[float, float]]:
-    """Seconds of both, one after the other."""
+    """Seconds of the faulty one, and of the fixed one before and after it, in turn."""
     times: list[tuple[float, float]] = []
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), _seconds(fixed)
     while len(times) < _FEWEST_ROUNDS or (
         len(times) < _MOST_ROUNDS and time.perf_counter() - begin < _ENOUGH_SECONDS
     ):
-        times.append((_seconds(faulty), _seconds(fixed)))
+        took, after = _seconds(faulty), _seconds(fixed)
+        times.append((took, (before + after) / 2))
+        before = after
     return times
 
 
 def _real(times: list[tuple[float, float]], held: tuple[int, int]) -> dict[str, float]:
-    """What the fix saves: a share of the time, and bytes that are held when it is done."""
-    before, after = (statistics.median(column) for column in zip(*times, strict=True))
-    return {"seconds": before, "share": 1 - after / before, "bytes": held[1] - held[0]}
+    """What the fix saves: a share of the time, and bytes that are held when it is done.
+
+    The share is the median over rounds, as what else the machine does is alike within one, with
+    ``low`` and ``high`` of its 95 % interval, which asks for no distribution (order statistics).
+    """
+    shares = sorted(1 - after / before for before, after in times)
+    outside = max(math.floor(len(shares) / 2 - _NORMAL_95 * math.sqrt(len(shares)) / 2), 0)
+    return {
+        "seconds": statistics.median(before for before, _ in times),
+        "share": statistics.median(shares),
+        "low": shares[outside],
+        "high": shares[-1 - outside],
+        "bytes": held[1] - held[0],
+    }
 
 
 def _seconds(body: Body) -> float:

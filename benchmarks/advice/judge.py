@@ -10,6 +10,8 @@ from benchmarks.advice.program import Program
 
 FACTOR = 2.0
 """A promised saving is right if it is off by no more than this."""
+LITTLE = 0.3
+"""Of what was said, less than this is hardly anything."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Verdict:
         promised: share of the time that the right finding promises (bytes, of a fault that costs
             memory); -1 for none.
         real: what the fix saves.
+        real_high: at most, by the 95 % interval of that.
         finding: id of the one that names the fault; empty where none does.
         is_fitted: what findings promise may have been fitted to this program.
         wrong: for a tuned program, findings of high or medium severity.
@@ -37,6 +40,7 @@ class Verdict:
     line_is_first: bool
     promised: float
     real: float
+    real_high: float
     wrong: tuple[str, ...]
     finding: str = ""
     is_fitted: bool = False
@@ -50,6 +54,11 @@ class Verdict:
         if self.is_tuned or not 0 <= self.promised <= 1 or self.real > 1:
             return None
         return abs(self.real - self.promised) / max(1 - self.real, 1e-9)
+
+    @property
+    def saves_little(self) -> bool:
+        """Whether the fix saves hardly anything of what was promised, for all that is known."""
+        return self.error is not None and self.real_high < LITTLE * self.promised
 
     @property
     def is_close(self) -> bool:
@@ -76,6 +85,7 @@ def judge(program: Program, real: dict[str, float], found: dict[str, Any]) -> Ve
     right = findings[ranks[0] - 1] if ranks else None
     promised = right["saved_bytes" if program.grows else "saved_share"] if right else None
     serious = [one for one in findings if one["severity"] != "low"]
+    unit = "bytes" if program.grows else "share"
     return Verdict(
         program=program.name,
         is_tuned=not program.findings,
@@ -83,7 +93,8 @@ def judge(program: Program, real: dict[str, float], found: dict[str, Any]) -> Ve
         first=_described(findings[0]) if findings else "",
         line_is_first=bool(findings) and _is_at_the_line(program, findings[0]["places"]),
         promised=-1.0 if promised is None else promised,
-        real=real["bytes" if program.grows else "share"],
+        real=real[unit],
+        real_high=real["high" if unit == "share" else unit],
         wrong=tuple(map(_described, serious)) if not program.findings else (),
         finding=right["id"] if right else "",
         is_fitted=program.is_fitted,
