@@ -10,6 +10,7 @@ what has to be in it.
 
 import compileall
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -33,6 +34,8 @@ LIMIT_SECONDS = 300
 
 
 def main() -> int:
+    # What a shell runs in the background ignores interrupts, and so would all that tests begin.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _compile()
     count = int(os.environ.get("OPSCOPE_TEST_PROCESSES") or len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as folder:
