@@ -226,13 +226,15 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
   return {true, own_waited_ns, others_ns, std::min(in_step(own.ran_ns), took_ns)};
 }
 
-int64_t waited_for_processor_ns() {
-  const int file = open_counts(calling_thread());
-  if (file < 0) return -1;
+OwnWaits::OwnWaits() : file_(open_counts(calling_thread())) {}
+
+OwnWaits::~OwnWaits() {
+  if (file_ >= 0) close(file_);
+}
+
+int64_t OwnWaits::waited_ns() const {
   int64_t ran_ns = 0, waited_ns = 0;
-  const bool is_counted = read_counts(file, ran_ns, waited_ns);
-  close(file);
-  return is_counted ? waited_ns : -1;
+  return file_ >= 0 && read_counts(file_, ran_ns, waited_ns) ? waited_ns : -1;
 }
 
 }  // namespace opscope

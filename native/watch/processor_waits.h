@@ -87,7 +87,19 @@ class ProcessorWaits {
   std::atomic<int64_t> waited_until_now_ns_{0};
 };
 
-// [MT] How long the calling thread has waited for a processor so far; -1 where nobody counts that.
-int64_t waited_for_processor_ns();
+// How long the thread that made it has waited for a processor; asked by that thread alone.
+class OwnWaits {
+ public:
+  OwnWaits();
+  OwnWaits(const OwnWaits&) = delete;
+  OwnWaits& operator=(const OwnWaits&) = delete;
+  ~OwnWaits();
+
+  // So far; -1 where nobody counts that.
+  int64_t waited_ns() const;
+
+ private:
+  int file_;
+};
 
 }  // namespace opscope

@@ -165,8 +165,9 @@ bool Watch::tell(Told told, int64_t now, std::string reason) {
 void Watch::run() {
   pthread_setname_np(pthread_self(), "opscope-watch");
   waits_.leave_out_this_thread();
+  const OwnWaits own_waits;
   while (!stopping_) {
-    sleep();
+    sleep(own_waits);
     const int64_t now = now_ns();
     look(now);
     help_out(now);
@@ -180,10 +181,10 @@ void Watch::wake() {
 }
 
 // Notes a stop of the whole process: neither this thread's work nor the machine's load kept it so long.
-void Watch::notice_stop(int64_t began_ns, int64_t waited_before_ns) {
+void Watch::notice_stop(const OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns) {
   const int64_t now = now_ns();
   const int64_t late_ns = now - began_ns - tick_ms_ * (kSecond_ns / 1000);
-  const int64_t waited_ns = waited_before_ns < 0 ? -1 : waited_for_processor_ns();
+  const int64_t waited_ns = waited_before_ns < 0 ? -1 : own_waits.waited_ns();
   stopped_now_ns_ = 0;
   if (waited_ns >= 0 && late_ns - (waited_ns - waited_before_ns) >= kShortestStop_ns) {
     stopped_now_ns_ = now - began_ns;
@@ -194,12 +195,12 @@ void Watch::notice_stop(int64_t began_ns, int64_t waited_before_ns) {
   looked_ns_ = now;
 }
 
-void Watch::sleep() {
-  const int64_t began_ns = now_ns(), waited_ns = waited_for_processor_ns();
+void Watch::sleep(const OwnWaits& own_waits) {
+  const int64_t began_ns = now_ns(), waited_ns = own_waits.waited_ns();
   pollfd file{wake_, POLLIN, 0};
   const int ready = poll(&file, 1, tick_ms_);
   if (settings_.counts_waits) stolen_.look(now_ns(), ready > 0);
-  notice_stop(began_ns, waited_ns);
+  notice_stop(own_waits, began_ns, waited_ns);
   if (ready <= 0) return;
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(wake_, &count, sizeof(count));

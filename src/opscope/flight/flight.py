@@ -153,10 +153,10 @@ class Flight:
             "ledger": [*self.governor.rows(), *self._rows()],
         }
 
-    def _collected(self) -> list[list[int | str]]:
+    def _collected(self) -> str:
         """Empty where all was recorded all the time."""
         if self._settings.budget is None:
-            return []
+            return ""
         governor, ring_ns = self.governor, self._settings.last_ns * (_PARTS + 2) // _PARTS
         return governor.collected.since(time.time_ns() - ring_ns, governor.sampler.steps)
 

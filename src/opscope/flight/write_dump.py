@@ -53,7 +53,7 @@ def write_dump(spool: Path) -> Path:
 
 def _with_what_was_left_out(trace: Trace, facts: dict[str, Any]) -> Trace:
     start_ns, end_ns = trace.metadata["start_ns"], trace.metadata["end_ns"]
-    periods = periods_of(facts.get("collected", []), start_ns, end_ns)
+    periods = periods_of(facts.get("collected", ""), start_ns, end_ns)
     return with_track(_with_rows(trace, rows_of_steps(periods)), periods)
 
 

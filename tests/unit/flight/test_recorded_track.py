@@ -7,7 +7,7 @@ from opscope.flight.collected import CollectedPeriod, periods_of
 from opscope.flight.recorded_track import LINE, rows_of_steps, with_track
 from support.build_trace import ORIGIN_NS, build_trace, span
 
-CHANGES = [[0, "operators", 0], [100, "steps", 3], [200, "operators", 7], [250, "", 9]]
+CHANGES = "0 operators 0\n100 steps 3\n200 operators 7\n250  9\n"
 
 
 def test_periods_are_between_changes_and_count_steps():
@@ -20,7 +20,7 @@ def test_periods_are_between_changes_and_count_steps():
 
 def test_periods_are_cut_to_the_recording():
     assert [p.level for p in periods_of(CHANGES, 120, 180)] == ["steps"]
-    assert periods_of([], 0, 10) == []
+    assert periods_of("", 0, 10) == []
 
 
 def test_steps_with_operators_are_counted_of_all():
