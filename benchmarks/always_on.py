@@ -39,8 +39,8 @@ IntColumn = np.ndarray[tuple[int], np.dtype[np.int64]]
 _WARM_STEPS = 20
 _UNIT_S = 0.002
 """Steps that are shorter are timed several at once."""
-_SETTLE_S = 15.0
-"""The governor looks once a second, and learns from each what an event costs here."""
+_SETTLE_S = 30.0
+"""The governor looks once a second, and compares steps until it knows what an event costs here."""
 _TOGETHER = 25
 """So many neighbouring comparisons are drawn as one: what disturbs the machine lasts."""
 _DRAWS = 1000

@@ -1,9 +1,9 @@
 """What was collected when: every change of it, with the number of the step at which it came.
 
-It is told as text, a line each with the time, the level and the step. Steps may be sampled a hundred
-times a second, and the same is told again and again: as lists in a list it took the program's GIL for
-15 ms where there were five thousand of them, and so many new containers set off Python's garbage
-collection, which goes through all that the program has.
+It is told as text, a line each with the time, the level and the step. Steps may be sampled a
+hundred times a second, and the same is told again and again: as lists in a list it took the
+program's GIL for 15 ms where there were five thousand of them, and so many new containers set off
+Python's garbage collection, which goes through all that the program has.
 """
 
 from __future__ import annotations

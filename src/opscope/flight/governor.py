@@ -26,7 +26,8 @@ _IN_PROGRAMS = 2.5
 times were measured, the most in backward passes, where torch makes a string for every node."""
 _DEFAULT_SPAN_NS = 160.0
 """With cold caches, where it could not be measured because something else was being recorded."""
-_WELL_BELOW = 0.7
+_WELL_BELOW, _SAFELY_BELOW = 0.7, 0.85
+"""Where more is tried though it may be too much, and where it is known what it will be."""
 _AIM = 0.6
 """Share of the budget that samples of steps aim at; the rest is for how much seconds differ."""
 _MUCH_BELOW = 0.5
@@ -34,6 +35,10 @@ _MUCH_BELOW = 0.5
 _THREADS_AT_MOST = 0.5
 """Share of the budget that the recorder's own threads count with. They cost the same whatever is
 recorded, so where they take more (the processors are busy, or slow) nothing is won by less."""
+_MAY_BE_WRONG = 3.0
+"""An event was found to cost so many times what is counted with before steps are compared."""
+_EVERY_FOR_COMPARING = 2
+_ENOUGH_COMPARISONS = 32
 _NEWEST = 0.4
 """How much the last second counts where steps are sampled."""
 _FIRST_RETRY_S, _LAST_RETRY_S = 15.0, 600.0
@@ -103,6 +108,12 @@ class Governor:
         self.sampler = StepSampler(self._collect_step, records, self._compared)
         span_ns = (span_ns or _DEFAULT_SPAN_NS) * _IN_PROGRAMS
         self._costs = {name: EventCost(span_ns * EVENT_COST[name]) for name, _ in self._levels}
+        # Against steps without operators; the lowest of these levels is compared with no others.
+        of_all = [name for name in self._costs if name in SAMPLED]
+        self._costs_of_all = {
+            name: EventCost(span_ns * EVENT_COST[name]) if place else self._costs[name]
+            for place, name in enumerate(of_all)
+        }
         self._level = len(self._levels) - 1
         self._last: OwnCost | None = None
         self._retry_s = _FIRST_RETRY_S
@@ -111,6 +122,7 @@ class Governor:
         self._steps_before = 0
         self._spent_before_ns = 0
         self._every = 1
+        self._is_comparing = False
         self.share = self._extra_share = self._threads_share = 0.0
         self._is_settled = False
         self.changes: deque[LevelChange] = deque(maxlen=200)
@@ -150,14 +162,48 @@ class Governor:
         if share > self.budget and self._level > 0:
             self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
             self._record_less(self.budget, steps, elapsed_ns, cost.time_ns)
+        elif self._must_compare(self.budget, steps):
+            self._begin_comparing(steps, elapsed_ns, cost.time_ns)
+        elif self._is_comparing:
+            self._end_comparing(self.budget, steps, elapsed_ns, cost.time_ns)
         elif self._every > 1 and share < _MUCH_BELOW * self.budget and steps:
             self._sample(self._every_for(self.budget), elapsed_ns / steps, cost.time_ns)
         elif self._every == 1 and self._may_rise(cost.time_ns):
             self._record_more(steps, elapsed_ns, cost.time_ns)
 
+    def _must_compare(self, budget: float, steps: int) -> bool:
+        """Whether all steps may cost more than the budget: what is expected may be far too little.
+
+        Steps with operators are compared with such as have none then, which is also known to the
+        governor when no step is left out any more.
+        """
+        if self.level not in SAMPLED or steps <= 1:
+            return False
+        is_known = self._costs_of_all[self.level].estimate().comparisons >= _ENOUGH_COMPARISONS
+        may_be = self._base_share(budget) + self._every * self._extra_share * _MAY_BE_WRONG
+        return not is_known and may_be > budget and (self._every == 1 or self._is_comparing)
+
+    def _begin_comparing(self, steps: int, elapsed_ns: int, now_ns: int) -> None:
+        if not self._is_comparing:
+            self._is_comparing = True
+            self._sample(_EVERY_FOR_COMPARING, elapsed_ns / steps, now_ns)
+
+    def _end_comparing(self, budget: float, steps: int, elapsed_ns: int, now_ns: int) -> None:
+        """It is known now; back to all steps, if they cost little."""
+        if steps:
+            of_all = self._base_share(budget) + self._every * self._extra_share
+            every = 1 if of_all <= _SAFELY_BELOW * budget else self._every_for(budget)
+            self._is_comparing = False
+            self.sampler.forget()
+            self._sample(every, elapsed_ns / steps, now_ns)
+
+    def _base_share(self, budget: float) -> float:
+        """What recording some steps in full does not change."""
+        return self._counted_share(budget) - self._extra_share
+
     def _spent_ns(self, events: int, steps: int) -> tuple[float, float]:
         """By events: what is spent in any case, and what is for recording some steps in full."""
-        full_ns = self._costs[self.level].estimate().at_most_ns
+        full_ns = self._full_cost.estimate().at_most_ns
         if self.sampler.sample is None:
             return 0.0, events * full_ns
         counts = self.sampler.take_counts()
@@ -198,7 +244,7 @@ class Governor:
             every = max(self._every_for(budget), self._every + 1)
             self._sample(min(every, MOST_STEPS), elapsed_ns / steps, now_ns)
         else:
-            self._every = 1
+            self._every, self._is_comparing = 1, False
             self.sampler.begin(None)
             self._change(self._level - 1, now_ns)
 
@@ -210,7 +256,7 @@ class Governor:
 
     def _every_for(self, budget: float) -> int:
         """Of how many steps one should be recorded, by what the share of them that is costs."""
-        left = _AIM * budget - (self._counted_share(budget) - self._extra_share)
+        left = _AIM * budget - self._base_share(budget)
         if left * MOST_STEPS <= self._every * self._extra_share:
             return MOST_STEPS
         return max(1, math.ceil(self._every * self._extra_share / left))
@@ -234,6 +280,8 @@ class Governor:
     @property
     def _rest_level(self) -> int:
         """Of steps that are not recorded in full."""
+        if self._is_comparing:
+            return [name for name, _ in self._levels].index("steps")
         return self._level - 1 if self.level in SAMPLED else self._level
 
     def recorded_shares(self) -> dict[str, float]:
@@ -263,14 +311,28 @@ class Governor:
             for what, value in cost.estimate().said_of(name)
         ]
         rows += [
+            ("governor", what, value)
+            for name, cost in self._costs_of_all.items()
+            if cost is not self._costs[name] and cost.estimate().comparisons
+            for what, value in cost.estimate().said_of(f"{name}, compared with none")
+        ]
+        rows += [
             ("governor", f"{_clock(change.time_ns)}: {change.level} from then on, cost was", share)
             for change in self.changes
             for share in (round(change.share, 5),)
         ]
         return rows
 
+    @property
+    def _full_cost(self) -> EventCost:
+        """Of an event more in steps that are recorded in full than in others."""
+        is_of_all = self._is_comparing or self.sampler.sample is None
+        return (self._costs_of_all if is_of_all else self._costs).get(
+            self.level, self._costs[self.level]
+        )
+
     def _compared(self, full: tuple[float, float], less: tuple[float, float]) -> None:
-        self._costs[self.level].compare(full, less)
+        self._full_cost.compare(full, less)
 
     def _may_rise(self, now_ns: int) -> bool:
         budget = self.budget or 0.0
