@@ -21,6 +21,7 @@ from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
 from opscope.own_thread import OwnThread
+from opscope.short_turns import short_turns
 
 if TYPE_CHECKING:
     from opscope.control.answers import AskedSession
@@ -153,14 +154,23 @@ class Server:
                 ready = key.fileobj
                 if ready is self._woken:
                     return self._leave(sessions)
-                if ready is self._socket:
-                    self._accept(selector, sessions)
-                elif isinstance(ready, socket.socket) and not self._serve(*sessions[ready], ready):
-                    selector.unregister(ready)
-                    session, lines = sessions.pop(ready)
-                    session.close()
-                    lines.close()
-                    ready.close()
+                with short_turns:
+                    self._attend_to(ready, selector, sessions)
+
+    def _attend_to(
+        self,
+        ready: object,
+        selector: selectors.BaseSelector,
+        sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]],
+    ) -> None:
+        if ready is self._socket:
+            self._accept(selector, sessions)
+        elif isinstance(ready, socket.socket) and not self._serve(*sessions[ready], ready):
+            selector.unregister(ready)
+            session, lines = sessions.pop(ready)
+            session.close()
+            lines.close()
+            ready.close()
 
     def _accept(
         self,

@@ -23,6 +23,7 @@ from opscope.flight.write_dump import place_of
 from opscope.notice import notice
 from opscope.own_thread import OwnThread, let_others_run
 from opscope.recording.processor_time import processor_counts
+from opscope.short_turns import short_turns
 
 _LOOK_AT_COST_S = 1.0
 
@@ -125,9 +126,10 @@ class Keeper:
             if news == "stopped":
                 break
             try:
-                self._take_answered()
-                self._answer(news, value, age_ns)
-                self._do_what_is_due()
+                with short_turns:
+                    self._take_answered()
+                    self._answer(news, value, age_ns)
+                    self._do_what_is_due()
             except BaseException as error:
                 self._failed("the flight recorder", error)
             self.own_processor_ns = time.thread_time_ns()
