@@ -1,7 +1,7 @@
 """``python -m benchmarks.always_on``: what a flight recorder costs, and how it holds a program up.
 
-Steps with the recorder on and off take turns in one process, and each with it on is compared with
-the two beside it, so that what else the machine does falls on both. What a step takes is its
+Steps with the recorder on and off take turns in one process, and each is compared with those around
+it that had it off, so that what else the machine does falls on both. What a step takes is its
 thread's processor time; that of the recorder's own threads is added. The recorder has its default
 budget; what it has settled for is left as it is while steps are compared (``--budget none``:
 everything is recorded). Few steps are recorded in full or end such a run, so each kind has a median
@@ -13,9 +13,11 @@ processor by what the kernel counts of that.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import itertools
 import math
 import os
+import random
 import tempfile
 import threading
 import time
@@ -41,9 +43,13 @@ _UNIT_S = 0.002
 """Steps that are shorter are timed several at once."""
 _SETTLE_S = 30.0
 """The governor looks once a second, and compares steps until it knows what an event costs here."""
-_TOGETHER = 25
-"""So many neighbouring comparisons are drawn as one: what disturbs the machine lasts."""
+_BESIDE = 6
+"""Each unit is compared with so many before and after it that had the recorder off."""
+_TOGETHER = 60
+"""So many neighbouring units are drawn as one: what disturbs the machine lasts."""
 _DRAWS = 1000
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""Of mallopt(3)."""
 
 
 def perceptron() -> Step:
@@ -170,56 +176,77 @@ def cost_of(make: Callable[[], Step], seconds: float, budget: float | None) -> C
 
 @dataclass(frozen=True)
 class Compared:
-    """Units of steps with the recorder on, each beside what those without it take.
+    """Units of steps with the recorder on and off, in the order in which they ran.
 
     Attributes:
-        more: by how much it took longer, as a share. One a unit.
-        kind: whether the recorder recorded it in full, and whether it had something to do at its
-            end. One a unit, as a number.
+        taken_ns: what each took. One a unit.
+        kind: -1 with the recorder off; else whether it recorded the unit in full, and whether it
+            had something to do at its end, as a number. One a unit.
     """
 
-    more: FloatColumn
+    taken_ns: FloatColumn
     kind: IntColumn
 
     def share_and_interval(self) -> tuple[float, float, float]:
-        """The mean over kinds of their medians, and its 95 % interval."""
-        blocks = max(len(self.more) // _TOGETHER, 1)
+        """By how much more is taken with it on, and the 95 % interval of that."""
+        more, kind = self._beside_others(), self.kind
+        blocks = max(len(more) // _TOGETHER, 1)
         starts = np.arange(blocks) * _TOGETHER
         random_numbers = np.random.default_rng(0)
         drawn = []
         for _ in range(_DRAWS):
             chosen = starts[random_numbers.integers(blocks, size=blocks)]
             places = (chosen[:, None] + np.arange(_TOGETHER)).ravel()
-            places = places[places < len(self.more)]
-            drawn.append(_mean_of_medians(self.more[places], self.kind[places]))
+            places = places[places < len(more)]
+            drawn.append(_mean_of_medians(more[places], kind[places]))
         low, high = np.quantile(drawn, (0.025, 0.975))
-        return _mean_of_medians(self.more, self.kind), float(low), float(high)
+        return _mean_of_medians(more, kind), float(low), float(high)
+
+    def _beside_others(self) -> FloatColumn:
+        """By how much each took longer than the middle of those around it without the recorder.
+
+        Those without it are compared with each other likewise: some steps take far longer than
+        most, whatever is on, as their memory is handed out anew, and so the middle is not the mean.
+        """
+        places = np.arange(len(self.kind))
+        without = places[self.kind < 0]
+        at = np.searchsorted(without, places)
+        more = np.empty(len(places))
+        for place in places:
+            beside = without[max(at[place] - _BESIDE, 0) : at[place] + _BESIDE + 1]
+            beside = beside[beside != place]
+            more[place] = self.taken_ns[place] / np.median(self.taken_ns[beside]) - 1
+        return more
 
 
 def _mean_of_medians(more: FloatColumn, kind: IntColumn) -> float:
-    """Of each kind by itself: its median, times its share."""
-    kinds, counts = np.unique(kind, return_counts=True)
+    """Of each kind with the recorder on by itself, times its share; less that with it off."""
+    kinds, counts = np.unique(kind[kind >= 0], return_counts=True)
     medians = np.array([np.median(more[kind == one]) for one in kinds])
-    return float((medians * counts).sum() / counts.sum())
+    return float((medians * counts).sum() / counts.sum() - np.median(more[kind < 0]))
 
 
 def _compare(step: Step, count: int, ended: Step, switch: _Switch, seconds: float) -> Compared:
-    """``count`` steps with the recorder off, as many with it on, and so on."""
+    """``count`` steps with the recorder off, as many with it on, and so on.
+
+    By chance once or twice with it off: memory that is freed and taken again often comes in turns,
+    and every other step is then a little faster, whatever is on.
+    """
     taken_ns: list[int] = []
     kinds: list[int] = []
     until = time.monotonic() + seconds
+    chance = random.Random(0)
     switch.turn(False)
-    taken_ns.append(_processor_ns(step, count, None))
     while time.monotonic() < until:
+        for _ in range(chance.randint(1, 2)):
+            taken_ns.append(_processor_ns(step, count, None))
+            kinds.append(-1)
         switch.turn(True)
         kind = switch.kind()
         taken_ns.append(_processor_ns(step, count, ended))
         kinds.append(kind + switch.has_attended())
         switch.turn(False)
-        taken_ns.append(_processor_ns(step, count, None))
-    without = np.array(taken_ns[::2], np.float64)
-    beside = (without[1:] + without[:-1]) / 2
-    return Compared(np.array(taken_ns[1::2]) / beside - 1, np.array(kinds))
+    return Compared(np.array(taken_ns, np.float64), np.array(kinds))
 
 
 def _processor_ns(step: Step, count: int, ended: Step | None) -> int:
@@ -278,6 +305,13 @@ class _Switch:
 
     def _collect(self, wants: int) -> None:
         self._flight.windows.collect(wants if self._is_on else 0)
+
+
+def _keep_memory() -> None:
+    """Have malloc give nothing back: where it does, one step in ten takes twice as long."""
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+    libc.mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def _seconds_per_step(step: Step, steps: int) -> float:
@@ -370,6 +404,7 @@ def main() -> None:
     parser.add_argument("--budget", default="0.01", help="a share of the time, or none")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    _keep_memory()
     bridge.load()
     chosen = {"loops": LOOPS, "budget": (launch_bound,), "pauses": ()}.get(
         options.only, (*LOOPS, launch_bound)
