@@ -30,8 +30,8 @@ _WELL_BELOW, _SAFELY_BELOW = 0.7, 0.85
 """Where more is tried though it may be too much, and where it is known what it will be."""
 _AIM = 0.6
 """Share of the budget that samples of steps aim at; the rest is for how much seconds differ."""
-_MUCH_BELOW = 0.5
-"""From there on more steps are sampled."""
+_MUCH_BELOW, _MUCH_ABOVE = 0.5, 0.75
+"""Where more steps are sampled, and fewer: what is counted was up to a quarter too little."""
 _THREADS_AT_MOST = 0.5
 """Share of the budget that the recorder's own threads count with. They cost the same whatever is
 recorded, so where they take more (the processors are busy, or slow) nothing is won by less."""
@@ -162,6 +162,8 @@ class Governor:
         if share > self.budget and self._level > 0:
             self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
             self._record_less(self.budget, steps, elapsed_ns, cost.time_ns)
+        elif self._could_be_fewer(steps) and share > _MUCH_ABOVE * self.budget:
+            self._record_less(self.budget, steps, elapsed_ns, cost.time_ns)
         elif self._must_compare(self.budget, steps):
             self._begin_comparing(steps, elapsed_ns, cost.time_ns)
         elif self._is_comparing:
@@ -170,6 +172,10 @@ class Governor:
             self._sample(self._every_for(self.budget), elapsed_ns / steps, cost.time_ns)
         elif self._every == 1 and self._may_rise(cost.time_ns):
             self._record_more(steps, elapsed_ns, cost.time_ns)
+
+    def _could_be_fewer(self, steps: int) -> bool:
+        """Steps that are recorded in full, before less is recorded of every one."""
+        return self.sampler.sample is not None and steps > 1 and self._every < MOST_STEPS
 
     def _must_compare(self, budget: float, steps: int) -> bool:
         """Whether all steps may cost more than the budget: what is expected may be far too little.
