@@ -32,9 +32,13 @@ _AIM = 0.6
 """Share of the budget that samples of steps aim at; the rest is for how much seconds differ."""
 _MUCH_BELOW, _MUCH_ABOVE = 0.5, 0.75
 """Where more steps are sampled, and fewer: what is counted was up to a quarter too little."""
-_THREADS_AT_MOST = 0.5
-"""Share of the budget that the recorder's own threads count with. They cost the same whatever is
-recorded, so where they take more (the processors are busy, or slow) nothing is won by less."""
+_STEP_COST, _STEP_AT_MOST = 35.0, 0.003
+"""Announcing a step, in costs of a span with cold caches: 12 to 30 us were measured, after long
+ones; and as a share of the step, because after short ones the caches are not cold."""
+_FIXED_AT_MOST = 0.5
+"""Share of the budget that the recorder's own threads and announcing steps count with. They cost
+the same whatever is recorded, so where they take more (the processors are busy, or slow) nothing is
+won by less."""
 _MAY_BE_WRONG = 3.0
 """An event was found to cost so many times what is counted with before steps are compared."""
 _EVERY_FOR_COMPARING = 2
@@ -106,6 +110,7 @@ class Governor:
         self._levels = levels_of(options, has_outermost)
         self._collect = collect
         self.sampler = StepSampler(self._collect_step, records, self._compared)
+        self._step_ns = (span_ns or _DEFAULT_SPAN_NS) * _STEP_COST
         span_ns = (span_ns or _DEFAULT_SPAN_NS) * _IN_PROGRAMS
         self._costs = {name: EventCost(span_ns * EVENT_COST[name]) for name, _ in self._levels}
         # Against steps without operators; the lowest of these levels is compared with no others.
@@ -123,7 +128,7 @@ class Governor:
         self._spent_before_ns = 0
         self._every = 1
         self._is_comparing = False
-        self.share = self._extra_share = self._threads_share = 0.0
+        self.share = self._extra_share = self._fixed_share = 0.0
         self._is_settled = False
         self.changes: deque[LevelChange] = deque(maxlen=200)
         self.collected = Collected(self.level)
@@ -151,8 +156,11 @@ class Governor:
         steps, sampling_ns = self._counted_since()
         base_ns, extra_ns = self._spent_ns(events, steps)
         threads_ns, clock_ns = cost.processor_ns - last.processor_ns, cost.clock_ns - last.clock_ns
+        announcing = min(steps * self._step_ns / elapsed_ns, _STEP_AT_MOST)
         self._take_shares(
-            (base_ns + sampling_ns) / elapsed_ns, extra_ns / elapsed_ns, threads_ns / clock_ns
+            (base_ns + sampling_ns) / elapsed_ns,
+            extra_ns / elapsed_ns,
+            threads_ns / clock_ns + announcing,
         )
         if self.budget is None:
             return
@@ -220,16 +228,16 @@ class Governor:
         rest_ns = self._costs[self._levels[self._rest_level][0]].estimate().at_most_ns
         return in_any_case * rest_ns, more * full_ns
 
-    def _take_shares(self, base: float, extra: float, threads: float) -> None:
+    def _take_shares(self, base: float, extra: float, fixed: float) -> None:
         """A second holds some runs of sampled steps more or less, so several count then."""
         newest = _NEWEST if self.sampler.sample is not None and self._is_settled else 1.0
-        self.share += newest * (base + extra + threads - self.share)
+        self.share += newest * (base + extra + fixed - self.share)
         self._extra_share += newest * (extra - self._extra_share)
-        self._threads_share += newest * (threads - self._threads_share)
+        self._fixed_share += newest * (fixed - self._fixed_share)
         self._is_settled = True
 
     def _counted_share(self, budget: float) -> float:
-        return self.share - max(self._threads_share - _THREADS_AT_MOST * budget, 0.0)
+        return self.share - max(self._fixed_share - _FIXED_AT_MOST * budget, 0.0)
 
     def _count_time(self, elapsed_ns: int) -> None:
         """Of sampled steps it is the share of time that one in so many is, about."""

@@ -123,6 +123,16 @@ def test_without_a_budget_nothing_is_left_out_and_the_cost_is_known():
     assert driven.governor.rows() == []
 
 
+def test_announcing_long_steps_counts_and_of_short_ones_no_more_than_a_share():
+    driven = Driven(RecordingOptions(), None)
+    driven.steps.count += 10
+    driven.seconds(1, events=0)
+    assert driven.governor.share == pytest.approx(10 * 35 * SPAN_NS / SECOND)
+    driven.steps.count += 1_000_000
+    driven.seconds(1, events=0)
+    assert driven.governor.share == pytest.approx(0.003)
+
+
 class Processor:
     """What the process has had of one."""
 
