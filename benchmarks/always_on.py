@@ -287,7 +287,7 @@ class _Switch:
             steps._handle.remove()
             steps._handle = None
         if is_on:
-            steps._handle = register_optimizer_step_post_hook(steps._optimizer_stepped)
+            steps._handle = register_optimizer_step_post_hook(steps.optimizer_stepped)
         self._flight.governor._collect_step(self._flight.governor.sampler.is_full)
 
     def kind(self) -> int:

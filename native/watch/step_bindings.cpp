@@ -41,7 +41,17 @@ class HeardSteps {
     for (const auto& alarm : released) nb::callable listener = std::move(alarm->listener);
   }
   void announced() { tell(steps_.ended(true)); }
-  void optimizer_stepped() { tell(steps_.ended(false)); }
+  // A hook of torch's: the first optimizer that there is, or was before it went, makes the steps. Native like
+  // the rest, because torch calls it at every step of every optimizer for good.
+  void optimizer_stepped(nb::handle optimizer, const nb::args&) {
+    if (steps_.is_announced()) return;
+    const nb::object made = makes_steps_.is_valid() ? makes_steps_() : nb::none();
+    if (made.is_none())
+      makes_steps_ = nb::module_::import_("weakref").attr("ref")(optimizer);
+    else if (!made.is(optimizer))
+      return;
+    tell(steps_.ended(false));
+  }
   const StepCounter& steps() const { return steps_; }
 
  private:
@@ -65,6 +75,7 @@ class HeardSteps {
 
   StepCounter steps_;
   std::vector<std::shared_ptr<StepAlarm>> alarms_;
+  nb::object makes_steps_;  // a weak reference to an optimizer
 };
 
 // A member that Python sets while another thread reads it.
@@ -85,7 +96,7 @@ void bind_steps(nb::module_& module) {
   nb::class_<HeardSteps>(module, "StepCounter")
       .def(nb::init<Watch*>(), "watch"_a.none() = nb::none(), nb::keep_alive<1, 2>())
       .def("announced", &HeardSteps::announced, nb::lock_self())
-      .def("optimizer_stepped", &HeardSteps::optimizer_stepped, nb::lock_self())
+      .def("optimizer_stepped", &HeardSteps::optimizer_stepped, "optimizer"_a, "arguments"_a, nb::lock_self())
       .def("alarm", &HeardSteps::alarm, "listener"_a, nb::lock_self())
       .def("silence", &HeardSteps::silence, nb::lock_self())
       .def_prop_ro(

@@ -45,6 +45,8 @@ class StepCounter {
     return took_ns;
   }
 
+  // Whether the program announces them itself.
+  bool is_announced() const { return is_announced_; }
   uint64_t count() const { return count_; }
   // What the last one waited for others.
   const StepWaits& waits() const { return waits_; }

@@ -165,8 +165,8 @@ class StepCounter:
 
     def __init__(self, watch: Watch | None = None) -> None: ...
     def announced(self) -> None: ...
-    def optimizer_stepped(self) -> None:
-        """Counts until one is announced."""
+    def optimizer_stepped(self, optimizer: object, *arguments: object) -> None:
+        """A hook of torch's; steps of the first optimizer count until one is announced."""
     def alarm(self, listener: Callable[[int], None]) -> StepAlarm: ...
     def silence(self) -> None:
         """Call no listener any more."""

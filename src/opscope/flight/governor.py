@@ -28,10 +28,10 @@ _DEFAULT_SPAN_NS = 160.0
 """With cold caches, where it could not be measured because something else was being recorded."""
 _WELL_BELOW, _SAFELY_BELOW = 0.7, 0.85
 """Where more is tried though it may be too much, and where it is known what it will be."""
-_AIM = 0.6
+_AIM = 0.65
 """Share of the budget that samples of steps aim at; the rest is for how much seconds differ."""
-_MUCH_BELOW, _MUCH_ABOVE = 0.5, 0.75
-"""Where more steps are sampled, and fewer: what is counted was up to a quarter too little."""
+_MUCH_BELOW, _MUCH_ABOVE = 0.55, 0.8
+"""Where more steps are sampled, and fewer: no better than that is known what it costs."""
 _STEP_COST, _STEP_AT_MOST = 35.0, 0.003
 """Announcing a step, in costs of a span with cold caches: 12 to 30 us were measured, after long
 ones; and as a share of the step, because after short ones the caches are not cold."""

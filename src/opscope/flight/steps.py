@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -80,13 +79,15 @@ class StepClock:
         announced: the program says that a step has ended. Native, as is all that happens then
             unless an alarm is due: where a step uses the caches for itself, every function of
             Python's takes microseconds.
+        optimizer_stepped: a hook of torch's; takes the optimizer, and what torch gives besides.
+            Native as well, and does nothing any more once the program announces its steps.
     """
 
     def __init__(self, watch: _native.Watch | None = None) -> None:
         """``watch`` is told of every step."""
         self._counter = _native.StepCounter(watch)
         self.announced: Callable[[], None] = self._counter.announced
-        self._optimizer: Callable[[], Any] = lambda: None
+        self.optimizer_stepped: Callable[..., None] = self._counter.optimizer_stepped
         self._handle: Any = None
         self._taken = 0
 
@@ -96,7 +97,7 @@ class StepClock:
         optimizers = sys.modules.get("torch.optim.optimizer")
         register = getattr(optimizers, "register_optimizer_step_post_hook", None)
         if register is not None:
-            self._handle = register(self._optimizer_stepped)
+            self._handle = register(self.optimizer_stepped)
 
     def end(self) -> None:
         """Leave nothing behind."""
@@ -136,11 +137,3 @@ class StepClock:
         count = self._counter.count
         new, self._taken = count - self._taken, count
         return new, self._counter.durations_ns[-new:] if new else []
-
-    def _optimizer_stepped(self, optimizer: Any, *_: Any) -> None:
-        beat = self._optimizer()
-        if beat is None:
-            self._optimizer = weakref.ref(optimizer)
-        elif beat is not optimizer:
-            return
-        self._counter.optimizer_stepped()

@@ -75,13 +75,22 @@ def test_steps_of_the_first_optimizer_count_until_one_is_announced():
     steps = StepClock()
     first, second = Optimizer(), Optimizer()
     for optimizer in (first, second, first):
-        steps._optimizer_stepped(optimizer)
+        steps.optimizer_stepped(optimizer, (), {})
     assert steps.count == 2
     steps.announced()
-    steps._optimizer_stepped(first)
+    steps.optimizer_stepped(first, (), {})
     assert steps.count == 3
     steps.announced()
     assert len(steps.durations_ns) == 2  # the announced one that came first began nobody knows when
+
+
+def test_where_the_first_optimizer_is_gone_another_makes_the_steps():
+    steps = StepClock()
+    steps.optimizer_stepped(Optimizer(), (), {})
+    other = Optimizer()
+    steps.optimizer_stepped(other, (), {})
+    steps.optimizer_stepped(Optimizer(), (), {})
+    assert steps.count == 2
 
 
 def test_the_watch_is_told_of_steps_and_outlives_their_counter():
