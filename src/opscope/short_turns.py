@@ -21,15 +21,15 @@ class _ShortTurns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._programs_s = 0.0
+        self._programs_us = 0
 
     def __enter__(self) -> None:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._programs_s = sys.getswitchinterval()
-                if _interval_us() > _TURN_US:
-                    sys.setswitchinterval(_TURN_US / 1e6)
+                self._programs_us = _interval_us()
+                if self._programs_us > _TURN_US:
+                    _set_interval_us(_TURN_US)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -40,7 +40,7 @@ class _ShortTurns:
     def _give_back(self) -> None:
         """Unless the program has chosen another one meanwhile."""
         if _interval_us() == _TURN_US:
-            sys.setswitchinterval(self._programs_s)
+            _set_interval_us(self._programs_us)
 
     def after_fork_in_child(self) -> None:
         """The threads that were in it are not there."""
@@ -53,6 +53,11 @@ class _ShortTurns:
 def _interval_us() -> int:
     """As Python keeps it; in seconds it is not what was set."""
     return round(sys.getswitchinterval() * 1e6)
+
+
+def _set_interval_us(interval_us: int) -> None:
+    """Python cuts off what is below a microsecond: given what it says itself, it keeps one less."""
+    sys.setswitchinterval((interval_us + 0.5) / 1e6)
 
 
 short_turns = _ShortTurns()

@@ -26,6 +26,15 @@ def test_the_interval_is_short_inside_and_the_program_s_afterwards():
     assert sys.getswitchinterval() == CHOSEN
 
 
+def test_it_stays_to_the_microsecond_however_often_it_is_given_back():
+    for chosen_us in range(201, 5_000, 7):
+        sys.setswitchinterval((chosen_us + 0.5) / 1e6)
+        for _ in range(5):
+            with short_turns:
+                pass
+        assert round(sys.getswitchinterval() * 1e6) == chosen_us
+
+
 def test_an_exception_gives_it_back():
     with pytest.raises(KeyError), short_turns:
         raise KeyError
