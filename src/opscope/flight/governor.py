@@ -164,13 +164,14 @@ class Governor:
         )
         if self.budget is None:
             return
-        if self.sampler.sample is not None and not steps and not self.sampler.is_full:
+        is_sampled = self.sampler.sample is not None
+        if is_sampled and not steps and not self.sampler.is_full:
             self.sampler.go_on(True)  # a step that takes so long is worth being recorded
         share = self._counted_share(self.budget)
         if share > self.budget and self._level > 0:
             self._retry_s = min(self._retry_s * 2, _LAST_RETRY_S)
             self._record_less(self.budget, steps, elapsed_ns, cost.time_ns)
-        elif self._could_be_fewer(steps) and share > _MUCH_ABOVE * self.budget:
+        elif is_sampled and share > _MUCH_ABOVE * self.budget and self._may_leave_out_steps(steps):
             self._record_less(self.budget, steps, elapsed_ns, cost.time_ns)
         elif self._must_compare(self.budget, steps):
             self._begin_comparing(steps, elapsed_ns, cost.time_ns)
@@ -181,9 +182,9 @@ class Governor:
         elif self._every == 1 and self._may_rise(cost.time_ns):
             self._record_more(steps, elapsed_ns, cost.time_ns)
 
-    def _could_be_fewer(self, steps: int) -> bool:
-        """Steps that are recorded in full, before less is recorded of every one."""
-        return self.sampler.sample is not None and steps > 1 and self._every < MOST_STEPS
+    def _may_leave_out_steps(self, steps: int) -> bool:
+        """More of them, before less is recorded of every one."""
+        return self.level in SAMPLED and steps > 1 and self._every < MOST_STEPS
 
     def _must_compare(self, budget: float, steps: int) -> bool:
         """Whether all steps may cost more than the budget: what is expected may be far too little.
@@ -254,7 +255,7 @@ class Governor:
         return since
 
     def _record_less(self, budget: float, steps: int, elapsed_ns: int, now_ns: int) -> None:
-        if self.level in SAMPLED and steps > 1 and self._every < MOST_STEPS:
+        if self._may_leave_out_steps(steps):
             every = max(self._every_for(budget), self._every + 1)
             self._sample(min(every, MOST_STEPS), elapsed_ns / steps, now_ns)
         else:

@@ -20,6 +20,7 @@ from opscope.notice import notice
 from opscope.own_thread import OwnThread
 from opscope.recording.recorder import Recording
 from opscope.settings import ProfileSettings
+from opscope.short_turns import short_turns
 
 _EVERY_S = 1.0
 _ANSWER_S = 0.5
@@ -96,7 +97,8 @@ class DaemonClient:
         try:
             if request.steps:
                 steps.until(lambda count: count % request.start_multiple == 0, self._ending)
-            recording.start()
+            with short_turns:
+                recording.start()
             if request.steps:
                 last = steps.count + request.steps
                 steps.until(lambda count: count >= last, self._ending)
@@ -104,8 +106,10 @@ class DaemonClient:
                 self._ending.wait(request.duration_s)
         finally:
             steps.close()
-            recording.stop()
-        write_chrome_trace(recording.trace.with_metadata(settings.metadata()), request.path)
+            with short_turns:
+                recording.stop()
+        with short_turns:
+            write_chrome_trace(recording.trace.with_metadata(settings.metadata()), request.path)
         notice(f"trace that Dynolog asked for written to {request.path}")
 
 
