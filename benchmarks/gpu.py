@@ -35,6 +35,8 @@ from opscope.trace.trace import Trace
 
 _LEAST_ATTRIBUTED = 0.99
 _MOST_OF_TORCHS = 0.5
+_WARM_RUNS = 3
+"""First runs do what later ones do not: optimizers set up their state, buckets are built anew."""
 _LAUNCH_BOUND = "launch-bound loop of tiny kernels"
 
 _VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -161,6 +163,9 @@ def _agreement(programs: dict[str, Program], device: str, figures: Figures) -> T
         table.add_column(heading, justify="left" if heading == "program" else "right")
     told: dict[str, Any] = {}
     for name, program in programs.items():
+        for _ in range(_WARM_RUNS):
+            program()
+        wait_for(device)
         ours, theirs = work_under_opscope(program, device), work_under_torch(program, device)
         same = ours.counts == theirs.counts and ours.launches == theirs.launches
         told[name] = {

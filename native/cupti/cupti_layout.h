@@ -38,6 +38,7 @@ enum Result : int {
 
 enum Domain : int { kDriverApi = 1, kRuntimeApi = 2, kResource = 3 };
 enum ResourceCallback : uint32_t { kGraphNodeCreated = 13, kGraphNodeCloned = 20 };
+constexpr int kBuffersAreZero = 5;  // CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER
 constexpr int kDefaultThreadId = 0;
 constexpr int kSystemThreadId = 1;
 

@@ -21,6 +21,7 @@ bool find_all(void* handle, Library& lib) {
   find(handle, "cuptiActivityEnableRuntimeApi", lib.enable_runtime_api);
   find(handle, "cuptiActivityEnableDriverApi", lib.enable_driver_api);
   find(handle, "cuptiFinalize", lib.finalize);
+  find(handle, "cuptiActivitySetAttribute", lib.set_attribute);
   return find(handle, "cuptiGetVersion", lib.get_version) && find(handle, "cuptiSubscribe", lib.subscribe) &&
          find(handle, "cuptiUnsubscribe", lib.unsubscribe) &&
          find(handle, "cuptiEnableCallback", lib.enable_callback) &&

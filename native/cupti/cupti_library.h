@@ -27,12 +27,13 @@ struct Library {
   int (*next_record)(uint8_t* buffer, size_t valid, void** record);
   int (*get_timestamp)(uint64_t*);
   int (*result_string)(int result, const char** text);
-  int (*graph_node_id)(void* node, uint64_t* id);              // optional
-  int (*set_thread_id_type)(int type);                         // optional
-  int (*register_timestamp_callback)(uint64_t (*callback)());  // optional
-  int (*enable_runtime_api)(uint32_t function, uint8_t on);    // optional
-  int (*enable_driver_api)(uint32_t function, uint8_t on);     // optional
-  int (*finalize)();                                           // optional
+  int (*graph_node_id)(void* node, uint64_t* id);                   // optional
+  int (*set_thread_id_type)(int type);                              // optional
+  int (*register_timestamp_callback)(uint64_t (*callback)());       // optional
+  int (*enable_runtime_api)(uint32_t function, uint8_t on);         // optional
+  int (*enable_driver_api)(uint32_t function, uint8_t on);          // optional
+  int (*finalize)();                                                // optional
+  int (*set_attribute)(int attribute, size_t* bytes, void* value);  // optional
 
   uint32_t version = 0;
   std::string path;

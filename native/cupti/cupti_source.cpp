@@ -111,6 +111,7 @@ std::string CuptiSource::attach(bool may_share) {
     return "no thread can be started to read what CUPTI reports";
   }
   if (library_.set_thread_id_type != nullptr) library_.set_thread_id_type(kSystemThreadId);
+  say_buffers_are_zero(true);
   if (!set_clock()) {
     detach();
     return "CUPTI took the recorder's clock before and refuses it now";
@@ -121,6 +122,14 @@ std::string CuptiSource::attach(bool may_share) {
     return explained(library_, result, "registering buffers failed");
   }
   return {};
+}
+
+// Else CUPTI writes the zeros itself, four megabytes within the launch that asks for a buffer. Buffers of
+// others may not be zero.
+void CuptiSource::say_buffers_are_zero(bool are_zero) {
+  size_t bytes = sizeof(uint8_t);
+  uint8_t value = are_zero ? 1 : 0;
+  if (library_.set_attribute != nullptr) library_.set_attribute(kBuffersAreZero, &bytes, &value);
 }
 
 // Only captures of graphs need a subscription; it also tells whether another profiler is there. torch's own
@@ -222,6 +231,7 @@ void CuptiSource::detach() {
   subscriber_ = nullptr;
   attached_ = false;
   if (library_.set_thread_id_type != nullptr) library_.set_thread_id_type(kDefaultThreadId);
+  say_buffers_are_zero(false);
   const char* teardown = std::getenv("TEARDOWN_CUPTI");  // as for torch's own profiler
   if (teardown == nullptr || std::string(teardown) != "1" || shares_ || library_.finalize == nullptr) return;
   buffers_.wait_until_parsed();

@@ -43,6 +43,7 @@ class CuptiSource final : public gpu::DeviceSource {
   bool set_clock();
   void set_our_line();
   void leave_out_noise();
+  void say_buffers_are_zero(bool are_zero);
   void flush();
   void detach();
   void parse(uint8_t* buffer, size_t valid) noexcept;

@@ -32,6 +32,7 @@ void GpuActivity::after_fork_in_child() {
   const GpuActivity& parents = *current;
   current = new GpuActivity;
   current->candidates_ = parents.candidates_;
+  current->is_lost_ = parents.loaded_ || parents.is_lost_;
   if (parents.make_source_ != nullptr) current->set_source(parents.make_source_);
 }
 
@@ -88,6 +89,7 @@ std::string GpuActivity::apply() {
 }
 
 std::string GpuActivity::start() {
+  if (is_lost_) return "this process was forked from one that used CUDA, and cannot use it";
   if (!loaded_) {
     if (std::string error = source_->load(candidates_); !error.empty()) return error;
     loaded_ = true;

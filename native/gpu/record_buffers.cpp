@@ -1,9 +1,9 @@
 #include "gpu/record_buffers.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -13,15 +13,17 @@ namespace opscope::gpu {
 
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr size_t kFirstBuffers = 4;  // made before collecting starts, so that no launch waits for them
 constexpr size_t kKeptBuffers = 16;  // for the next recording; those of a burst are freed
 
-uint8_t* new_buffer() {
-  void* buffer = nullptr;
-  return posix_memalign(&buffer, kAlignment, RecordBuffers::kBytes) == 0 ? static_cast<uint8_t*>(buffer)
-                                                                         : nullptr;
+// Zero, as the kernel gives it, without anybody writing that.
+uint8_t* new_buffer(int populate) {
+  void* buffer = mmap(nullptr, RecordBuffers::kBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | populate, -1, 0);
+  return buffer == MAP_FAILED ? nullptr : static_cast<uint8_t*>(buffer);
 }
+
+void free_buffer(uint8_t* buffer) { munmap(buffer, RecordBuffers::kBytes); }
 
 }  // namespace
 
@@ -33,9 +35,8 @@ void RecordBuffers::set_budget(size_t bytes) {
 bool RecordBuffers::start() {
   std::lock_guard lock(mutex_);
   while (buffers_ < std::min(kFirstBuffers, max_buffers_)) {
-    uint8_t* buffer = new_buffer();
+    uint8_t* buffer = new_buffer(MAP_POPULATE);  // so that no launch takes the page faults
     if (buffer == nullptr) break;
-    std::fill_n(buffer, kBytes, uint8_t{0});  // so that no launch takes the page faults
     ++buffers_;
     if (!keep(buffer)) break;
   }
@@ -55,7 +56,7 @@ uint8_t* RecordBuffers::take(bool must) noexcept {
     free_.pop_back();
     return buffer;
   }
-  uint8_t* buffer = buffers_ < max_buffers_ || must ? new_buffer() : nullptr;
+  uint8_t* buffer = buffers_ < max_buffers_ || must ? new_buffer(0) : nullptr;
   if (buffer != nullptr) {
     ++buffers_;
   } else {
@@ -72,7 +73,8 @@ void RecordBuffers::give_back(uint8_t* buffer, size_t valid, size_t dropped) noe
     filled_.push_back({buffer, valid});
   } catch (const std::bad_alloc&) {
     ++dropped_;  // what is in a buffer nobody knows before it is read: at least one record
-    keep(buffer);
+    free_buffer(buffer);
+    --buffers_;
   }
   filled_or_idle_.notify_all();
 }
@@ -102,7 +104,7 @@ bool RecordBuffers::keep(uint8_t* buffer) noexcept {
     free_.push_back(buffer);
     return true;
   } catch (const std::bad_alloc&) {
-    std::free(buffer);
+    free_buffer(buffer);
     --buffers_;
     return false;
   }
@@ -120,13 +122,17 @@ void RecordBuffers::parse_forever() {
     parse_(filled.buffer, filled.valid);
     lock.lock();
     parsing_ = false;
-    if (buffers_ > std::min(kKeptBuffers, max_buffers_)) {
-      std::free(filled.buffer);
-      --buffers_;
-    } else {
-      keep(filled.buffer);
-    }
     if (filled_.empty()) filled_or_idle_.notify_all();
+    if (buffers_ > std::min(kKeptBuffers, max_buffers_)) {
+      free_buffer(filled.buffer);
+      --buffers_;
+      continue;
+    }
+    lock.unlock();
+    std::fill_n(filled.buffer, kBytes,
+                uint8_t{0});  // all: what is behind the valid part may be half a record
+    lock.lock();
+    keep(filled.buffer);
   }
 }
 

@@ -148,6 +148,7 @@ static_assert(int{ours::kResource} == CUPTI_CB_DOMAIN_RESOURCE);
 static_assert(int{ours::kGraphNodeCreated} == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
 static_assert(int{ours::kGraphNodeCloned} == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
 static_assert(ours::kSystemThreadId == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+static_assert(ours::kBuffersAreZero == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
 static_assert(int{ours::kFlushForced} == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 static_assert(int{ours::kObjectThread} == CUPTI_ACTIVITY_OBJECT_THREAD);
 static_assert(int{ours::kStreamWaitEvent} == CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT);

@@ -29,6 +29,7 @@ _BUILT = ROOT / "build" / "gpu-check"
 _PACKAGES = (
     "torch", "numpy", "nanobind", "scikit_build_core", "pyarrow", "rich", "pytest",
 )  # fmt: skip
+_PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider")
 _SEES = """
 import json, torch
 there = torch.cuda.is_available()
@@ -48,12 +49,14 @@ class Findings:
         wrong: in words, most fundamental first.
         figures: by name, for the file.
         parts: seconds that each took.
+        outputs: all that each printed.
         is_rehearsal: all ran on the CPU, which says nothing of a GPU.
     """
 
     wrong: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, float] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
     is_rehearsal: bool = False
 
     def as_text(self) -> str:
@@ -115,6 +118,7 @@ def check(run: Run, figures_of: Path, limit_s: float = LIMIT_S, device: str = "c
         begun = time.monotonic()
         ended = run(command, (end - begun) * share)
         found.parts[name] = time.monotonic() - begun
+        found.outputs[name] = ended.output
         if ended.code is None:
             found.wrong.append(f"{name} was stopped after {found.parts[name]:.0f} s")
         return ended
@@ -134,7 +138,8 @@ def check(run: Run, figures_of: Path, limit_s: float = LIMIT_S, device: str = "c
     if built.code != 0:
         found.wrong.append(f"opscope does not build here: {_last_line(built.output)}")
         return found
-    tests = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf", "tests/gpu"]
+    hung = "faulthandler_timeout=60"  # says where, and goes on
+    tests = [*_PYTEST, "-o", hung, "-q", "-rfE", "--durations=5", "tests/gpu"]
     found.wrong += _failures(part("comparing with torch.profiler", tests, 0.5), device)
     measure = [sys.executable, "-m", "benchmarks.gpu", "--device", device, "--json"]
     measured = part("measuring", [*measure, str(figures_of)], 1.0)
@@ -207,8 +212,10 @@ def main() -> int:
     measured.unlink(missing_ok=True)
     content = {"wrong": found.wrong, "figures": found.figures, "seconds": found.parts}
     options.output.write_text(json.dumps(content, indent=2) + "\n")
+    log = options.output.with_suffix(".log")
+    log.write_text("".join(f"== {name}\n{text}\n" for name, text in found.outputs.items()))
     print(found.as_text())
-    print(f"All of this is in {os.path.relpath(options.output)}")
+    print(f"All of this is in {os.path.relpath(options.output)}, what was printed in {log.name}")
     return int(bool(found.wrong))
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from torch.profiler import ProfilerActivity
 
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.schema import EventKind
 from opscope.trace.trace import Trace
@@ -98,7 +100,8 @@ def test_replays_are_attributed_to_operators() -> None:
     kernels, share, *operators = done.stdout.split()
     assert int(kernels) > 0
     assert float(share) == 1.0
-    assert {"aten::addmm", "aten::relu"} <= set(operators)
+    assert "aten::addmm" in operators
+    assert {"aten::relu", "aten::clamp_min"} & set(operators)  # one runs the other
 
 
 def test_replays_captured_earlier_are_recorded_all_the_same() -> None:
@@ -185,3 +188,30 @@ def test_a_missing_cupti_leaves_the_cpu_recording() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "GPU activity is not recorded" in done.stderr
+
+
+def _tree(events: list[Any]) -> list[Any]:
+    left_out = ("cudaStreamIsCapturing", "cudaGetDeviceProperties_v2", "cudaGetDeviceCount")
+    return [
+        (event.name, str(event.tag), _tree(event.children))
+        for event in events
+        if event.name not in left_out
+    ]
+
+
+def test_event_trees_agree() -> None:
+    def program() -> None:
+        x = torch.ones((4, 4), device="cuda")
+        for stream in streams:
+            with torch.cuda.stream(stream):
+                torch.tanh(x) - x
+        torch.cuda.synchronize()
+
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    program()
+    ours = _tree(ProfilerTree(under_opscope(program)).roots)
+    with torch.profiler.profile(activities=BOTH) as prof:
+        program()
+    assert prof.profiler is not None and prof.profiler.kineto_results is not None
+    theirs = _tree(prof.profiler.kineto_results.experimental_event_tree())
+    assert ours == theirs

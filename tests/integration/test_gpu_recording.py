@@ -6,6 +6,7 @@ import json
 import os
 import threading
 
+import numpy as np
 import pytest
 import torch
 from tests.gpu.device_work import read_device_work
@@ -14,9 +15,11 @@ from torch.profiler import ProfilerActivity, record_function
 
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
+from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
 from opscope.trace.device_rules import check_device_rules
 from opscope.trace.load import load_trace
 from opscope.trace.schema import EventKind
+from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
@@ -235,6 +238,34 @@ def test_what_is_compared_on_a_gpu_names_work_its_call_and_its_operator(
         ("gemm(float*)", "cudaLaunchKernel", "Launching"): 1,
         ("triton_poi_0", "cuLaunchKernelEx", ""): 1,
     }
+
+
+def test_the_event_tree_has_work_inside_the_call_that_launched_it(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as prof, record_function("launching"):
+        fake.launch("k", stream=9)
+    roots = ProfilerTree(prof.trace).roots
+    (launching,) = (event for event in roots if event.name == "launching")
+    (call,) = launching.children
+    (kernel,) = call.children
+    assert [event.name for event in (call, kernel)] == ["cudaLaunchKernel", "k"]
+    assert {str(event.tag) for event in (call, kernel)} == {"_EventType.Kineto"}
+    assert kernel.parent is call
+    assert (kernel.children, kernel.start_tid, repr(kernel)) == ([], 9, "<_ProfilerEvent 'k'>")
+    assert kernel.end_time_ns - kernel.start_time_ns == kernel.duration_time_ns == 1000
+    assert len({event.id for event in (launching, call, kernel)}) == 3
+
+
+def test_work_whose_launch_is_unknown_is_at_the_top_of_the_event_tree(fake: FakeCupti) -> None:
+    with opscope.profile(activities=BOTH) as prof:
+        fake.launch("k")
+    gpu = prof.trace.table("gpu")
+    lost = {**gpu.given, "launch": np.full(len(gpu), -1, dtype=np.int32)}
+    trace = prof.trace.with_tables({"gpu": Table(gpu.schema, lost)})
+    names = [event.name for event in ProfilerTree(trace).roots]
+    assert [name for name in names if name in ("cudaLaunchKernel", "k")] == [
+        "cudaLaunchKernel",
+        "k",
+    ]
 
 
 def test_averages_have_device_time(fake: FakeCupti) -> None:

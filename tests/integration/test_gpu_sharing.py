@@ -33,11 +33,27 @@ def test_stopping_leaves_nothing_in_cupti(fake: FakeCupti) -> None:
         fake.launch("k")
         assert [fake.count(what) for what in ("held buffers", "thread id type")] == [1, 1]
     # THEN nothing is subscribed, switched on, lent or set
-    left = ("subscribed", "kinds", "held buffers", "thread id type")
-    assert [fake.count(what) for what in left] == [0, 0, 0, 0]
+    left = ("subscribed", "kinds", "held buffers", "thread id type", "buffers are zero")
+    assert [fake.count(what) for what in left] == [0, 0, 0, 0, 0]
     assert fake.count("finalized") == 0
     # AND it still can be looked at
     assert kernels(prof.trace) == ["k"]
+
+
+def test_cupti_has_no_buffer_to_make_zero(fake: FakeCupti) -> None:
+    # GIVEN recordings that use buffers again
+    for _ in range(20):
+        with opscope.profile(activities=BOTH) as prof:
+            for name in "abc":
+                fake.launch(name)
+        assert kernels(prof.trace) == ["a", "b", "c"]
+    # THEN no launch waited for zeros, and there were some all the same
+    assert fake.count("zeroed buffers") == fake.count("buffers not zero") == 0
+    # AND for another profiler, which does not do that, CUPTI does
+    assert fake.other_begins() == 0
+    fake.launch("theirs")
+    fake.other_ends()
+    assert fake.count("zeroed buffers") > 0
 
 
 def test_stopping_waits_for_work_that_is_still_running(
@@ -239,6 +255,7 @@ def test_calls_that_tell_nothing_are_left_out(fake: FakeCupti) -> None:
 
 _FORKING = """
 import os, sys
+import torch
 from torch.profiler import ProfilerActivity
 import opscope
 from tests.support.fake_cupti import FakeCupti
@@ -250,6 +267,12 @@ fake.launch("parent")
 child = os.fork()
 if child == 0:
     prof.stop()
+    before = fake.count("subscriptions")
+    with opscope.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as own:
+        torch.ones(2).add(1)
+    assert fake.count("subscriptions") == before, "CUPTI waits for threads that are not there"
+    assert "forked" in own.trace.metadata["gpu"]["unavailable"], own.trace.metadata
+    assert [own.trace.event_name(row) for row in range(2)] == ["aten::ones", "aten::empty"]
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 fake.launch("parent")

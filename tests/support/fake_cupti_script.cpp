@@ -66,7 +66,7 @@ EXPORT void fake_reset() {
   s.busy_until.clear();
   s.dropped = s.lost = s.delivered = 0;
   s.call_names.clear();
-  s.finalized = 0;
+  s.finalized = s.zeroed = s.not_zero = 0;
   if (s.callback == others_callback) s.callback = nullptr;
 }
 
@@ -77,6 +77,9 @@ EXPORT size_t fake_count(const char* what) {
   if (std::strcmp(what, "held buffers") == 0) return state().held != nullptr;
   if (std::strcmp(what, "thread id type") == 0) return state().thread_id_type;
   if (std::strcmp(what, "finalized") == 0) return state().finalized;
+  if (std::strcmp(what, "buffers are zero") == 0) return state().buffers_are_zero;
+  if (std::strcmp(what, "zeroed buffers") == 0) return state().zeroed;
+  if (std::strcmp(what, "buffers not zero") == 0) return state().not_zero;
   if (std::strcmp(what, "lost") == 0) return state().lost;
   if (std::strcmp(what, "delivered") == 0) return state().delivered;
   if (std::strcmp(what, "others records") == 0) return others_records;

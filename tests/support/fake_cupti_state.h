@@ -88,6 +88,9 @@ struct State {
   std::set<std::pair<uint32_t, uint32_t>> silenced;  // kind and function
   size_t finalized = 0;
   size_t thread_id_type = 0;
+  bool buffers_are_zero = false;  // as the subscriber says
+  size_t zeroed = 0;              // buffers that it had not said to be
+  size_t not_zero = 0;            // buffers that it had, and were not
 };
 
 inline State& state() {
@@ -117,14 +120,25 @@ R zeroed(CUpti_ActivityKind kind) {
   return record;
 }
 
+// A buffer of the subscriber's, or nullptr; CUPTI needs it zero.
+inline void request(uint8_t*& buffer, size_t& size) {
+  State& s = state();
+  size_t max_records = 0;
+  s.request(&buffer, &size, &max_records);
+  if (buffer == nullptr) return;
+  if (!s.buffers_are_zero) {
+    ++s.zeroed;
+    std::memset(buffer, 0, size);
+  } else if (buffer[0] != 0 || std::memcmp(buffer, buffer + 1, size - 1) != 0) {
+    ++s.not_zero;
+  }
+}
+
 template <typename R>
 void emit(const R& record, bool finished = true) {
   if (state().kinds.count(record.kind) == 0) return;
   State& s = state();
-  if (s.held == nullptr) {
-    size_t max_records = 0;
-    s.request(&s.held, &s.held_size, &max_records);
-  }
+  if (s.held == nullptr) request(s.held, s.held_size);
   Bytes bytes(sizeof(R));
   std::memcpy(bytes.data(), &record, sizeof(R));
   (finished ? state().complete_records : state().pending).push_back(std::move(bytes));
@@ -171,8 +185,7 @@ inline void deliver(std::vector<Bytes> records, uint8_t* buffer, size_t size) {
   const size_t per_buffer = setting("records_per_buffer") ? setting("records_per_buffer") : SIZE_MAX;
   size_t next = 0;
   while (next < records.size()) {
-    size_t max_records = 0;
-    if (buffer == nullptr) s.request(&buffer, &size, &max_records);
+    if (buffer == nullptr) request(buffer, size);
     if (buffer == nullptr || size == 0) {
       note_lost(records.size() - next);
       s.complete(nullptr, 0, nullptr, 0, 0);
@@ -232,7 +245,7 @@ template <typename R>
 void place(R& record, uint32_t device, uint32_t stream, uint64_t duration) {
   uint64_t& busy = state().busy_until[{device, stream}];
   uint64_t start = std::max(busy, now() + kSubmitNs);
-  if (setting("before_launch")) start = now() - 1'000'000;
+  if (setting("before_launch")) start = now() - 10'000'000;
   if (setting("overlap")) start = now() + kSubmitNs;
   record.start = start;
   record.end = busy = start + duration;

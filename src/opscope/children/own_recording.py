@@ -147,5 +147,5 @@ class _WarmPart:
 
 def _save_if_devices_were_used(profile: ProfileRecording) -> None:
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch is not None and torch.cuda.is_initialized():
         profile.save_streamed()

@@ -65,6 +65,12 @@ class CudaDevices:
             loaded = injected
         return next((tool for library, tool in _TOOLS.items() if f"/{library}" in loaded), "")
 
+    def are_lost(self) -> bool:
+        """Whether this process was forked from one that used CUDA: it works no more then."""
+        torch = sys.modules.get("torch")
+        is_lost = getattr(getattr(torch, "_C", None), "_cuda_isInBadFork", None)
+        return bool(is_lost is not None and is_lost())
+
     def wait(self) -> None:
         """Wait for every device that the program has used.
 
@@ -97,7 +103,7 @@ class CudaDevices:
 def _cuda_in_use() -> Any:
     """``torch.cuda``; None before the program has begun to use CUDA."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    if torch is None or not torch.cuda.is_initialized():
         return None
     return torch.cuda
 

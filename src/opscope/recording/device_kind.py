@@ -27,6 +27,9 @@ class DeviceKind(Protocol):
     def tool_around(self) -> str:
         """A tool that looks at this process and uses the library; empty if none is known."""
 
+    def are_lost(self) -> bool:
+        """Whether this process had them from its parent, which forked it: it cannot use them."""
+
     def wait(self) -> None:
         """Wait until what was launched has run, unless that would harm the program."""
 

@@ -37,11 +37,15 @@ def set_up_gpu() -> None:
 def begin_gpu(times_annotations: bool = False) -> str:
     """Start collecting for the window just opened; why that is impossible, or an empty string.
 
-    Recording goes on without the device then, and the program's user is told once.
+    Recording goes on without the device then, and the program's user is told once. A forked child
+    of a process that used devices cannot use them, so nothing is missing there, and the library,
+    which would wait for threads that are not there, is not touched.
 
     Args:
         times_annotations: CUDA events are used instead.
     """
+    if devices().are_lost():
+        return "this process was forked from one that used CUDA, and cannot use it"
     set_up_gpu()
     tool = devices().tool_around()
     refused = _native.configure_gpu(not tool and devices().may_share())

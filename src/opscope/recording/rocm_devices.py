@@ -54,6 +54,10 @@ class RocmDevices:
         """None is known to keep others from using roctracer."""
         return ""
 
+    def are_lost(self) -> bool:
+        """As of CUDA's."""
+        return self._as_cuda.are_lost()
+
     def wait(self) -> None:
         """As for CUDA's devices: torch has the same functions for both."""
         self._as_cuda.wait()

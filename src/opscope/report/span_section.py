@@ -76,7 +76,7 @@ def add_spans(trace: Trace, start_ns: int, packer: Packer) -> tuple[dict[str, An
 
 def page_kinds(kinds: npt.NDArray[Any], other: int) -> Values:
     """What the page calls these kinds of events; ``other``: those that it does not tell apart."""
-    return np.where(kinds < GPU_KIND, kinds, other).astype(np.int64)
+    return np.where(kinds < GPU_KIND, kinds.astype(np.int64), other)
 
 
 def _lines(placement: Placement) -> list[dict[str, Any]]:

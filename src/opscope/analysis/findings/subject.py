@@ -345,7 +345,7 @@ class Subject:
         values = self.trace.table("tensors")[column]
         if not len(values):
             return np.full(len(rows), -1, dtype=np.int64)
-        return np.where(rows >= 0, values[rows], -1).astype(np.int64)
+        return np.where(rows >= 0, values[rows].astype(np.int64), -1)
 
     def scalar_argument(self, position: int) -> Values:
         """Row in ``scalars`` of one positional argument, -1 for none."""

@@ -11,7 +11,8 @@ from opscope.cached_property import cached_property
 from opscope.drop_in.backend.kineto_event import KinetoEvent
 from opscope.drop_in.backend.trace_activity import TraceActivity, list_activities
 from opscope.drop_in.event_list.event_list import EventList, make_event_list
-from opscope.drop_in.event_tree.profiler_event import ProfilerEvent, ProfilerTree
+from opscope.drop_in.event_tree.profiler_event import ProfilerEvent
+from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.trace.trace import Trace
 

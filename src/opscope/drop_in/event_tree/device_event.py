@@ -1,0 +1,100 @@
+"""What devices did, as nodes of the event tree: each inside the call that launched it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opscope.cached_property import cached_property
+from opscope.drop_in.event_tree.extra_fields import ExtraFieldsKineto
+from opscope.drop_in.event_tree.profiler_event import ProfilerEvent
+from opscope.trace.codes import GpuKind
+from opscope.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
+
+
+class DeviceEvent(ProfilerEvent):
+    """A kernel, copy or set; torch's are events that Kineto added."""
+
+    def __init__(self, tree: ProfilerTree, row: int) -> None:
+        self._tree = tree
+        self._gpu = tree.trace.table("gpu")
+        self._row = row
+
+    @property
+    def name(self) -> str:
+        """Of the kernel; ``Memcpy HtoD (Pageable -> Device)`` and the like."""
+        return self._tree.trace.names[self._gpu["name"][self._row]]
+
+    @property
+    def id(self) -> int:
+        """Unique in the tree: those of devices come after all others."""
+        return len(self._tree) + self._row + 1
+
+    @property
+    def correlation_id(self) -> int:
+        """That of the call that launched it."""
+        return int(self._gpu["correlation_id"][self._row])
+
+    @property
+    def start_time_ns(self) -> int:
+        """Unix time."""
+        return int(self._gpu["start_ns"][self._row])
+
+    @property
+    def duration_time_ns(self) -> int:
+        """From start to end."""
+        return int(self._gpu["duration_ns"][self._row])
+
+    @property
+    def start_tid(self) -> int:
+        """Number of its stream, as Kineto has it."""
+        return int(self._gpu["stream"][self._row])
+
+    @property
+    def parent(self) -> ProfilerEvent | None:
+        """The call that launched it; None if that was not recorded."""
+        launch = int(self._gpu["launch"][self._row])
+        return self._tree.event_of_row(launch) if launch >= 0 else None
+
+    @property
+    def children(self) -> list[ProfilerEvent]:
+        """None."""
+        return []
+
+    @property
+    def typed(self) -> tuple[Any, Any]:
+        """The kind of event, and its extra fields: nothing more is told."""
+        from torch._C._profiler import _EventType
+
+        return _EventType.Kineto, ExtraFieldsKineto()
+
+
+class DeviceEvents:
+    """The work of a trace by what launched it."""
+
+    def __init__(self, tree: ProfilerTree, trace: Trace) -> None:
+        self._tree = tree
+        self._gpu = trace.table("gpu")
+        self._events: dict[int, DeviceEvent] = {}
+
+    @cached_property
+    def _by_launch(self) -> tuple[Any, Any]:
+        work = np.flatnonzero(self._gpu["kind"] <= GpuKind.SET)
+        launch = self._gpu["launch"][work]
+        order = np.argsort(launch, kind="stable")  # rows are in order of start
+        return launch[order], work[order]
+
+    def launched_by(self, row: int) -> list[DeviceEvent]:
+        """By a row of ``events``, in order of start; -1 for what no recorded call launched."""
+        launches, rows = self._by_launch
+        if not len(rows):
+            return []
+        first, end = np.searchsorted(launches, [row, row + 1])
+        return [self._event(int(place)) for place in rows[first:end]]
+
+    def _event(self, row: int) -> DeviceEvent:
+        return self._events.setdefault(row, DeviceEvent(self._tree, row))
