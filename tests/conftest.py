@@ -3,6 +3,8 @@
 import contextlib
 import os
 
+from support.strict_where import make_where_strict
+
 with contextlib.suppress(ImportError):  # an interpreter that it has no build for
     from hypothesis import HealthCheck, settings
 
@@ -19,6 +21,8 @@ with contextlib.suppress(ImportError):
 
 # Tables are as wide as the terminal around the tests says; here they are what a pipe gets.
 os.environ.pop("COLUMNS", None)
+
+make_where_strict()
 
 pytest_plugins = []
 if "OPSCOPE_TESTS_TAKEN" in os.environ:  # one of several processes, see run.py

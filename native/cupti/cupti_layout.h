@@ -55,6 +55,7 @@ constexpr uint32_t kNoisyDriverCalls[] = {
     304,  // cuCtxGetCurrent
     392,  // cuDevicePrimaryCtxGetState
     686,  // cuKernelGetAttribute
+    719,  // cuKernelGetName, which cudaLaunchKernel calls every time where CUPTI is attached
 };
 // Calls of the driver that are of interest even if they started no work.
 constexpr uint32_t kNotableDriverCalls[] = {

@@ -75,7 +75,7 @@ def read_device_work(path: str | Path) -> DeviceWork:
     for event in events:
         if event.get("cat") not in _WORK:
             continue
-        name, arguments = _readable(event["name"]), event["args"]
+        name, arguments = readable(event["name"]), event["args"]
         work.counts[name] += 1
         work.microseconds[name] += event["dur"]
         call = calls.get(arguments["correlation"], "")
@@ -84,6 +84,6 @@ def read_device_work(path: str | Path) -> DeviceWork:
     return work
 
 
-def _readable(name: str) -> str:
+def readable(name: str) -> str:
     """torch.profiler leaves very long names as the compiler made them."""
     return str(torch._C._demangle(name)) if name.startswith("_Z") else name

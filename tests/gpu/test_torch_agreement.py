@@ -5,6 +5,7 @@ Run by ``make gpu-test``. Skipped where torch sees no GPU.
 
 from __future__ import annotations
 
+import difflib
 import os
 import statistics
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.gpu.device_work import work_under_opscope, work_under_torch
+from tests.gpu.device_work import readable, work_under_opscope, work_under_torch
 from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels
 from torch.profiler import ProfilerActivity
 
@@ -190,13 +191,18 @@ def test_a_missing_cupti_leaves_the_cpu_recording() -> None:
     assert "GPU activity is not recorded" in done.stderr
 
 
-def _tree(events: list[Any]) -> list[Any]:
-    left_out = ("cudaStreamIsCapturing", "cudaGetDeviceProperties_v2", "cudaGetDeviceCount")
-    return [
-        (event.name, str(event.tag), _tree(event.children))
-        for event in events
-        if event.name not in left_out
-    ]
+_NOT_OF_THE_PROGRAM = ("cudaStreamIsCapturing", "cudaGetDeviceProperties_v2", "cudaGetDeviceCount")
+
+
+def tree_lines(events: list[Any], depth: int = 0) -> list[str]:
+    lines = []
+    for event in events:
+        if event.name not in _NOT_OF_THE_PROGRAM:
+            lines.append(f"{'  ' * depth}{readable(event.name)} {event.tag}")
+            lines += tree_lines(event.children, depth + 1)
+    while depth == 0 and lines and lines[-1].startswith("cudaDeviceSynchronize"):
+        lines.pop()  # the program's, and that of torch.profiler's stopping
+    return lines
 
 
 def test_event_trees_agree() -> None:
@@ -209,9 +215,9 @@ def test_event_trees_agree() -> None:
 
     streams = [torch.cuda.Stream() for _ in range(3)]
     program()
-    ours = _tree(ProfilerTree(under_opscope(program)).roots)
+    ours = tree_lines(ProfilerTree(under_opscope(program)).roots)
     with torch.profiler.profile(activities=BOTH) as prof:
         program()
     assert prof.profiler is not None and prof.profiler.kineto_results is not None
-    theirs = _tree(prof.profiler.kineto_results.experimental_event_tree())
-    assert ours == theirs
+    theirs = tree_lines(prof.profiler.kineto_results.experimental_event_tree())
+    assert ours == theirs, "\n".join(difflib.unified_diff(theirs, ours, "torch", "opscope"))

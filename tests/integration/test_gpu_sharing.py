@@ -244,6 +244,7 @@ def test_calls_that_tell_nothing_are_left_out(fake: FakeCupti) -> None:
         fake.call(17)  # cudaGetDevice
         fake.call(10)  # cudaGetLastError
         fake.call(304, api=1)  # cuCtxGetCurrent
+        fake.call(719, api=1)  # cuKernelGetName
         fake.call(5, api=1)  # of the driver, and starts nothing
         fake.call(549, api=1)  # cuMemCreate
         fake.driver_launch("triton_poi_fused_add_0")

@@ -14,6 +14,7 @@ class Xpus:
         self.tool = ""
         self.shares = False
         self.waits = 0
+        self.lost = False
 
     def candidates(self):
         return ["libxtrace.so"]
@@ -26,6 +27,9 @@ class Xpus:
 
     def tool_around(self):
         return self.tool
+
+    def are_lost(self):
+        return self.lost
 
     def wait(self):
         self.waits += 1
@@ -101,3 +105,9 @@ def test_the_last_window_waits_for_the_devices_and_leaves_the_library(core, xpus
     core.is_wanted = False
     gpu_collecting.end_gpu()
     assert (xpus.waits, core.asked) == (1, [False])
+
+
+def test_a_forked_child_leaves_the_library_alone_and_says_so_to_nobody(core, xpus, capfd):
+    xpus.lost = True
+    assert "was forked from one that used CUDA" in gpu_collecting.begin_gpu()
+    assert (core.asked, capfd.readouterr().err) == ([], "")
