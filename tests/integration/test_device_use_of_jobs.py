@@ -32,7 +32,9 @@ def test_a_job_with_collectives_has_the_figures_that_hta_gives() -> None:
     assert sum(stream.launches for stream in device.streams) == device.work == 1_204
 
 
-@pytest.mark.parametrize("name", ["a100_alexnet_syncs", "a100_event_sync", "a100_triton"])
+@pytest.mark.parametrize(
+    "name", ["a100_alexnet_syncs", "a100_event_sync", "a100_triton", "h100_transformer"]
+)
 def test_occupancy_is_what_kineto_estimated(name: str) -> None:
     file = JOBS / f"{name}.json.gz"
     trace = load_trace(file)
@@ -65,3 +67,15 @@ def test_a_recording_has_the_figures_of_the_file_it_was_played_from(fake: FakeCu
     streams = {stream.stream: stream.work for stream in wanted.streams}
     assert {stream.stream: stream.work for stream in found.streams} == streams
     assert sum(found.idle_ns.values()) + found.busy_ns == prof.trace.device_use("all").wall_ns
+
+
+def test_a_program_that_waits_for_no_device_is_faster_by_what_its_host_does_less() -> None:
+    trace = load_trace(JOBS / "h100_transformer.json.gz")
+    (device,) = trace.device_use("all").devices
+    assert device.busy_ns < 0.25 * trace.device_use("all").wall_ns
+    names = np.array([trace.event_name(row) for row in range(len(trace.events))])
+    forward_ns = int(trace.events["duration_ns"][names == "forward"].sum())
+    # The backward pass has a thread of its own, which begins when it is asked to.
+    assert trace.what_if({"forward": 0.0}, "all").saved_ns == pytest.approx(forward_ns, rel=0.01)
+    (waits,) = (one for one in trace.findings() if one.id == "implicit-synchronisation")
+    assert waits.saved_ns

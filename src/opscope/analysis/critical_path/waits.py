@@ -10,6 +10,7 @@ import numpy.typing as npt
 from opscope.analysis.account.causes import Cause, is_any
 from opscope.analysis.account.event_causes import waits
 from opscope.analysis.account.pieces import Pieces
+from opscope.analysis.memory.owners import ENGINE_PREFIX
 from opscope.trace.schema import RecordScope
 from opscope.trace.trace import Trace
 from opscope.tree.ancestry import nearest_ancestor
@@ -47,12 +48,14 @@ def find_waits(trace: Trace, pieces: Pieces) -> Waits:
     segments = pieces.segments
     count = len(segments)
     after, nothing = np.full(count, -1, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    waiting = is_any(pieces.cause, (Cause.LOCK, Cause.IDLE)) | _waits_for_backward(trace, pieces)
+    backward = _runs_backward(trace, pieces)
+    waiting = is_any(pieces.cause, (Cause.LOCK, Cause.IDLE)) | _waits_for(backward, pieces)
     if len(segments.threads) < 2 or not waiting.any():
         return Waits(after, np.zeros(count, dtype=np.bool_), nothing)
     rows = np.flatnonzero(waiting)
     group = _groups(segments.thread, waiting)
-    last = rows[np.append(np.flatnonzero(np.diff(group)), len(rows) - 1)]
+    turns = np.flatnonzero(np.diff(group))
+    first, last = rows[np.append(0, turns + 1)], rows[np.append(turns, len(rows) - 1)]
     length = np.bincount(group, weights=segments.length_ns[rows])
     end = segments.start_ns + segments.length_ns
     busy = ~waiting & ~waits(pieces.cause) & (segments.event >= 0)
@@ -64,7 +67,46 @@ def find_waits(trace: Trace, pieces: Pieces) -> Waits:
     leads_on = np.zeros(count, dtype=np.bool_)
     leads_on[rows] = (after[last] >= 0)[group]
     leads_on[last] = False
+    known = after[last] >= 0
+    known &= (pieces.cause[last] != Cause.IDLE) | backward[after[last]]
+    _begun_by_waits(pieces, busy, first[known], after, leads_on, after[last[known]])
     return Waits(after, leads_on, np.unique(end[long]))
+
+
+def _begun_by_waits(
+    pieces: Pieces, busy: Flags, wait: Values, after: Values, leads_on: Flags, ended_by: Values
+) -> None:
+    """Where a thread did nothing until another began to wait for it: that is what it waited for.
+
+    The engine of backward passes has threads of its own: each begins when ``backward()`` is called,
+    and that call waits until it is over. ``after`` and ``leads_on`` are written.
+
+    Args:
+        pieces: of all threads, one thread after the other.
+        busy: where threads do something. Shape (pieces,).
+        wait: the first piece of each wait whose end is known. Shape (waits,).
+        after: see :class:`Waits`.
+        leads_on: likewise.
+        ended_by: the piece that ended each. Shape (waits,).
+    """
+    segments = pieces.segments
+    thread, start = segments.thread, segments.start_ns
+    follows = np.append(False, np.diff(thread) == 0)  # another piece of the same thread
+    begins = ~(follows & pieces.is_gap & np.append(False, pieces.is_gap[:-1]))
+    gap_start = np.maximum.accumulate(np.where(begins, np.arange(len(start)), 0))
+    for number in np.unique(thread[ended_by]).tolist():
+        works = np.flatnonzero(busy & (thread == number))
+        of_thread = wait[(thread[ended_by] == number) & follows[wait]]
+        place = np.searchsorted(start[works], start[of_thread])
+        of_thread, place = of_thread[place < len(works)], place[place < len(works)]
+        work = works[place]
+        gap = np.maximum(work - 1, 0)
+        rests = follows[work] & pieces.is_gap[gap]
+        rests &= start[gap_start[gap]] <= start[of_thread]
+        rests &= start[work] - start[gap_start[gap]] >= _SHORTEST_NS
+        for last, caller in zip(gap[rests].tolist(), of_thread[rests].tolist(), strict=True):
+            leads_on[gap_start[last] : last] = True
+            after[last], leads_on[last] = caller - 1, False
 
 
 def _groups(thread: Values, waiting: Flags) -> Values:
@@ -99,19 +141,27 @@ def _wakers(pieces: Pieces, busy: Flags, last: Values, begun: Values) -> Values:
     return best
 
 
-def _waits_for_backward(trace: Trace, pieces: Pieces) -> Flags:
+def _runs_backward(trace: Trace, pieces: Pieces) -> Flags:
+    """Pieces in nodes of a backward pass, and in what the engine does around them."""
+    engine = [i for i, name in enumerate(trace.names) if name.startswith(ENGINE_PREFIX)]
+    is_node = np.isin(trace.events["name"], engine)
+    is_node |= trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
+    if not is_node.any():
+        return np.zeros(len(pieces.segments), dtype=np.bool_)
+    inside = is_node | (nearest_ancestor(pieces.segments.around, is_node) >= 0)
+    return np.append(inside, False)[pieces.segments.event]
+
+
+def _waits_for(backward: Flags, pieces: Pieces) -> Flags:
     """Where a thread does nothing itself while another runs its backward pass."""
     segments = pieces.segments
     result = np.zeros(len(segments), dtype=np.bool_)
-    is_node = trace.events["scope"] == RecordScope.BACKWARD_FUNCTION
-    if len(segments.threads) < 2 or not is_node.any():
+    if len(segments.threads) < 2 or not backward.any():
         return result
-    inside = is_node | (nearest_ancestor(segments.around, is_node) >= 0)
-    runs = np.append(inside, False)[segments.event]
     idle = is_any(pieces.cause, (Cause.UNKNOWN, Cause.PYTHON, Cause.DISPATCH))
-    idle &= (segments.length_ns >= _SHORTEST_NS) & ~runs
-    for number in np.flatnonzero(np.bincount(segments.thread[runs])).tolist():
-        chosen = runs & (segments.thread == number)
+    idle &= (segments.length_ns >= _SHORTEST_NS) & ~backward
+    for number in np.flatnonzero(np.bincount(segments.thread[backward])).tolist():
+        chosen = backward & (segments.thread == number)
         start, took = segments.start_ns[chosen], segments.length_ns[chosen]
         covered = _covered_until(start, took, segments.start_ns + segments.length_ns)
         covered -= _covered_until(start, took, segments.start_ns)

@@ -7,6 +7,7 @@ import pytest
 
 from opscope import _native
 from opscope.analysis.critical_path.path import NOT_IN_GRAPH, find_critical_path
+from opscope.analysis.findings.what_if import find_what_if
 from opscope.errors import UsageError
 from opscope.trace.codes import EventKind
 from opscope.trace.schema import RecordScope
@@ -102,8 +103,26 @@ def test_a_thread_that_waits_for_a_backward_pass_leads_to_the_thread_that_runs_i
     )
     path = find_critical_path(trace)
     by_thread = dict(path.by_thread())
-    assert by_thread["autograd"] == 400_000, "with the delay before it"
+    assert by_thread["autograd"] == 390_000, "without the call before it, and the delay behind"
     assert path.length_ns == 600_000
+
+
+def test_a_backward_pass_begins_when_it_is_called():
+    backward = {"scope": RecordScope.BACKWARD_FUNCTION, "thread": "autograd"}
+    steps = [
+        (
+            span("aten::mm", start, start + 100),
+            span("MmBackward0", start + 110, start + 300, **backward),
+            span("AccumulateGrad", start + 305, start + 500, **backward),
+            span("aten::add_", start + 510, start + 600),
+        )
+        for start in range(0, 3000, 600)
+    ]
+    trace = build_trace([one for step in steps for one in step])
+    without_forward = find_what_if(trace, {"aten::mm": 0.0}, "all")
+    assert without_forward.before_ns == 3_000_000
+    assert without_forward.saved_ns == 5 * 100_000
+    assert find_what_if(trace, {"MmBackward0": 0.0}, "all").saved_ns == 5 * 190_000
 
 
 @pytest.mark.parametrize(("busy_from", "path_leads_there"), [(110, True), (480, False)])
