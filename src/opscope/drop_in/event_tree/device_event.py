@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,27 +13,24 @@ from opscope.drop_in.event_tree.profiler_event import ProfilerEvent
 from opscope.trace.codes import GpuKind
 from opscope.trace.trace import Trace
 
-if TYPE_CHECKING:
-    from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
-
 
 class DeviceEvent(ProfilerEvent):
     """A kernel, copy or set; torch's are events that Kineto added."""
 
-    def __init__(self, tree: ProfilerTree, row: int) -> None:
-        self._tree = tree
-        self._gpu = tree.trace.table("gpu")
+    def __init__(self, work: DeviceEvents, row: int) -> None:
+        self._work = work
+        self._gpu = work.gpu
         self._row = row
 
     @property
     def name(self) -> str:
         """Of the kernel; ``Memcpy HtoD (Pageable -> Device)`` and the like."""
-        return self._tree.trace.names[self._gpu["name"][self._row]]
+        return self._work.names[self._gpu["name"][self._row]]
 
     @property
     def id(self) -> int:
         """Unique in the tree: those of devices come after all others."""
-        return len(self._tree) + self._row + 1
+        return self._work.first_id + self._row
 
     @property
     def correlation_id(self) -> int:
@@ -58,7 +56,7 @@ class DeviceEvent(ProfilerEvent):
     def parent(self) -> ProfilerEvent | None:
         """The call that launched it; None if that was not recorded."""
         launch = int(self._gpu["launch"][self._row])
-        return self._tree.event_of_row(launch) if launch >= 0 else None
+        return self._work.event_of_row(launch) if launch >= 0 else None
 
     @property
     def children(self) -> list[ProfilerEvent]:
@@ -74,17 +72,28 @@ class DeviceEvent(ProfilerEvent):
 
 
 class DeviceEvents:
-    """The work of a trace by what launched it."""
+    """The work of a trace by what launched it.
 
-    def __init__(self, tree: ProfilerTree, trace: Trace) -> None:
-        self._tree = tree
-        self._gpu = trace.table("gpu")
+    Attributes:
+        gpu: the table.
+        names: of the trace.
+        first_id: that of its first row.
+        event_of_row: the event of a row of ``events``.
+    """
+
+    def __init__(
+        self, trace: Trace, first_id: int, event_of_row: Callable[[int], ProfilerEvent]
+    ) -> None:
+        self.gpu = trace.table("gpu")
+        self.names = trace.names
+        self.first_id = first_id
+        self.event_of_row = event_of_row
         self._events: dict[int, DeviceEvent] = {}
 
     @cached_property
     def _by_launch(self) -> tuple[Any, Any]:
-        work = np.flatnonzero(self._gpu["kind"] <= GpuKind.SET)
-        launch = self._gpu["launch"][work]
+        work = np.flatnonzero(self.gpu["kind"] <= GpuKind.SET)
+        launch = self.gpu["launch"][work]
         order = np.argsort(launch, kind="stable")  # rows are in order of start
         return launch[order], work[order]
 
@@ -97,4 +106,4 @@ class DeviceEvents:
         return [self._event(int(place)) for place in rows[first:end]]
 
     def _event(self, row: int) -> DeviceEvent:
-        return self._events.setdefault(row, DeviceEvent(self._tree, row))
+        return self._events.setdefault(row, DeviceEvent(self, row))

@@ -125,8 +125,8 @@ class ProfilerTree:
     def __init__(self, trace: Trace, first_id: int = 1) -> None:
         self.first_id = first_id
         self.trace = trace
-        self.devices = DeviceEvents(self, trace)
         self._tree = build_tree(trace)
+        self.devices = DeviceEvents(trace, len(self._tree) + 1, self._event_of_row)
         self._events: dict[int, RecordedEvent] = {}
         self._modules: dict[int, NNModuleInfo] = {}
         self._optimizers: dict[int, OptimizerInfo] = {}
@@ -139,12 +139,7 @@ class ProfilerTree:
         top = [self.event(node) for node in self._tree.roots]
         return _by_start(top, self.devices.launched_by(-1))
 
-    def __len__(self) -> int:
-        """Without the work of devices."""
-        return len(self._tree)
-
-    def event_of_row(self, row: int) -> RecordedEvent:
-        """Of a row of ``events``."""
+    def _event_of_row(self, row: int) -> RecordedEvent:
         return self.event(self._tree.node(row))
 
     def event(self, node: Node) -> RecordedEvent:
