@@ -89,7 +89,7 @@ std::string GpuActivity::apply() {
 }
 
 std::string GpuActivity::start() {
-  if (is_lost_) return "this process was forked from one that used CUDA, and cannot use it";
+  if (is_lost_) return "this process was forked from one that recorded devices, and cannot use them";
   if (!loaded_) {
     if (std::string error = source_->load(candidates_); !error.empty()) return error;
     loaded_ = true;
