@@ -26,7 +26,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from tests.gpu.device_work import work_under_opscope, work_under_torch
-from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for
+from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, wait_for, warm_up
 
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
@@ -35,8 +35,6 @@ from opscope.trace.trace import Trace
 
 _LEAST_ATTRIBUTED = 0.99
 _MOST_OF_TORCHS = 0.5
-_WARM_RUNS = 3
-"""First runs do what later ones do not: optimizers set up their state, buckets are built anew."""
 _LAUNCH_BOUND = "launch-bound loop of tiny kernels"
 
 _VARIANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -163,9 +161,7 @@ def _agreement(programs: dict[str, Program], device: str, figures: Figures) -> T
         table.add_column(heading, justify="left" if heading == "program" else "right")
     told: dict[str, Any] = {}
     for name, program in programs.items():
-        for _ in range(_WARM_RUNS):
-            program()
-        wait_for(device)
+        warm_up(program, device)
         ours, theirs = work_under_opscope(program, device), work_under_torch(program, device)
         same = ours.counts == theirs.counts and ours.launches == theirs.launches
         told[name] = {

@@ -54,8 +54,8 @@ class GpuActivity {
   gpu::DeviceSource* source_ = nullptr;  // never destroyed
   std::vector<std::string> candidates_;
   bool loaded_ = false;
-  bool is_lost_ =
-      false;  // a parent had the library: CUPTI waits for threads that a forked child does not have
+  // A parent had the library, which may wait for threads that a forked child does not have.
+  bool is_lost_ = false;
   bool started_ = false;  // and not stopped since; it may be paused
   bool may_share_ = false;
   uint32_t collected_ = 0;  // of kWantGpu and kWantGpuSync, what the source collects now

@@ -129,8 +129,8 @@ void RecordBuffers::parse_forever() {
       continue;
     }
     lock.unlock();
-    std::fill_n(filled.buffer, kBytes,
-                uint8_t{0});  // all: what is behind the valid part may be half a record
+    // All of it: what is behind the valid part may be half a record.
+    std::fill_n(filled.buffer, kBytes, uint8_t{0});
     lock.lock();
     keep(filled.buffer);
   }

@@ -30,8 +30,7 @@ class RecordBuffers {
   void set_budget(size_t bytes);
   // [MT] Makes the first buffers, and the thread if there is none yet. False where no thread can be started.
   bool start();
-  // [MT] A buffer for the library, all zero; nullptr if none is left of the budget, unless there `must` be
-  // one.
+  // [MT] A buffer for the library, all zero. nullptr if none is left of the budget, unless `must`.
   uint8_t* take(bool must) noexcept;
   // [MT] The library is done with a buffer (nullptr for none), of which `valid` bytes are records. `dropped`
   // records found no buffer meanwhile.

@@ -112,6 +112,17 @@ PROGRAMS: dict[str, Callable[[str], Program]] = {
 }
 
 
+def warm_up(program: Program, device: str = "cuda") -> None:
+    """Run it until it does the same each time.
+
+    In their first runs optimizers set up their state, and data parallel training builds its
+    buckets anew.
+    """
+    for _ in range(3):
+        program()
+    wait_for(device)
+
+
 def wait_for(device: str) -> None:
     """Until the device has run everything."""
     if device == "cuda":

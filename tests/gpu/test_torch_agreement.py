@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 from tests.gpu.device_work import readable, work_under_opscope, work_under_torch
-from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels
+from tests.gpu.programs import PROGRAMS, Program, graph_replay, tiny_kernels, warm_up
 from torch.profiler import ProfilerActivity
 
 import opscope
@@ -49,9 +49,7 @@ def count_work(trace: Trace) -> int:
 @pytest.fixture(params=list(PROGRAMS))
 def program(request: pytest.FixtureRequest) -> Program:
     made = PROGRAMS[request.param]("cuda")
-    for _ in range(3):  # data parallel training builds its buckets anew after the first steps
-        made()
-    torch.cuda.synchronize()
+    warm_up(made)
     return made
 
 

@@ -9,9 +9,6 @@ from typing import Any
 class ProfilerEvent(ABC):
     """One node; the same object every time a tree hands it out, as torch's do."""
 
-    overload_name = ""
-    """Of the operator; empty where it was not recorded."""
-
     @property
     @abstractmethod
     def name(self) -> str:
@@ -46,6 +43,11 @@ class ProfilerEvent(ABC):
     @abstractmethod
     def start_tid(self) -> int:
         """System id of its thread, or number of its stream."""
+
+    @property
+    def overload_name(self) -> str:
+        """Of the operator; empty for anything else, and where it was not recorded."""
+        return ""
 
     @property
     @abstractmethod

@@ -76,8 +76,8 @@ class RecordedEvent(ProfilerEvent):
         return self._node.system_thread_id
 
     @property
-    def overload_name(self) -> str:  # type: ignore[override]
-        """Of the operator; empty where it was not recorded."""
+    def overload_name(self) -> str:
+        """Of the operator; empty for anything else, and where it was not recorded."""
         detail = self._node.detail
         return detail.overload if isinstance(detail, OperatorDetail) else ""
 
@@ -118,13 +118,12 @@ class ProfilerTree:
 
     Attributes:
         first_id: correlation id of the trace's first event.
-        trace: what it is of.
         devices: the work of devices.
     """
 
     def __init__(self, trace: Trace, first_id: int = 1) -> None:
         self.first_id = first_id
-        self.trace = trace
+        self._trace = trace
         self._tree = build_tree(trace)
         self.devices = DeviceEvents(trace, len(self._tree) + 1, self._event_of_row)
         self._events: dict[int, RecordedEvent] = {}
@@ -195,10 +194,10 @@ class ProfilerTree:
     def _module(self, detail: PythonDetail) -> NNModuleInfo:
         info = self._modules.get(detail.module)
         if info is None:
-            held = _held(self.trace, "module", detail.module)
+            held = _held(self._trace, "module", detail.module)
             info = self._modules[detail.module] = NNModuleInfo(
                 self_ptr=detail.address,
-                cls_ptr=int(self.trace.table("modules")["class_address"][detail.module]),
+                cls_ptr=int(self._trace.table("modules")["class_address"][detail.module]),
                 cls_name=detail.class_name,
                 parameters=[
                     (name, tensors[PARAMETER], tensors.get(GRADIENT)) for name, tensors, _ in held
@@ -209,7 +208,7 @@ class ProfilerTree:
     def _optimizer(self, detail: PythonDetail) -> OptimizerInfo:
         info = self._optimizers.get(detail.optimizer)
         if info is None:
-            held = _held(self.trace, "optimizer", detail.optimizer)
+            held = _held(self._trace, "optimizer", detail.optimizer)
             info = self._optimizers[detail.optimizer] = OptimizerInfo(
                 self_ptr=detail.address,
                 parameters=[
