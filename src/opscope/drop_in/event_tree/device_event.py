@@ -91,19 +91,16 @@ class DeviceEvents:
         self._events: dict[int, DeviceEvent] = {}
 
     @cached_property
-    def _by_launch(self) -> tuple[Any, Any]:
+    def _rows_by_launch(self) -> dict[int, list[int]]:
         work = np.flatnonzero(self.gpu["kind"] <= GpuKind.SET)
-        launch = self.gpu["launch"][work]
-        order = np.argsort(launch, kind="stable")  # rows are in order of start
-        return launch[order], work[order]
+        rows: dict[int, list[int]] = {}
+        for row, launch in zip(work.tolist(), self.gpu["launch"][work].tolist(), strict=True):
+            rows.setdefault(launch, []).append(row)
+        return rows
 
     def launched_by(self, row: int) -> list[DeviceEvent]:
         """By a row of ``events``, in order of start; -1 for what no recorded call launched."""
-        launches, rows = self._by_launch
-        if not len(rows):
-            return []
-        first, end = np.searchsorted(launches, [row, row + 1])
-        return [self._event(int(place)) for place in rows[first:end]]
+        return [self._event(place) for place in self._rows_by_launch.get(row, ())]
 
     def _event(self, row: int) -> DeviceEvent:
         return self._events.setdefault(row, DeviceEvent(self, row))
