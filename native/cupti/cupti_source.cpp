@@ -247,6 +247,16 @@ void CuptiSource::flush() {
 
 void CuptiSource::collect() {
   if (attached_) flush();
+  wait_until_parsed();
+}
+
+// Buffers whose records are complete; one that has work which runs comes once it is full.
+void CuptiSource::deliver() {
+  if (attached_) library_.flush_all(0);
+  wait_until_parsed();
+}
+
+void CuptiSource::wait_until_parsed() {
   buffers_.wait_until_parsed();
   const uint64_t dropped = buffers_.take_dropped();
   std::lock_guard lock(log_.mutex());

@@ -29,6 +29,7 @@ class CuptiSource final : public gpu::DeviceSource {
   void pause() override;
   void stop() override;
   void collect() override;
+  void deliver() override;
   void forget() override;
   void set_buffer_budget(size_t bytes) override { buffers_.set_budget(bytes); }
   gpu::DeviceClock clock() override;
@@ -45,6 +46,7 @@ class CuptiSource final : public gpu::DeviceSource {
   void leave_out_noise();
   void say_buffers_are_zero(bool are_zero);
   void flush();
+  void wait_until_parsed();
   void detach();
   void parse(uint8_t* buffer, size_t valid) noexcept;
   double clock_error_ns() const;

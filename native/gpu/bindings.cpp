@@ -31,11 +31,21 @@ nb::dict account(const DeviceColumns& columns) {
   account["without_launch"] = columns.without_launch;
   account["begun_later"] = columns.begun_later;
   account["clock_error_ns"] = columns.source.clock_error_ns;
+  account["unheard_ns"] = 0;
   account["clock_is_ours"] = columns.source.clock_is_ours;
   account["library_path"] = columns.source.library_path;
   account["library_version"] = columns.source.library_version;
   account["missing_kinds"] = columns.source.missing_kinds;
   return account;
+}
+
+nb::dict to_devices(DeviceColumns columns) {
+  nb::dict devices;
+  devices["account"] = account(columns);
+  devices["tables"] = to_tables(static_cast<DeviceTables&&>(columns));
+  devices["name_offsets"] = to_array(std::move(columns.names.offsets));
+  devices["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
+  return devices;
 }
 
 }  // namespace
@@ -50,11 +60,20 @@ void decode_gpu_into(nb::dict& result, const Window& window) {
     activity.collect();
     columns = decode_gpu(activity, window);
   }
-  nb::dict devices;
-  devices["account"] = account(columns);
-  devices["tables"] = to_tables(static_cast<DeviceTables&&>(columns));
-  devices["name_offsets"] = to_array(std::move(columns.names.offsets));
-  devices["name_text"] = nb::bytes(columns.names.blob.data(), columns.names.blob.size());
+  result["devices"] = to_devices(std::move(columns));
+}
+
+void decode_noted_into(nb::dict& result, const StreamedLog& log) {
+  result["devices"] = nb::none();
+  if ((log.view().window.wants & kWantGpu) == 0) return;
+  NotedColumns noted;
+  {
+    const WithoutGil without_gil;
+    noted = decode_noted(log);
+  }
+  if (!noted.has_devices) return;
+  nb::dict devices = to_devices(std::move(noted.columns));
+  nb::cast<nb::dict>(devices["account"])["unheard_ns"] = noted.unheard_ns;
   result["devices"] = devices;
 }
 
@@ -84,6 +103,15 @@ void bind_gpu(nb::module_& m) {
         return GpuActivity::instance().configure(Recorder::instance().wanted(), may_share);
       },
       "may_share"_a = false);
+  // What devices did until now is in the file of the recording that streams.
+  m.def("note_devices", [] {
+    const WithoutGil without_gil;
+    GpuActivity::instance().note(/*all=*/true);
+  });
+  m.def("end_noting_devices", [] {
+    const WithoutGil without_gil;
+    GpuActivity::instance().end_noting();
+  });
   m.def("gpu_is_wanted", [] { return (Recorder::instance().wanted() & kWantGpu) != 0; });
 }
 

@@ -51,6 +51,8 @@ class DeviceSource {
   virtual void stop() = 0;
   // Has everything that is over appended to the log before it returns; while started or stopped.
   virtual void collect() = 0;
+  // Has what is over and costs no wait appended to the log; what runs may keep back what is beside it.
+  virtual void deliver() { collect(); }
   // While stopped: nothing that was delivered is needed, nor its counts.
   virtual void forget() = 0;
   // How many bytes of buffers the library may hold.

@@ -1,14 +1,22 @@
 #include "gpu/gpu_activity.h"
 
 #include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+#include <thread>
 
 #include "log/core_api.h"
+#include "log/recorder.h"
 
 namespace opscope {
 
 namespace {
 
 constexpr size_t kDefaultLogBytes = size_t{1} << 30;
+constexpr std::chrono::seconds kBetweenNotes{1};
 
 GpuActivity* current = nullptr;
 
@@ -94,7 +102,65 @@ std::string GpuActivity::start() {
     if (std::string error = source_->load(candidates_); !error.empty()) return error;
     loaded_ = true;
   }
+  begin_noting();
   return source_->start((wanted_ & kWantGpuSync) != 0, may_share_);
+}
+
+// Without the thread, what devices did is in the file of a stream once that ends.
+void GpuActivity::begin_noting() {
+  has_started_.notify_all();
+  if (is_noted_by_thread_) return;
+  std::atexit([] { current->end_noting(); });
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are for its own threads
+  try {
+    std::thread([this] { note_forever(); }).detach();
+    is_noted_by_thread_ = true;
+  } catch (const std::system_error&) {  // a limit on processes, or no room for a stack
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void GpuActivity::note_forever() {
+  pthread_setname_np(pthread_self(), "opscope-devices");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    has_started_.wait(lock, [this] { return started_; });
+    lock.unlock();
+    std::this_thread::sleep_for(kBetweenNotes);
+    note(/*all=*/false);
+    lock.lock();
+  }
+}
+
+// Notes are appended without mutex_: who holds the recorder's may wait for that.
+void GpuActivity::note(bool all) {
+  const std::lock_guard noting(noting_);
+  Recorder& recorder = Recorder::instance();
+  const uint32_t window = recorder.streamed_window();
+  if (window == 0 || window == full_) return;
+  const uint64_t heard = now_ticks();
+  for (bool is_delivered = false, is_done = false; !is_done; is_delivered = true) {
+    std::vector<gpu::DeviceNote> notes;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!loaded_ || notes_no_more_) return;
+      if (!is_delivered) all ? source_->collect() : source_->deliver();
+      notes = notes_.next(window, log_, nodes_, *source_, heard);
+    }
+    for (const gpu::DeviceNote& note : notes) {
+      is_done = note.kind == gpu::NoteKind::kSource;
+      if (recorder.note_devices(window, static_cast<uint32_t>(note.kind), note.bytes, is_done)) continue;
+      full_ = window;  // whoever reads the file sees when devices were last heard
+      return;
+    }
+  }
+}
+
+void GpuActivity::end_noting() {
+  const std::lock_guard lock(mutex_);
+  notes_no_more_ = true;
 }
 
 void GpuActivity::collect() {
@@ -108,6 +174,7 @@ void GpuActivity::forget() {
   source_->forget();
   std::lock_guard log(log_.mutex());
   log_.clear();
+  notes_.forget_rows();
 }
 
 gpu::DeviceClock GpuActivity::clock() {

@@ -1,6 +1,7 @@
 // What devices do: collected while a window wants it, from whatever source this process has for its devices.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/device_notes.h"
 #include "gpu/device_source.h"
 
 namespace opscope {
@@ -31,6 +33,11 @@ class GpuActivity {
   std::string pause(bool paused);
   // [MT] Has everything that is over appended to the log.
   void collect();
+  // [MT] What was delivered is in the file of the recording that streams, if one does. `all`: also what is
+  // over but was not delivered. While something is collected, a thread calls this once a second.
+  void note(bool all);
+  // [MT] That thread asks the library for nothing more: the process ends, and the library may be gone first.
+  void end_noting();
   // [MT] No window needs what was collected.
   void forget();
 
@@ -47,6 +54,8 @@ class GpuActivity {
   GpuActivity();
   std::string apply();  // under mutex_
   std::string start();  // likewise
+  void begin_noting();  // likewise
+  void note_forever();
   static void after_fork_in_child();
 
   std::mutex mutex_;  // configuration; no callback of the source's library takes it
@@ -61,6 +70,12 @@ class GpuActivity {
   uint32_t collected_ = 0;  // of kWantGpu and kWantGpuSync, what the source collects now
   uint32_t wanted_ = 0;
   bool paused_ = false;
+  gpu::DeviceNotes notes_;
+  bool is_noted_by_thread_ = false;
+  bool notes_no_more_ = false;
+  std::condition_variable has_started_;
+  std::mutex noting_;  // taken before mutex_, by whoever notes
+  uint32_t full_ = 0;  // of this stream's window there was no room for a note; under noting_
   gpu::GpuLog log_;
   gpu::GraphNodes nodes_;
 };

@@ -49,15 +49,11 @@ const char* sync_name(uint8_t kind) {
 
 class Decoder {
  public:
-  Decoder(GpuActivity& activity, const Window& window)
-      : activity_(activity),
-        log_(activity.log()),
-        window_(window),
-        device_(activity.clock()),
-        host_(Recorder::instance().origin(), window.started, window.stopped, recent_ns_per_tick()) {}
+  Decoder(const DeviceView& devices, const WindowFacts& window, const WindowClock& host)
+      : devices_(devices), log_(devices.log), window_(window), device_(devices.clock), host_(host) {}
 
   DeviceColumns run() {
-    out_.source = activity_.state();
+    out_.source = devices_.source;
     std::lock_guard lock(log_.mutex());
     out_.counts = log_.counts;
     decode_calls();
@@ -89,17 +85,21 @@ class Decoder {
   void add_work(const Work& work, int32_t call);
   int32_t call_of(const Work& work) const;
   int32_t name_of(const Work& work);
+  // A file may have been cut off before it.
+  std::string kernel_name(uint32_t id) const {
+    return id < log_.kernel_names.size() ? demangled(log_.kernel_names[id]) : "unnamed kernel";
+  }
   const gpu::EventRecord* recorded_by(const Work& work) const;
   void decode_nodes();
   void decode_memory();
   void decode_overheads();
   void find_event_records();
 
-  GpuActivity& activity_;
+  const DeviceView& devices_;
   gpu::GpuLog& log_;
-  const Window& window_;
+  const WindowFacts& window_;
   const gpu::DeviceClock device_;
-  const WindowClock host_;
+  const WindowClock& host_;
   DeviceColumns out_;
   std::unordered_map<uint32_t, int32_t> call_by_correlation_;
   std::unordered_set<uint32_t> with_work_;  // correlation ids, once a call of the driver asks
@@ -142,7 +142,7 @@ void Decoder::decode_calls() {
     if (!is_new && entry->second == kOutside) entry->second = row;
     const uint64_t function = (uint64_t{call->api} << 32) | call->function;
     const auto [name, unseen] = names.try_emplace(function, 0);
-    if (unseen) name->second = out_.names.add(activity_.call_name(call->api, call->function));
+    if (unseen) name->second = out_.names.add(devices_.call_name(call->api, call->function));
     out.name.push_back(name->second);
     out.function.push_back(static_cast<int32_t>(call->function));
     out.result.push_back(static_cast<int32_t>(call->result));
@@ -191,7 +191,7 @@ void Decoder::add_work(const Work& work, int32_t call) {
   out.name.push_back(name_of(work));
   out.start_ns.push_back(unix_ns(ticks(work.start)));
   out.duration_ns.push_back(span_ns(work.start, work.end));
-  out.device_type.push_back(activity_.device_type());
+  out.device_type.push_back(devices_.device_type);
   out.device_index.push_back(static_cast<int8_t>(device));
   out.context.push_back(static_cast<int32_t>(work.context));
   out.stream.push_back(static_cast<int32_t>(work.stream));
@@ -226,7 +226,7 @@ int32_t Decoder::name_of(const Work& work) {
   switch (work.kind) {
     case GpuKind::kKernel: {
       const auto [entry, is_new] = kernel_names_.try_emplace(work.name, 0);
-      if (is_new) entry->second = out_.names.add(demangled(log_.kernel_names[work.name]));
+      if (is_new) entry->second = out_.names.add(kernel_name(work.name));
       return entry->second;
     }
     case GpuKind::kCopy:
@@ -273,7 +273,7 @@ void Decoder::decode_nodes() {
     if (is_new) {
       uint64_t captured = 0;
       gpu::GraphNode capture;
-      if (activity_.nodes().find_capture(static_cast<uint64_t>(node), captured, capture)) {
+      if (devices_.nodes.find_capture(static_cast<uint64_t>(node), captured, capture)) {
         entry->second = static_cast<int64_t>(captured);
         if (listed.insert(captured).second) {
           const bool inside = in_window(capture.ticks);
@@ -285,7 +285,7 @@ void Decoder::decode_nodes() {
     }
     node = entry->second;
   }
-  for (const auto& [node, capture] : activity_.nodes().captures()) {
+  for (const auto& [node, capture] : devices_.nodes.captures()) {
     if (!in_window(capture.ticks) || !listed.insert(node).second) continue;
     out_.gpu_graph_nodes.node.push_back(static_cast<int64_t>(node));
     out_.gpu_graph_nodes.time_ns.push_back(unix_ns(capture.ticks));
@@ -323,8 +323,34 @@ void Decoder::decode_overheads() {
 
 }  // namespace
 
+DeviceColumns decode_devices(const DeviceView& devices, const WindowFacts& window, const WindowClock& host) {
+  return Decoder(devices, window, host).run();
+}
+
 DeviceColumns decode_gpu(GpuActivity& activity, const Window& window) {
-  return Decoder(activity, window).run();
+  const auto name = [&](RuntimeApi api, uint32_t function) { return activity.call_name(api, function); };
+  const DeviceView devices{activity.log(),   activity.nodes(),       activity.clock(),
+                           activity.state(), activity.device_type(), name};
+  const WindowClock host(Recorder::instance().origin(), window.started, window.stopped, recent_ns_per_tick());
+  return decode_devices(devices, window, host);
+}
+
+NotedColumns decode_noted(const StreamedLog& log) {
+  gpu::NotedDevices noted;
+  const std::string journal = log.devices();
+  for_each_entry(journal, [&noted](const EntryHead& head, std::string_view fields) {
+    if (head.kind == EntryKind::kDevices) noted.add(static_cast<gpu::NoteKind>(head.id), take_field(fields));
+  });
+  NotedColumns result;
+  if (!noted.has_source) return result;
+  const WindowFacts& window = log.view().window;
+  const auto name = [&](RuntimeApi api, uint32_t function) { return noted.call_name(api, function); };
+  const DeviceView devices{noted.log, noted.nodes, noted.clock, noted.source, noted.device_type, name};
+  const WindowClock host(log.view().origin, window.started, window.stopped, log.view().recent_rate);
+  result.columns = decode_devices(devices, window, host);
+  result.unheard_ns = std::max<int64_t>(host.unix_ns(window.stopped.ticks) - host.unix_ns(noted.heard), 0);
+  result.has_devices = true;
+  return result;
 }
 
 }  // namespace opscope

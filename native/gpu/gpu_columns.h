@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "decode/columns.h"
+#include "decode/window_clock.h"
 #include "gpu/gpu_activity.h"
 #include "log/recorder.h"
+#include "log/streamed_log.h"
 
 namespace opscope {
 
@@ -22,7 +25,26 @@ struct DeviceColumns : DeviceTables {
   uint64_t begun_later = 0;       // work whose call was not seen, after the window: left out
 };
 
-// What the window saw of the device. Call GpuActivity::collect() first.
+// What decoding reads: of this process, or of one that noted it in a file.
+struct DeviceView {
+  gpu::GpuLog& log;
+  gpu::GraphNodes& nodes;
+  gpu::DeviceClock clock;
+  gpu::SourceState source;
+  int8_t device_type;
+  std::function<std::string(RuntimeApi api, uint32_t function)> call_name;
+};
+
+// What the window saw of the device. `host`: the window's clock.
+DeviceColumns decode_devices(const DeviceView& devices, const WindowFacts& window, const WindowClock& host);
+// The same of this process. Call GpuActivity::collect() first.
 DeviceColumns decode_gpu(GpuActivity& activity, const Window& window);
+// The same of the process that wrote this, as far as it came; nothing where `has_devices` is false.
+struct NotedColumns {
+  bool has_devices = false;
+  DeviceColumns columns;
+  int64_t unheard_ns = 0;  // of the window's last part
+};
+NotedColumns decode_noted(const StreamedLog& log);
 
 }  // namespace opscope

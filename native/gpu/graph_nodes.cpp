@@ -21,7 +21,8 @@ void GraphNodes::add(uint64_t node, uint64_t original) noexcept {
   std::lock_guard lock(mutex_);
   if (nodes_.size() >= kMaxNodes) return;
   try {
-    nodes_[node] = {original, now_ticks(), static_cast<int64_t>(syscall(SYS_gettid))};
+    last_added_ = std::max(last_added_ + 1, now_ticks());  // no two at once, so that none is missed
+    nodes_[node] = {original, last_added_, static_cast<int64_t>(syscall(SYS_gettid))};
   } catch (const std::bad_alloc&) {
   }
 }
@@ -39,6 +40,21 @@ bool GraphNodes::find_capture(uint64_t node, uint64_t& captured, GraphNode& capt
     node = found->second.original;
   }
   return false;
+}
+
+std::vector<std::pair<uint64_t, GraphNode>> GraphNodes::added_after(uint64_t ticks) {
+  std::lock_guard lock(mutex_);
+  if (last_added_ <= ticks) return {};
+  std::vector<std::pair<uint64_t, GraphNode>> result;
+  for (const auto& [id, node] : nodes_) {
+    if (node.ticks > ticks) result.emplace_back(id, node);
+  }
+  return result;
+}
+
+void GraphNodes::restore(uint64_t node, const GraphNode& added) {
+  std::lock_guard lock(mutex_);
+  nodes_[node] = added;
 }
 
 std::vector<std::pair<uint64_t, GraphNode>> GraphNodes::captures() {

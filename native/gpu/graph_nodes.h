@@ -25,10 +25,15 @@ class GraphNodes {
   bool find_capture(uint64_t node, uint64_t& captured, GraphNode& capture);
   // [MT] Every node that was captured, not cloned, in order of its id.
   std::vector<std::pair<uint64_t, GraphNode>> captures();
+  // [MT] Those that were added later than this, captured or cloned.
+  std::vector<std::pair<uint64_t, GraphNode>> added_after(uint64_t ticks);
+  // [MT] As it was added in another process.
+  void restore(uint64_t node, const GraphNode& added);
 
  private:
   std::mutex mutex_;
   std::unordered_map<uint64_t, GraphNode> nodes_;
+  uint64_t last_added_ = 0;  // in ticks
 };
 
 }  // namespace opscope::gpu

@@ -32,9 +32,11 @@ void* BlockPool::acquire(const void* left) {
   return take_memory();
 }
 
-void* BlockPool::acquire_streamed() {
+void* BlockPool::acquire_streamed(const void* left) {
   const std::lock_guard lock(mutex_);
-  return stream_ == nullptr ? nullptr : stream_->take();
+  if (stream_ == nullptr) return nullptr;
+  if (left != nullptr) stream_->leave(left);
+  return stream_->take();
 }
 
 void* BlockPool::acquire_memory() {

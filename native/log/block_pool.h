@@ -53,8 +53,8 @@ class BlockPool {
   // [MT] Changes when threads shall leave the blocks they have, because a stream has begun or ended.
   uint64_t place() const { return place_.load(); }
 
-  // [MT] Of the stream's file; nullptr if there is none, or no room in it.
-  void* acquire_streamed();
+  // [MT] Of the stream's file; nullptr if there is none, or no room in it. `left`: as for acquire().
+  void* acquire_streamed(const void* left = nullptr);
   // [MT] Of memory, whether a recording streams or not.
   void* acquire_memory();
   // [MT] Maps and touches as many blocks as are kept, if there are fewer. Called before a window opens.

@@ -36,6 +36,8 @@ class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
 
+  bool is_empty() const { return bytes_.empty(); }
+
   std::string_view take(size_t count) {
     if (count > bytes_.size()) throw std::invalid_argument("what is known of a recording ends early");
     const std::string_view taken = bytes_.substr(0, count);

@@ -82,7 +82,7 @@ bool Journal::make_room(size_t bytes) {
   size_t room = free_bytes(last);
   while (last != nullptr && next_of(last) != nullptr) room += free_bytes(last = next_of(last));
   for (; room < bytes; room += JournalBlock::kBytes) {
-    void* const memory = is_streamed_ ? pool_.acquire_streamed() : pool_.acquire_memory();
+    void* const memory = is_streamed_ ? pool_.acquire_streamed(last) : pool_.acquire_memory();
     if (memory == nullptr) return false;
     BlockHeader* const block = &(new (memory) JournalBlock)->header;
     block->owner = number_;

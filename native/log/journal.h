@@ -23,9 +23,10 @@ enum class EntryKind : uint32_t {
   kModule = 3,     // address, address of its class, name of its class
   kOptimizer = 4,  // likewise
   // Of a stream, each in place of the last one of its kind.
-  kWindow = 5,  // what is known of its window (window_facts.h); id: 1 once that has closed
-  kAbout = 6,   // a text of whoever began it
-  kNote = 7,    // a text that is said meanwhile; all of them count
+  kWindow = 5,   // what is known of its window (window_facts.h); id: 1 once that has closed
+  kAbout = 6,    // a text of whoever began it
+  kNote = 7,     // a text that is said meanwhile; all of them count
+  kDevices = 8,  // what devices did, in the journal for that; id: what of it (gpu/device_notes.h)
 };
 
 struct EntryHead {

@@ -208,14 +208,20 @@ void Recorder::before_fork() {
   self.names_.mutex().lock();
   self.name_journal_.mutex().lock();
   self.journal_.mutex().lock();
-  if (self.stream_ != nullptr) self.stream_->journal->mutex().lock();
+  if (self.stream_ != nullptr) {
+    self.stream_->journal->mutex().lock();
+    self.stream_->devices.mutex().lock();
+  }
   self.pool_.mutex().lock();
 }
 
 void Recorder::after_fork(bool in_child) {
   Recorder& self = instance();
   self.pool_.mutex().unlock();
-  if (self.stream_ != nullptr) self.stream_->journal->mutex().unlock();
+  if (self.stream_ != nullptr) {
+    self.stream_->devices.mutex().unlock();
+    self.stream_->journal->mutex().unlock();
+  }
   self.journal_.mutex().unlock();
   self.name_journal_.mutex().unlock();
   self.names_.mutex().unlock();
@@ -274,6 +280,7 @@ void Recorder::go_on_in_child(bool is_apart, bool has_streams) {
   }
   if (stream_ == nullptr) return;
   stream_->journal->leave_to_parent();
+  stream_->devices.leave_to_parent();
   stop_streaming();
 }
 

@@ -148,6 +148,11 @@ class Recorder {
   StreamState stream_state();
   // [MT] A text for whoever reads the stream that runs; without one it is lost.
   void note_in_stream(const std::string& text);
+  // [MT] The window of the recording that streams; 0 if none does, or a ring.
+  uint32_t streamed_window();
+  // [MT] What devices did, for whoever reads that stream. False if it has ended, or has no room for it.
+  // `is_last`: that is all there is until now.
+  bool note_devices(uint32_t window, uint32_t kind, const std::string& bytes, bool is_last);
   // [MT] Once the window is closed; idempotent. The file stays.
   void end_stream(uint32_t window);
 

@@ -172,6 +172,19 @@ void Recorder::note_in_stream(const std::string& text) {
   if (stream_ != nullptr) stream_->journal->append(EntryKind::kNote, 0, {text});
 }
 
+uint32_t Recorder::streamed_window() {
+  const std::lock_guard lock(mutex_);
+  return stream_ == nullptr || stream_->is_ring ? 0 : stream_->window;
+}
+
+bool Recorder::note_devices(uint32_t window, uint32_t kind, const std::string& bytes, bool is_last) {
+  const std::lock_guard lock(mutex_);
+  if (stream_ == nullptr || stream_->is_ring || stream_->window != window) return false;
+  if (!stream_->devices.append(EntryKind::kDevices, kind, {bytes})) return false;
+  if (is_last) pool_.with_stream([](StreamFile& file) { file.note_moment(/*now=*/true); });
+  return true;
+}
+
 void Recorder::end_stream(uint32_t window) {
   const std::lock_guard lock(mutex_);
   if (stream_ == nullptr || stream_->window != window) return;

@@ -308,11 +308,11 @@ bool StreamFile::leave_to_parent() {
   return is_left;
 }
 
-void StreamFile::note_moment() {
-  const int64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
+void StreamFile::note_moment(bool now) {
+  const int64_t time_ns = clock_ns(CLOCK_MONOTONIC_COARSE);
   const uint64_t count = header_->moment_count.load(std::memory_order_relaxed);
-  if (count != 0 && now - moment_at_ns_ < kBetweenMoments_ns) return;
-  moment_at_ns_ = now;
+  if (!now && count != 0 && time_ns - moment_at_ns_ < kBetweenMoments_ns) return;
+  moment_at_ns_ = time_ns;
   header_->moments[count % 2] = read_anchor();
   header_->moment_count.store(count + 1, std::memory_order_release);
 }

@@ -42,8 +42,8 @@ class StreamFile {
   void count_loss(uint32_t owner, Loss what);
 
   bool is_ring() const { return is_ring_; }
-  // That the process is there still, about once a second.
-  void note_moment();
+  // That the process is there still, about once a second; or just now.
+  void note_moment(bool now = false);
   // A child was forked that needs blocks as they are, and takes a while to have its own: of a ring, those
   // that are released meanwhile are used again later.
   void leave_time_to_child() { used_again_from_ns_ = clock_ns(CLOCK_MONOTONIC_COARSE) + kTimeOfChild_ns; }

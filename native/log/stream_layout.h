@@ -13,7 +13,7 @@ namespace opscope {
 constexpr char kStreamMagic[16] = "OPSCOPE stream\n";
 
 // Raised with every change of records, payloads, journals, of what is known of a window, or of what is here.
-constexpr uint32_t kLogVersion = 4;
+constexpr uint32_t kLogVersion = 5;
 
 // A time in which something found no room, in ticks.
 struct Gap {

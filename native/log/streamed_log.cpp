@@ -98,7 +98,10 @@ void StreamedLog::read_blocks() {
         arenas_.push_back(reinterpret_cast<const ArenaBlock*>(&block));
         break;
       case BlockKind::kJournal:
-        if (block.owner >= Stream::kJournal) add_in_order(journals_[block.owner], block);
+        if (block.owner == Stream::kDevices)
+          add_in_order(devices_, block);
+        else if (block.owner >= Stream::kJournal)
+          add_in_order(journals_[block.owner], block);
         break;
       case BlockKind::kThreads:
         read_threads(reinterpret_cast<const ThreadBlock&>(block));
@@ -233,6 +236,8 @@ void StreamedLog::find_end(ThreadView& thread) {
   missing_blocks_ += thread.chunks.size() - kept;
   thread.chunks.resize(kept);
 }
+
+std::string StreamedLog::devices() const { return joined(devices_); }
 
 std::vector<Gap> StreamedLog::gaps() const {
   const StreamHeader& head = header();

@@ -30,6 +30,8 @@ class StreamedLog {
   const std::string& about() const { return about_; }
   // What was said meanwhile.
   const std::vector<std::string>& notes() const { return notes_; }
+  // What was said of devices, as a journal.
+  std::string devices() const;
   // Was it stopped, so that the file has all of it?
   bool has_end() const { return has_end_; }
   // Blocks whose content is not there: the machine stopped before it was on the disk.
@@ -80,6 +82,7 @@ class StreamedLog {
   std::vector<const Chunk*> chunks_;
   std::vector<const ArenaBlock*> arenas_;
   std::map<uint32_t, std::vector<const JournalBlock*>> journals_;  // of the stream; by number
+  std::vector<const JournalBlock*> devices_;
 };
 
 }  // namespace opscope

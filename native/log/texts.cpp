@@ -64,6 +64,7 @@ void Texts::add(const EntryHead& head, std::string_view fields) {
     case EntryKind::kWindow:
     case EntryKind::kAbout:
     case EntryKind::kNote:
+    case EntryKind::kDevices:
       return;
   }
 }

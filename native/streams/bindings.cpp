@@ -13,6 +13,7 @@
 
 #include "decode/pieces.h"
 #include "decode/window_clock.h"
+#include "gpu/bindings.h"
 #include "interpreter/without_gil.h"
 #include "log/log_copy.h"
 #include "log/recorder.h"
@@ -52,7 +53,9 @@ std::unique_ptr<StreamedLog> read_stream(const std::string& path) {
 }
 
 nb::dict decode_stream(const StreamedLog& log, const std::vector<std::string>& prefixes) {
-  return decode_view(log.view(), prefixes);
+  nb::dict result = decode_view(log.view(), prefixes);
+  decode_noted_into(result, log);
+  return result;
 }
 
 // 0, or an errno.

@@ -14,7 +14,7 @@ namespace opscope {
 // Tables, names, and what is known of the window beside them.
 nanobind::dict to_dict(Columns columns, const WindowFacts& window);
 
-// Of another process: what devices did, that one knows alone.
+// Without what devices did.
 nanobind::dict decode_view(const LogView& view, const std::vector<std::string>& prefixes);
 
 }  // namespace opscope

@@ -24,9 +24,9 @@ struct Streaming {
   std::string path = new_path();
   uint32_t window = recorder().reserve_window();
 
-  explicit Streaming(uint64_t max_bytes = kAnySize) {
+  explicit Streaming(uint64_t max_bytes = kAnySize, uint32_t wants = kAll) {
     recorder().begin_stream(window, path, max_bytes, "{}");
-    recorder().open_window(kAll, true, window);
+    recorder().open_window(wants, true, window);
   }
   ~Streaming() {
     recorder().close_window(window);

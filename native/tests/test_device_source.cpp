@@ -3,15 +3,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
 #include "gpu/gpu_columns.h"
+#include "log/streamed_log.h"
 #include "recording.h"
 #include "schema/codes.h"
+#include "streaming.h"
 
 using namespace opscope;
 using namespace opscope::tests;
@@ -65,6 +70,7 @@ class XpuSource final : public gpu::DeviceSource {
   }
 
   void launch(uint32_t correlation) {
+    const std::lock_guard lock(log_.mutex());
     if (collects) launched_.push_back(correlation);
   }
 
@@ -178,6 +184,126 @@ TEST(what_finds_no_room_is_counted) {
   devices().set_budget(4096, 1u << 30);
 }
 
+// Of a recording that streams and wants devices, what `program` has them do: as its file says it, and as this
+// process knows it.
+struct BothColumns {
+  NotedColumns noted;
+  DeviceColumns own;
+};
+BothColumns stream(const std::function<void()>& program, uint64_t max_bytes = kAnySize) {
+  const Streaming streaming(max_bytes, kWantAnnotations | kWantGpu);
+  CHECK_SAME(devices().configure(recorder().wanted()), std::string());
+  program();
+  devices().note(/*all=*/true);
+  NotedColumns noted = decode_noted(StreamedLog(streaming.path));
+  recorder().close_window(streaming.window);
+  devices().configure(recorder().wanted());
+  DeviceColumns own = decode_gpu(devices(), *recorder().window(streaming.window));
+  devices().forget();
+  return {std::move(noted), std::move(own)};
+}
+
+TEST(what_devices_did_is_in_the_file_of_a_stream) {
+  constexpr uint32_t kLaunches = 10'000;  // more than a note has
+  const auto [noted, own] = stream([] {
+    for (uint32_t i = 1; i <= kLaunches; ++i) source->launch(i);
+    devices().nodes().add(71, 0);
+    devices().nodes().add(72, 71);
+  });
+  CHECK(noted.has_devices);
+  const DeviceColumns& got = noted.columns;
+  CHECK_SAME(got.gpu.correlation_id.size(), size_t{kLaunches});
+  CHECK_SAME(got.gpu.correlation_id, own.gpu.correlation_id);
+  CHECK_SAME(got.gpu.call, own.gpu.call);
+  CHECK_SAME(got.gpu.device_type, own.gpu.device_type);
+  CHECK_SAME(got.names.text(got.gpu.name.back()), std::string("xpu_gemm"));
+  CHECK_SAME(got.names.text(got.runtime_calls.name[0]), std::string("xpuCall7"));
+  CHECK_SAME(got.gpu_graph_nodes.node, std::vector<int64_t>{71});
+  CHECK_SAME(got.gpu_graph_nodes.node, own.gpu_graph_nodes.node);
+  CHECK_SAME(got.source.missing_kinds, own.source.missing_kinds);
+  CHECK_SAME(got.counts.recorded, own.counts.recorded);
+  CHECK(std::llabs(got.gpu.start_ns[17] - own.gpu.start_ns[17]) < 1'000'000);  // by another end of the window
+  CHECK(noted.unheard_ns >= 0);
+}
+
+TEST(each_stream_has_notes_of_its_own_and_all_names) {
+  for (int turn = 0; turn < 2; ++turn) {
+    const NotedColumns noted = stream([] {
+                                 source->launch(1);
+                                 devices().note(/*all=*/false);
+                                 source->launch(2);
+                               }).noted;
+    CHECK_SAME(noted.columns.gpu.correlation_id, std::vector<int64_t>{1, 2});
+    CHECK_SAME(noted.columns.names.text(noted.columns.gpu.name[1]), std::string("xpu_gemm"));
+  }
+}
+
+TEST(what_is_noted_after_rows_were_let_go_of_is_noted_once) {
+  const Streaming streaming(kAnySize, kWantAnnotations | kWantGpu);
+  devices().configure(recorder().wanted());
+  source->launch(1);
+  devices().note(/*all=*/true);
+  devices().configure(0);
+  devices().forget();
+  devices().configure(recorder().wanted());
+  source->launch(2);
+  devices().note(/*all=*/true);
+  devices().note(/*all=*/true);
+  CHECK_SAME(decode_noted(StreamedLog(streaming.path)).columns.gpu.correlation_id,
+             std::vector<int64_t>{1, 2});
+  devices().configure(0);
+  devices().forget();
+}
+
+TEST(what_finds_no_room_in_the_file_harms_nobody_and_the_rest_is_read) {
+  const auto [noted, own] = stream(
+      [] {
+        source->launch(1);
+        devices().note(/*all=*/true);
+        for (uint32_t i = 2; i <= 60'000; ++i) source->launch(i);
+      },
+      uint64_t{2} << 20);
+  CHECK_SAME(own.gpu.correlation_id.size(), 60'000u);
+  CHECK(noted.has_devices);
+  CHECK(!noted.columns.gpu.correlation_id.empty());
+  CHECK(noted.columns.gpu.correlation_id.size() < 60'000);
+  CHECK(noted.unheard_ns > 0);
+}
+
+TEST(a_ring_has_no_devices_in_its_file) {
+  const uint32_t window = recorder().reserve_window();
+  const std::string path = new_path();
+  recorder().begin_stream(window, path, kAnySize, "{}", /*is_ring=*/true);
+  recorder().open_window(kWantAnnotations | kWantGpu, true, window);
+  devices().configure(recorder().wanted());
+  source->launch(1);
+  devices().note(/*all=*/true);
+  CHECK(!decode_noted(StreamedLog(path)).has_devices);
+  devices().collect();
+  recorder().close_window(window);
+  recorder().end_stream(window);
+  recorder().discard_window(window);
+  devices().configure(0);
+  devices().forget();
+  unlink(path.c_str());
+}
+
+// Threads that launch, whoever notes, and streams that come and go.
+TEST(notes_are_taken_beside_launches_and_streams) {
+  std::atomic<bool> goes_on{true};
+  std::thread notes([&] {
+    while (goes_on) devices().note(/*all=*/false);
+  });
+  for (int turn = 0; turn < 20; ++turn) {
+    const NotedColumns noted = stream([] {
+                                 for (uint32_t i = 1; i <= 100; ++i) source->launch(i);
+                               }).noted;
+    CHECK_SAME(noted.columns.gpu.correlation_id.size(), 100u);
+  }
+  goes_on = false;
+  notes.join();
+}
+
 TEST(a_forked_child_of_a_process_that_had_the_library_leaves_it_alone) {
   devices().configure(kWantGpu);
   const XpuSource* const parents = source;
@@ -197,7 +323,7 @@ TEST(a_forked_child_of_a_process_that_had_the_library_leaves_it_alone) {
 // A child that the test's process makes before it has the library, as launchers of workers do.
 TEST(a_forked_child_of_a_process_without_the_library_has_one_of_its_own) { CHECK_SAME(child_before_all, 0); }
 
-int main() {
+int main(int, char** argv) {
   devices().set_candidates({"libxpu.so"});
   devices().set_source(&make_source);
   const XpuSource* const parents = source;
@@ -207,5 +333,6 @@ int main() {
   } else {
     waitpid(child, &child_before_all, 0);
   }
+  program = argv[0];
   return opscope::tests::run_all();
 }

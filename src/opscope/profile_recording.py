@@ -186,7 +186,7 @@ class ProfileRecording(Cycles):
     def _save_streamed(self, cycle: Cycle) -> None:
         """Write the trace of a cycle into its folder, and remove the file that it streamed to."""
         stream = cycle.recording.stream
-        if stream is None or stream.path is None or stream.is_discarded:
+        if stream is None or stream.path is None or stream.is_discarded or stream.is_parents:
             return
         if cycle.recording.is_drained:
             cycle.recording.save_drained(stream.folder, self._user_metadata(cycle))

@@ -173,6 +173,25 @@ for i in range(50):
     np.testing.assert_array_equal(again.events["start_ns"], saved.events["start_ns"])
 
 
+def test_a_child_that_leaves_the_block_of_its_parent_leaves_the_recording_too(tmp_path):
+    code = in_a_program(
+        """
+with opscope.profile(stream_to=sys.argv[1], keeper=False):
+    torch.ones(3)
+    if (child := os.fork()) == 0:
+        torch.ones(3)
+        sys.exit(7)
+    assert os.waitpid(child, 0)[1] == 7 << 8
+    assert all(name.startswith(".") for name in os.listdir(sys.argv[1])), os.listdir(sys.argv[1])
+    torch.ones(3)
+    os.kill(os.getpid(), signal.SIGKILL)
+""",
+        tmp_path,
+    )
+    assert code == -signal.SIGKILL
+    assert count(opscope.load(tmp_path), "aten::ones") == 2
+
+
 def test_a_full_disk_keeps_what_is_to_be_recovered_and_says_how(tmp_path):
     code = in_a_program(
         """

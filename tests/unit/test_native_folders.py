@@ -36,7 +36,7 @@ MAY_INCLUDE = {
     "memory": {"schema", "interpreter", "numpy", "columns"},
     "writers": {"schema", "interpreter", "numpy"},
     "readers": {"schema", "interpreter", "numpy"},
-    "streams": {"log", "decode", "interpreter", "numpy"},
+    "streams": {"log", "decode", "gpu", "interpreter", "numpy"},
 }
 MAY_INCLUDE[""] = set(MAY_INCLUDE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from opscope.analysis.graph_attribution import attribute_graphs
 from opscope.trace.device_rules import check_device_rules
+from opscope.trace.schema import UNHEARD
 from opscope.trace.trace import Trace
 
 
@@ -20,4 +21,11 @@ def describe_devices(trace: Trace) -> list[str]:
         return []
     lines = [check_device_rules(trace).describe()]
     graphs = attribute_graphs(trace)
-    return [*lines, graphs.describe()] if graphs.kernels else lines
+    if graphs.kernels:
+        lines.append(graphs.describe())
+    if unheard_ns := trace.ledger.get("gpu", {}).get(UNHEARD, 0):
+        lines.append(
+            f"devices were last heard {unheard_ns / 1e6:,.0f} ms before the end: what they did "
+            "after that is not known"
+        )
+    return lines

@@ -44,6 +44,7 @@ class Decoded:
         account: what is known of the window beside its tables.
         devices: what devices did, where they were recorded.
         gpu_refused: why devices could not be recorded, if they were asked for.
+        gpu_properties: of the devices, where the process that makes the trace cannot ask for them.
         gpu_timed: rows of the ledger about annotations that were timed by CUDA events.
         occupied_threads: threads whose Python calls another tool gets.
         ranges: why no tool showed spans as NVTX or ITT, where asked for; empty where one did.
@@ -58,6 +59,7 @@ class Decoded:
     account: WindowAccount
     devices: Devices | None = None
     gpu_refused: str = ""
+    gpu_properties: Sequence[Mapping[str, Any]] = ()
     gpu_timed: Mapping[str, int] = field(default_factory=dict)
     occupied_threads: int = 0
     ranges: Mapping[str, str] = field(default_factory=dict)

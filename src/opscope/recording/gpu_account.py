@@ -10,6 +10,7 @@ from opscope.recording.decoded import Decoded
 from opscope.recording.gpu_collecting import devices
 from opscope.recording.ledger import Recorded, Row
 from opscope.trace.codes import GpuKind
+from opscope.trace.schema import UNHEARD
 
 
 def gpu_ledger(recorded: Recorded) -> list[Row]:
@@ -39,6 +40,8 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "work without its launch", counts["without_launch"]),
         ("gpu", "clock error_ns", counts["clock_error_ns"]),
     ]
+    if counts["unheard_ns"]:
+        rows.append(("gpu", UNHEARD, counts["unheard_ns"]))
     return rows + [("gpu", f"not available: {k}", 1) for k in counts["missing_kinds"]]
 
 
@@ -55,5 +58,5 @@ def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
         f"{devices().library.lower()}_version": source["library_version"],
         "clock": "recorder" if source["clock_is_ours"] else "converted",
     }
-    properties = devices().properties()
+    properties = list(decoded.gpu_properties) or devices().properties()
     return {"gpu": about, **({"deviceProperties": properties} if properties else {})}

@@ -8,6 +8,7 @@ later steps cost what they did before.
 
 from __future__ import annotations
 
+import atexit
 from functools import lru_cache
 
 from opscope import _native
@@ -34,6 +35,17 @@ def set_up_gpu() -> None:
     _native.set_gpu_candidates(devices().candidates())
 
 
+@lru_cache(maxsize=1)
+def _end_noting_at_exit() -> None:
+    """The library may be gone when the process is: before that it is asked for the last time."""
+    atexit.register(_last_note)
+
+
+def _last_note() -> None:
+    _native.note_devices()
+    _native.end_noting_devices()
+
+
 def begin_gpu(times_annotations: bool = False) -> str:
     """Start collecting for the window just opened; why that is impossible, or an empty string.
 
@@ -47,6 +59,7 @@ def begin_gpu(times_annotations: bool = False) -> str:
     if devices().are_lost():
         return "this process was forked from one that used CUDA, and cannot use it"
     set_up_gpu()
+    _end_noting_at_exit()
     tool = devices().tool_around()
     refused = _native.configure_gpu(not tool and devices().may_share())
     if refused and tool:
@@ -68,6 +81,13 @@ def end_gpu() -> None:
     if not _native.gpu_is_wanted():
         wait_for_devices()
         _native.configure_gpu()
+
+
+def end_gpu_in_stream() -> None:
+    """A window that streams has closed: what its devices did is in its file, all of it."""
+    if _native.gpu_is_wanted():  # by another; else stopping waited
+        wait_for_devices()
+    _native.note_devices()
 
 
 def wait_for_devices() -> None:

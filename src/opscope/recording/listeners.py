@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 from opscope import _native
 from opscope.recording.decoded import Decoded
 from opscope.recording.event_timing import EventTiming
-from opscope.recording.gpu_collecting import begin_gpu, end_gpu
+from opscope.recording.gpu_collecting import begin_gpu, devices, end_gpu
+
+DEVICES = "devices"
+"""What is noted of them in a stream as they are begun, for whoever reads it without its end."""
 
 
 class Listener:
@@ -81,15 +85,25 @@ class DeviceActivity(Listener):
     def __init__(self, times_annotations: bool) -> None:
         self._times = times_annotations or os.environ.get("OPSCOPE_CUDA_EVENTS") == "1"
         self._refused = ""
+        self._properties: list[dict[str, Any]] = []
         self._timing: EventTiming | None = None
 
     def begin(self) -> None:
         """Have devices report."""
         self._refused = begin_gpu(self._times)
+        _native.note_in_stream(json.dumps({DEVICES: self.known()}))
         if self._refused and self._times:
             self._timing = EventTiming()
             if not self._timing.begin():
                 self._timing = None
+
+    def known(self) -> dict[str, Any]:
+        """Why CUPTI was refused, and what devices there are, if the program uses them already."""
+        return {"refused": self._refused, "properties": devices().properties()}
+
+    def learn(self, known: Any) -> None:
+        """So it was there."""
+        self._refused, self._properties = known["refused"], known["properties"]
 
     def end(self) -> None:
         """Have them report no more, unless another window wants it."""
@@ -99,5 +113,5 @@ class DeviceActivity(Listener):
 
     def added_to(self, decoded: Decoded) -> Decoded:
         """Why CUPTI was refused, and what was timed instead."""
-        decoded = replace(decoded, gpu_refused=self._refused)
+        decoded = replace(decoded, gpu_refused=self._refused, gpu_properties=self._properties)
         return decoded if self._timing is None else self._timing.added_to(decoded)

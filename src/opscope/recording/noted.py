@@ -14,7 +14,7 @@ from opscope import _native
 from opscope.recording.compiled.listener import GeneratedCode
 from opscope.recording.compiled.told_places import noted_places
 from opscope.recording.decoded import Decoded
-from opscope.recording.listeners import DeviceActivity, Listener
+from opscope.recording.listeners import DEVICES, DeviceActivity, Listener
 from opscope.recording.sources import SOURCES, RecordingOptions
 
 _NOTE = "known at the end"
@@ -25,24 +25,24 @@ Known = Mapping[str, Any]
 
 def note_known(listeners: Sequence[Listener]) -> None:
     """Into the stream that runs; the window is about to close."""
-    known = {
-        type(one).__name__: one.known_of_window()
-        for one in listeners
-        if not isinstance(one, DeviceActivity)  # of devices, too, what is recorded is in memory
-    }
+    known = {type(one).__name__: one.known_of_window() for one in listeners}
     _native.note_in_stream(json.dumps({_NOTE: known}))
 
 
 def noted_known(notes: Iterable[str]) -> Known:
     """What was noted; of a recording that did not come to its end only what it noted sooner."""
     known: dict[str, Any] = {}
+    sooner: dict[str, Any] = {}
     notes = list(notes)
     for note in notes:
-        known = json.loads(note).get(_NOTE, known)
+        said = json.loads(note)
+        if DEVICES in said:
+            sooner[DeviceActivity.__name__] = said[DEVICES]
+        known = said.get(_NOTE, known)
     places = noted_places(notes)
-    if places and GeneratedCode.__name__ not in known:
-        return {**known, GeneratedCode.__name__: [[], places]}
-    return known
+    if places:
+        sooner[GeneratedCode.__name__] = [[], places]
+    return {**sooner, **known}
 
 
 def with_known(decoded: Decoded, options: RecordingOptions, known: Known) -> Decoded:

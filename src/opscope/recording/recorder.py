@@ -24,7 +24,7 @@ from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.decoded import Decoded, read_decoded
 from opscope.recording.distributed_job import note_job
 from opscope.recording.gil import refuse_without_gil
-from opscope.recording.gpu_collecting import wait_for_devices
+from opscope.recording.gpu_collecting import end_gpu_in_stream, wait_for_devices
 from opscope.recording.gpu_events import with_devices
 from opscope.recording.ledger import Cost
 from opscope.recording.narrow import narrowed
@@ -310,6 +310,8 @@ class _Window:
         for listener in reversed(self.listeners):
             listener.end()
         if self._stream is not None:
+            if self._options.gpu:
+                end_gpu_in_stream()
             self._stream.end(self.id)
         if not is_recording():
             leave_place()

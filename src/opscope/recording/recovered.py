@@ -19,6 +19,7 @@ from opscope.launch.keeper_process import BECAME_ANOTHER, NOT_WRITTEN, has_recor
 from opscope.memory_limit import memory_for
 from opscope.recording.assemble import assemble_trace, with_ids_from
 from opscope.recording.decoded import read_decoded
+from opscope.recording.gpu_events import with_devices
 from opscope.recording.ledger import Cost, Row
 from opscope.recording.merge_segments import Merge, OwnFacts
 from opscope.recording.module_paths import noted_paths, with_paths
@@ -241,7 +242,7 @@ def _merge(
     described = log.describe()
     described["missing_blocks"] = segments[-1].account()["missing_blocks"]
     recorded = RecordingOptions.of_known(about["recorded"])
-    rows = [*_ledger(described, recorded), *_gaps(described), *_of_long(segments)]
+    rows = [*_ledger(described), *_gaps(described), *_of_long(segments)]
     paths = noted_paths(log.notes)
     known, told = noted_known(log.notes), own
     if told is None and known:
@@ -296,12 +297,16 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     described = log.describe()
     recorded = RecordingOptions.of_known(about["recorded"])
     asked = RecordingOptions.of_known(about["asked"])
-    decoded = replace(read_decoded(log.decode(about["prefixes"])), no_room=NO_ROOM)
+    decoded = read_decoded(log.decode(about["prefixes"]))
+    has_devices = decoded.devices is not None
+    decoded = replace(with_devices(decoded), no_room=NO_ROOM)
     decoded = with_paths(decoded, noted_paths(log.notes))
     decoded = with_groups(decoded, noted_groups(log.notes))
     decoded = with_known(decoded, recorded, noted_known(log.notes))
     decoded = with_ids_from(decoded, about["first_id"])
-    rows = [*_ledger(described, recorded), *_gaps(described)]
+    rows = [*_ledger(described), *_gaps(described)]
+    if recorded.gpu and not has_devices and not decoded.gpu_refused:
+        rows.append(("recording", "dropped: what devices did, with their process", 1))
     process = with_noted_job(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, Cost({}, {}), process, rows)
     if _is_as_meant(described, about):
@@ -329,19 +334,15 @@ def is_running(described: _native.StreamDescription) -> bool:
     return has_recording(maps.splitlines(), process)
 
 
-def _ledger(described: _native.StreamDescription, recorded: RecordingOptions) -> Iterator[Row]:
+def _ledger(described: _native.StreamDescription) -> Iterator[Row]:
     if described["missing_blocks"]:
         yield (
             "recording",
             "dropped: blocks that never reached the disk",
             described["missing_blocks"],
         )
-    if described["has_end"]:
-        return
-    yield "recording", "has no end: its process ended first", 1
-    if recorded.gpu:
-        # What devices did lies in the memory of the process until it is decoded.
-        yield "recording", "dropped: what devices did, with their process", 1
+    if not described["has_end"]:
+        yield "recording", "has no end: its process ended first", 1
 
 
 def _unreadable(path: Path, reason: str) -> str:

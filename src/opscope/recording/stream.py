@@ -57,6 +57,7 @@ class Stream:
     when_refused: Callable[[str], object] | None = None
     path: Path | None = None
     is_discarded: bool = False
+    _process: int = 0
 
     def begin(self, window: int, about: Mapping[str, Any]) -> None:
         """Have what this window records go there.
@@ -69,7 +70,7 @@ class Stream:
             self.folder.mkdir(parents=True, exist_ok=True)
             most = self.max_disk_bytes or int(shutil.disk_usage(self.folder).free * _SHARE_OF_FREE)
             _native.begin_stream(window, os.fspath(path), most, json.dumps(about, default=str))
-            self.path = path
+            self.path, self._process = path, os.getpid()
         except OSError as error:
             is_full = error.errno == errno.EFBIG and self._has_no_room()
             self._refuse(os.strerror(errno.ENOSPC) if is_full else error.strerror or str(error))
@@ -102,9 +103,14 @@ class Stream:
             return any(name.isdigit() for name in os.listdir(self.path.with_suffix(SEGMENTS)))
         return False
 
+    @property
+    def is_parents(self) -> bool:
+        """This is a forked child of the process that records; it leaves the file to that."""
+        return self.path is not None and self._process != os.getpid()
+
     def discard(self) -> None:
         """The trace is elsewhere: remove the file."""
-        if self.path is None or self.is_discarded:
+        if self.path is None or self.is_discarded or self.is_parents:
             return
         with suppress(OSError):
             self.path.unlink()

@@ -435,6 +435,10 @@ LEDGER = TableSchema(
     ),
 )
 
+UNHEARD = "devices were last heard before the end_ns"
+"""In the ledger under ``gpu``, of a recording whose process was killed: what its devices did in
+that time is not known."""
+
 SOURCE_LINES = TableSchema(
     "source_lines",
     "text of a line of the program that made a recorded call, or that begins such a function",

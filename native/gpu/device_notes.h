@@ -1,0 +1,78 @@
+// What devices did, in the file of a recording that streams: all that decoding needs of a source and of what
+// it delivered, in notes that whoever has the file can read, also where the process was killed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpu/device_source.h"
+
+namespace opscope::gpu {
+
+enum class NoteKind : uint32_t {
+  kWork = 1,
+  kCalls = 2,
+  kMemory = 3,
+  kOverheads = 4,
+  kEventRecords = 5,
+  kKernelNames = 6,  // those after the ones that were noted
+  kCallNames = 7,
+  kContexts = 8,
+  kGraphNodes = 9,
+  kSource = 10,  // in place of the last one
+};
+
+struct DeviceNote {
+  NoteKind kind;
+  std::string bytes;
+};
+
+using CallFunction = std::pair<uint32_t, uint32_t>;  // RuntimeApi, function
+
+// Which notes a stream has already. All of it by one thread at a time.
+class DeviceNotes {
+ public:
+  // Of what is there and not in the stream of this window, at most some thousand rows of each table. The note
+  // of the source comes once there is nothing else. `heard`: when what is there was delivered, in ticks.
+  std::vector<DeviceNote> next(uint32_t window, GpuLog& log, GraphNodes& nodes, DeviceSource& source,
+                               uint64_t heard);
+  // The log has let go of its rows.
+  void forget_rows() { work_ = calls_ = memory_ = overheads_ = events_ = 0; }
+
+ private:
+  void note_rows(GpuLog& log, const DeviceSource& source);
+  void note_names(GpuLog& log);
+  void note_nodes(GraphNodes& nodes);
+  template <typename T>
+  void note_table(const Blocks<T>& rows, size_t& noted, NoteKind kind);
+
+  uint32_t window_ = 0;
+  size_t work_ = 0, calls_ = 0, memory_ = 0, overheads_ = 0, events_ = 0;  // rows that are noted
+  size_t kernel_names_ = 0, contexts_ = 0;
+  uint64_t nodes_until_ = 0;  // in ticks
+  std::map<CallFunction, std::string> call_names_;
+  std::vector<DeviceNote> notes_;
+};
+
+// What notes said.
+struct NotedDevices {
+  // Of notes in their order. Raises std::invalid_argument where one is none of opscope's.
+  void add(NoteKind kind, std::string_view bytes);
+  std::string call_name(RuntimeApi api, uint32_t function) const;
+
+  bool has_source = false;  // else nothing is known
+  GpuLog log{SIZE_MAX};
+  GraphNodes nodes;
+  DeviceClock clock;
+  SourceState source;
+  int8_t device_type = 0;
+  uint64_t heard = 0;  // when the last was delivered, in ticks
+  std::map<CallFunction, std::string> call_names;
+};
+
+}  // namespace opscope::gpu
