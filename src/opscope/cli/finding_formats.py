@@ -73,7 +73,7 @@ def finding_lines(finding: Finding, texts: LineTexts) -> list[RenderableType]:
 
 def as_text(findings: Findings, texts: LineTexts, limit: int = -1) -> RenderableType:
     """Paragraph by paragraph, at most ``limit`` findings (-1: all)."""
-    chosen = findings.found if limit < 0 else findings.found[:limit]
+    chosen = findings.found if limit < 0 else findings.foremost(limit)
     parts: list[RenderableType] = []
     for finding in chosen:
         mark = (f"{finding.severity:<6} ", COLOURS[finding.severity])
@@ -116,8 +116,11 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
         if found
         else f"nothing found, of {len(findings.absent)} patterns that were looked for"
     ]
+    if shown == 0 and found:
+        parts = [f"nothing found that saves 0.1%, of {found + len(findings.absent)} patterns"]
     if shown is not None and shown < found:
-        parts.append(f"{found - shown} more: opscope findings shows all")
+        what = "more" if shown else "that would save less"
+        parts.append(f"{found - shown} {what}: opscope findings shows all")
     needs = Counter(one.needs for one in findings.unchecked)
     about_devices = needs.pop(Needs.DEVICE.value, 0)
     if about_devices:
@@ -134,7 +137,7 @@ def state_of(findings: Findings, shown: int | None = None) -> str:
 def as_markdown(findings: Findings, texts: LineTexts, heading: str = "##", limit: int = -1) -> str:
     """A section per finding, at most ``limit`` (-1: all)."""
     lines: list[str] = []
-    chosen = findings.found if limit < 0 else findings.found[:limit]
+    chosen = findings.found if limit < 0 else findings.foremost(limit)
     for finding in chosen:
         title, explanation = in_markdown(finding.title), in_markdown(finding.explanation)
         lines += [f"{heading} {title}: {saving_text(finding)}", "", explanation, ""]

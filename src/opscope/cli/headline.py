@@ -53,11 +53,12 @@ def _left_out(period: Period) -> str:
 
 def _first_finding(trace: Trace) -> str:
     findings = find_findings(trace)
-    if not len(findings):
+    foremost = findings.foremost(len(findings))
+    if not foremost:
         unexplained = findings.unexplained
         left = f"; {unexplained.text(line_here)}" if unexplained is not None else ""
-        return f"what to change: {state_of(findings)}{left}"
-    first = findings[0]
+        return f"what to change: {state_of(findings, 0)}{left}"
+    first = foremost[0]
     where = ""
     if first.places:
         said = said_at(first.places[0], line_texts(trace))

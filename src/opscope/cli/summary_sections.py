@@ -131,10 +131,11 @@ def section_texts(sections: Sections, width: int) -> list[RenderableType]:
     if sections.memory:
         shown += ["", *(Text(_memory_line(device, width)) for device in sections.memory)]
     if len(sections.findings):
+        foremost = sections.findings.foremost(MOST_FINDINGS)
         shown += ["", Text("What to change", "bold")]
-        for finding in sections.findings.found[:MOST_FINDINGS]:
+        for finding in foremost:
             shown += finding_lines(finding, sections.texts)
-        shown.append(Text(state_of(sections.findings, MOST_FINDINGS), "dim"))
+        shown.append(Text(state_of(sections.findings, len(foremost)), "dim"))
         shown += [Text(printable(note), "dim") for note in sections.findings.notes_with(line_here)]
     return shown
 

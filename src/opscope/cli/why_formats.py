@@ -54,9 +54,9 @@ def as_text(why: Why, texts: LineTexts) -> RenderableType:
         table.add_row(*map(Text, cells))
     parts: list[RenderableType] = [Text(_about(account), "dim"), table, Text("")]
     parts += [Text(line) for line in _sentences(account)]
-    if len(why.findings):
+    if foremost := why.findings.foremost(_MOST_FINDINGS):
         parts.append(Text("What to change", "bold"))
-        for finding in why.findings.found[:_MOST_FINDINGS]:
+        for finding in foremost:
             parts += finding_lines(finding, texts)
     return Group(*parts)
 
@@ -66,7 +66,7 @@ def as_markdown(why: Why, texts: LineTexts) -> str:
     account = why.account
     lines = [in_markdown(_about(account)), "", rows.as_markdown(_HEADING, _cells(account), 1)]
     lines += [f"{in_markdown(line)}\n" for line in _sentences(account)]
-    for finding in why.findings.found[:_MOST_FINDINGS]:
+    for finding in why.findings.foremost(_MOST_FINDINGS):
         place = f", at `{finding.places[0]}`" if finding.places else ""
         lines.append(f"- {in_markdown(finding.title)}: {saving_text(finding)}{place}")
     return "\n".join(lines) + "\n"

@@ -51,6 +51,17 @@ def test_markdown(command_line, slow):
     assert "- `train.py:3 in train`, 2 times, 100 µs" in lines
 
 
+def test_what_saves_next_to_nothing_is_not_what_to_change(command_line, tmp_path):
+    spans = [("aten::mm", 0, 90), span("gc", 100, 150, kind=EventKind.GC_PAUSE)]
+    build_trace([*spans, ("aten::mm", 160, 200)]).save(tmp_path / "t.opscope")
+    assert "Garbage collections" in command_line("findings", tmp_path / "t.opscope").out
+    for options in ((), ("--format", "md")):
+        summary = " ".join(command_line("summary", tmp_path / "t.opscope", *options).out.split())
+        assert "Garbage collections" not in summary
+        assert "nothing found that saves 0.1%" in summary
+        assert "1 that would save less: opscope findings shows all" in summary
+
+
 def test_nothing_found_is_said(command_line, tmp_path):
     build_trace([("aten::mm", 0, 10)]).save(tmp_path / "fast.opscope")
     outcome = command_line("findings", tmp_path / "fast.opscope")

@@ -19,6 +19,7 @@ Values = npt.NDArray[np.int64]
 Severity = Literal["high", "medium", "low"]
 
 _HIGH, _MEDIUM = 0.10, 0.02
+_LITTLE = 0.001
 _BUSY = 0.2
 
 
@@ -82,6 +83,11 @@ class Finding:
         """
         share = self.weight
         return "high" if share >= _HIGH else "medium" if share >= _MEDIUM else "low"
+
+    @property
+    def is_foremost(self) -> bool:
+        """Whether it is worth naming first: it saves a thousandth of the time, or nobody knows."""
+        return self.saved_share is None or self.weight >= _LITTLE
 
     def __repr__(self) -> str:
         saved = "" if self.saved_share is None else f", saves {share_text(self.saved_share)}"
@@ -162,6 +168,10 @@ class Findings:
     dropped_share: float = 0.0
     sampled: str = ""
     is_recorded_time: bool = False
+
+    def foremost(self, count: int) -> tuple[Finding, ...]:
+        """The first so many, without those whose fix would save next to nothing."""
+        return tuple(finding for finding in self.found if finding.is_foremost)[:count]
 
     @property
     def notes(self) -> list[str]:

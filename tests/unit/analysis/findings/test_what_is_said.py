@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from opscope.trace.names import Names
 from opscope.trace.schema import EventKind, RecordScope
 from opscope.trace.trace import Trace
 from support.build_trace import build_trace, span
+from support.finding import finding
 from support.findings_of_pictures import MICROSECOND, found, loads
 
 
@@ -181,3 +183,16 @@ def test_savings_say_that_they_are_of_the_recorded_time_where_its_cost_is_not_kn
     assert not any(
         "was not measured" in n for n in build_trace(spans, ledger=rows).findings().notes
     )
+
+
+def test_what_saves_next_to_nothing_is_listed_but_not_named_first():
+    little = finding(title="little", saved_ns=0, saved_share=0.0)
+    unknown = finding(title="unknown", saved_ns=None, saved_share=None)
+    large = finding(title="large")
+    memory = finding(title="memory", saved_ns=0, saved_share=0.0, saved_bytes_share=0.1)
+    found = tuple(one[0] for one in (large, memory, unknown, little))
+    findings = replace(large, found=found)
+    assert [one.title for one in findings.foremost(3)] == ["large", "memory", "unknown"]
+    assert findings.foremost(1) == found[:1]
+    assert len(findings) == 4
+    assert little.foremost(3) == ()
