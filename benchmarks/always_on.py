@@ -1,7 +1,9 @@
 """``python -m benchmarks.always_on``: what a flight recorder costs, and how it holds a program up.
 
 Steps with the recorder on and off take turns in one process, and each is compared with those around
-it that had it off, so that what else the machine does falls on both. What a step takes is its
+it that had it off, so that what else the machine does falls on both. Machines that are shared go
+from one speed to another and back: where the steps around one do not agree, it is left out,
+whatever it took itself, and how many are compared is printed. What a step takes is its
 thread's processor time; that of the recorder's own threads is added. The recorder has its default
 budget; what it has settled for is left as it is while steps are compared (``--budget none``:
 everything is recorded). Few steps are recorded in full or end such a run, so each kind has a median
@@ -43,8 +45,10 @@ _UNIT_S = 0.002
 """Steps that are shorter are timed several at once."""
 _SETTLE_S = 30.0
 """The governor looks once a second, and compares steps until it knows what an event costs here."""
-_BESIDE = 6
+_BESIDE = 2
 """Each unit is compared with so many before and after it that had the recorder off."""
+_SAME_SPEED = 0.1
+"""The slowest of those takes at most so much longer than the fastest: else it counts nothing."""
 _TOGETHER = 60
 """So many neighbouring units are drawn as one: what disturbs the machine lasts."""
 _DRAWS = 1000
@@ -127,6 +131,7 @@ class Cost:
         low: of its 95 % interval.
         high: likewise.
         operator_us: what an operator takes on average, with all that is between.
+        compared: of the units of steps, how many were beside others of one speed.
         own: the share of the recorder's own threads.
         said: what the recorder itself took all of it to be.
         level: what it recorded.
@@ -136,6 +141,7 @@ class Cost:
     low: float
     high: float
     operator_us: float
+    compared: float
     own: float
     said: float
     level: str
@@ -143,8 +149,8 @@ class Cost:
     def __str__(self) -> str:
         return (
             f"{self.share:+.2%} ({self.low:+.2%} to {self.high:+.2%}), "
-            f"operators of {self.operator_us:.0f} µs; own threads {self.own:.2%}, "
-            f"said {self.said:.2%}; {self.level}"
+            f"operators of {self.operator_us:.0f} µs, {self.compared:.0%} compared; "
+            f"own threads {self.own:.2%}, said {self.said:.2%}; {self.level}"
         )
 
 
@@ -171,7 +177,8 @@ def cost_of(make: Callable[[], Step], seconds: float, budget: float | None) -> C
             switch.turn(True)
     per_operator = _seconds_per_step(step, _WARM_STEPS) / _operators_in(step)
     share, low, high = (bound + own_share for bound in compared.share_and_interval())
-    return Cost(share, low, high, per_operator * 1e6, own_share, said, level)
+    used = compared.share_compared()
+    return Cost(share, low, high, per_operator * 1e6, used, own_share, said, level)
 
 
 @dataclass(frozen=True)
@@ -189,7 +196,9 @@ class Compared:
 
     def share_and_interval(self) -> tuple[float, float, float]:
         """By how much more is taken with it on, and the 95 % interval of that."""
-        more, kind = self._beside_others(), self.kind
+        more = self._beside_others()
+        is_compared = ~np.isnan(more)
+        more, kind = more[is_compared], self.kind[is_compared]
         blocks = max(len(more) // _TOGETHER, 1)
         starts = np.arange(blocks) * _TOGETHER
         random_numbers = np.random.default_rng(0)
@@ -202,8 +211,14 @@ class Compared:
         low, high = np.quantile(drawn, (0.025, 0.975))
         return _mean_of_medians(more, kind), float(low), float(high)
 
+    def share_compared(self) -> float:
+        """Of the units, those that have others of one speed around them."""
+        return float(np.mean(~np.isnan(self._beside_others())))
+
     def _beside_others(self) -> FloatColumn:
         """By how much each took longer than the middle of those around it without the recorder.
+
+        Not a number where those are of different speeds.
 
         Those without it are compared with each other likewise: some steps take far longer than
         most, whatever is on, as their memory is handed out anew, and so the middle is not the mean.
@@ -215,7 +230,9 @@ class Compared:
         for place in places:
             beside = without[max(at[place] - _BESIDE, 0) : at[place] + _BESIDE + 1]
             beside = beside[beside != place]
-            more[place] = self.taken_ns[place] / np.median(self.taken_ns[beside]) - 1
+            around = self.taken_ns[beside]
+            is_one_speed = around.max() <= around.min() * (1 + _SAME_SPEED)
+            more[place] = self.taken_ns[place] / np.median(around) - 1 if is_one_speed else np.nan
         return more
 
 

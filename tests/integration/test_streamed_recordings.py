@@ -192,6 +192,31 @@ with opscope.profile(stream_to=sys.argv[1], keeper=False):
     assert count(opscope.load(tmp_path), "aten::ones") == 2
 
 
+def test_a_child_that_goes_on_with_a_schedule_leaves_the_folder_to_its_parent(tmp_path):
+    code = in_a_program(
+        """
+schedule = opscope.schedule(wait=0, warmup=0, active=1, repeat=2)
+with opscope.profile(stream_to=sys.argv[1], keeper=False, schedule=schedule) as profile:
+    torch.ones(3)
+    if (child := os.fork()) == 0:
+        profile.step()
+        torch.zeros(3)
+        profile.step()
+        assert profile.trace.names  # it has one of its own
+        sys.exit(7)
+    assert os.waitpid(child, 0)[1] == 7 << 8
+    assert os.listdir(sys.argv[1]) == ["cycle-1"], os.listdir(sys.argv[1])
+    profile.step()
+    torch.ones(3)
+    os.kill(os.getpid(), signal.SIGKILL)
+""",
+        tmp_path,
+    )
+    assert code == -signal.SIGKILL
+    assert count(opscope.load(tmp_path / "cycle-1"), "aten::ones") == 1
+    assert count(opscope.load(tmp_path / "cycle-2"), "aten::ones") == 1
+
+
 def test_a_full_disk_keeps_what_is_to_be_recovered_and_says_how(tmp_path):
     code = in_a_program(
         """

@@ -145,9 +145,17 @@ class Streams:
     is_left_to_others: bool = False
     when_refused: Callable[[str], object] | None = None
     _begun: int = 0
+    _process: int = 0
 
-    def next(self) -> Stream:
-        """For the next recording."""
+    def next(self) -> Stream | None:
+        """For the next recording; None in a forked child of the process that has the folder."""
+        if self._begun and self._process != os.getpid():
+            notice(
+                f"this process was forked from one that records to {self.folder}, so what it "
+                "records itself is in memory only. Make a profile with a folder of its own."
+            )
+            return None
+        self._process = os.getpid()
         if self.keeper:
             begin_keeper(self.folder)
         self._begun += 1
