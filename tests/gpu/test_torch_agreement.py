@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import difflib
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,9 @@ from torch.profiler import ProfilerActivity
 import opscope
 from opscope.analysis.graph_attribution import attribute_graphs
 from opscope.drop_in.event_tree.profiler_tree import ProfilerTree
+from opscope.trace.codes import GpuKind
 from opscope.trace.device_rules import check_device_rules
-from opscope.trace.schema import EventKind
+from opscope.trace.schema import UNHEARD, EventKind
 from opscope.trace.trace import Trace
 
 pytestmark = [
@@ -187,6 +190,31 @@ def test_a_missing_cupti_leaves_the_cpu_recording() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "GPU activity is not recorded" in done.stderr
+
+
+def test_of_a_program_that_is_killed_the_file_has_what_devices_did(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys, time, torch, opscope\n"
+        "x = torch.ones(64, 64, device='cuda')\n"
+        "profile = opscope.profile(stream_to=sys.argv[1], keeper=False)\n"
+        "profile.start()\n"
+        "until = time.monotonic() + 4\n"
+        "while time.monotonic() < until:\n"
+        "    x.add_(1)\n"
+        "    torch.cuda.synchronize()\n"
+        "    time.sleep(0.001)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=300)
+    assert done.returncode == -signal.SIGKILL
+    trace = opscope.load(tmp_path)
+    gpu = trace.table("gpu")
+    kernels = np.flatnonzero(gpu["kind"] == GpuKind.KERNEL)
+    names = [trace.event_name(row) for row in range(len(trace.events))]
+    additions = names.count("aten::add_")
+    assert additions / 2 < len(kernels) <= additions
+    assert (gpu["launch"][kernels] >= 0).all()
+    assert 0 < trace.ledger["gpu"][UNHEARD] < 2e9
 
 
 _NOT_OF_THE_PROGRAM = ("cudaStreamIsCapturing", "cudaGetDeviceProperties_v2", "cudaGetDeviceCount")
