@@ -17,6 +17,8 @@ namespace {
 
 constexpr size_t kDefaultLogBytes = size_t{1} << 30;
 constexpr std::chrono::seconds kBetweenNotes{1};
+constexpr std::chrono::milliseconds kTurnAtEnd{10};
+constexpr int kTurnsAtEnd = 100;
 
 GpuActivity* current = nullptr;
 
@@ -145,7 +147,7 @@ void GpuActivity::note(bool all) {
     std::vector<gpu::DeviceNote> notes;
     {
       const std::lock_guard lock(mutex_);
-      if (!loaded_ || notes_no_more_) return;
+      if (!loaded_ || (!all && notes_no_more_)) return;
       if (!is_delivered) all ? source_->collect() : source_->deliver();
       notes = notes_.next(window, log_, nodes_, *source_, heard);
     }
@@ -158,9 +160,13 @@ void GpuActivity::note(bool all) {
   }
 }
 
+// Whoever is asking the library now is waited for, unless that hangs with its devices.
 void GpuActivity::end_noting() {
-  const std::lock_guard lock(mutex_);
   notes_no_more_ = true;
+  for (int turn = 0; turn < kTurnsAtEnd; ++turn) {
+    if (mutex_.try_lock()) return mutex_.unlock();
+    std::this_thread::sleep_for(kTurnAtEnd);
+  }
 }
 
 void GpuActivity::collect() {

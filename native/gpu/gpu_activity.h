@@ -1,6 +1,7 @@
 // What devices do: collected while a window wants it, from whatever source this process has for its devices.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,7 @@ class GpuActivity {
   // over but was not delivered. While something is collected, a thread calls this once a second.
   void note(bool all);
   // [MT] That thread asks the library for nothing more: the process ends, and the library may be gone first.
+  // Whoever stops a recording later notes all the same.
   void end_noting();
   // [MT] No window needs what was collected.
   void forget();
@@ -72,7 +74,7 @@ class GpuActivity {
   bool paused_ = false;
   gpu::DeviceNotes notes_;
   bool is_noted_by_thread_ = false;
-  bool notes_no_more_ = false;
+  std::atomic<bool> notes_no_more_{false};
   std::condition_variable has_started_;
   std::mutex noting_;  // taken before mutex_, by whoever notes
   uint32_t full_ = 0;  // of this stream's window there was no room for a note; under noting_

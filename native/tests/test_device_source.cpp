@@ -304,6 +304,15 @@ TEST(notes_are_taken_beside_launches_and_streams) {
   notes.join();
 }
 
+TEST(once_the_process_ends_only_who_stops_a_recording_notes) {
+  const NotedColumns noted = stream([] {
+                               devices().end_noting();
+                               source->launch(1);
+                               devices().note(/*all=*/false);
+                             }).noted;
+  CHECK_SAME(noted.columns.gpu.correlation_id, std::vector<int64_t>{1});
+}
+
 TEST(a_forked_child_of_a_process_that_had_the_library_leaves_it_alone) {
   devices().configure(kWantGpu);
   const XpuSource* const parents = source;

@@ -37,13 +37,8 @@ def set_up_gpu() -> None:
 
 @lru_cache(maxsize=1)
 def _end_noting_at_exit() -> None:
-    """The library may be gone when the process is: before that it is asked for the last time."""
-    atexit.register(_last_note)
-
-
-def _last_note() -> None:
-    _native.note_devices()
-    _native.end_noting_devices()
+    """Nothing more is asked of the library, which may be gone before the process is."""
+    atexit.register(_native.end_noting_devices)
 
 
 def begin_gpu(times_annotations: bool = False) -> str:
