@@ -40,7 +40,7 @@ class StepCounter {
       durations_ns_[known_ % kRemembered] = took_ns;
       own_durations_ns_[known_++ % kRemembered] = took_ns - waits_.others_ns;
     }
-    if (known_ % kTypicalEvery == 0) typical_ns_ = median_of(own_durations_ns());
+    if (known_ % kTypicalEvery == 0) typical_ns_ = typical_ns();
     ++count_;
     return took_ns;
   }
@@ -66,10 +66,13 @@ class StepCounter {
     return result;
   }
 
-  static int64_t median_of(std::vector<int64_t> durations_ns) {
-    if (durations_ns.empty()) return 0;
-    const auto middle = durations_ns.begin() + static_cast<ptrdiff_t>(durations_ns.size() / 2);
-    std::nth_element(durations_ns.begin(), middle, durations_ns.end());
+  // The median of those that are known, found without memory being taken.
+  int64_t typical_ns() const {
+    Durations durations_ns = own_durations_ns_;
+    const auto count = static_cast<ptrdiff_t>(std::min<uint64_t>(known_, kRemembered));
+    if (count == 0) return 0;
+    const auto middle = durations_ns.begin() + count / 2;
+    std::nth_element(durations_ns.begin(), middle, durations_ns.begin() + count);
     return *middle;
   }
 
