@@ -297,15 +297,14 @@ def _trace(log: _native.StreamedLog, about: dict[str, Any], how: str) -> Trace:
     described = log.describe()
     recorded = RecordingOptions.of_known(about["recorded"])
     asked = RecordingOptions.of_known(about["asked"])
-    decoded = read_decoded(log.decode(about["prefixes"]))
-    has_devices = decoded.devices is not None
-    decoded = replace(with_devices(decoded), no_room=NO_ROOM)
+    decoded = with_devices(read_decoded(log.decode(about["prefixes"])))
+    decoded = replace(decoded, no_room=NO_ROOM)
     decoded = with_paths(decoded, noted_paths(log.notes))
     decoded = with_groups(decoded, noted_groups(log.notes))
     decoded = with_known(decoded, recorded, noted_known(log.notes))
     decoded = with_ids_from(decoded, about["first_id"])
     rows = [*_ledger(described), *_gaps(described)]
-    if recorded.gpu and not has_devices and not decoded.gpu_refused:
+    if recorded.gpu and decoded.devices is None and not decoded.gpu_refused:
         rows.append(("recording", "dropped: what devices did, with their process", 1))
     process = with_noted_job(about["process"], log.notes)
     trace = assemble_trace(decoded, recorded, Cost({}, {}), process, rows)

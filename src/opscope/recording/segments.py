@@ -34,8 +34,9 @@ MARGIN_NS = 100_000_000
 """What is newer than this stays in the file: threads may be writing what is older than that."""
 
 NEVER_DRAINED = ("gpu", "cuda_events", "asyncio")
-"""Recordings with these options stay in their file until they end: what devices do is in the memory
-of the program, and runs of tasks are told from those before."""
+"""Recordings with these options stay in their file until they end: work of devices is linked to
+calls that may lie in pieces before, what CUDA events time is in the memory of the program, and runs
+of tasks are told from those before."""
 
 Late = Mapping[str, npt.NDArray[Any]]
 
