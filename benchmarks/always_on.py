@@ -25,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -196,7 +197,7 @@ class Compared:
 
     def share_and_interval(self) -> tuple[float, float, float]:
         """By how much more is taken with it on, and the 95 % interval of that."""
-        more = self._beside_others()
+        more = self._beside_others
         is_compared = ~np.isnan(more)
         more, kind = more[is_compared], self.kind[is_compared]
         blocks = max(len(more) // _TOGETHER, 1)
@@ -213,8 +214,9 @@ class Compared:
 
     def share_compared(self) -> float:
         """Of the units, those that have others of one speed around them."""
-        return float(np.mean(~np.isnan(self._beside_others())))
+        return float(np.mean(~np.isnan(self._beside_others)))
 
+    @cached_property
     def _beside_others(self) -> FloatColumn:
         """By how much each took longer than the middle of those around it without the recorder.
 

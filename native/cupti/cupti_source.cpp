@@ -208,7 +208,7 @@ double CuptiSource::clock_error_ns() const {
 }
 
 gpu::SourceState CuptiSource::state() {
-  return {library_.path,    library_.version,   clock_is_ours_,
+  return {"CUPTI",          library_.path,      library_.version, clock_is_ours_,
           clock_error_ns(), buffers_.refused(), missing_kinds_};
 }
 

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,8 +32,9 @@ nb::dict account(const DeviceColumns& columns) {
   account["without_launch"] = columns.without_launch;
   account["begun_later"] = columns.begun_later;
   account["clock_error_ns"] = columns.source.clock_error_ns;
-  account["unheard_ns"] = 0;
+  account["unheard_ns"] = columns.unheard_ns;
   account["clock_is_ours"] = columns.source.clock_is_ours;
+  account["library_name"] = columns.source.library_name;
   account["library_path"] = columns.source.library_path;
   account["library_version"] = columns.source.library_version;
   account["missing_kinds"] = columns.source.missing_kinds;
@@ -66,15 +68,12 @@ void decode_gpu_into(nb::dict& result, const Window& window) {
 void decode_noted_into(nb::dict& result, const StreamedLog& log) {
   result["devices"] = nb::none();
   if ((log.view().window.wants & kWantGpu) == 0) return;
-  NotedColumns noted;
+  std::optional<DeviceColumns> columns;
   {
     const WithoutGil without_gil;
-    noted = decode_noted(log);
+    columns = decode_noted(log);
   }
-  if (!noted.has_devices) return;
-  nb::dict devices = to_devices(std::move(noted.columns));
-  nb::cast<nb::dict>(devices["account"])["unheard_ns"] = noted.unheard_ns;
-  result["devices"] = devices;
+  if (columns) result["devices"] = to_devices(std::move(*columns));
 }
 
 void bind_gpu(nb::module_& m) {

@@ -39,6 +39,7 @@ std::vector<DeviceNote> DeviceNotes::next(uint32_t window, GpuLog& log, GraphNod
   out.put(source.clock());
   out.put(counts);
   out.put(heard);
+  out.put_text(state.library_name);
   out.put_text(state.library_path);
   out.put(state.library_version);
   out.put(state.clock_is_ours);
@@ -67,12 +68,10 @@ void DeviceNotes::note_rows(GpuLog& log, const DeviceSource& source) {
   ByteWriter names;
   for (size_t row = calls_; row < std::min(log.calls.size(), calls_ + kRowsAtOnce); ++row) {
     const Call& call = log.calls[row];
-    const auto [entry, is_new] = call_names_.try_emplace({call.api, call.function});
-    if (!is_new) continue;
-    entry->second = source.call_name(call.api, call.function);
+    if (!named_calls_.emplace(call.api, call.function).second) continue;
     names.put(static_cast<uint32_t>(call.api));
     names.put(call.function);
-    names.put_text(entry->second);
+    names.put_text(source.call_name(call.api, call.function));
   }
   if (!names.bytes.empty()) notes_.push_back({NoteKind::kCallNames, std::move(names.bytes)});
   note_table(log.calls, calls_, NoteKind::kCalls);
@@ -154,6 +153,7 @@ void NotedDevices::add(NoteKind kind, std::string_view bytes) {
   in.get(clock);
   in.get(log.counts);
   in.get(heard);
+  source.library_name = in.get_text();
   source.library_path = in.get_text();
   in.get(source.library_version);
   in.get(source.clock_is_ours);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,7 +56,7 @@ class DeviceNotes {
   size_t work_ = 0, calls_ = 0, memory_ = 0, overheads_ = 0, events_ = 0;  // rows that are noted
   size_t kernel_names_ = 0, contexts_ = 0;
   uint64_t nodes_until_ = 0;  // in ticks
-  std::map<CallFunction, std::string> call_names_;
+  std::set<CallFunction> named_calls_;
   std::vector<DeviceNote> notes_;
 };
 

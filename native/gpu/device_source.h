@@ -19,6 +19,7 @@ namespace opscope::gpu {
 
 // What a source says of itself: the ledger and the metadata of a trace tell it.
 struct SourceState {
+  std::string library_name;  // what the library is called
   std::string library_path;
   uint32_t library_version = 0;
   bool clock_is_ours = false;              // the library reads the recorder's clock: times need no converting

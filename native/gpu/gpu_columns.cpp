@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -236,6 +237,7 @@ int32_t Decoder::name_of(const Work& work) {
     case GpuKind::kSet:
       return out_.names.add(std::string("Memset (") + memory_name(work.destination_memory) + ")");
     case GpuKind::kSynchronisation:
+    case GpuKind::kAnnotation:  // made of these later
       break;
   }
   return out_.names.add(sync_name(work.sync_kind));
@@ -335,22 +337,25 @@ DeviceColumns decode_gpu(GpuActivity& activity, const Window& window) {
   return decode_devices(devices, window, host);
 }
 
-NotedColumns decode_noted(const StreamedLog& log) {
+std::optional<DeviceColumns> decode_noted(const StreamedLog& log) {
   gpu::NotedDevices noted;
   const std::string journal = log.devices();
-  for_each_entry(journal, [&noted](const EntryHead& head, std::string_view fields) {
-    if (head.kind == EntryKind::kDevices) noted.add(static_cast<gpu::NoteKind>(head.id), take_field(fields));
-  });
-  NotedColumns result;
-  if (!noted.has_source) return result;
+  try {
+    for_each_entry(journal, [&noted](const EntryHead& head, std::string_view fields) {
+      if (head.kind == EntryKind::kDevices)
+        noted.add(static_cast<gpu::NoteKind>(head.id), take_field(fields));
+    });
+  } catch (const std::invalid_argument&) {
+    // Pages of the file never reached the disk. What was read before them is whole.
+  }
+  if (!noted.has_source) return std::nullopt;
   const WindowFacts& window = log.view().window;
   const auto name = [&](RuntimeApi api, uint32_t function) { return noted.call_name(api, function); };
   const DeviceView devices{noted.log, noted.nodes, noted.clock, noted.source, noted.device_type, name};
   const WindowClock host(log.view().origin, window.started, window.stopped, log.view().recent_rate);
-  result.columns = decode_devices(devices, window, host);
-  result.unheard_ns = std::max<int64_t>(host.unix_ns(window.stopped.ticks) - host.unix_ns(noted.heard), 0);
-  result.has_devices = true;
-  return result;
+  DeviceColumns columns = decode_devices(devices, window, host);
+  columns.unheard_ns = std::max<int64_t>(host.unix_ns(window.stopped.ticks) - host.unix_ns(noted.heard), 0);
+  return columns;
 }
 
 }  // namespace opscope

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct DeviceColumns : DeviceTables {
   uint64_t launched_outside = 0;  // work in the window that a call outside it launched: left out
   uint64_t without_launch = 0;    // work whose call was not seen
   uint64_t begun_later = 0;       // work whose call was not seen, after the window: left out
+  int64_t unheard_ns = 0;         // of the window's last part, of which nothing was delivered
 };
 
 // What decoding reads: of this process, or of one that noted it in a file.
@@ -39,12 +41,7 @@ struct DeviceView {
 DeviceColumns decode_devices(const DeviceView& devices, const WindowFacts& window, const WindowClock& host);
 // The same of this process. Call GpuActivity::collect() first.
 DeviceColumns decode_gpu(GpuActivity& activity, const Window& window);
-// The same of the process that wrote this, as far as it came; nothing where `has_devices` is false.
-struct NotedColumns {
-  bool has_devices = false;
-  DeviceColumns columns;
-  int64_t unheard_ns = 0;  // of the window's last part
-};
-NotedColumns decode_noted(const StreamedLog& log);
+// The same of the process that wrote this, as far as it came; nothing where it had not heard of devices.
+std::optional<DeviceColumns> decode_noted(const StreamedLog& log);
 
 }  // namespace opscope

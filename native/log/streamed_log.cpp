@@ -42,6 +42,16 @@ size_t count_published(const Chunk& chunk) {
   return count;
 }
 
+// Entries go from block to block: after one that is missing nobody knows where the next begins. Returns how
+// many blocks that leaves out.
+size_t leave_after_gap(std::vector<const JournalBlock*>& journal) {
+  size_t kept = 0;
+  while (kept < journal.size() && journal[kept]->header.sequence == kept) ++kept;
+  const size_t left_out = journal.size() - kept;
+  journal.resize(kept);
+  return left_out;
+}
+
 }  // namespace
 
 StreamedLog::StreamedLog(const std::string& path, std::vector<DrainedPart> drained)
@@ -112,6 +122,7 @@ void StreamedLog::read_blocks() {
   }
   sort_by_owner(chunks_);
   sort_by_owner(arenas_);
+  missing_blocks_ += leave_after_gap(devices_);
 }
 
 void StreamedLog::read_threads(const ThreadBlock& block) {
@@ -142,8 +153,11 @@ void StreamedLog::choose_journal() {
   };
   view_.journals.resize(Stream::kJournal + 1);
   for (auto one = journals_.rbegin(); one != journals_.rend(); ++one) {
+    const size_t left_out = leave_after_gap(one->second);
     view_.journals[Stream::kJournal] = one->second;
-    if (has_window(one->second)) return;
+    if (!has_window(one->second)) continue;
+    missing_blocks_ += left_out;
+    return;
   }
 }
 

@@ -113,7 +113,7 @@ gpu::DeviceClock RoctracerSource::clock() {
 }
 
 gpu::SourceState RoctracerSource::state() {
-  gpu::SourceState result{library_.path, library_.version, false, 0, 0, {"captures of graphs"}};
+  gpu::SourceState result{"roctracer", library_.path, library_.version, false, 0, 0, {"captures of graphs"}};
   if (has_clock_) {
     const uint64_t last = pool_ != nullptr ? read_clocks().gap_ticks : ended_.gap_ticks;
     const auto gap = static_cast<double>(std::max(started_.gap_ticks, last));

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "recording.h"
@@ -35,6 +37,11 @@ struct Streaming {
     unlink(path.c_str());
   }
 };
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 inline size_t count_of(const Columns& columns, const std::string& name) {
   const Names names = names_of(columns);

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,7 +66,9 @@ class XpuSource final : public gpu::DeviceSource {
   gpu::DeviceClock clock() override {
     return {{kDeviceEpoch_ns, 1, 0}, {2 * kDeviceEpoch_ns, 1 + kDeviceEpoch_ns, 0}};
   }
-  gpu::SourceState state() override { return {"libxpu.so", 3, false, 20.0, 0, {"memory pools"}}; }
+  gpu::SourceState state() override {
+    return {"XPU library", "libxpu.so", 3, false, 20.0, 0, {"memory pools"}};
+  }
   std::string call_name(RuntimeApi api, uint32_t function) const override {
     return (api == RuntimeApi::kRuntime ? "xpuCall" : "xpuDriverCall") + std::to_string(function);
   }
@@ -187,7 +191,7 @@ TEST(what_finds_no_room_is_counted) {
 // Of a recording that streams and wants devices, what `program` has them do: as its file says it, and as this
 // process knows it.
 struct BothColumns {
-  NotedColumns noted;
+  std::optional<DeviceColumns> noted;
   DeviceColumns own;
 };
 BothColumns stream(const std::function<void()>& program, uint64_t max_bytes = kAnySize) {
@@ -195,7 +199,7 @@ BothColumns stream(const std::function<void()>& program, uint64_t max_bytes = kA
   CHECK_SAME(devices().configure(recorder().wanted()), std::string());
   program();
   devices().note(/*all=*/true);
-  NotedColumns noted = decode_noted(StreamedLog(streaming.path));
+  std::optional<DeviceColumns> noted = decode_noted(StreamedLog(streaming.path));
   recorder().close_window(streaming.window);
   devices().configure(recorder().wanted());
   DeviceColumns own = decode_gpu(devices(), *recorder().window(streaming.window));
@@ -210,8 +214,8 @@ TEST(what_devices_did_is_in_the_file_of_a_stream) {
     devices().nodes().add(71, 0);
     devices().nodes().add(72, 71);
   });
-  CHECK(noted.has_devices);
-  const DeviceColumns& got = noted.columns;
+  CHECK(noted.has_value());
+  const DeviceColumns& got = *noted;
   CHECK_SAME(got.gpu.correlation_id.size(), size_t{kLaunches});
   CHECK_SAME(got.gpu.correlation_id, own.gpu.correlation_id);
   CHECK_SAME(got.gpu.call, own.gpu.call);
@@ -223,18 +227,18 @@ TEST(what_devices_did_is_in_the_file_of_a_stream) {
   CHECK_SAME(got.source.missing_kinds, own.source.missing_kinds);
   CHECK_SAME(got.counts.recorded, own.counts.recorded);
   CHECK(std::llabs(got.gpu.start_ns[17] - own.gpu.start_ns[17]) < 1'000'000);  // by another end of the window
-  CHECK(noted.unheard_ns >= 0);
+  CHECK(noted->unheard_ns >= 0);
 }
 
 TEST(each_stream_has_notes_of_its_own_and_all_names) {
   for (int turn = 0; turn < 2; ++turn) {
-    const NotedColumns noted = stream([] {
-                                 source->launch(1);
-                                 devices().note(/*all=*/false);
-                                 source->launch(2);
-                               }).noted;
-    CHECK_SAME(noted.columns.gpu.correlation_id, std::vector<int64_t>{1, 2});
-    CHECK_SAME(noted.columns.names.text(noted.columns.gpu.name[1]), std::string("xpu_gemm"));
+    const auto noted = stream([] {
+                         source->launch(1);
+                         devices().note(/*all=*/false);
+                         source->launch(2);
+                       }).noted;
+    CHECK_SAME(noted->gpu.correlation_id, std::vector<int64_t>{1, 2});
+    CHECK_SAME(noted->names.text(noted->gpu.name[1]), std::string("xpu_gemm"));
   }
 }
 
@@ -249,8 +253,7 @@ TEST(what_is_noted_after_rows_were_let_go_of_is_noted_once) {
   source->launch(2);
   devices().note(/*all=*/true);
   devices().note(/*all=*/true);
-  CHECK_SAME(decode_noted(StreamedLog(streaming.path)).columns.gpu.correlation_id,
-             std::vector<int64_t>{1, 2});
+  CHECK_SAME(decode_noted(StreamedLog(streaming.path))->gpu.correlation_id, std::vector<int64_t>{1, 2});
   devices().configure(0);
   devices().forget();
 }
@@ -264,10 +267,48 @@ TEST(what_finds_no_room_in_the_file_harms_nobody_and_the_rest_is_read) {
       },
       uint64_t{2} << 20);
   CHECK_SAME(own.gpu.correlation_id.size(), 60'000u);
-  CHECK(noted.has_devices);
-  CHECK(!noted.columns.gpu.correlation_id.empty());
-  CHECK(noted.columns.gpu.correlation_id.size() < 60'000);
-  CHECK(noted.unheard_ns > 0);
+  CHECK(noted.has_value());
+  CHECK(!noted->gpu.correlation_id.empty());
+  CHECK(noted->gpu.correlation_id.size() < 60'000);
+  CHECK(noted->unheard_ns > 0);
+}
+
+TEST(of_notes_that_did_not_all_reach_the_disk_those_before_are_read) {
+  const std::string path = new_path();
+  std::string copy;
+  {
+    const Streaming streaming(kAnySize, kWantAnnotations | kWantGpu);
+    devices().configure(recorder().wanted());
+    source->launch(1);
+    devices().note(/*all=*/true);
+    for (uint32_t i = 2; i <= 30'000; ++i) source->launch(i);
+    devices().note(/*all=*/true);
+    copy = read_file(streaming.path);
+    devices().configure(0);
+    devices().forget();
+  }
+  std::vector<size_t> blocks;  // of the notes
+  for (size_t at = 0; at < copy.size(); at += kBlockBytes) {
+    const auto& block = *reinterpret_cast<const BlockHeader*>(copy.data() + at);
+    if (block.kind.load() == BlockKind::kJournal && block.owner == Stream::kDevices) blocks.push_back(at);
+  }
+  CHECK(blocks.size() > 8);
+  const auto read_without = [&](size_t from, size_t bytes) {
+    std::string damaged = copy;
+    damaged.replace(from, bytes, bytes, '\0');
+    std::ofstream(path, std::ios::binary) << damaged;
+    const StreamedLog log(path);
+    return std::make_pair(log.missing_blocks(), decode_noted(log));
+  };
+  const auto [missing, got] = read_without(blocks[5], kBlockBytes);
+  CHECK_SAME(missing, uint64_t{blocks.size() - 6});  // those after it
+  CHECK(got.has_value());
+  CHECK(!got->gpu.correlation_id.empty() && got->gpu.correlation_id.size() < 30'000);
+  CHECK(got->unheard_ns > 0);
+  CHECK(!read_without(blocks[0], kBlockBytes).second.has_value());
+  constexpr size_t kPage = 4096;
+  for (const size_t at : blocks) read_without(at + kPage, kPage);
+  unlink(path.c_str());
 }
 
 TEST(a_ring_has_no_devices_in_its_file) {
@@ -278,7 +319,7 @@ TEST(a_ring_has_no_devices_in_its_file) {
   devices().configure(recorder().wanted());
   source->launch(1);
   devices().note(/*all=*/true);
-  CHECK(!decode_noted(StreamedLog(path)).has_devices);
+  CHECK(!decode_noted(StreamedLog(path)).has_value());
   devices().collect();
   recorder().close_window(window);
   recorder().end_stream(window);
@@ -295,22 +336,22 @@ TEST(notes_are_taken_beside_launches_and_streams) {
     while (goes_on) devices().note(/*all=*/false);
   });
   for (int turn = 0; turn < 20; ++turn) {
-    const NotedColumns noted = stream([] {
-                                 for (uint32_t i = 1; i <= 100; ++i) source->launch(i);
-                               }).noted;
-    CHECK_SAME(noted.columns.gpu.correlation_id.size(), 100u);
+    const auto noted = stream([] {
+                         for (uint32_t i = 1; i <= 100; ++i) source->launch(i);
+                       }).noted;
+    CHECK_SAME(noted->gpu.correlation_id.size(), 100u);
   }
   goes_on = false;
   notes.join();
 }
 
 TEST(once_the_process_ends_only_who_stops_a_recording_notes) {
-  const NotedColumns noted = stream([] {
-                               devices().end_noting();
-                               source->launch(1);
-                               devices().note(/*all=*/false);
-                             }).noted;
-  CHECK_SAME(noted.columns.gpu.correlation_id, std::vector<int64_t>{1});
+  const auto noted = stream([] {
+                       devices().end_noting();
+                       source->launch(1);
+                       devices().note(/*all=*/false);
+                     }).noted;
+  CHECK_SAME(noted->gpu.correlation_id, std::vector<int64_t>{1});
 }
 
 TEST(a_forked_child_of_a_process_that_had_the_library_leaves_it_alone) {

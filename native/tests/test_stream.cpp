@@ -9,7 +9,6 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -76,11 +75,6 @@ pid_t spawn_itself(const std::string& mode, const std::string& one, const std::s
                   nullptr};
   pid_t child = -1;
   return posix_spawn(&child, program.c_str(), nullptr, nullptr, argv, environ) == 0 ? child : -1;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::string refusal(const std::string& path) {

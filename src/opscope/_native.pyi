@@ -56,6 +56,7 @@ class DeviceAccount(TypedDict):
     begun_later: int
     clock_error_ns: float
     clock_is_ours: bool
+    library_name: str
     library_path: str
     library_version: int
     missing_kinds: list[str]

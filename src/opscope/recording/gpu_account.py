@@ -29,7 +29,7 @@ def gpu_ledger(recorded: Recorded) -> list[Row]:
         ("gpu", "requested", counts["recorded"] + lost),
         ("gpu", "recorded", counts["recorded"]),
         ("gpu", "dropped: memory budget", counts["over_budget"]),
-        ("gpu", f"dropped: by {devices().library}, no buffer free", counts["dropped"]),
+        ("gpu", f"dropped: by {counts['library_name']}, no buffer free", counts["dropped"]),
         ("gpu", "buffers refused: memory budget", counts["refused_buffers"]),
         ("gpu", "unfinished", counts["unfinished"]),
         ("gpu", "of an unknown kind", counts["unknown"]),
@@ -55,7 +55,7 @@ def gpu_metadata(decoded: Decoded) -> dict[str, Any]:
     source = decoded.devices.account
     about = {
         "library": source["library_path"],
-        f"{devices().library.lower()}_version": source["library_version"],
+        f"{source['library_name'].lower()}_version": source["library_version"],
         "clock": "recorder" if source["clock_is_ours"] else "converted",
     }
     properties = list(decoded.gpu_properties) or devices().properties()
