@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -312,7 +312,7 @@ class Job:
 
         asked = _one_of(JobQuestion, question, "question")
         by = _one_of(EngineName, engine, "engine")
-        return ask_job(asked, self.only(self.compared)._rollups(), by, limit, master)
+        return ask_job(asked, self.only(self.compared)._rollups(asked.tables), by, limit, master)
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
         """Run SQL over all processes; every table has the columns ``rank`` and ``process``.
@@ -399,13 +399,14 @@ class Job:
             found[part] = known
         return found
 
-    def _rollups(self) -> dict[Partition, Rollup]:
-        """Of all processes that have any event; what is missing is made."""
+    def _rollups(self, tables: Collection[str]) -> dict[Partition, Rollup]:
+        """Of all processes that have any event; what is missing of these tables is made."""
         self._source.prepare(self.parts)
         folders = self._source.folders()
         for part in [part for part in self.parts if part not in folders]:
             folders[part] = self._rolled_up.saved(part, self._load(part))
-        found = self._rolled_up.all({part: folders[part] for part in self.parts}, self._unreadable)
+        wanted = {part: folders[part] for part in self.parts}
+        found = self._rolled_up.all(wanted, self._unreadable, tables)
         found = {part: rollup for part, rollup in found.items() if rollup.mark.events}
         if not found:
             raise self._without_events()

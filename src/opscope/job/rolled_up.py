@@ -1,7 +1,8 @@
 """The rollups of a job's processes: those that are there and right, and those made for a question.
 
 What is missing is made in a folder of its own, which goes with the job: asking changes no
-recording. `opscope rollup` makes them to stay.
+recording. `opscope rollup` makes them to stay. The first time it is the tables that were asked for:
+most who ask do so once. After that it is all of them.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from opscope.errors import TraceFormatError
 from opscope.rollup.read import Rollup
+from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.several import roll_up_several
 from opscope.scratch import remove_of
 from opscope.trace.partition import Partition
@@ -35,17 +37,20 @@ class RolledUp:
         self._made: dict[Partition, Path] = {}
         self._folder: Path | None = None
 
-    def there(self, folders: Mapping[Partition, Path]) -> dict[Partition, Rollup]:
+    def there(
+        self, folders: Mapping[Partition, Path], tables: Collection[str] = ROLLUP_TABLES
+    ) -> dict[Partition, Rollup]:
         """Those that need not be made.
 
         Args:
             folders: of the traces.
+            tables: that are needed.
         """
         found = {}
         for part, folder in folders.items():
-            rollup = Rollup.of(folder)
+            rollup = Rollup.of(folder, tables=tables)
             if rollup is None and part in self._made:
-                rollup = Rollup.of(folder, self._made[part])
+                rollup = Rollup.of(folder, self._made[part], tables)
             if rollup is not None:
                 found[part] = rollup
         return found
@@ -54,21 +59,23 @@ class RolledUp:
         self,
         folders: Mapping[Partition, Path],
         unreadable: Unreadable = _as_it_is,
+        tables: Collection[str] = ROLLUP_TABLES,
     ) -> dict[Partition, Rollup]:
         """Those of all, of which the missing ones are made now, beside each other.
 
         Args:
             folders: of the traces.
+            tables: that are needed.
             unreadable: makes the error for one that cannot be added up.
 
         Raises:
             TraceFormatError: one cannot be made.
         """
-        found = self.there(folders)
+        found = self.there(folders, tables)
         missing = {part: folder for part, folder in folders.items() if part not in found}
         if missing:
-            self._make(missing, unreadable)
-            found |= self.there(missing)
+            self._make(missing, unreadable, ROLLUP_TABLES if self._made else tables)
+            found |= self.there(missing, tables)
         _check(folders, found)
         return {part: found[part] for part in folders}
 
@@ -87,9 +94,14 @@ class RolledUp:
             weakref.finalize(self, remove_of, self._folder, os.getpid())
         return self._folder
 
-    def _make(self, missing: Mapping[Partition, Path], unreadable: Unreadable) -> None:
+    def _make(
+        self,
+        missing: Mapping[Partition, Path],
+        unreadable: Unreadable,
+        tables: Collection[str],
+    ) -> None:
         into = {part: self._scratch() / folder.name for part, folder in missing.items()}
-        failed = roll_up_several({folder: into[part] for part, folder in missing.items()})
+        failed = roll_up_several({folder: into[part] for part, folder in missing.items()}, tables)
         for part, folder in missing.items():
             if folder in failed:
                 raise unreadable(part, failed[folder])

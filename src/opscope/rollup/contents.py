@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from opscope.analysis.period import Which
 from opscope.rollup.collectives import SOURCE, STRAYS, collective_columns
 from opscope.rollup.operators import line_columns, operator_columns
 from opscope.rollup.places import place_columns
-from opscope.rollup.process_steps import ProcessSteps, mean_step_ns, steps_of_account
+from opscope.rollup.process_steps import mean_step_ns, steps_of_account
 from opscope.rollup.schema import (
     ALL,
     ALL_CATEGORIES,
@@ -54,8 +56,9 @@ class RollupContents:
         tables: by name, as ``ROLLUP_TABLES`` has them.
         events: how many the trace has.
         steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes on average; -1 without steps.
-        steady_step_ns: the same of the steady state.
+        step_ns: what a step takes on average; -1 without steps, or where neither steps nor causes
+            were to be made.
+        steady_step_ns: the same of the steady state; -1 also where causes were not.
     """
 
     tables: dict[str, Table]
@@ -69,7 +72,12 @@ class TorchNeededError(RuntimeError):
     """What memory was for cannot be told without importing torch, which is not to be done here."""
 
 
-def contents_of(trace: Trace, part: Partition, may_import_torch: bool = True) -> RollupContents:
+def contents_of(
+    trace: Trace,
+    part: Partition,
+    may_import_torch: bool = True,
+    tables: Collection[str] = ROLLUP_TABLES,
+) -> RollupContents:
     """Make the rollup of a trace.
 
     Args:
@@ -77,32 +85,57 @@ def contents_of(trace: Trace, part: Partition, may_import_torch: bool = True) ->
         part: whose it is.
         may_import_torch: whether it may be imported, if it is not yet. A process that has none may
             be one that ends, and torch does not survive being imported then.
+        tables: those to make; of the others nothing is computed.
 
     Raises:
         MemoryError: there is not enough.
         TorchNeededError: it may not, and would have to be.
     """
-    whole = find_account(trace, Which.ALL)
-    steady = find_account(trace, Which.STEADY)
-    steps, collectives = steps_of_account(whole), process_collectives(trace)
-    subject = Subject(trace)
-    columns = {
-        STEPS.name: _step_columns(whole, steps),
-        CAUSES.name: _joined([_cause_columns(whole, ALL), _cause_columns(steady, STEADY)]),
-        OPERATORS.name: operator_columns(trace),
-        LINES.name: line_columns(subject),
-        PLACES.name: place_columns(subject),
-        MEMORY.name: _memory_columns(trace, may_import_torch or "torch" in sys.modules),
-        LEDGER.name: _ledger_columns(trace, collectives),
-        COLLECTIVES.name: collective_columns(collectives),
-    }
+    makers = _Makers(trace, may_import_torch or "torch" in sys.modules).by_table()
+    columns = {name: make() for name, make in makers.items() if name in tables}
+    has_account = STEPS.name in tables or CAUSES.name in tables
+    whole = find_account(trace, Which.ALL) if has_account else None
+    steady = find_account(trace, Which.STEADY) if CAUSES.name in tables else None
     return RollupContents(
         tables={name: _table(name, found, part) for name, found in columns.items()},
         events=len(trace.events),
-        steps_are=steps.steps_are,
-        step_ns=mean_step_ns(whole),
-        steady_step_ns=mean_step_ns(steady),
+        steps_are="" if whole is None else whole.steps_are,
+        step_ns=-1 if whole is None else mean_step_ns(whole),
+        steady_step_ns=-1 if steady is None else mean_step_ns(steady),
     )
+
+
+class _Makers:
+    """What makes the columns of each table. What several need is made once."""
+
+    def __init__(self, trace: Trace, has_torch: bool) -> None:
+        self._trace, self._has_torch = trace, has_torch
+
+    def by_table(self) -> dict[str, Callable[[], Columns]]:
+        trace = self._trace
+        return {
+            STEPS.name: lambda: _step_columns(find_account(trace, Which.ALL)),
+            CAUSES.name: lambda: _joined(
+                [
+                    _cause_columns(find_account(trace, Which.ALL), ALL),
+                    _cause_columns(find_account(trace, Which.STEADY), STEADY),
+                ]
+            ),
+            OPERATORS.name: lambda: operator_columns(trace),
+            LINES.name: lambda: line_columns(self._subject),
+            PLACES.name: lambda: place_columns(self._subject),
+            MEMORY.name: lambda: _memory_columns(trace, self._has_torch),
+            LEDGER.name: lambda: _ledger_columns(trace, self._collectives),
+            COLLECTIVES.name: lambda: collective_columns(self._collectives),
+        }
+
+    @cached_property
+    def _subject(self) -> Subject:
+        return Subject(self._trace)
+
+    @cached_property
+    def _collectives(self) -> ProcessCollectives:
+        return process_collectives(self._trace)
 
 
 def _table(name: str, columns: Columns, part: Partition) -> Table:
@@ -113,7 +146,8 @@ def _table(name: str, columns: Columns, part: Partition) -> Table:
     return Table(ROLLUP_TABLES[name], {**of, **columns})
 
 
-def _step_columns(account: Account, steps: ProcessSteps) -> Columns:
+def _step_columns(account: Account) -> Columns:
+    steps = steps_of_account(account)
     return {
         "step": steps.number,
         "start_ns": account.steps.start_ns,

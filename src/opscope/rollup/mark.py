@@ -1,7 +1,8 @@
 """What says that a rollup is whole, and of what it was made: ``rollup.json``, written last.
 
 A reader believes a rollup if it is of this version, of the process whose folder it lies in, of the
-manifest that lies there, and has files of the sizes it says. Else it is made again.
+manifest that lies there, and has files of the sizes it says. Else it is made again. One beside its
+trace has all tables; one that was made for a question has those that it is about.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,9 @@ class RollupMark:
         part: name of the folder of the trace.
         events: how many it has.
         steps_are: what a step is, where the program does not mark them; else empty.
-        step_ns: what a step takes on average; -1 without steps.
-        steady_step_ns: the same of the steady state.
+        step_ns: what a step takes on average; -1 without steps, or where neither steps nor causes
+            are among the tables.
+        steady_step_ns: the same of the steady state; -1 also where causes are not.
         tables: rows and bytes of every file, by table name.
         version: ``schema.VERSION`` of the writer.
         opscope_version: of the writer.
@@ -68,15 +70,20 @@ def content_of(folder: Path) -> str:
         return ""
 
 
-def right_mark(folder: Path, of: Path) -> RollupMark | None:
+def right_mark(
+    folder: Path, of: Path, tables: Collection[str] = ROLLUP_TABLES
+) -> RollupMark | None:
     """The mark of the rollup in a folder; None where there is none that can be believed.
 
     Args:
         folder: with the rollup.
         of: with the trace; mostly the same.
+        tables: that it must have.
     """
     mark = _read(folder)
-    if mark is None or mark.part != of.name or not mark.of or mark.of != content_of(of):
+    if mark is None or not mark.tables.keys() >= set(tables):
+        return None
+    if mark.part != of.name or not mark.of or mark.of != content_of(of):
         return None
     return mark if _has_files(folder, mark) else None
 
@@ -114,7 +121,7 @@ def _count(value: Any) -> int:
 
 
 def _has_files(folder: Path, mark: RollupMark) -> bool:
-    if mark.tables.keys() != ROLLUP_TABLES.keys():
+    if not mark.tables.keys() <= ROLLUP_TABLES.keys():
         return False
     try:
         return all(

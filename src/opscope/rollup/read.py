@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,14 +50,20 @@ class Rollup:
     mark: RollupMark
 
     @classmethod
-    def of(cls, part: Path, folder: Path | None = None) -> Rollup | None:
+    def of(
+        cls,
+        part: Path,
+        folder: Path | None = None,
+        tables: Collection[str] = ROLLUP_TABLES,
+    ) -> Rollup | None:
         """That of a trace, if it is there and right.
 
         Args:
             part: folder of the trace.
             folder: where its rollup would be; None for the same.
+            tables: that it must have.
         """
-        mark = right_mark(folder or part, part)
+        mark = right_mark(folder or part, part, tables)
         return None if mark is None else cls(folder or part, mark)
 
     def file(self, table: str) -> Path:
@@ -64,7 +71,7 @@ class Rollup:
         return self.folder / f"{table}.parquet"
 
     def table(self, name: str) -> Table | None:
-        """One of ``ROLLUP_TABLES``; None where its file is damaged."""
+        """One of those that it was asked to have; None where its file is damaged."""
         schema, rows = ROLLUP_TABLES[name], self.mark.tables[name]["rows"]
         try:
             with open_plain(self.file(name)) as file:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from opscope.errors import TraceFormatError
 from opscope.memory_limit import memory_left
 from opscope.progress import tell
+from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.write import BYTES_PER_EVENT_READ
 from opscope.thread_pool import ThreadPool
 from opscope.trace.manifest import read_manifest
@@ -30,11 +31,14 @@ kernel give out pages again for each takes a tenth of adding up. As glibc reads 
 _BYTES_OF_PROCESS = 200 << 20
 
 
-def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
+def roll_up_several(
+    wanted: Mapping[Path, Path], tables: Collection[str] = ROLLUP_TABLES
+) -> dict[Path, str]:
     """Make rollups, as many at a time as there are processors and memory for.
 
     Args:
         wanted: by the folder of a part, where to write its rollup; mostly the same.
+        tables: those to make.
 
     Returns:
         Why that failed, by the folder of the part; empty where all were made.
@@ -51,7 +55,7 @@ def roll_up_several(wanted: Mapping[Path, Path]) -> dict[Path, str]:
         def roll_up(part: Path) -> str:
             worker = idle.get()
             try:
-                return worker.roll_up(part, wanted[part])
+                return worker.roll_up(part, wanted[part], tables)
             finally:
                 idle.put(worker)
 
@@ -90,12 +94,12 @@ class _Worker:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def roll_up(self, part: Path, into: Path) -> str:
+    def roll_up(self, part: Path, into: Path, tables: Collection[str]) -> str:
         """Why it failed; empty where it was made."""
         asked, answers = self._process.stdin, self._process.stdout
         assert asked is not None and answers is not None
         try:
-            asked.write(json.dumps([os.fspath(part), os.fspath(into)]) + "\n")
+            asked.write(json.dumps([os.fspath(part), os.fspath(into), list(tables)]) + "\n")
             asked.flush()
             if answer := answers.readline():
                 return str(json.loads(answer))

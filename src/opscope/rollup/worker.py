@@ -1,7 +1,8 @@
 """Makes rollups of what it is told to on standard input, one after the other:
 ``python -m opscope.rollup.worker``.
 
-Each line is the folder of a part and the one to write to; each answer why that failed, or empty.
+Each line is the folder of a part, the one to write to and the tables to make; each answer why that
+failed, or empty.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from opscope.errors import OpscopeError
@@ -22,17 +24,17 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        part, into = map(Path, json.loads(line))
-        answers.write(json.dumps(roll_up(part, into)) + "\n")
+        part, into, tables = json.loads(line)
+        answers.write(json.dumps(roll_up(Path(part), Path(into), tables)) + "\n")
         answers.flush()
 
 
-def roll_up(part: Path, into: Path) -> str:
+def roll_up(part: Path, into: Path, tables: Collection[str]) -> str:
     """Why it failed; empty where it was made."""
     try:
         with memory_for(f"adding up {part}"):
             into.mkdir(parents=True, exist_ok=True)
-            write_rollup(part, into)
+            write_rollup(part, into, tables=tables)
     except OpscopeError as error:
         return str(error)
     except OSError as error:

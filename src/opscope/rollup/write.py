@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from opscope.errors import TraceFormatError
 from opscope.memory_limit import require_memory
 from opscope.rollup.contents import contents_of
 from opscope.rollup.mark import RollupMark, content_of, right_mark
+from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.trace.arrow_parquet import pq
 from opscope.trace.encoding import writer_options
 from opscope.trace.input_file import shown_path
@@ -59,7 +61,11 @@ def roll_up_on_disk(folder: Path) -> None:
 
 
 def write_rollup(
-    folder: Path, into: Path, trace: Trace | None = None, may_import_torch: bool = True
+    folder: Path,
+    into: Path,
+    trace: Trace | None = None,
+    may_import_torch: bool = True,
+    tables: Collection[str] = ROLLUP_TABLES,
 ) -> RollupMark:
     """Make the rollup of a part.
 
@@ -68,6 +74,7 @@ def write_rollup(
         into: where to write; mostly the same.
         trace: what is in it, where that is in memory.
         may_import_torch: whether it may be imported, if it is not yet.
+        tables: those to make.
 
     Raises:
         TorchNeededError: it may not, and would have to be.
@@ -81,7 +88,7 @@ def write_rollup(
     of = content_of(folder)
     trace = load_folder(folder) if trace is None else trace
     require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
-    contents = contents_of(trace, part, may_import_torch)
+    contents = contents_of(trace, part, may_import_torch, tables)
     # Whoever reads meanwhile finds none, and not parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(

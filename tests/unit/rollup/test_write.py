@@ -151,6 +151,24 @@ def test_a_rollup_can_lie_elsewhere(part, tmp_path):
     assert Rollup.of(part, into).folder == into
 
 
+def test_one_with_some_tables_is_right_for_these_alone(part, tmp_path):
+    into = tmp_path / "elsewhere"
+    assert roll_up_several({part: into}, ["rollup_steps", "rollup_causes"]) == {}
+    some = [ROLLUP, "rollup_causes.parquet", "rollup_steps.parquet"]
+    assert rollup_files(into) == sorted(some)
+    assert Rollup.of(part, into) is None
+    assert Rollup.of(part, into, ["rollup_steps", "rollup_lines"]) is None
+    one, whole = Rollup.of(part, into, ["rollup_steps"]), Rollup.of(part)
+    assert one.steps().own_ns.tolist() == whole.steps().own_ns.tolist()
+    assert one.causes_ns("steady").tolist() == whole.causes_ns("steady").tolist()
+    assert (one.mark.step_ns, one.mark.steady_step_ns) == (
+        whole.mark.step_ns,
+        whole.mark.steady_step_ns,
+    )
+    (into / "rollup_causes.parquet").unlink()
+    assert Rollup.of(part, into, ["rollup_steps"]) is None
+
+
 def test_what_cannot_be_read_is_said_and_the_rest_made(part):
     broken = step_trace().save(part.parent, rank=3)
     (broken / "events.parquet").write_bytes(b"nothing")

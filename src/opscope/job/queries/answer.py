@@ -85,12 +85,12 @@ def ask_job(
         UsageError: the engine cannot be reached.
     """
     with engine_called(engine, master) as ready:
-        from opscope.job.queries.expressions import expression_of, tables_of  # with Ibis
+        from opscope.job.queries.expressions import expression_of  # with Ibis
 
         try:
             tables = {
                 name: ready.table(name, [one.file(name) for one in rollups.values()])
-                for name in tables_of(question)
+                for name in question.tables
             }
             expression = expression_of(question, tables)
             found = ready.run(expression if limit is None else expression.limit(limit))

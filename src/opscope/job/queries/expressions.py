@@ -28,14 +28,9 @@ def expression_of(question: JobQuestion, tables: Tables) -> Expression:
 
     Args:
         question: which.
-        tables: of all processes, by name, as :func:`tables_of` says.
+        tables: of all processes, by name: those of :attr:`JobQuestion.tables`.
     """
     return _ANSWERS[question]({name: _with_of(table) for name, table in tables.items()})
-
-
-def tables_of(question: JobQuestion) -> tuple[str, ...]:
-    """The tables of rollups that a question is about."""
-    return _TABLES[question]
 
 
 def _with_of(table: Expression) -> Expression:
@@ -78,8 +73,8 @@ def _totals(table: str, keys: Sequence[str], tables: Tables) -> Expression:
 
 
 def _processes(tables: Tables) -> Expression:
-    """Everybody: each has causes, whatever else there is of it."""
-    return tables[CAUSES.name].select("of").distinct()
+    """Everybody: each has a ledger, whatever else there is of it, and that costs least to make."""
+    return tables[LEDGER.name].select("of").distinct()
 
 
 def _with_zeros(
@@ -218,16 +213,4 @@ _ANSWERS: dict[JobQuestion, Callable[[Tables], Expression]] = {
     JobQuestion.CAUSES: _causes,
     JobQuestion.MEMORY: _memory,
     JobQuestion.LOSSES: _losses,
-}
-
-_TABLES = {
-    JobQuestion.RANKS: (STEPS.name,),
-    JobQuestion.STEPS: (STEPS.name,),
-    JobQuestion.OPERATORS: (OPERATORS.name,),
-    JobQuestion.MODULES: (OPERATORS.name,),
-    JobQuestion.LINES: (LINES.name,),
-    JobQuestion.SPREAD: (OPERATORS.name, LINES.name, CAUSES.name),
-    JobQuestion.CAUSES: (CAUSES.name,),
-    JobQuestion.MEMORY: (MEMORY.name,),
-    JobQuestion.LOSSES: (LEDGER.name,),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from opscope.rollup.schema import CAUSES, LEDGER, LINES, MEMORY, OPERATORS, STEPS
+
 
 class JobQuestion(str, Enum):
     """What can be asked of all processes of a job together."""
@@ -23,6 +25,11 @@ class JobQuestion(str, Enum):
         """What the rows of the answer are, and their order."""
         return _MEANINGS[self]
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Those of a rollup that it is about."""
+        return _TABLES[self]
+
 
 _MEANINGS = {
     JobQuestion.RANKS: "What a step of each takes without others, and in how many it is the "
@@ -40,4 +47,16 @@ _MEANINGS = {
     JobQuestion.MEMORY: "How much each had in use at its peak, by device and what it was for; most "
     "first.",
     JobQuestion.LOSSES: "What was dropped of recordings, and of whose most.",
+}
+
+_TABLES = {
+    JobQuestion.RANKS: (STEPS.name,),
+    JobQuestion.STEPS: (STEPS.name,),
+    JobQuestion.OPERATORS: (OPERATORS.name,),
+    JobQuestion.MODULES: (OPERATORS.name,),
+    JobQuestion.LINES: (LINES.name,),
+    JobQuestion.SPREAD: (OPERATORS.name, LINES.name, LEDGER.name),
+    JobQuestion.CAUSES: (CAUSES.name, LEDGER.name),
+    JobQuestion.MEMORY: (MEMORY.name,),
+    JobQuestion.LOSSES: (LEDGER.name,),
 }
