@@ -4,7 +4,7 @@
 
 Of every question the time from the start of `opscope job` to its end, and the memory that it and
 all its children had at a time. ``--cold N`` measures what it takes without rollups, of the first N
-ranks: one question, which adds them up for itself, and `opscope rollup`, which does so to stay.
+ranks: each question, which adds up what it needs, and `opscope rollup`, which does so to stay.
 """
 
 from __future__ import annotations
@@ -65,8 +65,11 @@ def main() -> None:
     print(f"stragglers: {run(said)}", flush=True)
     if asked.cold:
         with without_rollups(asked.folder, asked.cold) as folder:
-            said = ["job", "operators", str(folder), "--format", "csv"]
-            print(f"{asked.cold} ranks without rollups, operators: {run(said)}", flush=True)
+            for question in JobQuestion:
+                if asked.forget:
+                    forget_files(folder)
+                said = ["job", question.value, str(folder), "--format", "csv"]
+                print(f"{asked.cold} ranks cold, {question.value}: {run(said)}", flush=True)
             print(f"{asked.cold} ranks, opscope rollup: {run(['rollup', str(folder)])}", flush=True)
 
 

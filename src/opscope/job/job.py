@@ -24,7 +24,7 @@ from opscope.job.compared_accounts import (
     shares_of,
 )
 from opscope.job.queries.engines import EngineName
-from opscope.job.queries.questions import JobQuestion
+from opscope.job.queries.questions import JobQuestion, one_of
 from opscope.job.rank_path import RankPath, rank_path
 from opscope.job.rank_steps import RankSteps, steps_together
 from opscope.job.recordings import find_recordings
@@ -35,7 +35,8 @@ from opscope.job.slow_senders import find_slow_senders
 from opscope.rollup.places import ProcessPlaces, process_places
 from opscope.rollup.process_steps import ProcessSteps, steps_of_account
 from opscope.rollup.read import Rollup
-from opscope.rollup.schema import ALL, STEADY
+from opscope.rollup.schema import ALL, CAUSES, COLLECTIVES, LEDGER, PLACES, STEADY, STEPS
+from opscope.rollup.several import are_worth_making
 from opscope.trace.job import missing_beside, of_another_job, place_in_job
 from opscope.trace.partition import RANK, Partition, listed, or_others, parts_text
 from opscope.trace.process_journal import ProcessEntry
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from opscope.job.queries.answer import JobAnswer
 
 _Known = TypeVar("_Known")
-_Choice = TypeVar("_Choice", JobQuestion, EngineName)
 _PERIODS = {Which.ALL: ALL, Which.STEADY: STEADY}
 """What rollups know of."""
 
@@ -200,6 +200,7 @@ class Job:
         found = self._of_each(
             lambda rollup: None if of_rollup is None else rollup_shares(rollup, of_rollup),
             lambda trace: shares_of(find_account(trace, period)),
+            () if of_rollup is None else (CAUSES.name,),
         )
         if not found:
             raise self._without_events()
@@ -264,6 +265,7 @@ class Job:
         found = self.only(self.compared)._of_each(
             lambda rollup: None if (one := rollup.collectives()) is None else (one, {}),
             lambda trace: (process_collectives(trace), trace.metadata),
+            (COLLECTIVES.name, LEDGER.name),
         )
         return collectives_together(
             {
@@ -310,8 +312,8 @@ class Job:
         """
         from opscope.job.queries.answer import ask_job  # with Arrow
 
-        asked = _one_of(JobQuestion, question, "question")
-        by = _one_of(EngineName, engine, "engine")
+        asked = one_of(JobQuestion, question, "question")
+        by = one_of(EngineName, engine, "engine")
         return ask_job(asked, self.only(self.compared)._rollups(asked.tables), by, limit, master)
 
     def sql(self, statement: str, read_only: bool = False) -> Any:
@@ -376,15 +378,20 @@ class Job:
             vars(self).pop(kept, None)
 
     def _of_each(
-        self, of_rollup: Callable[[Rollup], _Known | None], of_trace: Callable[[Trace], _Known]
+        self,
+        of_rollup: Callable[[Rollup], _Known | None],
+        of_trace: Callable[[Trace], _Known],
+        tables: Collection[str],
     ) -> dict[Partition, _Known]:
-        """What is known of each process that has any event: by its rollup where there is a right
-        one, else by its trace."""
+        """What is known of each process that has any event: by these tables of its rollup where
+        there is a right one, or many have to be made; else by its trace."""
         self._source.prepare(self.parts)
         folders = self._source.folders()
-        there = self._rolled_up.there(
-            {part: folders[part] for part in self.parts if part in folders}
-        )
+        own = {part: folders[part] for part in self.parts if part in folders}
+        there = self._rolled_up.there(own, tables)
+        missing = {part: folder for part, folder in own.items() if part not in there}
+        if tables and are_worth_making(missing.values()):
+            there |= self._rolled_up.all(missing, self._unreadable, tables)
         found = {}
         for part in self.parts:
             rollup = there.get(part)
@@ -414,11 +421,14 @@ class Job:
 
     def _known_steps(self) -> dict[Partition, ProcessSteps]:
         return self.only(self.compared)._of_each(
-            Rollup.steps, lambda trace: steps_of_account(find_account(trace, Which.ALL))
+            Rollup.steps,
+            lambda trace: steps_of_account(find_account(trace, Which.ALL)),
+            (STEPS.name, CAUSES.name),
         )
 
     def _places(self, part: Partition) -> ProcessPlaces:
-        return self.only([part])._of_each(Rollup.places, process_places)[part]
+        needed = (PLACES.name, STEPS.name)
+        return self.only([part])._of_each(Rollup.places, process_places, needed)[part]
 
     def _with_events(
         self, parts: tuple[Partition, ...] | None = None
@@ -488,11 +498,3 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {as_asked(str(self.path))}: {parts_text(self.parts, len(self.parts))}>"
-
-
-def _one_of(kind: type[_Choice], value: str, what: str) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(one.value for one in kind)
-        raise UsageError(f"There is no {what} {value!r}. Choose one of: {known}.") from None

@@ -29,6 +29,8 @@ _KEEPS_MEMORY = {
 kernel give out pages again for each takes a tenth of adding up. As glibc reads it."""
 
 _BYTES_OF_PROCESS = 200 << 20
+_FEW_EVENTS = 10_000_000
+"""Are added up before processes have begun."""
 
 
 def roll_up_several(
@@ -73,6 +75,12 @@ def at_once(parts: list[Path]) -> int:
     needed = largest * BYTES_PER_EVENT_READ + _BYTES_OF_PROCESS
     fit = len(parts) if left is None else left // needed
     return max(min(len(parts), fit, len(os.sched_getaffinity(0))), 1)
+
+
+def are_worth_making(parts: Collection[Path]) -> bool:
+    """Whether to have them made beside each other takes less than to look at one after the
+    other."""
+    return len(parts) > 1 and sum(map(_events, parts)) > _FEW_EVENTS
 
 
 def _events(part: Path) -> int:

@@ -8,6 +8,7 @@ from opscope.errors import TraceFormatError
 from opscope.job import job as job_module
 from opscope.job.job import Job
 from opscope.job.make_rollups import make_rollups
+from opscope.rollup import several
 from opscope.rollup.places import process_places
 from opscope.rollup.read import Rollup
 from opscope.trace.manifest import ROLLUP
@@ -82,6 +83,31 @@ def test_steps_and_accounts_are_the_same_both_ways(tmp_path, monkeypatch):
     assert Job(folder).slow_ranks().as_dict() == slow and slow["slow"][0]["rank"] == 2
     for which, account in accounts.items():
         assert_same_accounts(Job(folder).account(which), account)
+
+
+def test_of_many_events_what_is_missing_is_made_beside_each_other(tmp_path, monkeypatch):
+    folder = save_job(tmp_path)
+    there = Job(folder)
+    steps, slow, all_time = there.steps(), there.slow_ranks().as_dict(), there.account("all")
+    collectives = there.collectives()
+    without_rollups(folder)
+    monkeypatch.setattr(several, "_FEW_EVENTS", 12 * 3 * len(there) - 1)
+    read = loaded(monkeypatch)
+    assert_same_steps(Job(folder).steps(), steps)
+    assert_same_accounts(Job(folder).account("all"), all_time)
+    assert str(Job(folder).collectives().clocks) == str(collectives.clocks)
+    assert len(Job(folder).collectives()) == len(collectives)
+    assert not read
+    assert Job(folder).slow_ranks().as_dict() == slow
+    assert set(read) <= {"rank 1", "rank 2"}  # where it is slow is asked of few
+    read.clear()
+    monkeypatch.setattr(several, "_FEW_EVENTS", 12 * 3 * len(there))
+    assert_same_steps(Job(folder).steps(), steps)
+    assert len(read) == 4
+    monkeypatch.setattr(several, "_FEW_EVENTS", 0)
+    (folder / "rank=00001" / "events.parquet").write_bytes(b"nothing")
+    with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged"):
+        Job(folder).steps()
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeVar
 
+from opscope.errors import UsageError
 from opscope.rollup.schema import CAUSES, LEDGER, LINES, MEMORY, OPERATORS, STEPS
+
+_Choice = TypeVar("_Choice", bound=Enum)
 
 
 class JobQuestion(str, Enum):
@@ -60,3 +64,16 @@ _TABLES = {
     JobQuestion.MEMORY: (MEMORY.name,),
     JobQuestion.LOSSES: (LEDGER.name,),
 }
+
+
+def one_of(kind: type[_Choice], value: str, what: str) -> _Choice:
+    """That of a kind which has this value.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(one.value for one in kind)
+        raise UsageError(f"There is no {what} {value!r}. Choose one of: {known}.") from None
