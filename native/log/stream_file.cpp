@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -26,7 +25,6 @@ constexpr size_t kLeftBlocks = 16;                    // given back to the kerne
 constexpr uint64_t kDrainFrom = uint64_t{512} << 20;  // what is smaller is decoded as a whole
 constexpr int64_t kBetweenMoments_ns = 1'000'000'000;
 constexpr int64_t kBetweenAttempts_ns = 1'000'000'000;
-constexpr int kHighDescriptor = 512;  // out of the way of programs that close those they might have opened
 
 #ifndef MADV_POPULATE_WRITE
 constexpr int MADV_POPULATE_WRITE = 23;
@@ -51,19 +49,13 @@ StreamFile::StreamFile(std::string path, uint64_t max_bytes, bool is_ring)
     : path_(std::move(path)), max_bytes_(max_bytes), is_ring_(is_ring) {
   const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) throw std::system_error(errno, std::generic_category(), path_);
-  const int higher = fcntl(file, F_DUPFD_CLOEXEC, kHighDescriptor);
-  if (higher >= 0) close(file);
-  file_ = higher >= 0 ? higher : file;
-  struct stat status = {};
-  fstat(file_, &status);
-  device_ = status.st_dev;
-  inode_ = status.st_ino;
+  file_ = OwnFile(file);
+  file_.move_away();
   left_.reserve(kLeftBlocks);
   void* const block = take_own();
   if (block == nullptr || (header_ = static_cast<StreamHeader*>(block), !add_slots())) {
     const int error = errno;
     for (Extent& extent : extents_) unmap(extent);
-    close(file_);
     unlink(path_.c_str());
     throw std::system_error(error, std::generic_category(), path_);
   }
@@ -72,7 +64,6 @@ StreamFile::StreamFile(std::string path, uint64_t max_bytes, bool is_ring)
 
 StreamFile::~StreamFile() {
   for (Extent& extent : extents_) unmap(extent);
-  if (file_ >= 0 && has_own_file()) close(file_);
 }
 
 // The file is one that can be read as soon as its magic is there.
@@ -160,18 +151,9 @@ bool StreamFile::is_time_to_try() const {
   return failed_at_ns_ == 0 || clock_ns(CLOCK_MONOTONIC_COARSE) - failed_at_ns_ > kBetweenAttempts_ns;
 }
 
-// The program may have closed the file descriptor, and opened something else under its number.
+// The program may have closed it.
 bool StreamFile::has_own_file() {
-  const auto is_ours = [this](int file) {
-    struct stat status = {};
-    return file >= 0 && fstat(file, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-  };
-  if (is_ours(file_)) return true;
-  file_ = open(path_.c_str(), O_RDWR | O_CLOEXEC);
-  if (is_ours(file_)) return true;
-  if (file_ >= 0) close(file_);
-  file_ = -1;
-  return false;
+  return file_.get() >= 0 || file_.take_again(open(path_.c_str(), O_RDWR | O_CLOEXEC));
 }
 
 // By writing to it, which reserves the room on the disk, and makes pages in larger units than touching them.
@@ -181,7 +163,7 @@ bool StreamFile::grow_file() {
   std::fill(std::begin(parts), std::end(parts), iovec{const_cast<char*>(zeros), kBlockBytes});
   ssize_t written = 0;
   do {
-    written = pwritev(file_, parts, std::size(parts), static_cast<off_t>(file_bytes_));
+    written = pwritev(file_.get(), parts, std::size(parts), static_cast<off_t>(file_bytes_));
   } while (written < 0 && errno == EINTR);
   if (written >= 0 && static_cast<size_t>(written) < kBatchBytes) errno = ENOSPC;
   return written == static_cast<ssize_t>(kBatchBytes);
@@ -190,7 +172,7 @@ bool StreamFile::grow_file() {
 bool StreamFile::map_extent() {
   const uint64_t offset = file_bytes_;
   for (size_t bytes = kExtentBytes; bytes >= kSmallestExtent; bytes /= 4) {
-    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_,
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_.get(),
                               static_cast<off_t>(offset));
     if (memory == MAP_FAILED) continue;
     try {
@@ -303,7 +285,7 @@ bool StreamFile::leave_to_parent() {
     if (!is_left) break;
     is_left =
         mmap(extent.memory, extent.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-             file_, static_cast<off_t>(extent.offset)) != MAP_FAILED;
+             file_.get(), static_cast<off_t>(extent.offset)) != MAP_FAILED;
   }
   return is_left;
 }

@@ -8,14 +8,13 @@
 // and says so in it. In the file of a ring it is used again as soon as nobody in the process needs it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "log/block_pool.h"
 #include "log/clock.h"
+#include "log/own_file.h"
 #include "log/stream_layout.h"
 
 namespace opscope {
@@ -101,9 +100,7 @@ class StreamFile {
   const std::string path_;
   const uint64_t max_bytes_;
   const bool is_ring_;
-  int file_ = -1;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  OwnFile file_;
   std::vector<Extent> extents_;
   char* next_ = nullptr;   // the next block to hand out
   char* ready_ = nullptr;  // the end of those that have pages

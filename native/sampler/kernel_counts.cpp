@@ -112,18 +112,10 @@ WaitsFor waits_for(const ThreadFile& call, char state) {
 ThreadFile::ThreadFile(pid_t thread, const char* name, bool keeps_open)
     : thread_(thread), name_(name), file_(keeps_open ? open_of(thread, name) : -1) {}
 
-ThreadFile::ThreadFile(ThreadFile&& other) noexcept
-    : thread_(other.thread_), name_(other.name_), file_(std::exchange(other.file_, -1)) {}
-
-ThreadFile::~ThreadFile() {
-  if (file_ >= 0) close(file_);
-}
-
 bool ThreadFile::read(char* text, size_t size) const {
-  const int file = file_ >= 0 ? file_ : open_of(thread_, name_);
-  if (file < 0) return false;
-  const ssize_t length = pread(file, text, size - 1, 0);
-  if (file_ < 0) close(file);
+  const int kept = file_.get();
+  const OwnFile own(kept >= 0 ? -1 : open_of(thread_, name_));
+  const ssize_t length = pread(kept >= 0 ? kept : own.get(), text, size - 1, 0);
   if (length <= 0) return false;
   text[length] = '\0';
   return true;

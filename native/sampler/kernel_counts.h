@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "log/own_file.h"
 #include "schema/codes.h"
 
 namespace opscope {
@@ -24,9 +25,6 @@ class ThreadFile {
  public:
   // `name` has to live as long.
   ThreadFile(pid_t thread, const char* name, bool keeps_open);
-  ThreadFile(ThreadFile&& other) noexcept;
-  ThreadFile& operator=(ThreadFile&&) = delete;
-  ~ThreadFile();
 
   // As text that ends with a 0; false for nothing.
   bool read(char* text, size_t size) const;
@@ -34,7 +32,7 @@ class ThreadFile {
  private:
   pid_t thread_;
   const char* name_;
-  int file_ = -1;
+  OwnFile file_;
 };
 
 // What is known of one thread.

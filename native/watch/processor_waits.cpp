@@ -27,16 +27,16 @@ constexpr size_t kShareOfOpenFiles = 20;              // one in so many of those
 
 pid_t calling_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-int open_counts(pid_t thread) {
+OwnFile open_counts(pid_t thread) {
   char path[64];
   std::snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", static_cast<int>(thread));
-  return open(path, O_RDONLY | O_CLOEXEC);
+  return OwnFile(open(path, O_RDONLY | O_CLOEXEC));
 }
 
 // False where the thread has ended, or where nobody counts.
-bool read_counts(int file, int64_t& ran_ns, int64_t& waited_ns) {
+bool read_counts(const OwnFile& file, int64_t& ran_ns, int64_t& waited_ns) {
   char text[96];
-  const ssize_t length = pread(file, text, sizeof(text) - 1, 0);
+  const ssize_t length = pread(file.get(), text, sizeof(text) - 1, 0);
   if (length <= 0) return false;
   text[length] = '\0';
   char* rest = nullptr;
@@ -62,10 +62,9 @@ ProcessorWaits::~ProcessorWaits() { end(); }
 
 void ProcessorWaits::end() {
   const std::lock_guard lock(mutex_);
-  for (const Thread& thread : threads_) close(thread.file);
   threads_.clear();
   has_ended_ = true;
-  if (const int file = recorder_file_.exchange(-1); file >= 0) close(file);
+  recorder_file_.end();
 }
 
 void ProcessorWaits::find_threads() {
@@ -81,10 +80,9 @@ void ProcessorWaits::find_threads() {
   const int64_t processors = allowed_processors();
   const std::lock_guard lock(mutex_);
   processors_ = processors;
+  // Of those whose files the program has closed, too: they are opened again.
   std::erase_if(threads_, [&](const Thread& thread) {
-    if (there.count(thread.number) != 0) return false;
-    close(thread.file);
-    return true;
+    return there.count(thread.number) == 0 || thread.file.get() < 0;
   });
   for (const pid_t number : there) {
     if (threads_.size() < most && left_out_.count(number) == 0 && find(number) == nullptr) add(number);
@@ -92,19 +90,15 @@ void ProcessorWaits::find_threads() {
 }
 
 void ProcessorWaits::add(pid_t number) {
-  const int file = open_counts(number);
-  if (file >= 0) threads_.push_back({number, file});
+  OwnFile file = open_counts(number);
+  if (file.get() >= 0) threads_.push_back({number, std::move(file)});
 }
 
 void ProcessorWaits::leave_out_this_thread() {
   const std::lock_guard lock(mutex_);
   const pid_t number = calling_thread();
   left_out_.insert(number);
-  std::erase_if(threads_, [&](const Thread& thread) {
-    if (thread.number != number) return false;
-    close(thread.file);
-    return true;
-  });
+  std::erase_if(threads_, [&](const Thread& thread) { return thread.number == number; });
 }
 
 void ProcessorWaits::leave_out_this_thread_of_python() {
@@ -228,13 +222,9 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
 
 OwnWaits::OwnWaits() : file_(open_counts(calling_thread())) {}
 
-OwnWaits::~OwnWaits() {
-  if (file_ >= 0) close(file_);
-}
-
 int64_t OwnWaits::waited_ns() const {
   int64_t ran_ns = 0, waited_ns = 0;
-  return file_ >= 0 && read_counts(file_, ran_ns, waited_ns) ? waited_ns : -1;
+  return read_counts(file_, ran_ns, waited_ns) ? waited_ns : -1;
 }
 
 }  // namespace opscope

@@ -12,6 +12,8 @@
 #include <set>
 #include <vector>
 
+#include "log/own_file.h"
+
 namespace opscope {
 
 // Of one step.
@@ -55,7 +57,7 @@ class ProcessorWaits {
   };
   struct Thread {
     pid_t number;
-    int file;
+    OwnFile file;
     Since read{};  // since it began
   };
 
@@ -82,7 +84,7 @@ class ProcessorWaits {
   int64_t pause_ns_ = 0;
 
   // Of the recorder's thread of Python, which writes it; never behind a lock that it may hold while it waits.
-  std::atomic<int> recorder_file_{-1};
+  OwnFile recorder_file_;
   std::atomic<int64_t> waited_before_ns_{-1};  // when it began to want the GIL; -1 while it does not
   std::atomic<int64_t> waited_until_now_ns_{0};
 };
@@ -93,13 +95,12 @@ class OwnWaits {
   OwnWaits();
   OwnWaits(const OwnWaits&) = delete;
   OwnWaits& operator=(const OwnWaits&) = delete;
-  ~OwnWaits();
 
   // So far; -1 where nobody counts that.
   int64_t waited_ns() const;
 
  private:
-  int file_;
+  OwnFile file_;
 };
 
 }  // namespace opscope

@@ -1,9 +1,7 @@
 #include "watch/watch.h"
 
 #include <Python.h>
-#include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include "log/clock.h"
+#include "watch/bell.h"
 #include "watch/dump_writer.h"
 #include "watch/watched_signals.h"
 
@@ -55,7 +54,7 @@ void Watch::start() {
   interpreter_ = PyInterpreterState_Get();
   // What a window gives back when it goes, the others take soon.
   Recorder::instance().pool().keep(settings_.ring.max_bytes / 4);
-  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  heard_ = Bell::rung();
   looked_ns_ = last_progress_ns_ = now_ns();
   if (settings_.counts_waits) waits_.find_threads();
   sigset_t all, before;
@@ -78,21 +77,19 @@ void Watch::stop() {
     return;
   }
   stopping_ = true;
-  wake();
+  Bell::ring();
   if (thread_.joinable()) thread_.join();
   waits_.end();
   Recorder::instance().pool().keep(0);
   const std::lock_guard lock(mutex_);
   for (const int number : signals_) WatchedSignals::remove(number);
   signals_.clear();
-  if (wake_ >= 0) close(wake_);
-  wake_ = -1;
   has_news_.notify_all();
 }
 
 bool Watch::ask(int64_t number, std::string reason) {
   const std::lock_guard lock(mutex_);
-  if (wake_ >= 0) wake();  // whoever decides may ask until when it has looked
+  Bell::ring();  // whoever decides may ask until when it has looked
   return tell({News::kAsked, number}, now_ns(), std::move(reason));
 }
 
@@ -111,7 +108,7 @@ std::vector<int64_t> Watch::take_answered() {
 
 int Watch::hear_signal(int number) {
   const std::lock_guard lock(mutex_);
-  const int error = WatchedSignals::add(number, wake_);
+  const int error = WatchedSignals::add(number);
   if (error == 0) signals_.push_back(number);
   return error;
 }
@@ -175,11 +172,6 @@ void Watch::run() {
   }
 }
 
-void Watch::wake() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
-}
-
 // Notes a stop of the whole process: neither this thread's work nor the machine's load kept it so long.
 void Watch::notice_stop(const OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns) {
   const int64_t now = now_ns();
@@ -197,13 +189,10 @@ void Watch::notice_stop(const OwnWaits& own_waits, int64_t began_ns, int64_t wai
 
 void Watch::sleep(const OwnWaits& own_waits) {
   const int64_t began_ns = now_ns(), waited_ns = own_waits.waited_ns();
-  pollfd file{wake_, POLLIN, 0};
-  const int ready = poll(&file, 1, tick_ms_);
-  if (settings_.counts_waits) stolen_.look(now_ns(), ready > 0);
+  Bell::wait(heard_, tick_ms_ * (kSecond_ns / 1000));
+  const uint32_t heard = std::exchange(heard_, Bell::rung());
+  if (settings_.counts_waits) stolen_.look(now_ns(), heard != heard_);
   notice_stop(own_waits, began_ns, waited_ns);
-  if (ready <= 0) return;
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t taken = read(wake_, &count, sizeof(count));
 }
 
 void Watch::look(int64_t now) {

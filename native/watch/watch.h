@@ -109,7 +109,6 @@ class Watch {
   };
 
   void run();
-  void wake();
   void sleep(const OwnWaits& own_waits);
   void notice_stop(const OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns);
   void look(int64_t now_ns);
@@ -128,7 +127,7 @@ class Watch {
   StolenTime stolen_;
   const pid_t process_;
   void* interpreter_ = nullptr;
-  int wake_ = -1;
+  uint32_t heard_ = 0;  // rings of the bell, by the thread
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> steps_{0};

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cerrno>
 
+#include "watch/bell.h"
+
 namespace opscope {
 
 namespace {
@@ -18,15 +20,13 @@ struct Watched {
 
 Watched watched[kSignals + 1];
 std::atomic<uint64_t> arrived{0};
-std::atomic<int> wake{-1};
 std::atomic<pid_t> process{0};  // a forked child inherits handlers, but its signals are none of ours
 
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   if (process.load(std::memory_order_relaxed) == getpid()) {
     arrived.fetch_or(uint64_t{1} << (signal - 1), std::memory_order_relaxed);
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(wake.load(std::memory_order_relaxed), &one, sizeof(one));
+    Bell::ring();
   }
   const struct sigaction& before = watched[signal].before;
   if ((before.sa_flags & SA_SIGINFO) != 0) {
@@ -39,10 +39,9 @@ void on_signal(int signal, siginfo_t* info, void* context) {
 
 }  // namespace
 
-int WatchedSignals::add(int signal, int wake_file) {
+int WatchedSignals::add(int signal) {
   if (signal < 1 || signal > kSignals) return EINVAL;
   if (watched[signal].is_on.exchange(true)) return EBUSY;
-  wake = wake_file;
   process = getpid();
   struct sigaction action = {};
   action.sa_sigaction = &on_signal;

@@ -1,4 +1,4 @@
-// Signals that ask for a dump. The handler sets a bit and writes to a file descriptor, and does nothing else.
+// Signals that ask for a dump. The handler sets a bit and rings the bell, and does nothing else.
 #pragma once
 
 #include <csignal>
@@ -9,7 +9,7 @@ namespace opscope {
 class WatchedSignals {
  public:
   // [MT] Hears `signal` from now on; what handled it before is called after us. Returns 0, or an errno.
-  static int add(int signal, int wake_file);
+  static int add(int signal);
   // [MT] As it was before, unless somebody has taken the signal since.
   static void remove(int signal);
   // [MT] Signals that came since the last call, as bits.

@@ -31,6 +31,7 @@ LEAVES = [
     "scratch",
     "announced_steps",
     "optimizer_steps",
+    "own_file",
     "own_thread",
     "short_turns",
     "thread_pool",

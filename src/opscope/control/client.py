@@ -23,6 +23,7 @@ ANSWER_S = 5.0
 WORK_S = 120.0
 """So long it may take to do what it is asked: compiling the bridge, writing a log."""
 _ENDING_S = 1.0
+_ANOTHER_S = 0.1
 
 
 class Asking:
@@ -35,17 +36,12 @@ class Asking:
             ReachError: it is not there, or does not answer in time.
         """
         self._address = address
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.settimeout(answer_s)
-            self._socket.connect(str(address.path))
-            self._line = ReceivedLines(self._socket)
-            self.status = self.ask("status", limit_s=answer_s)
-        except BaseException as error:
-            self._socket.close()
-            if isinstance(error, OSError):
-                raise self._unreachable(error) from error
-            raise
+            self.status = self._greeted(answer_s)
+        except TimeoutError:
+            raise self._silent(answer_s) from None
+        except (OSError, ValueError) as error:
+            raise self._unreachable(error) from error
 
     def ask(
         self, do: str, limit_s: float = WORK_S, file: int | None = None, **said: Any
@@ -61,18 +57,12 @@ class Asking:
         Raises:
             ReachError: it refuses, does not answer in time, or is gone.
         """
-        until_s = time.monotonic() + limit_s
         try:
-            self._socket.settimeout(limit_s)
-            send(self._socket, {"do": do, **said}, file)
-            answer = self._next(until_s)
+            return self._answered({"do": do, **said}, limit_s, file)
         except TimeoutError:
             raise self._silent(limit_s) from None
         except (OSError, ValueError) as error:
             raise self._unreachable(error) from error
-        if "error" in answer:
-            raise ReachError(f"Process {self._address.process} says: {answer['error']}")
-        return answer
 
     def log_of(self, do: str, **said: Any) -> tuple[bytes, dict[str, Any]]:
         """Have a log written, and return it with the answer; no log where a trace was made there.
@@ -104,6 +94,36 @@ class Asking:
     ) -> None:
         self.close()
 
+    def _greeted(self, answer_s: float) -> dict[str, Any]:
+        """Connect, and return how it is."""
+        with contextlib.suppress(ConnectionError):
+            return self._first_answer(answer_s)
+        # Its program may have closed the socket, and it makes another now.
+        time.sleep(_ANOTHER_S)
+        return self._first_answer(answer_s)
+
+    def _first_answer(self, answer_s: float) -> dict[str, Any]:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._line = ReceivedLines(self._socket)
+        try:
+            self._socket.settimeout(answer_s)
+            self._socket.connect(str(self._address.path))
+            return self._answered({"do": "status"}, answer_s)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _answered(
+        self, said: dict[str, Any], limit_s: float, file: int | None = None
+    ) -> dict[str, Any]:
+        until_s = time.monotonic() + limit_s
+        self._socket.settimeout(limit_s)
+        send(self._socket, said, file)
+        answer = self._next(until_s)
+        if "error" in answer:
+            raise ReachError(f"Process {self._address.process} says: {answer['error']}")
+        return answer
+
     def _next(self, until_s: float) -> dict[str, Any]:
         while (answer := self._line.next()) is None:
             left_s = until_s - time.monotonic()
@@ -131,8 +151,6 @@ class Asking:
 
     def _unreachable(self, error: Exception) -> ReachError:
         process = self._address.process
-        if isinstance(error, TimeoutError):
-            return self._silent(ANSWER_S)
         if isinstance(error, ConnectionError):
             _wait_for_end(process)
         if not is_there(process):

@@ -2,6 +2,9 @@
 
 The thread is a daemon: it ends with the program and never keeps it alive. While nobody asks it
 waits for the socket, without the GIL or any lock. Importing this imports nothing of the recorder.
+
+A program may close all files that it might have opened, and open others under their numbers. When
+next somebody asks, the socket is found to be gone, and made anew; whoever asked tries again.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from opscope.control.address import addresses, bound, no_socket, remove_if_stale
 from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
+from opscope.own_file import OwnSocket
 from opscope.own_thread import OwnThread
 from opscope.short_turns import short_turns
 
@@ -82,23 +86,33 @@ class Server:
         """
         self._path = socket_path(os.getpid())
         self._process = os.getpid()
+        self._ends = False
+        self._selector = selectors.PollSelector()  # which has no file of its own
         try:
             for address in addresses():
                 remove_if_stale(address)
-            with contextlib.ExitStack() as files:
-                self._socket = files.enter_context(bound(self._path))
-                files.callback(self._remove)
-                self._wake, self._woken = map(files.enter_context, socket.socketpair())
-                self._selector = files.enter_context(selectors.DefaultSelector())
-                self._selector.register(self._socket, selectors.EVENT_READ)
-                self._selector.register(self._woken, selectors.EVENT_READ)
-                self._files = files.pop_all()
+            self._open()
         except OSError as error:
             raise ReachError(no_socket(self._path, error)) from error
         self._thread = OwnThread(self._run, self._ask_to_end)
-        self._sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]] = {}
+        self._sessions: dict[OwnSocket, tuple[AskedSession, ReceivedLines]] = {}
         self._started: Any = None
         self._listening_since_ns = time.time_ns()
+
+    def _open(self) -> None:
+        """Open the socket, and the pair that wakes the thread.
+
+        Raises:
+            OSError, ReachError: there can be none.
+        """
+        with contextlib.ExitStack() as files:
+            self._socket = OwnSocket(bound(self._path))
+            files.callback(self._socket.close)
+            files.callback(self._remove)
+            self._wake, self._woken = map(OwnSocket, socket.socketpair())
+            files.pop_all()
+        for own in (self._socket, self._woken):
+            self._selector.register(own.socket, selectors.EVENT_READ, own)
 
     def begin(self) -> None:
         """Answer from now on.
@@ -122,19 +136,30 @@ class Server:
         self._thread.join(_ANSWER_S)
 
     def _ask_to_end(self) -> None:
-        with contextlib.suppress(OSError):
-            self._wake.send(b"x")
+        self._ends = True
+        if self._wake.is_ours() and self._woken.is_ours():
+            with contextlib.suppress(OSError):
+                self._wake.socket.send(b"x")
+                return
+        # It waits for what was open when it began to wait, also where that was closed since.
+        asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with contextlib.suppress(OSError), asking:
+            asking.setblocking(False)
+            asking.connect(os.fspath(self._path))
 
     def forget(self) -> None:
         """In a forked child: the sockets are the parent's, and end with that."""
         self._close()
-        for connection, (_, lines) in self._sessions.items():
+        for own, (_, lines) in self._sessions.items():
             lines.close()
-            connection.close()
+            own.close()
 
     def _close(self) -> None:
         atexit.unregister(self._remove)
-        self._files.close()
+        self._selector.close()
+        self._remove()
+        for own in (self._socket, self._wake, self._woken):
+            own.close()
 
     def _remove(self) -> None:
         if os.getpid() == self._process:
@@ -148,37 +173,45 @@ class Server:
             self._close()
 
     def _answer_all(self) -> None:
-        sessions, selector = self._sessions, self._selector
-        while True:
-            for key, _ in selector.select():
-                ready = key.fileobj
-                if ready is self._woken:
-                    return self._leave(sessions)
-                with short_turns:
-                    self._attend_to(ready, selector, sessions)
+        while not self._ends:
+            ready = [key.data for key, _ in self._selector.select()]
+            if self._ends:
+                break
+            with short_turns:
+                self._replace_lost()
+                for own in ready:
+                    if own is self._socket:
+                        self._accept()
+                    elif own in self._sessions and not self._serve(own):
+                        self._drop(own)
+        self._leave()
 
-    def _attend_to(
-        self,
-        ready: object,
-        selector: selectors.BaseSelector,
-        sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]],
-    ) -> None:
-        if ready is self._socket:
-            self._accept(selector, sessions)
-        elif isinstance(ready, socket.socket) and not self._serve(*sessions[ready], ready):
-            selector.unregister(ready)
-            session, lines = sessions.pop(ready)
-            session.close()
-            lines.close()
-            ready.close()
+    def _replace_lost(self) -> None:
+        """What the program has closed is asked for nothing any more.
 
-    def _accept(
-        self,
-        selector: selectors.BaseSelector,
-        sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]],
-    ) -> None:
+        Raises:
+            OSError, ReachError: there can be no other socket.
+        """
+        for own in [own for own in self._sessions if not own.is_ours()]:
+            self._drop(own)
+        if self._socket.is_ours() and self._woken.is_ours():
+            return
+        for own in (self._socket, self._woken):
+            self._selector.unregister(own.socket)
+        for own in (self._socket, self._wake, self._woken):
+            own.close()
+        self._open()
+
+    def _drop(self, own: OwnSocket) -> None:
+        session, lines = self._sessions.pop(own)
+        self._selector.unregister(own.socket)
+        session.close()
+        lines.close()
+        own.close()
+
+    def _accept(self) -> None:
         try:
-            connection, _ = self._socket.accept()
+            connection, _ = self._socket.socket.accept()
         except OSError:  # it is gone already, or there are too many open files
             time.sleep(_BETWEEN_TRIES_S)
             return
@@ -191,18 +224,20 @@ class Server:
             return connection.close()
         if self._started is None:
             self._started = Started(self._listening_since_ns)
-        sessions[connection] = AskedSession(self._started), ReceivedLines(connection)
-        selector.register(connection, selectors.EVENT_READ)
+        own = OwnSocket(connection)
+        self._sessions[own] = AskedSession(self._started), ReceivedLines(connection)
+        self._selector.register(connection, selectors.EVENT_READ, own)
 
-    def _serve(self, session: AskedSession, line: ReceivedLines, connection: socket.socket) -> bool:
+    def _serve(self, own: OwnSocket) -> bool:
         """Answer what has arrived; whether the connection goes on."""
+        session, line = self._sessions[own]
         try:
             if not line.read_some():
                 return False
             while (said := line.next()) is not None:
                 file = line.files.pop(0) if line.files else None
                 try:
-                    send(connection, _answer(session, said, file))
+                    send(own.socket, _answer(session, said, file))
                 finally:
                     if file is not None:
                         os.close(file)
@@ -210,11 +245,9 @@ class Server:
         except (OSError, ValueError):
             return False
 
-    def _leave(self, sessions: dict[socket.socket, tuple[AskedSession, ReceivedLines]]) -> None:
-        for connection, (session, lines) in sessions.items():
-            session.close()
-            lines.close()
-            connection.close()
+    def _leave(self) -> None:
+        for own in list(self._sessions):
+            self._drop(own)
         if self._started is not None and self._started.recording is not None:
             self._started.recording.discard()
 
@@ -224,7 +257,7 @@ def stop_from_inside(server: Server) -> bool:
     global _server
     if _server is server:
         _server = None
-    server._wake.send(b"x")
+    server._ask_to_end()
     return False
 
 

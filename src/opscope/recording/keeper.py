@@ -7,17 +7,17 @@ import fcntl
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 
 from opscope.launch import keeper_process
 from opscope.notice import notice
+from opscope.own_file import OwnFile
 
 _HIGH_DESCRIPTOR = 512
 """Out of the way of programs that close those they might have opened."""
 
-_pipes: dict[Path, tuple[int, int]] = {}
+_pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process that has a keeper for it, and this end of the pipe to that."""
 _was_said = False
 
@@ -29,10 +29,10 @@ def begin_keeper(folder: Path) -> None:
     standard error. Without one only ``opscope recover`` is left, so trouble is no error: it is said
     once, and who calls this again tries again.
     """
-    if _pipes.get(folder, (0, 0))[0] == os.getpid():
+    if folder in _pipes and _pipes[folder][0] == os.getpid():
         return
     try:
-        _pipes[folder] = (os.getpid(), _begun(folder))
+        _pipes[folder] = (os.getpid(), OwnFile(_begun(folder)))
     except (OSError, ValueError, TypeError) as error:  # no more processes or files, or no Python
         _said(folder, str(error))
 
@@ -78,17 +78,15 @@ def dismiss_keepers() -> None:
     """All is written: they look once more, and go."""
     for process, pipe in _pipes.values():
         if process == os.getpid():
-            with suppress(OSError):
-                os.close(pipe)
+            pipe.close()
     _pipes.clear()
 
 
 def dismiss_keeper(folder: Path) -> None:
     """Nothing is to be written to that folder any more: its keeper looks once more, and goes."""
-    process, pipe = _pipes.pop(folder, (0, -1))
-    if process == os.getpid():
-        with suppress(OSError):
-            os.close(pipe)
+    process, pipe = _pipes.pop(folder, (0, None))
+    if pipe is not None and process == os.getpid():
+        pipe.close()
 
 
 def _out_of_the_way(descriptor: int) -> int:
@@ -103,8 +101,7 @@ def _out_of_the_way(descriptor: int) -> int:
 def _forget_in_child() -> None:
     """A child keeps no keeper waiting."""
     for _, pipe in _pipes.values():
-        with suppress(OSError):
-            os.close(pipe)
+        pipe.close()
     _pipes.clear()
 
 

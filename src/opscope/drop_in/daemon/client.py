@@ -17,6 +17,7 @@ from opscope.drop_in.daemon.request import TraceRequest
 from opscope.export.chrome.writer import write_chrome_trace
 from opscope.flight.steps import StepClock
 from opscope.notice import notice
+from opscope.own_file import OwnSocket
 from opscope.own_thread import OwnThread
 from opscope.recording.recorder import Recording
 from opscope.settings import ProfileSettings
@@ -36,12 +37,15 @@ class DaemonClient:
         self._job = messages.job_id()
         self._pids = messages.ancestors()
         self._ending = threading.Event()
-        self._endpoint = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._name = messages.address(f"dynoconfigclient{uuid.uuid4()}")
-        self._endpoint.bind(self._name)
-        self._endpoint.settimeout(_ANSWER_S)
+        self._open()
         self._is_registered = False
         self._thread = OwnThread(self._run, self._ending.set)
+
+    def _open(self) -> None:
+        self._endpoint = OwnSocket(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        self._name = messages.address(f"dynoconfigclient{uuid.uuid4()}")
+        self._endpoint.socket.bind(self._name)
+        self._endpoint.socket.settimeout(_ANSWER_S)
 
     def begin(self) -> None:
         """Ask from now on."""
@@ -74,6 +78,11 @@ class DaemonClient:
                 notice(f"a trace that Dynolog asked for could not be made: {error}")
 
     def _ask(self) -> TraceRequest | None:
+        if not self._endpoint.is_ours():  # the program has closed it
+            self._endpoint.close()
+            self._remove()
+            self._is_registered = False
+            self._open()
         if not self._is_registered:
             self._exchange(messages.registration(0, self._process, self._job), "ctxt")
             self._is_registered = True
@@ -81,10 +90,10 @@ class DaemonClient:
         return TraceRequest.parse(content.decode("utf-8", "replace"))
 
     def _exchange(self, said: bytes, kind: str) -> bytes:
-        self._endpoint.sendto(said, messages.address(messages.DAEMON))
+        self._endpoint.socket.sendto(said, messages.address(messages.DAEMON))
         until_s = time.monotonic() + _ANSWER_S
         while time.monotonic() < until_s:
-            answered, content = messages.receive(self._endpoint)
+            answered, content = messages.receive(self._endpoint.socket)
             if answered == kind:
                 return content
         raise TimeoutError
