@@ -199,3 +199,31 @@ def test_a_process_that_listens_can_be_reached_again(tmp_path: Path) -> None:
     )
     assert "codes: [0, 0]" in out and "ended within 10 s: True" in out
     assert len(opscope.load(tmp_path / "t").events) > 10
+
+
+def test_a_process_that_finds_no_other_socket_says_so_once_and_goes_on(tmp_path: Path) -> None:
+    out = run(
+        """
+        import contextlib, io
+        from opscope.control import client, server
+        from opscope.errors import ReachError
+        opscope.listen()
+        def none(path):
+            raise ReachError("there is no place")
+        server.bound = none
+        said = sys.stderr = io.StringIO()
+        files = Files()
+        with contextlib.suppress(ReachError):
+            client.connect(os.getpid())
+            print("reached")
+        work(0.3)
+        print("listens:", server.is_listening(), "said:", said.getvalue().count("nobody can ask"))
+        with contextlib.suppress(ReachError):
+            client.connect(os.getpid())
+            print("reached")
+        sys.stderr = sys.__stderr__
+        print("harmed:", files.harmed())
+        """,
+        tmp_path / "t",
+    )
+    assert "listens: False said: 1" in out and "reached" not in out

@@ -23,6 +23,7 @@ from opscope.control.address import addresses, bound, no_socket, remove_if_stale
 from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
+from opscope.notice import notice
 from opscope.own_file import OwnSocket
 from opscope.own_thread import OwnThread
 from opscope.short_turns import short_turns
@@ -142,8 +143,8 @@ class Server:
                 self._wake.socket.send(b"x")
                 return
         # It waits for what was open when it began to wait, also where that was closed since.
-        asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with contextlib.suppress(OSError), asking:
+        with contextlib.suppress(OSError), contextlib.ExitStack() as files:
+            asking = files.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             asking.setblocking(False)
             asking.connect(os.fspath(self._path))
 
@@ -179,7 +180,7 @@ class Server:
                 break
             with short_turns:
                 self._replace_lost()
-                for own in ready:
+                for own in () if self._ends else ready:
                     if own is self._socket:
                         self._accept()
                     elif own in self._sessions and not self._serve(own):
@@ -187,11 +188,7 @@ class Server:
         self._leave()
 
     def _replace_lost(self) -> None:
-        """What the program has closed is asked for nothing any more.
-
-        Raises:
-            OSError, ReachError: there can be no other socket.
-        """
+        """What the program has closed is asked for nothing any more."""
         for own in [own for own in self._sessions if not own.is_ours()]:
             self._drop(own)
         if self._socket.is_ours() and self._woken.is_ours():
@@ -200,7 +197,11 @@ class Server:
             self._selector.unregister(own.socket)
         for own in (self._socket, self._wake, self._woken):
             own.close()
-        self._open()
+        try:
+            self._open()
+        except (OSError, ReachError) as error:
+            notice(f"nobody can ask this process any more, which closed the socket for it: {error}")
+            stop_from_inside(self)
 
     def _drop(self, own: OwnSocket) -> None:
         session, lines = self._sessions.pop(own)

@@ -391,7 +391,10 @@ class Job:
         there = self._rolled_up.there(own, tables)
         missing = {part: folder for part, folder in own.items() if part not in there}
         if tables and are_worth_making(missing.values()):
-            there |= self._rolled_up.all(missing, self._unreadable, tables)
+            try:
+                there |= self._rolled_up.all(missing, self._unreadable, tables)
+            except UnreadableProcessError as error:  # or there is no room for what is made
+                self._load(error.part)
         found = {}
         for part in self.parts:
             rollup = there.get(part)

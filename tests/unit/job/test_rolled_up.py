@@ -6,6 +6,7 @@ import pytest
 from opscope.analysis.account.causes import Cause
 from opscope.errors import TraceFormatError
 from opscope.job import job as job_module
+from opscope.job import rolled_up as rolled_up_module
 from opscope.job.job import Job
 from opscope.job.make_rollups import make_rollups
 from opscope.rollup import several
@@ -105,6 +106,11 @@ def test_of_many_events_what_is_missing_is_made_beside_each_other(tmp_path, monk
     assert_same_steps(Job(folder).steps(), steps)
     assert len(read) == 4
     monkeypatch.setattr(several, "_FEW_EVENTS", 0)
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(
+            rolled_up_module, "roll_up_several", lambda wanted, _: dict.fromkeys(wanted, "full")
+        )
+        assert_same_steps(Job(folder).steps(), steps)
     (folder / "rank=00001" / "events.parquet").write_bytes(b"nothing")
     with pytest.raises(TraceFormatError, match=r"events\.parquet is damaged"):
         Job(folder).steps()
