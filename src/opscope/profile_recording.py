@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from opscope.activities import chosen_activities, parse_activities, records_cuda
 from opscope.activity_configs import wants_synchronisations
 from opscope.cycles import Cycle, Cycles
-from opscope.errors import LifecycleError, UsageError
+from opscope.errors import LifecycleError, OpscopeError, UsageError
 from opscope.experimental_switches import experimental_switches
+from opscope.notice import notice
 from opscope.observer import ExecutionTraceObserver
 from opscope.quantities import count_bytes
 from opscope.recording.stream import Stream, Streams
@@ -175,7 +177,16 @@ class ProfileRecording(Cycles):
 
     def _hand_over(self) -> None:
         if self._streams is not None and self._streams.saves:
-            self.save_streamed()
+            try:
+                self.save_streamed()
+            except (OpscopeError, OSError, ImportError, MemoryError) as error:
+                # The program is not to end for it, in the middle of its work perhaps.
+                folder = quote(str(self._streams.folder))
+                by_itself = "when this program ends, or " if self._streams.keeper else ""
+                notice(
+                    f"the trace was not written: {error} What was recorded is kept in its file, "
+                    f"which becomes a trace {by_itself}by: opscope recover {folder}"
+                )
         super()._hand_over()
 
     def save_streamed(self) -> None:
@@ -186,7 +197,7 @@ class ProfileRecording(Cycles):
     def _save_streamed(self, cycle: Cycle) -> None:
         """Write the trace of a cycle into its folder, and remove the file that it streamed to."""
         stream = cycle.recording.stream
-        if stream is None or stream.path is None or stream.is_discarded or stream.is_parents:
+        if stream is None or stream.is_discarded or stream.is_parents:
             return
         if cycle.recording.is_drained:
             cycle.recording.save_drained(stream.folder, self._user_metadata(cycle))

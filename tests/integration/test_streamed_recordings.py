@@ -240,6 +240,54 @@ os._exit(0)
     assert count(trace, "aten::add") == 1
 
 
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_trace_that_cannot_be_written_ends_no_program_and_is_kept(tmp_path, capfd, steps):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    schedule = opscope.schedule(wait=0, warmup=0, active=1, repeat=2) if steps else None
+    profile = opscope.profile(stream_to=tmp_path / "t", keeper=False, schedule=schedule)
+    profile.start()
+    with opscope.record_function("before"):
+        work(1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        profile.step() if steps else profile.stop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    said = capfd.readouterr().err
+    assert said.count("the trace was not written") == 1 and "Too many open files" in said
+    assert f"opscope recover {tmp_path / 't'}" in said
+    first = tmp_path / "t" / "cycle-1" if steps else tmp_path / "t"
+    assert len(unfinished_recordings(first)) == 1
+    if steps:
+        assert said.count("in memory only until it ends") == 1
+        with opscope.record_function("afterwards"):
+            work(1)
+        profile.stop()
+        assert count(opscope.load(tmp_path / "t" / "cycle-2"), "afterwards") == 1
+        assert not unfinished_recordings(tmp_path / "t" / "cycle-2")
+    else:
+        profile.save_streamed()
+        assert not unfinished_recordings(first)
+    assert count(opscope.load(first), "before") == 1
+
+
+def test_what_was_kept_of_a_trace_that_could_not_be_written_is_recovered(tmp_path):
+    code = in_a_program(
+        """
+import resource
+profile = opscope.profile(stream_to=sys.argv[1], keeper=False)
+with profile:
+    torch.ones(3)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+assert "aten::ones" in profile.trace.names
+""",
+        tmp_path,
+    )
+    assert code == 0
+    (path,) = unfinished_recordings(tmp_path)
+    assert count(recover_file(path)[0], "aten::ones") == 1
+
+
 def test_where_a_full_disk_leaves_no_room_for_a_file_that_is_said(tmp_path, monkeypatch):
     full = SimpleNamespace(total=1 << 30, used=1 << 30, free=0)
     monkeypatch.setattr("opscope.recording.stream.shutil.disk_usage", lambda _: full)

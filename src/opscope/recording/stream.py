@@ -45,7 +45,7 @@ class Stream:
         when_refused: told why nothing can be written there, and then the recording is in memory
             only; None raises it.
         path: of the file, once there is one.
-        is_discarded: the file is gone, because the trace is elsewhere.
+        is_discarded: the file is gone, if there was one, because the trace is elsewhere.
     """
 
     folder: Path
@@ -110,13 +110,15 @@ class Stream:
 
     def discard(self) -> None:
         """The trace is elsewhere: remove the file."""
-        if self.path is None or self.is_discarded or self.is_parents:
+        if self.is_discarded or self.is_parents:
+            return
+        self.is_discarded = True
+        if self.path is None:
             return
         with suppress(OSError):
             self.path.unlink()
         shutil.rmtree(self.path.with_suffix(SEGMENTS), ignore_errors=True)
         _native.discard_stream(os.fspath(self.path))
-        self.is_discarded = True
 
 
 @dataclass
@@ -166,8 +168,17 @@ class Streams:
             self.rank,
             self.process,
             is_left_to_others=self.is_left_to_others,
-            when_refused=self.when_refused,
+            # Who cannot record to a file at all learns it when that begins; later it would end the
+            # program in the middle of its work.
+            when_refused=self.when_refused or (None if self._begun == 1 else _in_memory_only),
         )
+
+
+def _in_memory_only(reason: str) -> None:
+    notice(
+        f"the next recording cannot be written to a file while it runs ({reason}), so it is in "
+        "memory only until it ends."
+    )
 
 
 def about_recording(
