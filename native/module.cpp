@@ -6,10 +6,12 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -29,6 +31,7 @@
 #include "interpreter/without_gil.h"
 #include "log/bridge_loader.h"
 #include "log/log_copy.h"
+#include "log/own_file.h"
 #include "log/recorder.h"
 #include "memory/bindings.h"
 #include "nesting/bindings.h"
@@ -110,13 +113,17 @@ nb::dict decode(uint32_t id, const std::vector<std::string>& prefixes) {
   return result;
 }
 
-// Into an open file; returns 0, or what went wrong as an errno.
+// Into an open file, and where it is one of ours no further once it is another's; returns 0, or what went
+// wrong as an errno.
 int write_window(uint32_t id, int file) {
   Recorder& recorder = Recorder::instance();
   const ReadLock lock(recorder);
   const std::shared_ptr<Window> window = closed_window(id);
   const WithoutGil without_gil;
-  return write_log(recorder.view_of(*window), file);
+  const bool is_ours = OwnFile::is_marked(file);
+  return write_log(recorder.view_of(*window), [&](std::string_view bytes) {
+    return is_ours && !OwnFile::is_marked(file) ? EBADF : write_bytes(file, bytes);
+  });
 }
 
 nb::bytes copy_window(uint32_t id) {

@@ -34,8 +34,10 @@ LIMIT_SECONDS = 300
 
 
 def main() -> int:
-    # What a shell runs in the background ignores interrupts, and so would all that tests begin.
+    # What a shell runs in the background ignores interrupts, what nohup runs a terminal that goes,
+    # and so would all that tests begin.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     _compile()
     count = int(os.environ.get("OPSCOPE_TEST_PROCESSES") or len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory() as folder:

@@ -170,7 +170,7 @@ def _sums(job: Job, raw: list[_Raw], engine: str) -> Iterator[str]:
     if peaks != {one.rank: one.peak_bytes for one in raw}:
         yield "peaks are not those of the allocations"
     allocated = sum(one.allocated_bytes for one in raw)
-    rollups = job._rollups().values()
+    rollups = job._rollups(["rollup_operators"]).values()
     said = sum(int(one.table("rollup_operators")["allocated_bytes"].sum()) for one in rollups)
     if said != allocated:
         yield f"allocated: {said:,} bytes, are {allocated:,}"

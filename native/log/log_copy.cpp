@@ -94,18 +94,6 @@ ByteWriter head_of(const LogView& view, size_t blocks) {
   return out;
 }
 
-int write_all(int file, const void* bytes, size_t count) {
-  const char* at = static_cast<const char*>(bytes);
-  while (count > 0) {
-    const ssize_t written = write(file, at, count);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return written < 0 ? errno : EIO;
-    at += written;
-    count -= static_cast<size_t>(written);
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::string copy_log(const LogView& view) {
@@ -119,15 +107,25 @@ std::string copy_log(const LogView& view) {
   return std::move(out.bytes);
 }
 
-int write_log(const LogView& view, int file) {
+int write_log(const LogView& view, const std::function<int(std::string_view)>& write) {
   const std::vector<CopiedBlock> blocks = blocks_of(view);
   const ByteWriter out = head_of(view, blocks.size());
-  int error = write_all(file, out.bytes.data(), out.bytes.size());
+  int error = write(out.bytes);
   for (const CopiedBlock& block : blocks) {
-    if (error == 0) error = write_all(file, &block.kind, sizeof(block.kind));
-    if (error == 0) error = write_all(file, block.rest().data(), block.rest().size());
+    if (error == 0) error = write(field_of(block.kind));
+    if (error == 0) error = write(block.rest());
   }
   return error;
+}
+
+int write_bytes(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : EIO;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
 }
 
 CopiedLog::CopiedLog(std::string_view bytes) {

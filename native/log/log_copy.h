@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
@@ -16,9 +17,11 @@ namespace opscope {
 // [reader] `view` may be of a live recorder, whose threads may go on.
 std::string copy_log(const LogView& view);
 
-// [reader] The same into a file that is open for writing, with no copy of it in memory. Returns 0, or what
-// went wrong as an errno.
-int write_log(const LogView& view, int file);
+// [reader] The same part by part, with no copy of it in memory. `write` returns 0, or what went wrong as an
+// errno, as this does.
+int write_log(const LogView& view, const std::function<int(std::string_view)>& write);
+// To a file that is open for writing.
+int write_bytes(int file, std::string_view bytes);
 
 class CopiedLog {
  public:

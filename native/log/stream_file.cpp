@@ -50,7 +50,6 @@ StreamFile::StreamFile(std::string path, uint64_t max_bytes, bool is_ring)
   const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) throw std::system_error(errno, std::generic_category(), path_);
   file_ = OwnFile(file);
-  file_.move_away();
   left_.reserve(kLeftBlocks);
   void* const block = take_own();
   if (block == nullptr || (header_ = static_cast<StreamHeader*>(block), !add_slots())) {

@@ -1,12 +1,12 @@
 #include "sampler/connections.h"
 
-#include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
+
+#include "log/proc_files.h"
 
 namespace opscope {
 
@@ -39,19 +39,17 @@ bool read_state(int descriptor, ConnectionState& state) {
 }  // namespace
 
 void Connections::find() {
-  DIR* const folder = opendir("/proc/self/fd");
-  if (folder == nullptr) return;
+  NumberedEntries descriptors("/proc/self/fd");
+  if (!descriptors.is_there()) return;
   std::unordered_map<int, Known> found;
   size_t files = 0;
-  while (const dirent* entry = readdir(folder)) {
+  for (int descriptor; (descriptor = descriptors.next()) >= 0;) {
     if (++files > kMostFiles) break;
-    const int descriptor = static_cast<int>(std::strtol(entry->d_name, nullptr, 10));
     ConnectionState state;
-    if (entry->d_name[0] == '.' || !read_state(descriptor, state)) continue;
+    if (!read_state(descriptor, state)) continue;
     const auto known = connections_.find(descriptor);
     found[descriptor] = known == connections_.end() ? Known{state.receiver_full_us} : known->second;
   }
-  closedir(folder);
   if (files > kMostFiles) found.clear();
   connections_.swap(found);
 }

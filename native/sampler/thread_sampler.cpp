@@ -1,6 +1,5 @@
 #include "sampler/thread_sampler.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 #include <system_error>
 
 #include "log/clock.h"
+#include "log/proc_files.h"
 
 namespace opscope {
 
@@ -204,20 +204,18 @@ void ThreadSampler::look_for_reader() {
 }
 
 void ThreadSampler::find_threads(int64_t until_ns) {
-  DIR* const folder = opendir("/proc/self/task");
-  if (folder == nullptr) return;
+  NumberedEntries threads("/proc/self/task");
+  if (!threads.is_there()) return;
   knows_all_ = true;
   size_t kept_open = count_kept_open();
   const size_t most = most_threads_kept_open();
-  while (const dirent* entry = readdir(folder)) {
-    const auto thread = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
-    if (thread <= 0 || thread == own_thread_ || threads_.count(thread) != 0) continue;
+  for (pid_t thread; (thread = threads.next()) >= 0;) {
+    if (thread == own_thread_ || threads_.count(thread) != 0) continue;
     knows_all_ = clock_ns(CLOCK_THREAD_CPUTIME_ID) <= until_ns;
     if (!knows_all_) break;
     find_thread(thread, kept_open < most);
     ++kept_open;
   }
-  closedir(folder);
 }
 
 size_t ThreadSampler::count_kept_open() const {

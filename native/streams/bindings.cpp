@@ -61,7 +61,7 @@ nb::dict decode_stream(const StreamedLog& log, const std::vector<std::string>& p
 // 0, or an errno.
 int write_copy(const StreamedLog& log, int file) {
   const WithoutGil without_gil;
-  return write_log(log.view(), file);
+  return write_log(log.view(), [file](std::string_view bytes) { return write_bytes(file, bytes); });
 }
 
 nb::dict describe_stream(const StreamedLog& log) {

@@ -1,9 +1,13 @@
 // Files of ours in a program that closes all it might have opened, and what wakes threads without any.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
@@ -59,8 +63,6 @@ TEST(what_the_program_opens_under_its_number_is_not_ours) {
     descriptor = file.get();
     replace(descriptor);
     CHECK_SAME(file.get(), -1);
-    file.move_away();
-    CHECK_SAME(file.get(), -1);
     file = OwnFile();
   }
   CHECK(is_open(descriptor));
@@ -78,12 +80,61 @@ TEST(one_that_was_closed_is_taken_again_if_it_is_the_same) {
   close(before);
 }
 
-TEST(a_file_moves_out_of_the_way_and_between_owners) {
+TEST(the_same_file_that_the_program_opens_is_not_ours) {
+  int descriptor = -1;
+  {
+    OwnFile file(open_statistics());
+    descriptor = file.get();
+    const int theirs = open_statistics();
+    dup2(theirs, descriptor);
+    close(theirs);
+    CHECK_SAME(file.get(), -1);
+  }
+  CHECK(is_open(descriptor));
+  close(descriptor);
+}
+
+TEST(a_file_has_no_number_of_standard_ones_also_where_few_files_may_be_open) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{64, before.rlim_max};
+  const int kept = dup(0);
+  close(0);
+  for (const bool has_few : {false, true}) {
+    setrlimit(RLIMIT_NOFILE, has_few ? &few : &before);
+    OwnFile file(open_statistics());
+    CHECK(file.get() >= (has_few ? 3 : 512));
+    CHECK(!is_open(0));
+    CHECK(file.take_again(open_statistics()));
+    CHECK(file.get() >= (has_few ? 3 : 512));
+    CHECK(!is_open(0));
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  dup2(kept, 0);
+  close(kept);
+}
+
+TEST(a_file_that_is_closed_while_it_is_written_is_written_to_its_end) {
+  const std::string path = "/tmp/opscope-own-file-" + std::to_string(getpid());
+  NewFile file(path);
+  CHECK_SAME(NewFile(path).error(), EEXIST);
+  CHECK_SAME(file.write("one, "), 0);
+  const int theirs = replace(file.get());
+  CHECK_SAME(file.write("two, "), 0);
+  close(file.get());
+  CHECK_SAME(file.write("three"), 0);
+  CHECK_SAME(file.end(), 0);
+  CHECK(is_open(theirs));
+  close(theirs);
+  std::ifstream written(path);
+  CHECK_SAME(std::string(std::istreambuf_iterator<char>(written), {}), std::string("one, two, three"));
+  unlink(path.c_str());
+  CHECK_SAME(NewFile("/nowhere/file").write("x"), ENOENT);
+}
+
+TEST(a_file_moves_between_owners) {
   OwnFile file(open_statistics());
-  const int before = file.get();
-  file.move_away();
   CHECK(file.get() >= 512);
-  CHECK(!is_open(before));
   const int descriptor = file.get();
   OwnFile other(std::move(file));
   CHECK_SAME(other.get(), descriptor);

@@ -97,13 +97,16 @@ TEST(a_log_is_written_to_a_file_as_it_is_copied) {
   const LogView view = recorder().view_of(*recorder().window(window));
   const std::string path = "/tmp/opscope-log-" + std::to_string(getpid());
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
-  CHECK_SAME(write_log(view, file), 0);
+  const auto write_to = [](int to) {
+    return [to](std::string_view bytes) { return write_bytes(to, bytes); };
+  };
+  CHECK_SAME(write_log(view, write_to(file)), 0);
   close(file);
   std::ifstream written(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(written), {}};
   std::remove(path.c_str());
   CHECK(bytes == copy_log(view));
-  CHECK_SAME(write_log(view, -1), EBADF);
+  CHECK_SAME(write_log(view, write_to(-1)), EBADF);
   recorder().discard_window(window);
 }
 

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <functional>
 
+#include "log/own_file.h"
+
 extern char** environ;
 
 namespace opscope {
@@ -34,12 +36,10 @@ std::string kind_of(const std::vector<std::string>& command) {
 // That there is such a file says that the rest of the spool is complete. It is there already where the
 // process has to be started again.
 int write_kind(const std::string& spool, const std::string& kind) {
-  const std::string name = spool + "/" + kWriterFile;
-  const int file = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return errno;
-  const ssize_t written = write(file, kind.data(), kind.size());
-  const int error = written == static_cast<ssize_t>(kind.size()) ? 0 : written < 0 ? errno : ENOSPC;
-  return close(file) != 0 && error == 0 ? errno : error;
+  NewFile file(spool + "/" + kWriterFile);
+  const int error = file.write(kind);
+  const int error_at_end = file.end();
+  return error != 0 ? error : error_at_end;
 }
 
 // Asks only: what was bound here, for however short, a child of the program's could inherit and keep. A
@@ -49,14 +49,14 @@ bool is_there(const std::string& kind) {
   name.sun_family = AF_UNIX;
   if (kind.size() >= sizeof(name.sun_path)) return false;
   kind.copy(name.sun_path + 1, kind.size());  // behind a zero: no file
-  const int asking = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const OwnFile own(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int asking = own.get();
   if (asking < 0) return false;
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kind.size());
   const int error = connect(asking, reinterpret_cast<const sockaddr*>(&name), length) == 0 ? 0 : errno;
   ucred owner{};
   socklen_t size = sizeof(owner);
   const bool is_known = error == 0 && getsockopt(asking, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0;
-  close(asking);
   // It answers nobody: so many may have asked that no more can.
   return error == EAGAIN || (is_known && owner.uid == getuid());
 }
@@ -99,12 +99,11 @@ int hand_to_writer(const std::vector<std::string>& command, bool again) {
   if (command.empty()) return ENOENT;  // nobody knows how to start one
   const std::string& spool = command.back();
   const std::string kind = kind_of(command), said = again ? "/dev/null" : spool + "/output";
-  const int output = open(said.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | (again ? 0 : O_CREAT), 0600);
-  if (output < 0) return errno;
+  const OwnFile output(open(said.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | (again ? 0 : O_CREAT), 0600));
+  if (output.get() < 0) return errno;
   int error = again ? 0 : write_kind(spool, kind);
   // From here on the spool may be gone at any time, because its trace is there.
-  if (error == 0) error = is_there(kind) ? kWriterIsThere : spawn_detached(command, output);
-  close(output);
+  if (error == 0) error = is_there(kind) ? kWriterIsThere : spawn_detached(command, output.get());
   return error;
 }
 

@@ -1,6 +1,5 @@
 #include "watch/processor_waits.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "log/clock.h"
+#include "log/proc_files.h"
 
 namespace opscope {
 
@@ -27,10 +27,17 @@ constexpr size_t kShareOfOpenFiles = 20;              // one in so many of those
 
 pid_t calling_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-OwnFile open_counts(pid_t thread) {
+int open_file_of_counts(pid_t thread) {
   char path[64];
   std::snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", static_cast<int>(thread));
-  return OwnFile(open(path, O_RDONLY | O_CLOEXEC));
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+OwnFile open_counts(pid_t thread) { return OwnFile(open_file_of_counts(thread)); }
+
+// The calling thread's, which the program may have closed.
+void keep_open(OwnFile& file) {
+  if (file.get() < 0) file.take_again(open_file_of_counts(calling_thread()));
 }
 
 // False where the thread has ended, or where nobody counts.
@@ -68,14 +75,10 @@ void ProcessorWaits::end() {
 }
 
 void ProcessorWaits::find_threads() {
-  DIR* const folder = opendir("/proc/self/task");
-  if (folder == nullptr) return;
+  NumberedEntries threads("/proc/self/task");
   std::set<pid_t> there;
-  while (const dirent* entry = readdir(folder)) {
-    const auto number = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
-    if (number > 0) there.insert(number);
-  }
-  closedir(folder);
+  for (int number; (number = threads.next()) >= 0;) there.insert(number);
+  if (there.empty()) return;
   const size_t most = most_files();
   const int64_t processors = allowed_processors();
   const std::lock_guard lock(mutex_);
@@ -105,9 +108,11 @@ void ProcessorWaits::leave_out_this_thread_of_python() {
   leave_out_this_thread();
   const std::lock_guard lock(mutex_);
   if (!has_ended_) recorder_file_ = open_counts(calling_thread());
+  knows_recorder_ = !has_ended_;
 }
 
 void ProcessorWaits::wants_gil() {
+  if (knows_recorder_ && !has_ended_) keep_open(recorder_file_);
   int64_t ran_ns = 0, waited_ns = 0;
   if (read_counts(recorder_file_, ran_ns, waited_ns)) waited_before_ns_ = waited_ns;
 }
@@ -222,7 +227,8 @@ StepWaits ProcessorWaits::caused_by_others(const Since& own, int64_t began_ns, i
 
 OwnWaits::OwnWaits() : file_(open_counts(calling_thread())) {}
 
-int64_t OwnWaits::waited_ns() const {
+int64_t OwnWaits::waited_ns() {
+  keep_open(file_);
   int64_t ran_ns = 0, waited_ns = 0;
   return read_counts(file_, ran_ns, waited_ns) ? waited_ns : -1;
 }

@@ -73,7 +73,7 @@ class ProcessorWaits {
   std::vector<Thread> threads_;
   std::vector<Since> others_;
   std::set<pid_t> left_out_;
-  bool has_ended_ = false;
+  std::atomic<bool> has_ended_{false};
   int64_t processors_ = 1;
   int64_t process_ran_ns_ = 0;
   int64_t unseen_ns_ = 0;           // that other threads ran than those whose counts are open
@@ -85,6 +85,7 @@ class ProcessorWaits {
 
   // Of the recorder's thread of Python, which writes it; never behind a lock that it may hold while it waits.
   OwnFile recorder_file_;
+  bool knows_recorder_ = false;
   std::atomic<int64_t> waited_before_ns_{-1};  // when it began to want the GIL; -1 while it does not
   std::atomic<int64_t> waited_until_now_ns_{0};
 };
@@ -97,7 +98,7 @@ class OwnWaits {
   OwnWaits& operator=(const OwnWaits&) = delete;
 
   // So far; -1 where nobody counts that.
-  int64_t waited_ns() const;
+  int64_t waited_ns();
 
  private:
   OwnFile file_;

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "log/log_copy.h"
+#include "log/own_file.h"
 #include "log/recorder.h"
 #include "watch/dump_writer.h"
 
@@ -28,23 +29,15 @@ constexpr const char* kFiles[] = {"facts.json", "reason.json",  "python_stacks.t
 // Calls write(file) with a new file of the folder.
 template <typename Function>
 int with_file(const std::string& folder, const char* name, Function&& write) {
-  const int file = open((folder + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file < 0) return errno;
+  NewFile file(folder + "/" + name);
+  if (file.error() != 0) return file.error();
   const int error = write(file);
-  return close(file) != 0 && error == 0 ? errno : error;
+  const int error_at_end = file.end();
+  return error != 0 ? error : error_at_end;
 }
 
 int write_text(const std::string& folder, const char* name, const std::string& text) {
-  return with_file(folder, name, [&](int file) {
-    size_t done = 0;
-    while (done < text.size()) {
-      const ssize_t written = write(file, text.data() + done, text.size() - done);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return written < 0 ? errno : ENOSPC;
-      done += static_cast<size_t>(written);
-    }
-    return 0;
-  });
+  return with_file(folder, name, [&](NewFile& file) { return file.write(text); });
 }
 
 // Waits for a child that has no exit signal; one that does not end in time is ended.
@@ -62,12 +55,13 @@ int write_python_stacks(const std::string& folder, void* interpreter) {
   using Dump = const char* (*)(int, PyInterpreterState*, PyThreadState*);
   const auto dump = reinterpret_cast<Dump>(dlsym(RTLD_DEFAULT, "_Py_DumpTracebackThreads"));
   if (dump == nullptr) return 0;  // this Python does not offer it, and its absence says so
-  return with_file(folder, kFiles[2], [&](int file) {
+  return with_file(folder, kFiles[2], [&](NewFile& file) {
+    const int descriptor = file.get();
     const auto child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
     if (child < 0) return errno;
     if (child == 0) {
       prctl(PR_SET_DUMPABLE, 0);
-      dump(file, static_cast<PyInterpreterState*>(interpreter), nullptr);
+      dump(descriptor, static_cast<PyInterpreterState*>(interpreter), nullptr);
       _exit(0);
     }
     reap(child);
@@ -80,7 +74,9 @@ int write_window(const std::string& folder, uint32_t window) {
   const ReadLock lock(recorder);
   const auto taken = recorder.window(window);
   if (taken == nullptr) return ENOENT;
-  return with_file(folder, kFiles[3], [&](int file) { return write_log(recorder.view_of(*taken), file); });
+  return with_file(folder, kFiles[3], [&](NewFile& file) {
+    return write_log(recorder.view_of(*taken), [&file](std::string_view bytes) { return file.write(bytes); });
+  });
 }
 
 int write_known(const SpoolOrder& order, const std::string& reason, uint32_t window) {

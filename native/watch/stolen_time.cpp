@@ -1,6 +1,5 @@
 #include "watch/stolen_time.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <string>
 
 #include "log/clock.h"
+#include "log/proc_files.h"
 
 namespace opscope {
 
@@ -20,16 +20,6 @@ constexpr int64_t kShortestLookPause_ns = 100'000'000, kLongestLookPause_ns = 1'
 constexpr int64_t kPausePerLook = 1'000;
 constexpr int kFieldsBefore =
     7;  // user, nice, system, idle, iowait, irq, softirq: then comes what was stolen
-
-std::string processor_counts_text() {
-  const int file = open("/proc/stat", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
-  std::string text(kMostText, '\0');
-  const ssize_t length = read(file, text.data(), text.size());
-  close(file);
-  text.resize(length > 0 ? static_cast<size_t>(length) : 0);
-  return text;
-}
 
 int64_t number_at(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
@@ -67,7 +57,7 @@ void StolenTime::look(int64_t now_ns, bool is_asked) {
   if (!is_asked && now_ns - read_at_ns_ < pause_ns_) return;
   read_at_ns_ = now_ns;
   const int64_t computed_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-  note(now_ns, processor_counts_text());
+  note(now_ns, read_proc_file("/proc/stat", kMostText));
   const int64_t cost_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - computed_ns;
   pause_ns_ = std::clamp(cost_ns * kPausePerLook, kShortestLookPause_ns, kLongestLookPause_ns);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "log/clock.h"
+#include "log/proc_files.h"
 #include "watch/bell.h"
 #include "watch/dump_writer.h"
 #include "watch/watched_signals.h"
@@ -30,11 +31,9 @@ int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 // Bytes of the process that are in memory; 0 where the system does not say.
 int64_t resident_bytes() {
-  std::FILE* const file = std::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
+  const std::string text = read_proc_file("/proc/self/statm", 128);
   long long total = 0, resident = 0;
-  const int read = std::fscanf(file, "%lld %lld", &total, &resident);
-  std::fclose(file);
+  const int read = std::sscanf(text.c_str(), "%lld %lld", &total, &resident);
   return read == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
 }
 
@@ -162,7 +161,7 @@ bool Watch::tell(Told told, int64_t now, std::string reason) {
 void Watch::run() {
   pthread_setname_np(pthread_self(), "opscope-watch");
   waits_.leave_out_this_thread();
-  const OwnWaits own_waits;
+  OwnWaits own_waits;
   while (!stopping_) {
     sleep(own_waits);
     const int64_t now = now_ns();
@@ -173,7 +172,7 @@ void Watch::run() {
 }
 
 // Notes a stop of the whole process: neither this thread's work nor the machine's load kept it so long.
-void Watch::notice_stop(const OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns) {
+void Watch::notice_stop(OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns) {
   const int64_t now = now_ns();
   const int64_t late_ns = now - began_ns - tick_ms_ * (kSecond_ns / 1000);
   const int64_t waited_ns = waited_before_ns < 0 ? -1 : own_waits.waited_ns();
@@ -187,7 +186,7 @@ void Watch::notice_stop(const OwnWaits& own_waits, int64_t began_ns, int64_t wai
   looked_ns_ = now;
 }
 
-void Watch::sleep(const OwnWaits& own_waits) {
+void Watch::sleep(OwnWaits& own_waits) {
   const int64_t began_ns = now_ns(), waited_ns = own_waits.waited_ns();
   Bell::wait(heard_, tick_ms_ * (kSecond_ns / 1000));
   const uint32_t heard = std::exchange(heard_, Bell::rung());

@@ -109,8 +109,8 @@ class Watch {
   };
 
   void run();
-  void sleep(const OwnWaits& own_waits);
-  void notice_stop(const OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns);
+  void sleep(OwnWaits& own_waits);
+  void notice_stop(OwnWaits& own_waits, int64_t began_ns, int64_t waited_before_ns);
   void look(int64_t now_ns);
   void look_at_progress(int64_t now_ns);
   void look_at_memory(int64_t now_ns);

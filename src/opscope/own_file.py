@@ -1,32 +1,50 @@
 """Files and sockets of ours in the program's process.
 
 The program may close all files that it might have opened, and open others under the same numbers:
-such a one is none of ours to read, to write or to close.
+such a one is none of ours to read, to write or to close. Nor has one of ours the number of standard
+input, output or error, which the program takes for what it left there. ``native/log/own_file.h``
+does the same.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 from contextlib import suppress
 
+_HIGH = 512
+"""Above what programs mostly have, and so above what many of them close."""
+_STANDARD = 3
+_MARK = 61
+"""The signal that the kernel would send when there is something to read, if anybody asked for
+signals. It is kept with what was opened and not with its number."""
+
 
 class OwnFile:
-    """An open file by its descriptor, which this closes."""
+    """An open file, which this closes."""
 
     def __init__(self, descriptor: int) -> None:
-        """``descriptor`` was opened just now.
+        """``descriptor`` was opened just now; the file has another one from now on.
 
         Raises:
             OSError: it was not.
         """
-        self._descriptor = descriptor
-        self._identity = _identity_of(descriptor)
+        os.fstat(descriptor)
+        self._descriptor = _out_of_the_way(descriptor)
+        with suppress(OSError):
+            fcntl.fcntl(self._descriptor, fcntl.F_SETSIG, _MARK)
+        self._identity = _identity_of(self._descriptor)
+
+    @property
+    def descriptor(self) -> int:
+        """Its number; -1 where it is not ours any more."""
+        return self._descriptor if self.is_ours() else -1
 
     def is_ours(self) -> bool:
         """Whether its descriptor still is one of this file."""
         try:
-            return _identity_of(self._descriptor) == self._identity
+            return self._descriptor >= 0 and _identity_of(self._descriptor) == self._identity
         except OSError:
             return False
 
@@ -46,13 +64,15 @@ class OwnSocket:
     """
 
     def __init__(self, made: socket.socket) -> None:
-        """``made`` was opened just now.
+        """``made`` was opened just now, and is not used any more.
 
         Raises:
             OSError: it was not.
         """
-        self.socket = made
-        self._file = OwnFile(made.fileno())
+        timeout = made.gettimeout()
+        self._file = OwnFile(made.detach())
+        self.socket = socket.socket(fileno=self._file.descriptor)
+        self.socket.settimeout(timeout)
 
     def is_ours(self) -> bool:
         """Whether its descriptor still is this socket's."""
@@ -60,11 +80,26 @@ class OwnSocket:
 
     def close(self) -> None:
         """Close it, if it is ours."""
-        if self.socket.fileno() >= 0:
-            self.socket.detach()
-            self._file.close()
+        self.socket.detach()
+        self._file.close()
 
 
-def _identity_of(descriptor: int) -> tuple[int, int]:
+def _out_of_the_way(descriptor: int) -> int:
+    """The same file under a higher number, or the one given where there is none."""
+    for least in (_HIGH, _STANDARD) if descriptor < _STANDARD else (_HIGH,):
+        try:
+            higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, least)
+        except OSError:  # this process may have only so many
+            continue
+        os.close(descriptor)
+        return higher
+    return descriptor
+
+
+def _identity_of(descriptor: int) -> tuple[int, int, int]:
     there = os.fstat(descriptor)
-    return there.st_dev, there.st_ino
+    try:
+        mark = fcntl.fcntl(descriptor, fcntl.F_GETSIG)
+    except OSError:
+        mark = -1
+    return there.st_dev, there.st_ino, mark

@@ -3,6 +3,7 @@ nothing is written to those, taken from them or closed, and recording goes on.""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -227,3 +228,154 @@ def test_a_process_that_finds_no_other_socket_says_so_once_and_goes_on(tmp_path:
         tmp_path / "t",
     )
     assert "listens: False said: 1" in out and "reached" not in out
+
+
+def test_dumps_that_are_under_way(tmp_path: Path) -> None:
+    run(
+        """
+        waits = [triggers.OnSignal("SIGUSR2")]
+        with opscope.flight_recorder("9s", directory=folder, triggers=waits, budget=None,
+                                     max_memory="64MiB"):
+            work(1.5)
+            kept, harmed = [], []
+            for number in range(8):
+                os.kill(os.getpid(), signal.SIGUSR2)
+                work(0.01 + 0.02 * number)
+                kept.append(Files())  # sockets that are forgotten close what has their number
+                work(0.2)
+                harmed += kept[-1].harmed()
+        print("harmed:", harmed[:9], flush=True)
+        os._exit(0)
+        """,
+        tmp_path / "dumps",
+    )
+    until = time.monotonic() + 60
+    while not (names := list((tmp_path / "dumps").glob("*.opscope"))) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert names
+
+
+def test_nothing_of_ours_is_a_standard_stream_of_the_program(tmp_path: Path) -> None:
+    """It would write to a recording what it meant for a terminal that it has closed."""
+    run(
+        """
+        def ours():
+            found = {}
+            for number in os.listdir("/proc/self/fd"):
+                with contextlib.suppress(OSError):
+                    found[int(number)] = os.readlink(f"/proc/self/fd/{number}")
+            return {number: found[number] for number in (0, 1, 2) if number in found}
+        import contextlib
+        opscope.listen()
+        kept = [os.dup(number) for number in (0, 1, 2)]
+        kept = [__import__("fcntl").fcntl(number, 0, 3000) for number in kept]
+        os.closerange(0, 2900)
+        waits = [triggers.OnSignal("SIGUSR2")]
+        with opscope.profile(stream_to=folder + "/t", with_stack=True, keeper=False):
+            with opscope.flight_recorder("9s", directory=folder + "/dumps", triggers=waits,
+                                         budget=None) as recorder:
+                opscope.listen()
+                for _ in range(3):
+                    work(0.3)
+                    os.closerange(0, 2900)
+                    for _ in range(30_000):
+                        torch.ones(1)
+                found = ours()
+                recorder.dump("in the middle")
+        found.update(ours())
+        for number, copy in enumerate(kept):
+            os.dup2(copy, number)
+        print("harmed:", list(found.items()))
+        """,
+        tmp_path,
+    )
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_keeper_of_a_program_without_standard_streams(tmp_path: Path, closed: int) -> None:
+    program = f"""
+        os.close({closed})
+        profile = opscope.profile(stream_to=folder)
+        profile.start()
+        torch.ones(3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    killed(program, tmp_path / "t")
+    assert "aten::ones" in opscope.load(tmp_path / "t").names
+
+
+def test_a_keeper_is_there_for_a_later_recording(tmp_path: Path) -> None:
+    program = """
+        profile = opscope.profile(
+            stream_to=folder, schedule=opscope.schedule(wait=1, warmup=1, active=1, repeat=2)
+        )
+        profile.start()
+        for _ in range(4):
+            torch.ones(3)
+            profile.step()
+        Files()
+        time.sleep(1)
+        torch.ones(3)
+        profile.step()
+        torch.zeros(3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    killed(program, tmp_path / "t")
+    assert "aten::zeros" in opscope.load(tmp_path / "t" / "cycle-2").names
+
+
+def killed(program: str, folder: Path) -> None:
+    """Run it, and wait until somebody has made all traces."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", COMMON + textwrap.dedent(program), str(folder)],
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    until = time.monotonic() + 60
+    while list(folder.rglob(".recording-*")) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not list(folder.rglob(".recording-*")), "nobody has made its trace"
+
+
+def test_one_file_that_is_put_in_place_of_ours_keeps_no_thread_busy(tmp_path: Path) -> None:
+    out = run(
+        """
+        opscope.listen()
+        time.sleep(0.3)
+        theirs = os.open("/dev/null", os.O_RDWR)
+        for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+            if number >= 512 and os.path.exists(f"/proc/self/fd/{number}"):
+                os.dup2(theirs, number)
+        time.sleep(0.3)
+        before = time.process_time()
+        time.sleep(1)
+        print("busy:", time.process_time() - before > 0.5)
+        said = [sys.executable, "-m", "opscope", "status", str(os.getpid())]
+        print("code:", subprocess.run(said, stdout=subprocess.DEVNULL).returncode)
+        print("harmed: []")
+        """,
+        tmp_path,
+    )
+    assert "busy: False" in out and "code: 0" in out
+
+
+def test_a_process_that_was_stopped_after_that_has_not_hung(tmp_path: Path) -> None:
+    run(
+        """
+        with opscope.flight_recorder("9s", directory=folder, triggers=[triggers.Hang(after="2s")]):
+            work(1)
+            files = Files()
+            work(1)
+            stopped = os.getpid()
+            if os.fork() == 0:
+                os.kill(stopped, signal.SIGSTOP)
+                time.sleep(4)
+                os.kill(stopped, signal.SIGCONT)
+                os._exit(0)
+            work(7)
+        print("harmed:", files.harmed())
+        """,
+        tmp_path / "dumps",
+    )
+    assert not list((tmp_path / "dumps").glob("*.opscope"))

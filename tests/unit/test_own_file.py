@@ -1,6 +1,7 @@
 """Files and sockets of ours that the program closed, and whose numbers are others' now."""
 
 import os
+import resource
 import socket
 
 import pytest
@@ -17,18 +18,20 @@ def is_open(descriptor):
 
 
 def test_a_file_is_ours_until_it_is_closed(tmp_path):
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    file = OwnFile(descriptor)
-    assert file.is_ours()
+    file = OwnFile(os.open(tmp_path, os.O_RDONLY))
+    descriptor = file.descriptor
+    assert file.is_ours() and descriptor >= 512 and not os.get_inheritable(descriptor)
     file.close()
     assert not is_open(descriptor) and not file.is_ours()
+    assert file.descriptor == -1
     file.close()
 
 
-def test_what_has_its_number_now_is_left_open(tmp_path):
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    file = OwnFile(descriptor)
-    other = os.open(os.devnull, os.O_RDONLY)
+@pytest.mark.parametrize("theirs", [os.devnull, "the same"])
+def test_what_has_its_number_now_is_left_open(tmp_path, theirs):
+    file = OwnFile(os.open(tmp_path, os.O_RDONLY))
+    descriptor = file.descriptor
+    other = os.open(tmp_path if theirs == "the same" else theirs, os.O_RDONLY)
     os.dup2(other, descriptor)
     assert not file.is_ours()
     file.close()
@@ -47,9 +50,24 @@ def test_a_socket_is_ours_until_it_is_closed():
     other.close()
 
 
+def test_none_has_the_number_of_a_standard_one_also_where_few_may_be_open(tmp_path):
+    limits, kept = resource.getrlimit(resource.RLIMIT_NOFILE), os.dup(0)
+    os.close(0)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))
+        file, own = OwnFile(os.open(tmp_path, os.O_RDONLY)), OwnSocket(socket.socket())
+        assert 3 <= file.descriptor < 64 and 3 <= own.socket.fileno() < 64 and not is_open(0)
+        file.close()
+        own.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        os.dup2(kept, 0)
+        os.close(kept)
+
+
 def test_a_socket_of_the_program_is_left_open():
-    ours, theirs = socket.socket(), socket.socketpair()
-    number, own = ours.fileno(), OwnSocket(ours)
+    own, theirs = OwnSocket(socket.socket()), socket.socketpair()
+    number = own.socket.fileno()
     os.dup2(theirs[0].fileno(), number)
     assert not own.is_ours()
     own.close()

@@ -13,6 +13,7 @@ from opscope import _native
 from opscope.errors import OpscopeError, ReachError
 from opscope.flight import recorder as flight
 from opscope.flight.steps import StepClock
+from opscope.own_file import OwnFile
 
 if TYPE_CHECKING:
     from opscope.control.recordings import AskedRecording
@@ -27,7 +28,7 @@ class AskedSession:
         self._steps: StepClock | None = None
         self.wants_end = False
 
-    def answer(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def answer(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Do what is asked; what goes wrong is an answer too."""
         answer = _ANSWERS.get(str(said.get("do")))
         try:
@@ -51,7 +52,7 @@ class AskedSession:
             self._steps.end()
             self._steps = None
 
-    def status(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def status(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Which process this is, and what is recorded."""
         torch = sys.modules.get("torch")
         return {
@@ -66,14 +67,14 @@ class AskedSession:
             "flight": [_flight_status(one) for one in flight.running_recorders()],
         }
 
-    def record(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def record(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Record for as long as this connection lasts."""
         if self._bound is not None:
             raise ReachError("This connection records already. Open another one.")
         self._bound = _begun(said)
         return {"began_ns": time.time_ns()}
 
-    def hand_over(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def hand_over(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """What was recorded for this connection."""
         if self._bound is None:
             raise ReachError("Nothing is recorded for this connection. Ask it to record first.")
@@ -81,7 +82,7 @@ class AskedSession:
         self._bound = None
         return answer
 
-    def sample(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def sample(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """What was recorded since the last sample, and the steps that ended."""
         if self._steps is None:
             self._steps = StepClock()
@@ -91,14 +92,14 @@ class AskedSession:
         count, durations_ns = self._steps.take()
         return {**self._bound.rotate(file), "steps": count, "steps_ns": durations_ns}
 
-    def start(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def start(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Record until somebody says stop."""
         if self._started.recording is not None:
             raise ReachError("It records already. Stop it first: opscope stop PID.")
         self._started.recording = _begun(said)
         return {"began_ns": time.time_ns()}
 
-    def stop(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def stop(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Hand over what ``start`` has recorded; it is there until somebody has it."""
         recording = self._started.recording
         if recording is None:
@@ -107,7 +108,7 @@ class AskedSession:
         self._started.recording = None
         return answer
 
-    def dump(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def dump(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Have its flight recorder write what it holds."""
         recorders = flight.running_recorders()
         if not recorders:
@@ -117,7 +118,7 @@ class AskedSession:
             )
         return {"trace": str(recorders[0].dump(str(said.get("reason", "")), wait=False))}
 
-    def leave(self, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+    def leave(self, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
         """Listen no more."""
         self.wants_end = True
         return {}
@@ -131,7 +132,7 @@ class Started:
         self.recording: AskedRecording | None = None
 
 
-Answer = Callable[[AskedSession, dict[str, Any], int | None], dict[str, Any]]
+Answer = Callable[[AskedSession, dict[str, Any], OwnFile | None], dict[str, Any]]
 _ANSWERS: dict[str, Answer] = {
     "status": AskedSession.status,
     "record": AskedSession.record,

@@ -23,7 +23,8 @@ ANSWER_S = 5.0
 WORK_S = 120.0
 """So long it may take to do what it is asked: compiling the bridge, writing a log."""
 _ENDING_S = 1.0
-_ANOTHER_S = 0.1
+_ANOTHER_S = 1.5
+_BETWEEN_TRIES_S = 0.1
 
 
 class Asking:
@@ -96,10 +97,12 @@ class Asking:
 
     def _greeted(self, answer_s: float) -> dict[str, Any]:
         """Connect, and return how it is."""
-        with contextlib.suppress(ConnectionError):
-            return self._first_answer(answer_s)
-        # Its program may have closed the socket, and it makes another now.
-        time.sleep(_ANOTHER_S)
+        until_s = time.monotonic() + min(_ANOTHER_S, answer_s)
+        while time.monotonic() < until_s and is_there(self._address.process):
+            with contextlib.suppress(ConnectionError):
+                return self._first_answer(answer_s)
+            # Its program may have closed the socket: it makes another when it has the GIL.
+            time.sleep(_BETWEEN_TRIES_S)
         return self._first_answer(answer_s)
 
     def _first_answer(self, answer_s: float) -> dict[str, Any]:

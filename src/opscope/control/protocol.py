@@ -8,9 +8,10 @@ asked, so that it may lie wherever the one who asks can write.
 from __future__ import annotations
 
 import json
-import os
 import socket
 from typing import Any
+
+from opscope.own_file import OwnFile
 
 VERSION = 1
 _MOST_BYTES = 64 << 20
@@ -24,12 +25,12 @@ class ReceivedLines:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._received = bytearray()
-        self.files: list[int] = []
+        self.files: list[OwnFile] = []
 
     def close(self) -> None:
         """Close files that came along and that nobody has taken."""
         while self.files:
-            os.close(self.files.pop())
+            self.files.pop().close()
 
     def read_some(self) -> bool:
         """Take what has arrived; False at the end.
@@ -39,7 +40,7 @@ class ReceivedLines:
             OSError: the connection is gone, or nothing arrived in time.
         """
         data, files, _, _ = socket.recv_fds(self._connection, _PART, 4)
-        self.files += files
+        self.files += map(OwnFile, files)
         self._received += data
         if len(self._received) > _MOST_BYTES:
             raise ValueError("a line is too long")

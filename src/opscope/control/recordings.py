@@ -11,6 +11,7 @@ from opscope import _native
 from opscope.activities import ChosenActivities, devices_are_there
 from opscope.errors import ReachError
 from opscope.memory_limit import default_growth_bytes
+from opscope.own_file import OwnFile
 from opscope.recording.cost import recording_cost_ns
 from opscope.recording.cost_by_kind import cost_by_kind
 from opscope.recording.elsewhere import KnownHere
@@ -70,7 +71,7 @@ class AskedRecording:
             self.discard()
             raise
 
-    def write(self, file: int | None, folder: str) -> dict[str, Any]:
+    def write(self, file: OwnFile | None, folder: str) -> dict[str, Any]:
         """Stop, and hand over what was recorded. What raises does so with nothing lost: ask again.
 
         Args:
@@ -93,7 +94,7 @@ class AskedRecording:
         self.discard()
         return {"facts": self._facts}
 
-    def rotate(self, file: int) -> dict[str, Any]:
+    def rotate(self, file: OwnFile) -> dict[str, Any]:
         """Hand over what was recorded since the last time, and go on."""
         before, self._window = self._window, self._open()
         _native.close_window(before)
@@ -121,10 +122,10 @@ class AskedRecording:
                 leave_place()
 
 
-def _write_log(window: int, file: int | None) -> None:
+def _write_log(window: int, file: OwnFile | None) -> None:
     if file is None:
         raise ReachError("There is no file to write to. Ask with an opscope of the same version.")
-    error = _native.write_log(window, file)
+    error = _native.write_log(window, file.descriptor)
     if error:
         raise ReachError(
             f"What was recorded cannot be handed over: {os.strerror(error)}, where whoever asks "

@@ -24,7 +24,7 @@ from opscope.control.protocol import VERSION, ReceivedLines, send
 from opscope.errors import ReachError
 from opscope.launch.torch_import import when_imported
 from opscope.notice import notice
-from opscope.own_file import OwnSocket
+from opscope.own_file import OwnFile, OwnSocket
 from opscope.own_thread import OwnThread
 from opscope.short_turns import short_turns
 
@@ -168,16 +168,19 @@ class Server:
                 self._path.unlink()
 
     def _run(self) -> None:
+        global _server
         try:
             self._answer_all()
+        except Exception as error:
+            notice(f"nobody can ask this process any more: {type(error).__name__}: {error}")
         finally:
+            if _server is self:
+                _server = None
             self._close()
 
     def _answer_all(self) -> None:
         while not self._ends:
             ready = [key.data for key, _ in self._selector.select()]
-            if self._ends:
-                break
             with short_turns:
                 self._replace_lost()
                 for own in () if self._ends else ready:
@@ -185,13 +188,14 @@ class Server:
                         self._accept()
                     elif own in self._sessions and not self._serve(own):
                         self._drop(own)
+                self._replace_lost()  # before it waits for what may be others' by now
         self._leave()
 
     def _replace_lost(self) -> None:
         """What the program has closed is asked for nothing any more."""
         for own in [own for own in self._sessions if not own.is_ours()]:
             self._drop(own)
-        if self._socket.is_ours() and self._woken.is_ours():
+        if self._ends or all(own.is_ours() for own in (self._socket, self._wake, self._woken)):
             return
         for own in (self._socket, self._woken):
             self._selector.unregister(own.socket)
@@ -212,36 +216,38 @@ class Server:
 
     def _accept(self) -> None:
         try:
-            connection, _ = self._socket.socket.accept()
+            own = OwnSocket(self._socket.socket.accept()[0])
         except OSError:  # it is gone already, or there are too many open files
             time.sleep(_BETWEEN_TRIES_S)
             return
-        connection.settimeout(_ANSWER_S)
-        if not _is_allowed(connection):
-            return connection.close()
+        own.socket.settimeout(_ANSWER_S)
+        if not _is_allowed(own.socket):
+            return own.close()
         try:
             from opscope.control.answers import AskedSession, Started
         except _NO_FILES:
-            return connection.close()
+            return own.close()
         if self._started is None:
             self._started = Started(self._listening_since_ns)
-        own = OwnSocket(connection)
-        self._sessions[own] = AskedSession(self._started), ReceivedLines(connection)
-        self._selector.register(connection, selectors.EVENT_READ, own)
+        self._sessions[own] = AskedSession(self._started), ReceivedLines(own.socket)
+        self._selector.register(own.socket, selectors.EVENT_READ, own)
 
     def _serve(self, own: OwnSocket) -> bool:
         """Answer what has arrived; whether the connection goes on."""
         session, line = self._sessions[own]
         try:
-            if not line.read_some():
+            if not own.is_ours() or not line.read_some():
                 return False
             while (said := line.next()) is not None:
                 file = line.files.pop(0) if line.files else None
                 try:
-                    send(own.socket, _answer(session, said, file))
+                    answer = _answer(session, said, file)
                 finally:
                     if file is not None:
-                        os.close(file)
+                        file.close()
+                if not own.is_ours():
+                    return False
+                send(own.socket, answer)
             return not session.wants_end or stop_from_inside(self)
         except (OSError, ValueError):
             return False
@@ -262,7 +268,7 @@ def stop_from_inside(server: Server) -> bool:
     return False
 
 
-def _answer(session: AskedSession, said: dict[str, Any], file: int | None) -> dict[str, Any]:
+def _answer(session: AskedSession, said: dict[str, Any], file: OwnFile | None) -> dict[str, Any]:
     version = said.get("opscope")
     if version != VERSION:
         return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import subprocess
 import sys
@@ -13,9 +12,6 @@ from shlex import quote
 from opscope.launch import keeper_process
 from opscope.notice import notice
 from opscope.own_file import OwnFile
-
-_HIGH_DESCRIPTOR = 512
-"""Out of the way of programs that close those they might have opened."""
 
 _pipes: dict[Path, tuple[int, OwnFile]] = {}
 """By folder: the process that has a keeper for it, and this end of the pipe to that."""
@@ -29,39 +25,45 @@ def begin_keeper(folder: Path) -> None:
     standard error. Without one only ``opscope recover`` is left, so trouble is no error: it is said
     once, and who calls this again tries again.
     """
-    if folder in _pipes and _pipes[folder][0] == os.getpid():
-        return
+    process, pipe = _pipes.get(folder, (0, None))
+    if pipe is not None and process == os.getpid() and pipe.is_ours():
+        return  # else the program has closed it, and the keeper goes
     try:
-        _pipes[folder] = (os.getpid(), OwnFile(_begun(folder)))
+        _pipes[folder] = (os.getpid(), _begun(folder))
     except (OSError, ValueError, TypeError) as error:  # no more processes or files, or no Python
         _said(folder, str(error))
 
 
-def _begun(folder: Path) -> int:
+def _begun(folder: Path) -> OwnFile:
     """This end of the pipe to one.
 
     Raises:
         OSError, ValueError, TypeError: there can be none.
     """
     command = [sys.executable, "-I", "-S", keeper_process.__file__, str(os.getpid())]
-    theirs, ours = os.pipe()
+    theirs, ours = map(OwnFile, os.pipe())
     try:
         begun = subprocess.run(
-            [*command, str(theirs), os.fspath(folder), os.fspath(Path(__file__).parents[2])],
+            [
+                *command,
+                str(theirs.descriptor),
+                os.fspath(folder),
+                os.fspath(Path(__file__).parents[2]),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            pass_fds=(theirs,),
+            pass_fds=(theirs.descriptor,),
             start_new_session=True,
             check=False,
         )
         if begun.returncode == keeper_process.NO_PROCESS:
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        return _out_of_the_way(ours)
+        return ours
     except BaseException:
-        os.close(ours)
+        ours.close()
         raise
     finally:
-        os.close(theirs)
+        theirs.close()
 
 
 def _said(folder: Path, why: str) -> None:
@@ -87,15 +89,6 @@ def dismiss_keeper(folder: Path) -> None:
     process, pipe = _pipes.pop(folder, (0, None))
     if pipe is not None and process == os.getpid():
         pipe.close()
-
-
-def _out_of_the_way(descriptor: int) -> int:
-    try:
-        higher = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
-    except OSError:  # this process may have only so many
-        return descriptor
-    os.close(descriptor)
-    return higher
 
 
 def _forget_in_child() -> None:

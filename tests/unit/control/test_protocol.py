@@ -34,8 +34,8 @@ def test_a_file_goes_along(pair, tmp_path):
         send(one, {"do": "stop"}, file.fileno())
     line.read_some()
     (received,) = line.files
-    os.write(received, b"written by the other side")
-    os.close(received)
+    os.write(received.descriptor, b"written by the other side")
+    received.close()
     assert (tmp_path / "file").read_bytes() == b"written by the other side"
 
 
@@ -45,7 +45,7 @@ def test_a_file_that_nobody_took_is_closed_in_the_end(pair, tmp_path):
     with open(tmp_path / "file", "wb") as file:
         socket.send_fds(one, [b"half a line"], [file.fileno(), file.fileno()])
     line.read_some()
-    received = list(line.files)
+    received = [file.descriptor for file in line.files]
     line.close()
     for descriptor in received:
         with pytest.raises(OSError):

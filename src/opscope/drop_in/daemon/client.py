@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
+import select
 import socket
 import threading
 import time
@@ -45,7 +47,7 @@ class DaemonClient:
         self._endpoint = OwnSocket(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         self._name = messages.address(f"dynoconfigclient{uuid.uuid4()}")
         self._endpoint.socket.bind(self._name)
-        self._endpoint.socket.settimeout(_ANSWER_S)
+        self._endpoint.socket.setblocking(False)
 
     def begin(self) -> None:
         """Ask from now on."""
@@ -90,12 +92,20 @@ class DaemonClient:
         return TraceRequest.parse(content.decode("utf-8", "replace"))
 
     def _exchange(self, said: bytes, kind: str) -> bytes:
-        self._endpoint.socket.sendto(said, messages.address(messages.DAEMON))
+        endpoint = self._endpoint
+        if endpoint.is_ours():
+            endpoint.socket.sendto(said, messages.address(messages.DAEMON))
         until_s = time.monotonic() + _ANSWER_S
-        while time.monotonic() < until_s:
-            answered, content = messages.receive(self._endpoint.socket)
-            if answered == kind:
-                return content
+        arrived = select.poll()
+        arrived.register(endpoint.socket, select.POLLIN)
+        while (left_s := until_s - time.monotonic()) > 0:
+            arrived.poll(left_s * 1000)
+            if not endpoint.is_ours():  # the program has closed it meanwhile
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            with contextlib.suppress(BlockingIOError):
+                answered, content = messages.receive(endpoint.socket)
+                if answered == kind:
+                    return content
         raise TimeoutError
 
     def _record(self, request: TraceRequest) -> None:
