@@ -61,6 +61,7 @@ class Core:
 def core(monkeypatch):
     core = Core()
     monkeypatch.setattr(gpu_collecting, "_native", core)
+    monkeypatch.setattr(gpu_collecting, "_end_noting_at_exit", lambda: None)  # once a process
     monkeypatch.setattr(gpu_collecting, "_reported", set())
     gpu_collecting.set_up_gpu.cache_clear()
     yield core
