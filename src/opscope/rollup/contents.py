@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from opscope.analysis.memory.life_categories import categories_of_lives, categor
 from opscope.analysis.memory.peak_moment import PeakMoment, alive_at, devices_with_memory, find_peak
 from opscope.analysis.memory.recorded import memory_was_recorded
 from opscope.analysis.period import Which
+from opscope.cached_property import cached_property
 from opscope.rollup.collectives import SOURCE, STRAYS, collective_columns
 from opscope.rollup.operators import line_columns, operator_columns
 from opscope.rollup.places import place_columns

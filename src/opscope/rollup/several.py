@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -53,8 +54,12 @@ def roll_up_several(
         for _ in range(workers):
             idle.put(stack.enter_context(_Worker()))
         pool = stack.enter_context(ThreadPool(max_workers=workers))
+        is_over = threading.Event()
+        stack.callback(is_over.set)  # an interrupt waits for those under way, and not for all
 
         def roll_up(part: Path) -> str:
+            if is_over.is_set():
+                return ""
             worker = idle.get()
             try:
                 return worker.roll_up(part, wanted[part], tables)

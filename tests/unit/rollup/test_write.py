@@ -4,12 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
 import opscope
 from opscope.errors import TraceFormatError
 from opscope.rollup import mark as mark_module
+from opscope.rollup import several
 from opscope.rollup import write as write_module
 from opscope.rollup.mark import right_mark
 from opscope.rollup.read import Rollup
@@ -177,6 +179,25 @@ def test_what_cannot_be_read_is_said_and_the_rest_made(part):
     assert list(failed) == [broken] and "events.parquet is damaged" in failed[broken]
     assert Rollup.of(part) is not None
     assert roll_up_several({}) == {}
+
+
+def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, monkeypatch):
+    begun = []
+
+    def roll_up(_worker, of, into, _tables):
+        begun.append(into)
+        time.sleep(0.05)
+        return ""
+
+    def interrupt(count, _):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(several._Worker, "roll_up", roll_up)
+    monkeypatch.setattr(several, "tell", interrupt)
+    wanted = {part.with_name(f"rank={rank:05d}"): part for rank in range(200)}
+    with pytest.raises(KeyboardInterrupt):
+        roll_up_several(wanted)
+    assert len(begun) < 50
 
 
 def test_where_nothing_can_be_written_is_said(part, tmp_path):
