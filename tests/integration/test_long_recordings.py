@@ -438,7 +438,7 @@ def test_a_program_and_all_that_drain_it_are_killed(tmp_path):
 
 
 @pytest.mark.usefixtures("small_segments")
-def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path):
+def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path, capsys):
     folder = tmp_path / "t"
     profile = streaming(folder, profile_memory=True)
     profile.start()
@@ -449,8 +449,10 @@ def test_a_full_disk_loses_nothing_of_what_was_recorded(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
     try:
+        profile.stop()
+        assert "the trace was not written" in capsys.readouterr().err
         with pytest.raises(UsageError, match="opscope recover"):
-            profile.stop()
+            profile.save_streamed()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     profile.save_streamed()
