@@ -19,7 +19,7 @@ from rich.progress import Progress
 
 from benchmarks import (
     accounts,
-    annotations,
+    annotated,
     diffs,
     drop_in,
     execution_traces,
@@ -43,7 +43,7 @@ from opscope.recording import bridge
 GROUPS: dict[str, Callable[[Rounds], Iterator[Figure]]] = {
     "recording": recording.measure,
     "python_calls": python_calls.measure,
-    "annotations": annotations.measure,
+    "annotations": annotated.measure,
     "threads": threads.measure,
     "results": results.measure,
     "looking": looking.measure,

@@ -12,6 +12,7 @@ from benchmarks.rounds import Rounds
 from benchmarks.sessions import count_events, new_profile
 from benchmarks.workloads import TRAINING, Workload
 from opscope.analysis.memory.categories import memory_accounts
+from opscope.tree.ancestry import depths
 from opscope.tree.event_tree import event_tree
 from opscope.tree.self_time import self_times
 
@@ -62,7 +63,11 @@ def tree(workload: Workload, setting: str) -> float:
     len(trace.events)
     began = time.perf_counter()
     structure = event_tree(trace)
-    _ = structure.children, structure.depth, self_times(structure, trace.events["is_async"])
+    _ = (
+        structure.children,
+        depths(structure.parent),
+        self_times(structure, trace.events["is_async"]),
+    )
     return time.perf_counter() - began
 
 

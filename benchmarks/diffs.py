@@ -33,7 +33,9 @@ from opscope.analysis.diff.times import TimesCompared, compare_times
 STEPS = 60
 SIDES = 5
 _LARGE_STEPS = 1450
-_OPTIONS = {"record_shapes": True, "with_modules": True, "profile_memory": True}
+_OPTIONS: dict[str, Any] = {
+    "record_shapes": True, "with_modules": True, "profile_memory": True,
+}  # fmt: skip
 
 
 class Slowed(torch.nn.Module):
@@ -168,7 +170,7 @@ def _alarm(a: Sequence[StepCosts], b: Sequence[StepCosts]) -> list[str]:
     """What is said to have changed, in one entry; none where nothing is."""
     times, counts = compare_times(a, b), compare_counts(a, b, with_bytes=True)
     said = [one.name for one in (times.step, *times.times) if one.is_changed]
-    said += [one.name for one in (*counts.counts, *counts.shapes)]
+    said += [one.name for one in counts.counts] + [one.name for one in counts.shapes]
     said += [one.device for one in counts.memory if one.is_changed]
     return [", ".join(said)] if said else []
 

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from opscope import _native
 
@@ -67,13 +68,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=15)
     asked = parser.parse_args()
-    _native.set_up_python("", "", "", *[None] * 4)
+    _native.set_up_python("", "", "", None, None, None, None)
     costs: dict[int, list[float]] = {threads: [] for threads in asked.threads}
     plain: dict[int, list[float]] = {threads: [] for threads in asked.threads}
     for _ in range(asked.rounds):
         for threads in asked.threads:
             without = _in_threads(threads, asked.turns)
-            recorded = _recorded(lambda threads=threads: _in_threads(threads, asked.turns))
+            recorded = _recorded(partial(_in_threads, threads, asked.turns))
             plain[threads].append(without)
             costs[threads].append((recorded - without) / SPANS_A_TURN)
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from rich.progress import Progress
 
+Variant = TypeVar("Variant")
 Result = TypeVar("Result")
 
 
@@ -26,12 +27,12 @@ class Rounds:
         self._progress = progress
 
     def interleave(
-        self, title: str, variants: Mapping[str, Callable[[], Result]], count: int | None = None
-    ) -> dict[str, list[Result]]:
+        self, title: str, variants: Mapping[Variant, Callable[[], Result]], count: int | None = None
+    ) -> dict[Variant, list[Result]]:
         """Measure A B C, A B C, ...; the results of each variant, one per round."""
         rounds = count or self.count
         task = self._progress.add_task(title, total=rounds * len(variants))
-        results: dict[str, list[Result]] = {name: [] for name in variants}
+        results: dict[Variant, list[Result]] = {name: [] for name in variants}
         for _ in range(rounds):
             for name, measure in variants.items():
                 results[name].append(measure())

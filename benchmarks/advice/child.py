@@ -46,7 +46,10 @@ SUBJECTS = (
 )
 """Importing them lists their programs."""
 
-LEVELS = {"stacks": {"with_stack": True}, "why": {"with_own_functions": True}}
+LEVELS: dict[str, dict[str, Any]] = {
+    "stacks": {"with_stack": True},
+    "why": {"with_own_functions": True},
+}
 """Of Python's calls, what is recorded: ``opscope run --why`` records those of the program alone."""
 
 _RECORDINGS = 3

@@ -102,7 +102,7 @@ def judge(program: Program, real: dict[str, float], found: dict[str, Any]) -> Ve
 
 
 def _described(finding: dict[str, Any]) -> str:
-    place = finding["places"][0] if finding["places"] else {"file": "", "line": 0}
+    place: dict[str, Any] = finding["places"][0] if finding["places"] else {"file": "", "line": 0}
     share = finding["saved_share"]
     saved = "?" if share is None else f"{share:.0%}"
     return f"{finding['id']} {saved} {os.path.basename(place['file'])}:{place['line']}"

@@ -126,7 +126,7 @@ def best_state_copied() -> Variants:
     network, (data, target) = perceptron(256), batch(16, 256)
     step = trainer(network)
 
-    def faulty() -> None:
+    def faulty() -> object:
         best = None
         for _ in range(60):
             step(data, target)

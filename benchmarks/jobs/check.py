@@ -171,7 +171,8 @@ def _sums(job: Job, raw: list[_Raw], engine: str) -> Iterator[str]:
         yield "peaks are not those of the allocations"
     allocated = sum(one.allocated_bytes for one in raw)
     rollups = job._rollups(["rollup_operators"]).values()
-    said = sum(int(one.table("rollup_operators")["allocated_bytes"].sum()) for one in rollups)
+    tables = [one.table("rollup_operators") for one in rollups]
+    said = sum(int(table["allocated_bytes"].sum()) for table in tables if table is not None)
     if said != allocated:
         yield f"allocated: {said:,} bytes, are {allocated:,}"
 
