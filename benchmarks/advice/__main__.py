@@ -16,7 +16,7 @@ from benchmarks.advice.child import LEVELS, SUBJECTS, findings_of
 from benchmarks.advice.judge import Verdict, judge
 from benchmarks.advice.program import PROGRAMS
 from benchmarks.advice.results import as_markdown, by_finding, totals
-from opscope.trace.store import load_folder
+from opscope.trace.read_part import load_folder
 
 _ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = {"TORCH_CPP_LOG_LEVEL": "ERROR"}  # memory that it did not see being allocated

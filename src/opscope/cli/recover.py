@@ -15,7 +15,7 @@ from opscope.flight.left_dumps import finish_dump, left_dumps
 from opscope.flight.left_rings import dump_ring, left_rings
 from opscope.recording.recovered import recover_file
 from opscope.trace.address import refuse_address
-from opscope.trace.store import load_folder
+from opscope.trace.read_part import load_folder
 from opscope.trace.unfinished_recordings import unfinished_below
 
 

@@ -227,7 +227,7 @@ class Recording:
         if not self.is_drained or self.stream is None or self.stream.path is None:
             return None
         from opscope.recording.recovered import recover
-        from opscope.trace.store import load_folder
+        from opscope.trace.read_part import load_folder
 
         if self._saved_in is not None:
             return load_folder(self._saved_in)

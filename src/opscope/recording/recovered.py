@@ -40,8 +40,8 @@ from opscope.trace.job import place_in_job
 from opscope.trace.long_trace import end_of_trace
 from opscope.trace.metadata_kinds import ENDED
 from opscope.trace.partition import RANK, Partition, asked_partition
+from opscope.trace.read_part import load_folder
 from opscope.trace.save_apart import save_trace
-from opscope.trace.store import load_folder
 from opscope.trace.trace import Trace
 from opscope.trace.unfinished_recordings import is_later
 

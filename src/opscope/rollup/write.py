@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from opscope.errors import TraceFormatError
@@ -18,7 +18,7 @@ from opscope.trace.input_file import shown_path
 from opscope.trace.interop import table_to_arrow
 from opscope.trace.manifest import ROLLUP, read_manifest
 from opscope.trace.partition import part_of_folder
-from opscope.trace.store import load_folder
+from opscope.trace.read_part import part_as_needed
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
 
@@ -86,9 +86,9 @@ def write_rollup(
     if part is None:
         raise TraceFormatError(f"{folder} is not the folder of a process, such as rank=00003.")
     of = content_of(folder)
-    trace = load_folder(folder) if trace is None else trace
-    require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
-    contents = contents_of(trace, part, may_import_torch, tables)
+    with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
+        require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
+        contents = contents_of(trace, part, may_import_torch, tables)
     # Whoever reads meanwhile finds none, and not parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(

@@ -7,6 +7,7 @@ tables refer to rows. Decoded, columns that refer to ``names`` hold text, and co
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -200,21 +201,29 @@ def table_from_arrow(schema: TableSchema, data: ArrowColumns) -> Table:
         pyarrow.ArrowException: a column cannot be read as the dtype the schema has for it.
         ValueError: a column is missing, or has rows without a value.
     """
-    columns: dict[str, Any] = {}
-    names = {*data.column_names}
+    there = columns_there(schema, data.column_names)
+    return Table(schema, {name: column_from_arrow(schema, data, name) for name in there})
+
+
+def columns_there(schema: TableSchema, names: Iterable[str]) -> list[str]:
+    """Those of a table's columns that are among the names.
+
+    Raises:
+        ValueError: one that every table has is missing.
+    """
+    given = {*names}
     for column in schema.columns:
-        there = column.name in names
-        if column.required and not there:
+        if column.required and column.name not in given:
             raise ValueError(f"it has no column called {column.name}")
-        if there:
-            array = data[column.name]
-            if array.null_count and (column.is_list or column.required or column.default != -1):
-                raise ValueError(f"{column.name} has rows without a value")
-            columns[column.name] = _from_arrow(column, in_one(array))
-    return Table(schema, columns)
+    return [column.name for column in schema.columns if column.name in given]
 
 
-def _from_arrow(column: Column, array: pa.Array) -> Any:
+def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any:
+    """One of these columns, as :func:`table_from_arrow` reads it."""
+    column, chunks = schema.column(name), data[name]
+    if chunks.null_count and (column.is_list or column.required or column.default != -1):
+        raise ValueError(f"{name} has rows without a value")
+    array = in_one(chunks)
     if column.dtype == "string":
         text = array if is_text(array.type) else array.cast(pa.string())
         return np.array(text.to_pylist(), dtype=object)

@@ -113,7 +113,7 @@ def load_trace(
 def _load(path: Path, asked: Partition | None) -> Trace:
     if is_folder(path):
         # Importing Arrow takes longer than importing opscope, so only reading a folder does.
-        from opscope.trace.store import load_part
+        from opscope.trace.read_part import load_part
 
         unfinished = unfinished_part(path, asked)
         return load_part(path, asked) if unfinished is None else unfinished

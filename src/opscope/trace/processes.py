@@ -79,7 +79,7 @@ class Processes:
             TraceFormatError: it is damaged.
             UsageError: there is none.
         """
-        from opscope.trace.store import load_part
+        from opscope.trace.read_part import load_part
 
         folder = self.parts[part].parent if part in self.parts else self.folder
         return load_part(folder, part)

@@ -23,7 +23,7 @@ _TEXT = frozenset({"text", "source", "what", "key", "value"})
 _MOST_ROWS = (1 << 31) - 1
 """Rows are referred to by 32 bits."""
 
-_FEW_ROWS = 100_000
+FEW_ROWS = 100_000
 """Of so many rows all columns are read at once: reading each by itself takes a moment, too."""
 
 
@@ -46,6 +46,7 @@ class ParquetColumns:
 
     Attributes:
         column_names: in the order of the file.
+        rows: of each.
     """
 
     def __init__(self, file: BinaryIO, rows: int, source: str) -> None:
@@ -70,9 +71,9 @@ class ParquetColumns:
         if rows > _MOST_ROWS:
             raise ValueError(f"it has {rows:,} rows, and a trace at most {_MOST_ROWS:,} of a table")
         self.column_names: list[str] = list(fields.names)
-        self._parquet, self._rows, self._source = parquet, rows, source
+        self._parquet, self.rows, self._source = parquet, rows, source
         require_memory(needed_bytes, f"reading {source}")
-        self._read = _columns_of(parquet) if rows <= _FEW_ROWS else None
+        self._read = _columns_of(parquet) if rows <= FEW_ROWS else None
 
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         """All of a column.
@@ -86,8 +87,8 @@ class ParquetColumns:
         data = self._read
         if data is None:
             data = _columns_of(self._parquet, [name])
-        if data.num_rows != self._rows:
-            raise ValueError(f"it has {data.num_rows} rows, not {self._rows}")
+        if data.num_rows != self.rows:
+            raise ValueError(f"it has {data.num_rows} rows, not {self.rows}")
         column = data[name]
         if name in self._texts:
             require_memory(_text_bytes(column), f"reading {self._source}")

@@ -1,58 +1,39 @@
-"""A trace on disk: a folder of Parquet files per rank. See ``manifest`` for the layout."""
+"""Writing a trace to disk: a folder of Parquet files per rank. See ``manifest`` for the layout."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from opscope.errors import OpscopeError, TraceFormatError, UsageError
-from opscope.progress import tell
+from opscope.errors import TraceFormatError, UsageError
 from opscope.thread_pool import ThreadPool
 from opscope.trace.address import refuse_address
-from opscope.trace.arrow import pa
 from opscope.trace.arrow_parquet import pq
-from opscope.trace.arrow_values import in_one, is_text, text_bytes
 from opscope.trace.earlier import delete_rank, replace_rank
 from opscope.trace.encoding import without_nulls, writer_options
-from opscope.trace.input_file import open_plain, shown_path, status_of
-from opscope.trace.interop import table_from_arrow, to_arrow
-from opscope.trace.job import ledger_with_ranks, place_in_job
-from opscope.trace.manifest import (
-    MANIFEST,
-    Manifest,
-    damaged_file,
-    is_opscope_rank,
-    rank_folders,
-    read_manifest,
+from opscope.trace.input_file import shown_path, status_of
+from opscope.trace.interop import (
+    to_arrow,
 )
-from opscope.trace.names import Names
+from opscope.trace.job import place_in_job
+from opscope.trace.manifest import (
+    Manifest,
+    is_opscope_rank,
+)
 from opscope.trace.partition import (
     RANK,
     Partition,
     asked_partition,
-    choose_part,
     partition_folders,
 )
 from opscope.trace.process_journal import PROCESSES
-from opscope.trace.read_parquet import ParquetColumns
-from opscope.trace.remote import complete
-from opscope.trace.replacing import read_unreplaced
 from opscope.trace.schema import TABLES
-from opscope.trace.table import Table
 from opscope.trace.trace import Trace
-from opscope.trace.unknown_codes import (
-    ledger_with,
-    unknown_columns,
-    unknown_tables,
-    without_unknown_codes,
-)
-from opscope.trace.validate import check_tables
 from opscope.unfinished import unfinished_name
 
 
@@ -231,109 +212,3 @@ def write_table(trace: Trace, name: str, folder: Path) -> tuple[str, dict[str, i
     file = folder / f"{name}.parquet"
     pq.write_table(data, file, **writer_options(name, data))
     return name, {"rows": data.num_rows, "bytes": file.stat().st_size}
-
-
-def load_folder(path: str | os.PathLike[str], rank: int | None = None) -> Trace:
-    """Read one rank of a trace folder; ``path`` may also be the rank's own folder.
-
-    Raises:
-        TraceFormatError, UsageError: as :func:`load_part`.
-    """
-    return load_part(Path(path), asked_partition(rank))
-
-
-def load_part(path: Path, asked: Partition | None = None) -> Trace:
-    """Read one part of a trace folder; ``path`` may also be the part's own folder.
-
-    Ranks of its job that the trace folder lacks are in the ledger.
-
-    Raises:
-        TraceFormatError: the folder is missing, damaged, not a trace, or of a newer schema.
-        UsageError: there are several and it was not ``asked`` for one of them.
-    """
-
-    def find() -> Path:
-        folder = choose_part(path, asked)
-        complete(folder)
-        return folder
-
-    return read_unreplaced(lambda folder: _load_rank(folder, path), find)
-
-
-def _load_rank(folder: Path, path: Path) -> Trace:
-    manifest = read_manifest(folder)
-    tables, notes = _read_tables(folder, manifest)
-    names = _names(folder, manifest)
-    check_tables(tables, names, str(folder))
-    tables, unknown = without_unknown_codes(tables)
-    notes += unknown
-    ledger = tables.get("ledger", Table(TABLES["ledger"], {}))
-    if notes:
-        ledger = ledger_with(ledger, notes)
-    if folder != path:
-        metadata = Trace(tables, names).metadata
-        ledger = ledger_with_ranks(ledger, metadata, manifest.rank, rank_folders(path))
-    return Trace({**tables, "ledger": ledger}, names)
-
-
-def _read_tables(folder: Path, manifest: Manifest) -> tuple[dict[str, Table], Counter[str]]:
-    """Every table there is, and what of the files this version does not know."""
-    tables, notes = {}, unknown_tables(manifest.tables, [*TABLES, "names"])
-    size, read = sum(_bytes(manifest, name) for name in manifest.tables), 0
-    for name, schema in TABLES.items():
-        if name not in manifest.tables:
-            continue
-        tell(read, size)
-        read += _bytes(manifest, name)
-        with _columns(folder, name, manifest) as data:
-            known = ["id", *(column.name for column in schema.columns)]
-            notes += unknown_columns(name, data.column_names, known)
-            tables[name] = table_from_arrow(schema, data)
-    return tables, notes
-
-
-def _bytes(manifest: Manifest, table: str) -> int:
-    """How large the file of a table is to be."""
-    return manifest.tables[table]["bytes"]
-
-
-def ranks(path: str | os.PathLike[str]) -> list[int]:
-    """The ranks that a trace folder holds, ascending."""
-    return sorted(rank_folders(Path(path)))
-
-
-@contextmanager
-def _columns(folder: Path, name: str, manifest: Manifest) -> Iterator[ParquetColumns]:
-    """The columns of a table; what goes wrong with them meanwhile is said of its file."""
-    file = folder / f"{name}.parquet"
-    expected = manifest.tables.get(name)
-    if expected is None:
-        raise damaged_file(folder / MANIFEST, f"it does not list {name}")
-    try:
-        with open_plain(file) as opened:
-            size = os.fstat(opened.fileno()).st_size
-            if size != expected["bytes"]:
-                raise damaged_file(
-                    file, f"it has {size} bytes, the manifest says {expected['bytes']}"
-                )
-            yield ParquetColumns(opened, expected["rows"], str(file))
-    except FileNotFoundError as error:
-        raise damaged_file(file, "it is missing") from error
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
-        if isinstance(error, OpscopeError | MemoryError):
-            raise
-        raise damaged_file(file, _first_line(error)) from error
-
-
-def _names(folder: Path, manifest: Manifest) -> Names:
-    with _columns(folder, "names", manifest) as data:
-        text = data["text"] if "text" in data.column_names else None
-        if text is None or not is_text(text.type):
-            raise ValueError("it has no column of text")
-        if text.null_count:
-            raise ValueError("it has rows without a text")
-        return Names(*text_bytes(in_one(text)))
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else "unreadable"

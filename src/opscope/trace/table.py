@@ -68,16 +68,25 @@ class Table:
             ValueError: columns of different lengths.
         """
         self.schema = schema
-        self._columns: dict[str, Any] = {}
+        given: dict[str, Any] = {}
         rows: int | None = None
         for name, data in columns.items():
-            column = _as_column(schema.column(name), data)
+            column = as_column(schema.column(name), data)
             if rows is not None and len(column) != rows:
                 raise ValueError(f"{schema.name}.{name} has {len(column)} rows, expected {rows}")
             rows = len(column)
-            self._columns[name] = column
+            given[name] = column
+        self._columns: Mapping[str, Any] = given
         self._filled: dict[str, Any] = {}  # columns that were not given, once asked for
         self._rows = rows or 0
+
+    @classmethod
+    def as_asked_for(cls, schema: TableSchema, columns: Mapping[str, Any], rows: int) -> Table:
+        """A table whose columns a mapping makes when they are asked for: as :func:`as_column` does,
+        of so many rows."""
+        table = cls(schema, {})
+        table._columns, table._rows = columns, rows
+        return table
 
     def __len__(self) -> int:
         return self._rows
@@ -157,7 +166,12 @@ def unknown_name(what: str, name: object, known: Sequence[str]) -> UnknownNameEr
     return UnknownNameError(f"{what} {name!r}. {meant}There are: {', '.join(known)}.")
 
 
-def _as_column(column: Column, data: Any) -> Any:
+def as_column(column: Column, data: Any) -> Any:
+    """What a table keeps of a column: read-only, of the schema's dtype.
+
+    Raises:
+        TypeError: a ragged one that is no :class:`ListColumn`.
+    """
     if column.dtype.startswith("list"):
         if not isinstance(data, ListColumn):
             raise TypeError(f"{column.name} must be a ListColumn")

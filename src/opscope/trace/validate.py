@@ -39,16 +39,52 @@ def check_tables(tables: Mapping[str, Table], names: Names, source: str) -> None
     Raises:
         TraceFormatError: naming the first column that is wrong.
     """
-    rows = {"names": len(names), **{name: len(table) for name, table in tables.items()}}
+    checks = TableChecks(tables, names, source)
     for name, table in tables.items():
-        for column in table.schema.columns:
-            for check in _CHECKS if len(table) and table.has(column.name) else ():
-                problem = check(table, column, rows)
-                if problem:
-                    raise damaged(source, f"{name}.{column.name} {problem}")
-    for problem in (_order_of_events(tables), _positions(tables), _metadata(tables)):
-        if problem:
-            raise damaged(source, problem)
+        for column in table.schema.columns if len(table) else ():
+            if table.has(column.name):
+                checks.check_column(name, column.name)
+    checks.check_positions()
+    checks.check_metadata()
+
+
+class TableChecks:
+    """The checks of one trace's tables, for whoever reads column after column."""
+
+    def __init__(self, tables: Mapping[str, Table], names: Names, source: str) -> None:
+        """``tables`` may be filled later, before a column is checked."""
+        self._tables, self._names, self._source = tables, names, source
+
+    def check_column(self, table: str, name: str) -> None:
+        """Check a column that a table has, with those that it must fit.
+
+        Raises:
+            TraceFormatError: it holds what it cannot.
+        """
+        found = self._tables[table]
+        column = found.schema.column(name)
+        rows = {"names": len(self._names), **{key: len(it) for key, it in self._tables.items()}}
+        for check in _CHECKS:
+            if problem := check(found, column, rows):
+                raise damaged(self._source, f"{table}.{name} {problem}")
+
+    def check_positions(self) -> None:
+        """Check ``argument`` of tensors and scalars, once it and ``event`` are checked.
+
+        Raises:
+            TraceFormatError: an event would need room for arguments that it cannot have.
+        """
+        if problem := _positions(self._tables):
+            raise damaged(self._source, problem)
+
+    def check_metadata(self) -> None:
+        """Check that metadata is JSON, of the kinds that are read.
+
+        Raises:
+            TraceFormatError: it is not.
+        """
+        if problem := _metadata(self._tables):
+            raise damaged(self._source, problem)
 
 
 def checked_trace(trace: Trace, source: str) -> Trace:
@@ -106,7 +142,11 @@ def _sum(table: Table, column: Column, rows: Rows) -> str:
     """A sum, of absolute values, of at most the column's ``most_sum``: views add them up."""
     if column.most_sum is None:
         return ""
-    total = np.abs(table[column.name].astype(np.float64)).sum()
+    values = table[column.name]
+    largest = max(abs(float(values.min())), abs(float(values.max())))
+    if largest * len(values) <= column.most_sum:
+        return ""
+    total = np.abs(values.astype(np.float64)).sum()
     return "" if total <= column.most_sum else f"adds up to {total:.3g}, which is no amount"
 
 
@@ -133,23 +173,25 @@ def _product(table: Table, column: Column, rows: Rows) -> str:
     return f"means more elements than there can be in row {impossible[0]}"
 
 
+def _order(table: Table, column: Column, rows: Rows) -> str:
+    """Parents before children, and events in order of their start."""
+    if table.schema.name != "events" or column.name not in ("parent", "start_ns"):
+        return ""
+    values = table[column.name]
+    if column.name == "parent":
+        is_later = values >= np.arange(len(values), dtype=values.dtype)
+        return "points to a later event" if is_later.any() else ""
+    return "is not in order" if (values[1:] < values[:-1]).any() else ""
+
+
 _CHECKS: tuple[Callable[[Table, Column, Rows], str], ...] = (
     _reference,
     _range,
     _sum,
     _length,
     _product,
+    _order,
 )
-
-
-def _order_of_events(tables: Mapping[str, Table]) -> str:
-    events = tables.get("events")
-    if events is None or not len(events):
-        return ""
-    parent, start = events["parent"], events["start_ns"]
-    if (parent >= np.arange(len(events), dtype=parent.dtype)).any():
-        return "events.parent points to a later event"
-    return "events are not in order of start_ns" if (start[1:] < start[:-1]).any() else ""
 
 
 def _positions(tables: Mapping[str, Table]) -> str:

@@ -14,7 +14,7 @@ from opscope import memory_limit
 from opscope.errors import InsufficientMemoryError, TraceFormatError
 from opscope.trace import input_file
 from opscope.trace.load import load_trace
-from opscope.trace.store import ranks
+from opscope.trace.read_part import ranks
 from support.hostile_sources import built_trace
 from support.rewritten_trace import write_table
 
@@ -139,7 +139,7 @@ def test_memory_that_runs_out_while_reading_is_said(tmp_path, monkeypatch):
         raise pa.ArrowMemoryError("malloc of size 64 failed")
 
     rank = built_trace().save(tmp_path / "t")
-    monkeypatch.setattr("opscope.trace.store.ParquetColumns", full)
+    monkeypatch.setattr("opscope.trace.read_part.ParquetColumns", full)
     with pytest.raises(InsufficientMemoryError, match=r"not enough memory for reading .*ulimit"):
         load_trace(rank)
 

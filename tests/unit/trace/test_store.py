@@ -12,17 +12,18 @@ import pandas
 import polars
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import opscope
 from opscope.errors import TraceFormatError, UsageError
-from opscope.trace import interop, read_parquet, store
+from opscope.trace import interop, read_parquet, read_part, store
 from opscope.trace.load import load_trace
 from opscope.trace.manifest import read_manifest
 from opscope.trace.names import Names
+from opscope.trace.read_part import part_as_needed, ranks
 from opscope.trace.schema import SCHEMA_VERSION, TABLES
-from opscope.trace.store import ranks, save
+from opscope.trace.store import save
 from opscope.trace.trace import Trace
 from support.build_trace import build_trace, span, tensor
 from support.random_trace import assert_same_table, assert_same_trace, random_trace
@@ -62,7 +63,7 @@ def test_what_is_saved_is_loaded(seed, most_rows, at_once, tmp_path_factory):
     save(trace, path)
     with pytest.MonkeyPatch.context() as changed:
         if not at_once:  # as in long tables
-            changed.setattr(read_parquet, "_FEW_ROWS", -1)
+            changed.setattr(read_parquet, "FEW_ROWS", -1)
             changed.setattr(interop, "_MANY", 16)
         assert_same_trace(load_trace(path), trace)
 
@@ -415,22 +416,120 @@ def test_flipped_bits_are_reported_or_harmless(data, tmp_path_factory):
 def test_inconsistent_tables_are_reported(saved, column, values, message):
     frame = pandas.read_parquet(saved / "events.parquet")
     frame[column] = values
-    frame.to_parquet(saved / "events.parquet")
-    size = (saved / "events.parquet").stat().st_size
-    manifest = json.loads((saved / "manifest.json").read_text())
-    manifest["tables"]["events"]["bytes"] = size
-    edit_manifest(saved, tables=manifest["tables"])
+    rewrite(saved, "events", frame)
     with pytest.raises(TraceFormatError, match=message):
         load_trace(saved)
 
 
+@pytest.fixture
+def few_rows(monkeypatch):
+    """Every table with rows is a long one."""
+    monkeypatch.setattr(read_part, "FEW_ROWS", 0)
+    monkeypatch.setattr(read_parquet, "FEW_ROWS", 0)
+
+
+@pytest.mark.usefixtures("few_rows")
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32), most_rows=st.sampled_from([0, 3, 700]))
+def test_what_is_read_as_needed_is_what_is_loaded(seed, most_rows, tmp_path_factory):
+    folder = save(random_trace(seed, most_rows), tmp_path_factory.mktemp("trace") / "t")
+    with part_as_needed(folder) as trace:
+        assert_same_trace(trace, load_trace(folder))
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_only_what_is_asked_for_is_read(saved, monkeypatch):
+    asked = []
+    columns = read_part.column_from_arrow
+
+    def read(schema, data, name):
+        asked.append(f"{schema.name}.{name}")
+        return columns(schema, data, name)
+
+    monkeypatch.setattr(read_part, "column_from_arrow", read)
+    with part_as_needed(saved) as trace:
+        codes = {"events.kind", "events.scope"}
+        assert not {one for one in asked if one.startswith("events.")} - codes
+        assert len(trace.events) == 3
+        assert trace.events["start_ns"].tolist() == trace.events["start_ns"].tolist()
+        assert {one for one in asked if one.startswith("events.")} - codes == {"events.start_ns"}
+        assert asked.count("events.start_ns") == 1
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_nothing_is_read_once_it_is_over(saved):
+    with part_as_needed(saved) as trace:
+        start = trace.events["start_ns"]
+    assert trace.events["start_ns"] is start
+    with pytest.raises(TraceFormatError, match="events"):
+        trace.events["duration_ns"]
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_errors_of_whoever_reads_as_needed_stay_their_own(saved):
+    with pytest.raises(KeyError, match="theirs"), part_as_needed(saved):
+        raise KeyError("theirs")
+
+
+@pytest.mark.usefixtures("few_rows")
+@pytest.mark.parametrize(
+    ("table", "changed", "asked", "message"),
+    [
+        ("events", {"parent": [-1, 2, 0]}, "parent", "events.parent points to a later event"),
+        ("events", {"start_ns": [5, 4, 6]}, "start_ns", "events.start_ns is not in order"),
+        ("events", {"name": [0, 99, 0]}, "name", "events.name points outside names"),
+        ("tensors", {"argument": [0, 30_000]}, "argument", "far beyond its event's arguments"),
+        ("tensors", {"event": [0, -3]}, "argument", "tensors.event points outside events"),
+    ],
+)
+def test_damage_is_said_of_columns_that_are_asked_for(saved, table, changed, asked, message):
+    frame = pandas.read_parquet(saved / f"{table}.parquet")
+    for name, values in changed.items():
+        frame[name] = values
+    if "event" in changed:  # a position that has the events of tensors looked at
+        frame["argument"] = [0, 30_000]
+    rewrite(saved, table, frame)
+    with part_as_needed(saved) as trace:
+        assert len(trace.table("tensors")["version"]) == 2
+        for _ in range(2):
+            with pytest.raises(TraceFormatError, match=message):
+                trace.table(table)[asked]
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_bytes_that_are_damaged_are_said_of_the_column_that_they_are_of(saved):
+    file = saved / "events.parquet"
+    place = pq.read_metadata(file).row_group(0)
+    at = {
+        place.column(i).path_in_schema: place.column(i).data_page_offset
+        for i in range(place.num_columns)
+    }
+    content = bytearray(file.read_bytes())
+    for offset in range(at["duration_ns"] + 20, at["duration_ns"] + 60):
+        content[offset] ^= 0xFF
+    file.write_bytes(content)
+    with part_as_needed(saved) as trace:
+        assert len(trace.events["start_ns"]) == 3
+        with pytest.raises(TraceFormatError, match=r"events\.parquet"):
+            trace.events["duration_ns"]
+    with pytest.raises(TraceFormatError, match=r"events\.parquet"):
+        load_trace(saved)
+
+
+def rewrite(folder, table, frame):
+    """Have a table hold something else."""
+    file = folder / f"{table}.parquet"
+    frame.to_parquet(file)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["tables"][table]["bytes"] = file.stat().st_size
+    edit_manifest(folder, tables=manifest["tables"])
+
+
 def test_columns_from_later_versions_are_ignored_and_missing_ones_filled(saved, small):
     frame = pandas.read_parquet(saved / "events.parquet")
-    frame = frame.drop(columns=["is_async", "step"]).assign(new_in_the_future=1)
-    frame.to_parquet(saved / "events.parquet")
-    manifest = json.loads((saved / "manifest.json").read_text())
-    manifest["tables"]["events"]["bytes"] = (saved / "events.parquet").stat().st_size
-    edit_manifest(saved, tables=manifest["tables"])
+    rewrite(saved, "events", frame.drop(columns=["is_async", "step"]).assign(new_in_the_future=1))
     again = load_trace(saved)
     assert again.ledger.pop("newer opscope") == {"left out: column events.new_in_the_future": 1.0}
     for name in set(TABLES) - {"ledger"}:
