@@ -25,11 +25,9 @@ _KEEPS_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "MALLOC_TOP_PAD_": str(64 << 20),
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 """Columns that are freed are used for the next ones, and for those of the next trace: having the
-kernel give out pages again for each takes a tenth of adding up. As glibc reads it, and as Arrow
-does: its own pools give theirs back."""
+kernel give out pages again for each takes a tenth of adding up. As glibc reads it."""
 
 _BYTES_OF_PROCESS = 200 << 20
 _FEW_EVENTS = 10_000_000

@@ -1,9 +1,11 @@
 """Traces on disk: what is saved comes back, other programs read it, bad folders say what to do."""
 
+import gc
 import json
 import os
 import shutil
 import sys
+import weakref
 from pathlib import Path
 
 import duckdb
@@ -465,6 +467,20 @@ def test_nothing_is_read_once_it_is_over(saved):
     assert trace.events["start_ns"] is start
     with pytest.raises(TraceFormatError, match="events"):
         trace.events["duration_ns"]
+
+
+@pytest.mark.usefixtures("few_rows")
+def test_columns_are_gone_with_the_trace_without_a_collection(saved):
+    gc.collect()
+    gc.disable()
+    try:
+        with part_as_needed(saved) as trace:
+            table = weakref.ref(trace.events)
+            trace.events["start_ns"]
+        del trace
+        assert table() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("few_rows")
