@@ -168,7 +168,7 @@ def _open_tables(
             tables[name] = _as_needed(folder, schema, there, data, checks)
             opened.push(own.pop_all())
     for name in short:
-        for column in tables[name].given:
+        for column in tables[name].given if len(tables[name]) else ():
             checks.check_column(name, column)
     if not {"tensors", "scalars"}.isdisjoint(short):
         checks.check_positions()

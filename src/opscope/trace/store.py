@@ -17,20 +17,10 @@ from opscope.trace.arrow_parquet import pq
 from opscope.trace.earlier import delete_rank, replace_rank
 from opscope.trace.encoding import without_nulls, writer_options
 from opscope.trace.input_file import shown_path, status_of
-from opscope.trace.interop import (
-    to_arrow,
-)
+from opscope.trace.interop import to_arrow
 from opscope.trace.job import place_in_job
-from opscope.trace.manifest import (
-    Manifest,
-    is_opscope_rank,
-)
-from opscope.trace.partition import (
-    RANK,
-    Partition,
-    asked_partition,
-    partition_folders,
-)
+from opscope.trace.manifest import Manifest, is_opscope_rank
+from opscope.trace.partition import RANK, Partition, asked_partition, partition_folders
 from opscope.trace.process_journal import PROCESSES
 from opscope.trace.schema import TABLES
 from opscope.trace.trace import Trace

@@ -469,6 +469,17 @@ def test_nothing_is_read_once_it_is_over(saved):
         trace.events["duration_ns"]
 
 
+def test_a_table_without_rows_is_read_as_needed_too(saved):
+    frame = pandas.read_parquet(saved / "tensors.parquet").iloc[:0]
+    frame.to_parquet(saved / "tensors.parquet")
+    manifest = json.loads((saved / "manifest.json").read_text())
+    size = (saved / "tensors.parquet").stat().st_size
+    manifest["tables"]["tensors"] = {"rows": 0, "bytes": size}
+    edit_manifest(saved, tables=manifest["tables"])
+    with part_as_needed(saved) as trace:
+        assert_same_trace(trace, load_trace(saved))
+
+
 @pytest.mark.usefixtures("few_rows")
 def test_columns_are_gone_with_the_trace_without_a_collection(saved):
     gc.collect()
