@@ -89,6 +89,12 @@ class TimeOfThreads {
     task_.cost_ns = cost_ns;
     for (const SpansOfThread& thread : threads) task_.threads.push_back(thread_of(thread, start_ns.size()));
     const WithoutGil without_gil;
+    account::OperatorLengths lengths;
+    const auto add = [&](int64_t event, int64_t length_ns) {
+      if (event < 0) return;
+      if (static_cast<account::Cause>(task_.causes[event]) == account::Cause::kOperator)
+        lengths.add(length_ns);
+    };
     for (size_t i = 0; i < threads.size(); ++i) {
       const auto& [rows, cuts, intervals, is_main] = threads[i];
       nesting::LineSpans spans{start_ns.data(), took_ns.data(), start_ns.size()};
@@ -96,9 +102,9 @@ class TimeOfThreads {
         spans.row = rows->data();
         spans.count = rows->size();
       }
-      task_.threads[i].segments = account::segments_of(spans, cuts.data(), cuts.size(), from_ns, to_ns);
+      task_.threads[i].segments = account::segments_of(spans, cuts.data(), cuts.size(), from_ns, to_ns, add);
     }
-    task_.dispatch_ns = account::dispatch_of(task_);
+    task_.dispatch_ns = lengths.dispatch_ns();
   }
 
   // Of each thread its sums of time and of error, and how long something was seen to run.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 namespace opscope::account {
@@ -13,7 +12,6 @@ constexpr int64_t kShortGapNs = 1'000'000;
 
 constexpr int64_t kFewestLeaves = 50;
 constexpr double kFastest = 0.05;
-constexpr int64_t kMostDispatchNs = 5'000;
 
 constexpr Causes kLasting{Cause::kCollection, Cause::kImport, Cause::kCompilation, Cause::kDevice};
 
@@ -184,36 +182,22 @@ PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wa
   return found;
 }
 
-int64_t dispatch_of(const Task& task) {
-  std::vector<int64_t> counts(static_cast<size_t>(kMostDispatchNs) + 1);
-  int64_t leaves = 0;
-  int64_t next_longer = std::numeric_limits<int64_t>::max();
-  for (const Thread& thread : task.threads) {
-    thread.segments.each([&](const Segment& segment) {
-      if (segment.event < 0) return;
-      if (static_cast<Cause>(task.causes[segment.event]) != Cause::kOperator) return;
-      ++leaves;
-      if (segment.length_ns <= kMostDispatchNs) {
-        ++counts[static_cast<size_t>(segment.length_ns)];
-      } else {
-        next_longer = std::min(next_longer, segment.length_ns);
-      }
-    });
+double OperatorLengths::at(int64_t number) const {
+  for (size_t length = 0; length < counts_.size(); ++length) {
+    number -= counts_[length];
+    if (number < 0) return static_cast<double>(length);
   }
-  if (leaves < kFewestLeaves) return 0;
-  // As np.percentile: between the two leaves around that place.
-  const double place = static_cast<double>(leaves - 1) * kFastest;
+  return static_cast<double>(next_longer_);
+}
+
+int64_t OperatorLengths::dispatch_ns() const {
+  if (count_ < kFewestLeaves) return 0;
+  // As np.percentile: between the two around that place.
+  const double place = static_cast<double>(count_ - 1) * kFastest;
   const double share = place - std::floor(place);
   const auto first = static_cast<int64_t>(place);
-  const auto length_at = [&](int64_t number) {
-    for (size_t length = 0; length < counts.size(); ++length) {
-      number -= counts[length];
-      if (number < 0) return static_cast<double>(length);
-    }
-    return static_cast<double>(next_longer);
-  };
-  const double shorter = length_at(first);
-  const double longer = length_at(std::min(first + 1, leaves - 1));
+  const double shorter = at(first);
+  const double longer = at(std::min(first + 1, count_ - 1));
   const double apart = longer - shorter;
   const double length = share < 0.5 ? shorter + apart * share : longer - apart * (1 - share);
   return length < static_cast<double>(kMostDispatchNs) ? static_cast<int64_t>(length) : kMostDispatchNs;

@@ -1,6 +1,7 @@
 // The time of threads divided into causes without rest: sums by step and cause, and pieces where asked for.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,8 +58,30 @@ std::vector<int64_t> sums_of_groups(const Task& task, const Thread& thread, cons
                                     size_t groups);
 PiecesByShare pieces_of(const Task& task, const Thread& thread, const Causes& wanted);
 
-// What the quickest operators of all threads take, in nanoseconds, as far as that tells what calling any
-// takes; 0 where there are too few.
-int64_t dispatch_of(const Task& task);
+// How long stretches were in which an operator ran and nothing in it.
+class OperatorLengths {
+ public:
+  void add(int64_t length_ns) {
+    ++count_;
+    if (length_ns <= kMostDispatchNs) {
+      ++counts_[static_cast<size_t>(length_ns)];
+    } else {
+      next_longer_ = std::min(next_longer_, length_ns);
+    }
+  }
+
+  // What the quickest of them take, in nanoseconds, as far as that tells what calling any takes; 0 where
+  // there are too few.
+  int64_t dispatch_ns() const;
+
+ private:
+  static constexpr int64_t kMostDispatchNs = 5'000;
+
+  double at(int64_t number) const;  // of all in order of length
+
+  std::vector<int64_t> counts_ = std::vector<int64_t>(static_cast<size_t>(kMostDispatchNs) + 1);
+  int64_t count_ = 0;
+  int64_t next_longer_ = INT64_MAX;
+};
 
 }  // namespace opscope::account

@@ -86,36 +86,29 @@ inline Surroundings within(Cause own, Cause settled, const Surroundings& around)
 
 // kAsAround where it has none of its own.
 inline std::vector<int8_t> causes_of_events(const EventColumns& events) {
-  std::vector<bool> calls_operators(events.rows);
+  std::vector<uint8_t> calls_operators(events.rows);
   for (size_t row = 0; row < events.rows; ++row) {
     const bool is_operator = static_cast<EventKind>(events.kind[row]) == EventKind::kOperator;
-    if (is_operator && events.around[row] >= 0) {
-      calls_operators[static_cast<size_t>(events.around[row])] = true;
-    }
+    if (is_operator && events.around[row] >= 0) calls_operators[static_cast<size_t>(events.around[row])] = 1;
   }
-  std::vector<Cause> own(events.rows);
-  for (size_t row = 0; row < events.rows; ++row) {
+  const auto own_cause = [&](size_t row) {
+    if (static_cast<EventKind>(events.kind[row]) == EventKind::kGcPause) return Cause::kCollection;
     const auto named = static_cast<Cause>(events.by_label[events.label[row]]);
-    const bool is_collection = static_cast<EventKind>(events.kind[row]) == EventKind::kGcPause;
-    own[row] = is_collection               ? Cause::kCollection
-               : named != Cause::kAsAround ? named
-                                           : of_kind(events, row, calls_operators[row]);
-  }
-  std::vector<Surroundings> around(events.rows);
-  nesting::settle<int32_t, Surroundings>(
-      events.around, events.rows, around.data(), {}, [](size_t) { return true; },
-      [&](size_t parent) {
-        return within(own[parent], in_surroundings(own[parent], around[parent]), around[parent]);
-      });
+    return named != Cause::kAsAround ? named : of_kind(events, row, calls_operators[row] != 0);
+  };
+  std::vector<Surroundings> inside(events.rows);  // of every event, what is known of those in it
   std::vector<int8_t> found(events.rows);
-  for (size_t row = 0; row < events.rows; ++row) {
-    Cause cause = in_surroundings(own[row], around[row]);
+  nesting::each_after_parent(events.around, events.rows, [&](size_t row, int32_t parent) {
+    const Surroundings around = parent < 0 ? Surroundings{} : inside[static_cast<size_t>(parent)];
+    const Cause own = own_cause(row);
+    Cause cause = in_surroundings(own, around);
+    inside[row] = within(own, cause, around);
     // Annotations and steps are as the function that they are in.
     if (cause == Cause::kAsAround) {
-      cause = around[row].nearest == Cause::kOperator ? Cause::kDispatch : around[row].nearest;
+      cause = around.nearest == Cause::kOperator ? Cause::kDispatch : around.nearest;
     }
     found[row] = static_cast<int8_t>(cause);
-  }
+  });
   return found;
 }
 

@@ -44,6 +44,7 @@ class Segments {
   }
 
  private:
+  template <class Made>
   friend class SegmentBuilder;
 
   std::vector<int64_t> start_ns_;  // and a last one, when the last segment ends
@@ -51,11 +52,14 @@ class Segments {
 };
 
 // Takes moments at which the innermost span becomes another, in order, and makes the segments between two
-// moments, which end at cuts, too.
+// moments, which end at cuts, too. Calls made(event, length_ns) of each.
+template <class Made>
 class SegmentBuilder {
  public:
-  SegmentBuilder(const int64_t* cuts, size_t count, int64_t start_ns, int64_t end_ns, size_t moments)
-      : cut_(std::upper_bound(cuts, cuts + count, start_ns)),
+  SegmentBuilder(const int64_t* cuts, size_t count, int64_t start_ns, int64_t end_ns, size_t moments,
+                 Made made)
+      : made_(made),
+        cut_(std::upper_bound(cuts, cuts + count, start_ns)),
         last_cut_(std::lower_bound(cuts, cuts + count, end_ns)),
         start_ns_(start_ns),
         end_ns_(end_ns),
@@ -88,11 +92,13 @@ class SegmentBuilder {
     }
   }
   void begin(int64_t moment) {
+    made_(int64_t{packed_ >> 1} - 1, moment - open_since_);
     found_.start_ns_.push_back(open_since_);
     found_.packed_.push_back(packed_);
     open_since_ = moment;
   }
 
+  Made made_;
   const int64_t* cut_;
   const int64_t* last_cut_;
   int64_t start_ns_;
@@ -102,10 +108,11 @@ class SegmentBuilder {
   Segments found_;
 };
 
-// Those of a line's spans, with rows of the table as events.
-inline Segments segments_of(const nesting::LineSpans& spans, const int64_t* cuts, size_t count,
-                            int64_t start_ns, int64_t end_ns) {
-  SegmentBuilder builder(cuts, count, start_ns, end_ns, 2 * spans.count);
+// Those of a line's spans, with rows of the table as events; calls made(event, length_ns) of each.
+template <class Made>
+Segments segments_of(const nesting::LineSpans& spans, const int64_t* cuts, size_t count, int64_t start_ns,
+                     int64_t end_ns, Made made) {
+  SegmentBuilder<Made> builder(cuts, count, start_ns, end_ns, 2 * spans.count, made);
   const auto row_of = [&](int64_t place) {
     return place < 0 ? -1 : static_cast<int64_t>(spans.row_of(static_cast<size_t>(place)));
   };

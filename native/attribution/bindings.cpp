@@ -17,6 +17,7 @@
 #include "attribution/operator_sums.h"
 #include "attribution/phases.h"
 #include "attribution/program_places.h"
+#include "attribution/text_keys.h"
 #include "interpreter/without_gil.h"
 #include "numpy/arrays.h"
 #include "numpy/to_numpy.h"
@@ -59,6 +60,33 @@ attribution::Events events_of(const EventArrays& arrays, size_t threads) {
 
 std::vector<int64_t> numbers_of(const Numbers<int64_t>& thread_number) {
   return {thread_number.data(), thread_number.data() + thread_number.size()};
+}
+
+// Of every event a key of its text, and those that there are.
+nb::tuple text_keys(const Numbers<int32_t>& name, const Numbers<uint8_t>& kind,
+                    const std::optional<Numbers<int64_t>>& frame, size_t names, size_t frames) {
+  check_length(kind.size(), name.size());
+  check_between(name, -1, names);
+  if (frame) {
+    check_length(frame->size(), name.size());
+    check_between(*frame, -1, frames);
+  }
+  if (2 * (names + 1) + frames >= INT32_MAX) throw nb::value_error("there are too many texts");
+  attribution::TextKeys found = without_gil([&] {
+    return attribution::text_keys(
+        {name.data(), kind.data(), frame ? frame->data() : nullptr, name.size(), names, frames});
+  });
+  return nb::make_tuple(to_array(std::move(found.key)), to_array(std::move(found.used)));
+}
+
+// Of every key the row that it has in a table of them.
+nb::object rows_of_keys(const Numbers<int32_t>& key, const Numbers<int32_t>& row_of_key) {
+  check_between(key, 0, row_of_key.size());
+  return to_array(without_gil([&] {
+    std::vector<int32_t> rows(key.size());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = row_of_key.data()[key.data()[i]];
+    return rows;
+  }));
 }
 
 nb::dict module_calls(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
@@ -105,13 +133,9 @@ nb::tuple phases(const EventArrays& arrays, size_t threads, const Numbers<int64_
   attribution::Phases found = [&] {
     const WithoutGil without_gil;
     const auto& [forward, backward, optimizer, collection] = codes;
-    const auto own = attribution::own_phases(events, by_name.data(), by_name.size() - 1,
-                                             {forward, backward, optimizer, collection});
-    const attribution::PhaseColumns columns{events.parent,  events.thread, events.kind, start_ns.data(),
-                                            took_ns.data(), own.data(),    events.rows};
-    auto by_time =
-        attribution::phases_by_time(columns, by_start ? by_start->data() : nullptr, threads, collection);
-    return attribution::phases(columns, std::move(by_time), forward);
+    return attribution::phases({events, start_ns.data(), took_ns.data(),
+                                by_start ? by_start->data() : nullptr, by_name.data(), by_name.size() - 1},
+                               threads, {forward, backward, optimizer, collection});
   }();
   return nb::make_tuple(to_array(std::move(found.phase)),
                         to_array(std::move(found.outermost)).attr("view")("bool"),
@@ -142,22 +166,19 @@ nb::tuple listing(const Numbers<int32_t>& parent, const Numbers<uint8_t>& kind, 
 // Of every event whether it is listed, and of these whether it has a parent and children.
 using ListedArrays = std::tuple<Numbers<bool>, Numbers<bool>>;
 
-std::vector<int32_t> sources_of(const attribution::Events& events, const Numbers<int64_t>& thread_number,
-                                const ListedArrays& arrays) {
+attribution::ListedColumns listed_of(const ListedArrays& arrays, size_t rows) {
   const auto& [listed, nested] = arrays;
-  return attribution::stack_sources(events, numbers_of(thread_number), listed.data(), nested.data());
-}
-
-void check_listed(const ListedArrays& arrays, size_t rows) {
-  check_length(std::get<0>(arrays).size(), rows);
-  check_length(std::get<1>(arrays).size(), rows);
+  check_length(listed.size(), rows);
+  check_length(nested.size(), rows);
+  return {listed.data(), nested.data()};
 }
 
 nb::object stack_sources(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
-                         const ListedArrays& listed) {
+                         const ListedArrays& given_listed) {
   const attribution::Events events = events_of(arrays, thread_number.size());
-  check_listed(listed, events.rows);
-  return to_array(without_gil([&] { return sources_of(events, thread_number, listed); }));
+  const attribution::ListedColumns listed = listed_of(given_listed, events.rows);
+  return to_array(
+      without_gil([&] { return attribution::stack_sources(events, numbers_of(thread_number), listed); }));
 }
 
 // caller, caller_line, frame, called_here, defined_here
@@ -174,25 +195,24 @@ attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
 }
 
 nb::object saying_where(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
-                        const ListedArrays& listed, const CallArrays& calls) {
+                        const ListedArrays& given_listed, const CallArrays& given_calls) {
   const attribution::Events events = events_of(arrays, thread_number.size());
-  check_listed(listed, events.rows);
-  const attribution::CallColumns columns = calls_of(calls, events.rows);
+  const attribution::ListedColumns listed = listed_of(given_listed, events.rows);
+  const attribution::CallColumns calls = calls_of(given_calls, events.rows);
   return to_array(without_gil(
-      [&] { return attribution::saying_where(events, columns, sources_of(events, thread_number, listed)); }));
+      [&] { return attribution::saying_where(events, numbers_of(thread_number), listed, calls); }));
 }
 
-nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number, const ListedArrays& listed,
-                const CallArrays& calls, const Numbers<int32_t>& first_line) {
+nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number,
+                const ListedArrays& given_listed, const CallArrays& given_calls,
+                const Numbers<int32_t>& first_line) {
   const attribution::Events events = events_of(arrays, thread_number.size());
-  check_listed(listed, events.rows);
-  check_between(std::get<2>(calls), -1, first_line.size());
-  const attribution::CallColumns columns = calls_of(calls, events.rows);
-  auto found = [&] {
-    const WithoutGil without_gil;
-    const auto around = attribution::saying_where(events, columns, sources_of(events, thread_number, listed));
-    return attribution::lines(events, columns, around, first_line.data());
-  }();
+  const attribution::ListedColumns listed = listed_of(given_listed, events.rows);
+  check_between(std::get<2>(given_calls), -1, first_line.size());
+  const attribution::CallColumns calls = calls_of(given_calls, events.rows);
+  auto found = without_gil([&] {
+    return attribution::lines(events, numbers_of(thread_number), listed, calls, first_line.data());
+  });
   return nb::make_tuple(to_array(std::move(found.first)), to_array(std::move(found.second)));
 }
 
@@ -301,6 +321,8 @@ nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<bool>& is_ca
 }  // namespace
 
 void bind_attribution(nb::module_& module) {
+  module.def("text_keys", &text_keys, "name"_a, "kind"_a, "frame"_a.none(), "names"_a, "frames"_a);
+  module.def("rows_of_keys", &rows_of_keys, "key"_a, "row_of_key"_a);
   module.def("module_calls", &module_calls, "events"_a, "thread_number"_a, "label"_a, "maker"_a, "store"_a,
              "is_engine"_a);
   module.def("phases", &phases, "events"_a, "threads"_a, "start_ns"_a, "took_ns"_a, "by_name"_a,

@@ -39,16 +39,15 @@ struct Labels {
 inline Listing listing(const Events& events, const Labels& labels, const bool* is_async) {
   Listing found{std::vector<uint8_t>(events.rows), std::vector<uint8_t>(events.rows),
                 std::vector<int32_t>(events.rows)};
-  for (size_t row = 0; row < events.rows; ++row) {
+  std::vector<int32_t> children(events.rows);
+  nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
     const bool is_pause = labels.hides_collections && events.kind_of(row) == EventKind::kGcPause;
     found.listed[row] = !is_pause && !labels.is_hidden[labels.label[row]];
     found.nested[row] = found.listed[row] && !is_async[row];
-  }
-  nested_parents(events, found);
-  std::vector<int32_t> children(events.rows);
-  for (size_t row = 0; row < events.rows; ++row) {
+    const auto outer = static_cast<size_t>(parent);
+    found.parent[row] = parent < 0 || found.nested[outer] ? parent : found.parent[outer];
     if (found.nested[row] && found.parent[row] >= 0) ++children[static_cast<size_t>(found.parent[row])];
-  }
+  });
   bool any = false;
   std::vector<uint8_t> folded(events.rows);
   for (size_t row = 0; row < events.rows; ++row) {
@@ -67,61 +66,102 @@ inline Listing listing(const Events& events, const Labels& labels, const bool* i
   return found;
 }
 
-// Of each event itself, or the forward operator that it runs backwards; -1 where that was not recorded.
-inline std::vector<int32_t> stack_sources(const Events& events, const std::vector<int64_t>& thread_number,
-                                          const bool* listed, const bool* nested) {
-  std::vector<int32_t> around(events.rows);  // the closest backward span, itself included
-  const auto is_backward = [&](size_t row) {
-    return events.scope_of(row) == RecordScope::kBackwardFunction && nested[row];
-  };
-  const auto closest = [&](size_t row) { return is_backward(row) ? static_cast<int32_t>(row) : around[row]; };
-  nesting::settle<int32_t, int32_t>(
-      events.parent, events.rows, around.data(), -1, [&](size_t parent) { return !is_backward(parent); },
-      closest);
-  RowsByNumber first;
-  for (size_t row = 0; row < events.rows; ++row) {
-    if (!listed[row] || events.sequence[row] < 0 || closest(row) >= 0) continue;
-    int32_t& kept = first.at(thread_number[static_cast<size_t>(events.thread[row])], events.sequence[row]);
-    if (kept < 0) kept = static_cast<int32_t>(row);
-  }
-  std::vector<int32_t> forward(events.rows, -1);
-  for (size_t row = 0; row < events.rows; ++row) {
-    if (is_backward(row)) forward[row] = first.at(events.forward_thread[row], events.sequence[row]);
-  }
-  std::vector<int32_t> source(events.rows);
-  for (size_t row = 0; row < events.rows; ++row) {
-    const int32_t backward = closest(row);
-    source[row] = backward >= 0 ? forward[static_cast<size_t>(backward)] : static_cast<int32_t>(row);
-  }
-  return source;
-}
-
 struct CallColumns {
   const int64_t* caller;       // of each call the function that made it, row in frames, -1 unknown
   const int64_t* caller_line;  // the line there
   const int64_t* frame;        // of calls of a Python function that, row in frames, -1 for others
   const bool* called_here;     // the program's own function made it
   const bool* defined_here;    // it is a call of one
+
+  bool says_where(size_t row) const { return called_here[row] || defined_here[row]; }
 };
 
-// The innermost event around each, or itself, that says where in the program it is; of a backward operator
-// that of its forward operator, else the line that began the backward pass. -1 for none.
-inline std::vector<int32_t> saying_where(const Events& events, const CallColumns& calls,
-                                         const std::vector<int32_t>& source) {
-  const auto says = [&](size_t row) { return calls.called_here[row] || calls.defined_here[row]; };
-  std::vector<int32_t> nearest(events.rows);
-  nesting::settle<int32_t, int32_t>(
-      events.parent, events.rows, nearest.data(), -1, [&](size_t parent) { return !says(parent); },
-      [&](size_t parent) { return says(parent) ? static_cast<int32_t>(parent) : nearest[parent]; });
-  for (size_t row = 0; row < events.rows; ++row) {
-    if (says(row)) nearest[row] = static_cast<int32_t>(row);
+// Whether events are listed, of all, and whether those have a parent and children.
+struct ListedColumns {
+  const bool* listed;
+  const bool* nested;
+};
+
+// Which forward operator every span of a backward pass runs backwards.
+class StackSources {
+ public:
+  // Calls visit(row, parent) of every event on the way, parents first.
+  template <class Visit>
+  StackSources(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
+               Visit visit)
+      : events_(events), backward_(events.rows) {
+    nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
+      const bool is_backward = events.scope_of(row) == RecordScope::kBackwardFunction && listed.nested[row];
+      backward_[row] = is_backward  ? static_cast<int32_t>(row)
+                       : parent < 0 ? -1
+                                    : backward_[static_cast<size_t>(parent)];
+      if (listed.listed[row] && events.sequence[row] >= 0 && backward_[row] < 0) {
+        int32_t& kept =
+            first_.at(thread_number[static_cast<size_t>(events.thread[row])], events.sequence[row]);
+        if (kept < 0 || kept > static_cast<int32_t>(row)) kept = static_cast<int32_t>(row);
+      }
+      visit(row, parent);
+    });
   }
-  std::vector<int32_t> found = nearest;
-  for (size_t row = 0; row < events.rows; ++row) {
-    if (source[row] < 0 || static_cast<size_t>(source[row]) == row) continue;
-    const int32_t forward = nearest[static_cast<size_t>(source[row])];
-    if (forward >= 0) found[row] = forward;
+
+  // Of an event itself, or the forward operator that it runs backwards; -1 where that was not recorded.
+  int32_t of(size_t row) {
+    if (backward_[row] < 0) return static_cast<int32_t>(row);
+    const auto span = static_cast<size_t>(backward_[row]);
+    return first_.at(events_.forward_thread[span], events_.sequence[span]);
   }
+
+ private:
+  const Events& events_;
+  std::vector<int32_t> backward_;  // of every event the closest backward span, itself included, -1 for none
+  RowsByNumber first_;             // the first that is listed, by thread and sequence number
+};
+
+inline std::vector<int32_t> stack_sources(const Events& events, const std::vector<int64_t>& thread_number,
+                                          const ListedColumns& listed) {
+  StackSources sources(events, thread_number, listed, [](size_t, int32_t) {});
+  std::vector<int32_t> found(events.rows);
+  for (size_t row = 0; row < events.rows; ++row) found[row] = sources.of(row);
+  return found;
+}
+
+// Where in the program events are.
+class SayingWhere {
+ public:
+  SayingWhere(const Events& events, const std::vector<int64_t>& thread_number, const ListedColumns& listed,
+              const CallColumns& calls)
+      : nearest_(events.rows),
+        function_(events.rows),
+        sources_(events, thread_number, listed, [&](size_t row, int32_t parent) {
+          const auto outer = static_cast<size_t>(parent);
+          nearest_[row] = calls.says_where(row) ? static_cast<int32_t>(row)
+                          : parent < 0          ? -1
+                                                : nearest_[outer];
+          function_[row] = parent < 0 || calls.frame[outer] >= 0 ? parent : function_[outer];
+        }) {}
+
+  // The innermost event around one, or itself, that says where in the program it is; of a backward operator
+  // that of its forward operator, else the line that began the backward pass. -1 for none.
+  int32_t around(size_t row) {
+    const int32_t source = sources_.of(row);
+    const int32_t forward = source < 0 ? -1 : nearest_[static_cast<size_t>(source)];
+    return forward >= 0 ? forward : nearest_[row];
+  }
+
+  // The call of a Python function that one is in, -1 for none.
+  int32_t function_around(size_t row) const { return function_[row]; }
+
+ private:
+  std::vector<int32_t> nearest_;
+  std::vector<int32_t> function_;
+  StackSources sources_;
+};
+
+inline std::vector<int32_t> saying_where(const Events& events, const std::vector<int64_t>& thread_number,
+                                         const ListedColumns& listed, const CallColumns& calls) {
+  SayingWhere where(events, thread_number, listed, calls);
+  std::vector<int32_t> found(events.rows);
+  for (size_t row = 0; row < events.rows; ++row) found[row] = where.around(row);
   return found;
 }
 
@@ -129,20 +169,15 @@ inline std::vector<int32_t> saying_where(const Events& events, const CallColumns
 //
 // A step of an optimizer has no line of its own, but where the functions of libraries were not recorded the
 // operators in it have the line that called it.
-inline std::vector<int32_t> first_calls(const Events& events, const CallColumns& calls) {
-  std::vector<int32_t> function(events.rows);
-  nesting::settle<int32_t, int32_t>(
-      events.parent, events.rows, function.data(), -1, [&](size_t parent) { return calls.frame[parent] < 0; },
-      [&](size_t parent) {
-        return calls.frame[parent] >= 0 ? static_cast<int32_t>(parent) : function[parent];
-      });
+inline std::vector<int32_t> first_calls(const Events& events, const CallColumns& calls,
+                                        const SayingWhere& where) {
   std::vector<int32_t> first(events.rows, -1);
   for (size_t row = 0; row < events.rows; ++row) {
     if (!calls.called_here[row]) continue;
-    const int64_t own = function[row] >= 0 ? calls.frame[function[row]] : calls.frame[events.rows - 1];
+    const int32_t function = where.function_around(row);
+    const int64_t own = function >= 0 ? calls.frame[function] : calls.frame[events.rows - 1];
     if (own != calls.caller[row]) continue;
-    for (int32_t above = events.parent[row]; above >= 0 && above != function[row];
-         above = events.parent[above]) {
+    for (int32_t above = events.parent[row]; above >= 0 && above != function; above = events.parent[above]) {
       if (calls.called_here[above]) break;
       int32_t& kept = first[static_cast<size_t>(above)];
       if (kept >= 0 && kept <= static_cast<int32_t>(row)) break;  // and so of all further up
@@ -156,15 +191,18 @@ inline std::vector<int32_t> first_calls(const Events& events, const CallColumns&
 // Of what it does itself, such as an annotation, it is that of the first call in there, and without one where
 // the function begins. `first_line` is that of each frame.
 inline std::pair<std::vector<int64_t>, std::vector<int64_t>> lines(const Events& events,
+                                                                   const std::vector<int64_t>& thread_number,
+                                                                   const ListedColumns& listed,
                                                                    const CallColumns& calls,
-                                                                   const std::vector<int32_t>& around,
                                                                    const int32_t* first_line) {
-  const std::vector<int32_t> first_call = first_calls(events, calls);
+  SayingWhere where(events, thread_number, listed, calls);
+  const std::vector<int32_t> first_call = first_calls(events, calls, where);
   std::vector<int64_t> frame(events.rows, -1);
   std::vector<int64_t> line(events.rows, -1);
   for (size_t row = 0; row < events.rows; ++row) {
-    if (around[row] < 0) continue;
-    auto site = static_cast<size_t>(around[row]);
+    const int32_t around = where.around(row);
+    if (around < 0) continue;
+    auto site = static_cast<size_t>(around);
     // What runs directly in a function of the program is not at the line that called it.
     const bool is_own_body = calls.defined_here[site] && site != row;
     bool is_precise = calls.called_here[site] && !is_own_body;

@@ -50,17 +50,17 @@ inline void find_makers(const Events& events, const std::vector<int64_t>& thread
 // `is_engine` says of every name, and last of none, whether it is one of the engine's spans around a node.
 inline void add_stores(const Events& events, int32_t store, const std::vector<uint8_t>& is_engine,
                        std::vector<int32_t>& maker) {
-  std::vector<bool> has_stores(events.rows + 1);  // of every parent, that of none first
+  std::vector<uint8_t> has_stores(events.rows + 1);  // of every parent, that of none first
   const auto parent_of = [&](size_t row) { return static_cast<size_t>(events.parent[row] + 1); };
   for (size_t row = 0; row < events.rows; ++row) {
-    if (events.name[row] == store) has_stores[parent_of(row)] = true;
+    if (events.name[row] == store) has_stores[parent_of(row)] = 1;
   }
   constexpr int32_t kNone = -1;
   std::unordered_map<uint64_t, int32_t> latest;  // by parent and thread, what computed last
   int32_t* last = nullptr;
   uint64_t last_beside = 0;
   for (size_t row = 0; row < events.rows; ++row) {
-    if (!has_stores[parent_of(row)] || events.kind_of(row) == EventKind::kGcPause) continue;
+    if (has_stores[parent_of(row)] == 0 || events.kind_of(row) == EventKind::kGcPause) continue;
     const uint64_t beside = parent_of(row) << 32 | static_cast<uint32_t>(events.thread[row]);
     if (last == nullptr || beside != last_beside) last = &latest.try_emplace(beside, kNone).first->second;
     last_beside = beside;
@@ -85,18 +85,48 @@ struct ModuleCalls {
   std::vector<int32_t> around;  // and the place around it, -1 for none, which stands before it
 };
 
-// Of every event the closest that says which module it is for: a module call, or a span with a maker.
-inline void follow(const Events& events, const std::vector<int32_t>& maker,
-                   const std::vector<int32_t>& around, ModuleCalls& found) {
-  const auto is_module = [&](size_t row) { return events.kind_of(row) == EventKind::kModuleCall; };
-  const auto decides = [&](size_t row) { return is_module(row) || maker[row] >= 0; };
-  std::vector<int32_t> closest(events.rows);
-  nesting::settle<int32_t, int32_t>(
-      events.parent, events.rows, closest.data(), -1, [&](size_t parent) { return !decides(parent); },
-      [&](size_t parent) { return decides(parent) ? static_cast<int32_t>(parent) : closest[parent]; });
-  for (size_t row = 0; row < events.rows; ++row) {
-    if (decides(row)) closest[row] = static_cast<int32_t>(row);
+// Gives numbers to places in order of their first call, and of every module call its place.
+class PlaceNumbers {
+ public:
+  explicit PlaceNumbers(ModuleCalls& found) : found_(found) {}
+
+  // Of calls of a label within those of a place, -1 for none.
+  int32_t of(int32_t label, int32_t outer) {
+    const uint64_t key = static_cast<uint64_t>(outer + 1) << 32 | static_cast<uint32_t>(label);
+    const auto [place, is_new] = places_.try_emplace(key, static_cast<int32_t>(found_.label.size()));
+    if (is_new) {
+      found_.label.push_back(label);
+      found_.around.push_back(outer);
+    }
+    return place->second;
   }
+
+ private:
+  ModuleCalls& found_;
+  std::unordered_map<uint64_t, int32_t> places_;
+};
+
+inline ModuleCalls module_calls(const Events& events, const int32_t* label,
+                                const std::vector<int32_t>& maker) {
+  ModuleCalls found;
+  found.call.resize(events.rows);
+  found.is_backward.resize(events.rows);
+  found.place.assign(events.rows, -1);
+  const auto is_module = [&](size_t row) { return events.kind_of(row) == EventKind::kModuleCall; };
+  // Of every event the closest that says which module it is for, itself included: a module call, or a span
+  // with a maker; and the module call around it.
+  std::vector<int32_t> closest(events.rows);
+  std::vector<int32_t>& around = found.call;  // until it is known whose each is
+  PlaceNumbers numbers(found);
+  nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
+    const auto outer = static_cast<size_t>(parent);
+    around[row] = parent < 0 ? -1 : is_module(outer) ? parent : around[outer];
+    const bool decides = is_module(row) || maker[row] >= 0;
+    closest[row] = decides ? static_cast<int32_t>(row) : parent < 0 ? -1 : closest[outer];
+    if (!is_module(row)) return;
+    const int32_t place = around[row] < 0 ? -1 : found.place[static_cast<size_t>(around[row])];
+    found.place[row] = numbers.of(label[row], place);
+  });
   // From span to maker to span; gradients of gradients go across more than once. What was found of a span is
   // kept, so that no way is gone twice; in a damaged trace one may lead back to where it began, and is none.
   constexpr int32_t kNotAsked = -2;
@@ -119,36 +149,7 @@ inline void follow(const Events& events, const std::vector<int32_t>& maker,
     // Where no span tells the module, the module call around the event is taken.
     const int32_t own = is_module(row) ? static_cast<int32_t>(row) : around[row];
     found.call[row] = at >= 0 ? at : own;
-  }
-}
-
-inline ModuleCalls module_calls(const Events& events, const int32_t* label,
-                                const std::vector<int32_t>& maker) {
-  ModuleCalls found;
-  found.call.resize(events.rows);
-  found.is_backward.resize(events.rows);
-  found.place.assign(events.rows, -1);
-  std::vector<int32_t> around(events.rows);
-  const auto is_module = [&](size_t row) { return events.kind_of(row) == EventKind::kModuleCall; };
-  nesting::settle<int32_t, int32_t>(
-      events.parent, events.rows, around.data(), -1, [&](size_t parent) { return !is_module(parent); },
-      [&](size_t parent) { return is_module(parent) ? static_cast<int32_t>(parent) : around[parent]; });
-  follow(events, maker, around, found);
-  std::unordered_map<uint64_t, int32_t> places;
-  std::vector<int32_t> of_call(events.rows, -1);
-  for (size_t row = 0; row < events.rows; ++row) {
-    if (!is_module(row)) continue;
-    const int32_t outer = around[row] < 0 ? -1 : of_call[static_cast<size_t>(around[row])];
-    const uint64_t key = static_cast<uint64_t>(outer + 1) << 32 | static_cast<uint32_t>(label[row]);
-    const auto [place, is_new] = places.try_emplace(key, static_cast<int32_t>(found.label.size()));
-    if (is_new) {
-      found.label.push_back(label[row]);
-      found.around.push_back(outer);
-    }
-    of_call[row] = place->second;
-  }
-  for (size_t row = 0; row < events.rows; ++row) {
-    if (found.call[row] >= 0) found.place[row] = of_call[static_cast<size_t>(found.call[row])];
+    if (found.call[row] >= 0) found.place[row] = found.place[static_cast<size_t>(found.call[row])];
   }
   return found;
 }

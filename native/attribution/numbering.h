@@ -13,9 +13,9 @@ class Numbering {
  public:
   int32_t of(const Key& key) {
     const size_t slot = slot_of(key);
-    if (slots_[slot] >= 0) return slots_[slot];
+    if (slots_[slot].number >= 0) return slots_[slot].number;
     const auto number = static_cast<int32_t>(keys_.size());
-    slots_[slot] = number;
+    slots_[slot] = {key, number};
     keys_.push_back(key);
     if (keys_.size() * 2 > slots_.size()) grow();
     return number;
@@ -24,19 +24,24 @@ class Numbering {
   const std::vector<Key>& keys() const { return keys_; }  // by number
 
  private:
+  struct Slot {
+    Key key{};
+    int32_t number = -1;  // -1 for none
+  };
+
   size_t slot_of(const Key& key) const {
     const size_t last = slots_.size() - 1;
     size_t slot = Hash{}(key) * 0x9E3779B97F4A7C15U >> 32 & last;
-    while (slots_[slot] >= 0 && !(keys_[static_cast<size_t>(slots_[slot])] == key)) slot = (slot + 1) & last;
+    while (slots_[slot].number >= 0 && !(slots_[slot].key == key)) slot = (slot + 1) & last;
     return slot;
   }
   void grow() {
-    slots_.assign(slots_.size() * 4, -1);
-    for (size_t i = 0; i < keys_.size(); ++i) slots_[slot_of(keys_[i])] = static_cast<int32_t>(i);
+    slots_.assign(slots_.size() * 4, Slot{});
+    for (size_t i = 0; i < keys_.size(); ++i) slots_[slot_of(keys_[i])] = {keys_[i], static_cast<int32_t>(i)};
   }
 
   std::vector<Key> keys_;
-  std::vector<int32_t> slots_ = std::vector<int32_t>(1024, -1);  // a number, -1 for none
+  std::vector<Slot> slots_ = std::vector<Slot>(1024);
 };
 
 }  // namespace opscope::attribution

@@ -52,6 +52,7 @@ class OperatorKey {
  public:
   static constexpr int64_t kMostPaths = (int64_t{1} << 29) - 2;
 
+  OperatorKey() = default;
   OperatorKey(int32_t name, int8_t phase, int32_t path)
       : packed_(static_cast<uint64_t>(name + int64_t{1}) << 33 | static_cast<uint64_t>(phase + 1) << 29 |
                 static_cast<uint64_t>(path + int64_t{1})) {}
@@ -69,7 +70,7 @@ class OperatorKey {
   };
 
  private:
-  uint64_t packed_;
+  uint64_t packed_ = 0;
 };
 
 class OperatorGroup {

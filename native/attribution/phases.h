@@ -19,28 +19,22 @@ struct PhaseCodes {
 };
 
 struct PhaseColumns {
-  const int32_t* parent;
-  const int32_t* thread;
-  const uint8_t* kind;
+  Events events;
   const int64_t* start_ns;
   const int64_t* took_ns;
-  const int8_t* own;  // the phase that events say of themselves, -1 for none
-  size_t rows;
+  const int64_t* by_start;  // rows in order of start, nullptr where they stand so
+  const int8_t* by_name;    // the phase that every name says of its events, and last what none does
+  size_t names;
 };
 
-// The phase that events say of themselves. `by_name` has what every name says, and last what none does.
-inline std::vector<int8_t> own_phases(const Events& events, const int8_t* by_name, size_t names,
-                                      const PhaseCodes& codes) {
-  std::vector<int8_t> own(events.rows);
-  for (size_t row = 0; row < events.rows; ++row) {
-    const int32_t name = events.name[row];
-    int8_t phase = by_name[name < 0 ? names : static_cast<size_t>(name)];
-    if (events.scope_of(row) == RecordScope::kBackwardFunction) phase = codes.backward;
-    if (events.kind_of(row) == EventKind::kOptimizerCall) phase = codes.optimizer;
-    if (events.kind_of(row) == EventKind::kGcPause) phase = codes.collection;
-    own[row] = phase;
-  }
-  return own;
+// The phase that an event says of itself, -1 for none.
+inline int8_t own_phase(const PhaseColumns& columns, size_t row, const PhaseCodes& codes) {
+  const Events& events = columns.events;
+  if (events.kind_of(row) == EventKind::kGcPause) return codes.collection;
+  if (events.kind_of(row) == EventKind::kOptimizerCall) return codes.optimizer;
+  if (events.scope_of(row) == RecordScope::kBackwardFunction) return codes.backward;
+  const int32_t name = events.name[row];
+  return columns.by_name[name < 0 ? columns.names : static_cast<size_t>(name)];
 }
 
 struct Phases {
@@ -81,61 +75,43 @@ class MarkedSpans {
   size_t after_ = 0;  // the first that begins later than the moment asked for last
 };
 
-// `by_start` are the rows in order of start, `threads` how many there are.
-inline std::vector<int8_t> phases_by_time(const PhaseColumns& events, const int64_t* by_start, size_t threads,
-                                          int8_t collection) {
+// Of every event its phase: what runs inside a marked span, by nesting or else by time, is in its phase, and
+// an operator inside none is forward work. `threads` is how many there are.
+inline Phases phases(const PhaseColumns& columns, size_t threads, const PhaseCodes& codes) {
+  const Events& events = columns.events;
+  std::vector<int8_t> own(events.rows);
   std::vector<MarkedSpans> marked(threads);
   for (size_t i = 0; i < events.rows; ++i) {
-    const auto row = by_start == nullptr ? i : static_cast<size_t>(by_start[i]);
-    if (events.own[row] < 0 || events.own[row] == collection) continue;
-    marked[static_cast<size_t>(events.thread[row])].add(row, events.start_ns[row],
-                                                        events.start_ns[row] + events.took_ns[row]);
+    const auto row = columns.by_start == nullptr ? i : static_cast<size_t>(columns.by_start[i]);
+    own[row] = own_phase(columns, row, codes);
+    if (own[row] < 0 || own[row] == codes.collection) continue;
+    marked[static_cast<size_t>(events.thread[row])].add(row, columns.start_ns[row],
+                                                        columns.start_ns[row] + columns.took_ns[row]);
   }
-  std::vector<int8_t> found(events.rows, -1);
-  for (size_t row = 0; row < events.rows; ++row) {
-    const int64_t span = marked[static_cast<size_t>(events.thread[row])].open_at(events.start_ns[row], row);
-    if (span >= 0) found[row] = events.own[span];
-  }
-  return found;
-}
-
-// `inherited` is by time; what runs inside a marked span is in its phase, and an operator inside none is
-// `forward` work.
-inline Phases phases(const PhaseColumns& events, std::vector<int8_t> inherited, int8_t forward) {
-  struct Around {
+  struct Inside {
     int8_t mark = -1;      // of the closest marked span
     bool is_free = false;  // an operator that is inside none is further up
   };
+  std::vector<Inside> inside(events.rows);
   Phases found{std::vector<int8_t>(events.rows), std::vector<uint8_t>(events.rows),
                std::vector<int8_t>(events.rows)};
-  const auto is_operator = [&](size_t row) {
-    return static_cast<EventKind>(events.kind[row]) == EventKind::kOperator;
-  };
-  std::vector<Around> around(events.rows);
-  const auto settled = [&](size_t row) {
-    if (events.own[row] >= 0) return events.own[row];
-    return around[row].mark >= 0 ? around[row].mark : inherited[row];
-  };
-  nesting::settle<int32_t, Around>(
-      events.parent, events.rows, around.data(), {}, [](size_t) { return true; },
-      [&](size_t parent) {
-        const bool is_free = is_operator(parent) && settled(parent) < 0;
-        const int8_t mark = events.own[parent] >= 0 ? events.own[parent] : around[parent].mark;
-        return Around{mark, around[parent].is_free || is_free};
-      });
-  for (size_t row = 0; row < events.rows; ++row) {
-    const int8_t phase = settled(row);
-    if (around[row].mark >= 0) inherited[row] = around[row].mark;
-    const bool is_free = is_operator(row) && phase < 0;
-    const bool enters = events.own[row] >= 0 && inherited[row] != events.own[row];
-    found.outermost[row] = enters || (is_free && !around[row].is_free);
-    found.phase[row] = is_free ? forward : phase;
-  }
-  for (size_t row = 0; row < events.rows; ++row) {
-    const int32_t parent = events.parent[row];
-    const int8_t of_parent = parent >= 0 ? found.phase[static_cast<size_t>(parent)] : int8_t{-1};
-    found.around[row] = of_parent >= 0 ? of_parent : inherited[row];
-  }
+  nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
+    const Inside around = parent < 0 ? Inside{} : inside[static_cast<size_t>(parent)];
+    int8_t inherited = around.mark;
+    if (inherited < 0) {
+      const int64_t span =
+          marked[static_cast<size_t>(events.thread[row])].open_at(columns.start_ns[row], row);
+      if (span >= 0) inherited = own[static_cast<size_t>(span)];
+    }
+    const int8_t phase = own[row] >= 0 ? own[row] : inherited;
+    const bool is_free = events.kind_of(row) == EventKind::kOperator && phase < 0;
+    const bool enters = own[row] >= 0 && inherited != own[row];
+    found.outermost[row] = enters || (is_free && !around.is_free);
+    found.phase[row] = is_free ? codes.forward : phase;
+    const int8_t of_parent = parent < 0 ? int8_t{-1} : found.phase[static_cast<size_t>(parent)];
+    found.around[row] = of_parent >= 0 ? of_parent : inherited;
+    inside[row] = {own[row] >= 0 ? own[row] : around.mark, around.is_free || is_free};
+  });
   return found;
 }
 

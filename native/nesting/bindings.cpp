@@ -133,6 +133,30 @@ nb::tuple nesting_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64
   return nb::make_tuple(to_array(std::move(around)), to_array(std::move(own)));
 }
 
+// As nesting_on_lines, of spans that nest on their lines; None where they do not.
+nb::object nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
+                         const Numbers<int32_t>& line, size_t lines,
+                         const std::optional<Numbers<int64_t>>& by_start) {
+  const size_t rows = start_ns.size();
+  check_length(duration_ns.size(), rows);
+  check_length(line.size(), rows);
+  const auto all_below = [&](const auto& column, size_t count) {
+    return std::all_of(column.data(), column.data() + column.size(),
+                       [&](auto one) { return one >= 0 && static_cast<size_t>(one) < count; });
+  };
+  if (!all_below(line, lines)) throw nb::value_error("a row is on a line that is not there");
+  if (by_start) {
+    check_length(by_start->size(), rows);
+    if (!all_below(*by_start, rows)) throw nb::value_error("the order has rows that are not there");
+  }
+  std::optional<nesting::Nested> found = without_gil([&] {
+    return nesting::nest_on_lines(start_ns.data(), duration_ns.data(), line.data(),
+                                  by_start ? by_start->data() : nullptr, rows, lines);
+  });
+  if (!found) return nb::none();
+  return nb::make_tuple(to_array(std::move(found->around)), to_array(std::move(found->own_ns)));
+}
+
 nb::tuple contain(const Numbers<int64_t>& thread, const Numbers<int64_t>& start_ns,
                   const Numbers<int64_t>& end_ns) {
   check_length(thread.size(), start_ns.size());
@@ -165,6 +189,8 @@ void bind_nesting(nb::module_& m) {
   bind_for<int64_t>(m);
   m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
   m.def("nesting_on_lines", &nesting_on_lines, "start_ns"_a, "duration_ns"_a, "otherwise"_a, "lines"_a);
+  m.def("nest_on_lines", &nest_on_lines, "start_ns"_a, "duration_ns"_a, "line"_a, "lines"_a,
+        "by_start"_a.none());
   m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);
   m.def("contain", &contain, "thread"_a, "start_ns"_a, "end_ns"_a);
   m.def("innermost_segments", &innermost_segments, "start_ns"_a, "duration_ns"_a, "cuts"_a, "from_ns"_a,

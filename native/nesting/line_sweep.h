@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace opscope {
@@ -70,6 +71,44 @@ inline std::vector<int64_t> around_by_time(const int64_t* start, const int64_t* 
       {start, took, rows}, [&](size_t row, int64_t found) { around[row] = found; },
       [](size_t, int64_t, int64_t) {});
   return around;
+}
+
+// What is directly around each of some spans by time, -1 for none, and what of it none of those covers that
+// it is directly around.
+struct Nested {
+  std::vector<int32_t> around;
+  std::vector<int64_t> own_ns;
+};
+
+// Of spans on several lines; `order` are their rows in order of start, nullptr where they stand so. None
+// where two of a line overlap and do not nest, so that a place has to be found for them first, and where one
+// has less than no duration.
+inline std::optional<Nested> nest_on_lines(const int64_t* start_ns, const int64_t* took_ns,
+                                           const int32_t* line, const int64_t* order, size_t rows,
+                                           size_t lines) {
+  struct Open {
+    int64_t end;
+    int32_t row;
+  };
+  std::vector<std::vector<Open>> open_on(lines);  // of each line, the one that ends first is the last
+  Nested found{std::vector<int32_t>(rows), std::vector<int64_t>(rows)};
+  for (size_t i = 0; i < rows; ++i) {
+    const size_t row = order == nullptr ? i : static_cast<size_t>(order[i]);
+    std::vector<Open>& open = open_on[static_cast<size_t>(line[row])];
+    const int64_t start = start_ns[row];
+    const int64_t took = took_ns[row];
+    if (took < 0) return std::nullopt;
+    while (!open.empty() && open.back().end <= start) open.pop_back();
+    const int64_t end = end_of(start, took);
+    found.around[row] = open.empty() ? -1 : open.back().row;
+    found.own_ns[row] += took;
+    if (!open.empty()) {
+      if (end > open.back().end) return std::nullopt;
+      found.own_ns[static_cast<size_t>(open.back().row)] -= took;
+    }
+    if (end > start) open.push_back({end, static_cast<int32_t>(row)});
+  }
+  return found;
 }
 
 // Stretches between two moments; together they cover the time from the first moment to the last.

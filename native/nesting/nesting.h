@@ -51,6 +51,34 @@ void settle(const Parent* parents, size_t rows, Answer* answer, Answer none, Nee
   }
 }
 
+// Calls visit(row, parent) for every row, with its parent's before its own; `parent` is negative for none.
+template <class Parent, class Visit>
+void each_after_parent(const Parent* parents, size_t rows, Visit visit) {
+  size_t in_order = 0;
+  for (; in_order < rows; ++in_order) {  // as long as parents stand before their children: nearly always
+    const Parent parent = parents[in_order];
+    if (parent >= 0 && static_cast<size_t>(parent) >= in_order) break;
+    visit(in_order, parent);
+  }
+  std::vector<bool> visited(in_order == rows ? 0 : rows);
+  std::fill_n(visited.begin(), visited.empty() ? 0 : in_order, true);
+  std::vector<size_t> waiting;  // a row and its ancestors, which are visited from the last to the first
+  for (size_t first = in_order; first < rows; ++first) {
+    for (size_t row = first; !visited[row]; row = static_cast<size_t>(parents[row])) {
+      if (waiting.size() >= rows) throw std::invalid_argument("a row is its own ancestor");
+      waiting.push_back(row);
+      if (parents[row] < 0) break;
+      if (static_cast<size_t>(parents[row]) >= rows) {
+        throw std::out_of_range("a parent is no row of the table");
+      }
+    }
+    for (; !waiting.empty(); waiting.pop_back()) {
+      visit(waiting.back(), parents[waiting.back()]);
+      visited[waiting.back()] = true;
+    }
+  }
+}
+
 // For every row the closest proper ancestor with `keep`, or -1.
 template <class Parent>
 std::vector<Parent> nearest_ancestor(const Parent* parents, const bool* keep, size_t rows) {
@@ -65,11 +93,10 @@ std::vector<Parent> nearest_ancestor(const Parent* parents, const bool* keep, si
 template <class Parent>
 std::vector<Parent> outermost_ancestor(const Parent* parents, const bool* keep, size_t rows) {
   std::vector<Parent> found(rows);
-  const auto with_itself = [&](size_t row) {
-    return found[row] >= 0 ? found[row] : keep[row] ? static_cast<Parent>(row) : Parent{-1};
-  };
-  settle<Parent, Parent>(parents, rows, found.data(), -1, [](size_t) { return true; }, with_itself);
-  for (size_t row = 0; row < rows; ++row) found[row] = with_itself(row);
+  each_after_parent(parents, rows, [&](size_t row, Parent parent) {
+    found[row] = parent < 0 ? -1 : found[static_cast<size_t>(parent)];
+    if (found[row] < 0 && keep[row]) found[row] = static_cast<Parent>(row);
+  });
   return found;
 }
 
@@ -77,9 +104,9 @@ std::vector<Parent> outermost_ancestor(const Parent* parents, const bool* keep, 
 template <class Parent>
 std::vector<int32_t> depths(const Parent* parents, size_t rows) {
   std::vector<int32_t> depth(rows);
-  settle<Parent, int32_t>(
-      parents, rows, depth.data(), 0, [](size_t) { return true; },
-      [&](size_t parent) { return depth[parent] + 1; });
+  each_after_parent(parents, rows, [&](size_t row, Parent parent) {
+    depth[row] = parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1;
+  });
   return depth;
 }
 

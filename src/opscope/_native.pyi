@@ -574,6 +574,17 @@ def rows_by_line(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Rows line by line, and where each line begins, shape (lines + 1,)."""
 
+def nest_on_lines(
+    start_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    line: NDArray[np.int32],
+    lines: int,
+    by_start: NDArray[np.int64] | None,
+) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+    """As ``nesting_on_lines`` of all rows, each on the line that it has a number of; ``by_start``
+    are they in order of start, None where they stand so. None where two of a line overlap and do
+    not nest, and where one has less than no duration."""
+
 def nesting_on_lines(
     start_ns: NDArray[np.int64],
     duration_ns: NDArray[np.int64],
@@ -701,6 +712,23 @@ class ModuleCalls(TypedDict):
     place: NDArray[np.int32]
     label: NDArray[np.int32]
     around: NDArray[np.int32]
+
+def text_keys(
+    name: NDArray[np.int32],
+    kind: NDArray[np.uint8],
+    frame: NDArray[np.int64] | None,
+    names: int,
+    frames: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Of every event a key of the text that it is shown under, and the keys there are, ascending.
+
+    With n ``names``, i + 1 is the key of name i, n + i + 2 of that as a module's, 2n + 2 of
+    nothing, and 2n + i + 3 of frame i, which events have that have no name; ``frame`` may be None
+    where none has one.
+    """
+
+def rows_of_keys(key: NDArray[np.int32], row_of_key: NDArray[np.int32]) -> NDArray[np.int32]:
+    """``row_of_key[key]``."""
 
 def module_calls(
     events: EventArrays,

@@ -160,7 +160,7 @@ def _name_columns(trace: Trace) -> Columns:
 
 def _event_columns(trace: Trace, placement: Placement) -> Columns:
     events = trace.events
-    order, lines = placement.by_line(events["start_ns"])
+    order, lines = placement.by_line()
     label, texts = _span_names(trace)
     gpu_label, gpu_texts = _gpu_names(trace)
     names = Names.from_strings([*texts, *gpu_texts])
@@ -204,7 +204,7 @@ def _gpu_names(trace: Trace) -> tuple[npt.NDArray[np.int64], list[str]]:
 
 def _gpu_columns(trace: Trace, placement: Placement) -> Columns:
     gpu = trace.table("gpu")
-    order, lines = placement.by_line(gpu["start_ns"])
+    order, lines = placement.by_line()
     kind = np.minimum(gpu["kind"], len(_GPU_CATEGORIES) - 1)
     return {
         "gpu.order": order,

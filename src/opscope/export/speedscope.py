@@ -57,7 +57,7 @@ def speedscope_texts(trace: Trace, name: str) -> Iterator[str]:
     origin = min((int(start.min()) for _, start, _ in sources if len(start)), default=0)
     separator, done, rows_in_all = "", 0, len(label) + len(gpu)
     for placement, start, frame in sources:
-        order, begin = placement.by_line(start)
+        order, begin = placement.by_line()
         for i, line in enumerate(placement.lines):
             rows = order[begin[i] : begin[i + 1]]
             if len(rows):

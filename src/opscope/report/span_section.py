@@ -50,8 +50,8 @@ def add_spans(trace: Trace, start_ns: int, packer: Packer) -> tuple[dict[str, An
     """Put the columns into ``packer``; returns the part of the report that explains them."""
     events, gpu = trace.events, trace.table("gpu")
     placed, placed_gpu = place_events(trace), place_gpu(trace)
-    order, begin = placed.by_line(events["start_ns"])
-    gpu_order, gpu_begin = placed_gpu.by_line(gpu["start_ns"])
+    order, begin = placed.by_line()
+    gpu_order, gpu_begin = placed_gpu.by_line()
     label, labels = _labels(trace)
     starts = np.concatenate([events["start_ns"][order], gpu["start_ns"][gpu_order]]) - start_ns
     lines = np.concatenate([begin, gpu_begin[1:] + begin[-1]])

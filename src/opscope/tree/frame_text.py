@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from opscope.trace.row_blocks import row_blocks
+from opscope import _native
 from opscope.trace.schema import EventKind
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
@@ -52,24 +52,19 @@ def event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
 
 
 def _event_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
-    events, names = trace.events, trace.names
-    size = len(names) + 1  # one more for "no name"
-    key = events["name"] + np.int32(1)
-    key[events["kind"] == EventKind.MODULE_CALL] += size
-    nameless = np.flatnonzero(events["name"] < 0)
-    if nameless.size:
-        key[nameless] = 2 * size + _frames(trace, nameless) + 1
-    is_used = np.zeros(2 * size + len(trace.table("frames")) + 1, dtype=np.bool_)
-    for block in row_blocks(len(key)):
-        is_used[key[block]] = True
+    events, names = trace.events, len(trace.names)
+    name = np.ascontiguousarray(events["name"])
+    frames = _frames(trace) if name.min(initial=0) < 0 else None
+    keys, used = _native.text_keys(
+        name, np.ascontiguousarray(events["kind"]), frames, names, len(trace.table("frames"))
+    )
     rows: dict[str, int] = {}
-    row_of_key = np.zeros(len(is_used), dtype=np.int32)
-    for k in np.flatnonzero(is_used):
-        row_of_key[k] = rows.setdefault(_text(trace, int(k), size), len(rows))
-    for block in row_blocks(len(key)):
-        key[block] = row_of_key[key[block]]
-    key.flags.writeable = False
-    return key, list(rows)
+    row_of_key = np.zeros(int(used.max(initial=-1)) + 1, dtype=np.int32)
+    for key in used.tolist():
+        row_of_key[key] = rows.setdefault(_text(trace, key, names + 1), len(rows))
+    label = _native.rows_of_keys(keys, row_of_key)
+    label.flags.writeable = False
+    return label, list(rows)
 
 
 def own_texts(trace: Trace) -> tuple[npt.NDArray[np.int32], list[str]]:
@@ -134,9 +129,9 @@ def _text(trace: Trace, key: int, size: int) -> str:
     return MODULE_PREFIX + trace.names[key - size - 1].removeprefix(MODULE_PREFIX)
 
 
-def _frames(trace: Trace, events: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _frames(trace: Trace) -> npt.NDArray[np.int64]:
     """Row in frames of each event, -1 where it has none."""
     calls = trace.table("python_calls")
     frame = np.full(len(trace.events), -1, dtype=np.int64)
     frame[calls["event"]] = calls["frame"]
-    return frame[events]
+    return frame

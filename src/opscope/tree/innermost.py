@@ -68,7 +68,7 @@ def innermost_segments(
     placement = place_events(trace)
     threads = tuple(line for line in placement.lines if line.lane == 0)
     around = trace.events["parent"].astype(np.int64)
-    order, begin = placement.by_line(trace.events["start_ns"])
+    order, begin = placement.by_line()
     parts: list[tuple[npt.NDArray[Any], ...]] = []
     for number, line in enumerate(threads):
         rows = order[begin[number] : begin[number + 1]].astype(np.int64)

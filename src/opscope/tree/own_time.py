@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opscope import _native
+from opscope.cached_property import cached_property
 from opscope.trace.part import Part
 from opscope.trace.row_groups import order_rows
 from opscope.trace.trace import Trace
@@ -36,15 +37,19 @@ class LineNesting:
     """How the spans on the lines of threads nest by time.
 
     Attributes:
-        rows: of every thread the spans on its line, in order of start.
         around: of every event the one directly around it, -1 for none; of what had to leave its
             line the one it was recorded in. Shape (events,).
         own_ns: what of it none of those that it is directly around covers. Shape (events,).
     """
 
-    rows: list[Lines]
     around: Lines
     own_ns: Values
+    _placement: Placement
+
+    @cached_property
+    def rows(self) -> list[Lines]:
+        """Of every thread the spans on its line, in order of start."""
+        return _rows_of_threads(self._placement)
 
 
 def line_nesting(trace: Trace) -> LineNesting:
@@ -73,7 +78,7 @@ def enclosing_spans(trace: Trace) -> Values:
     """
     placement, start_ns = place_events(trace), trace.events["start_ns"]
     result = np.full(len(start_ns), BESIDE, dtype=np.int64)
-    for rows in _rows_of_threads(placement, start_ns):
+    for rows in _rows_of_threads(placement):
         around = around_by_time(start_ns[rows], placement.duration_ns[rows])
         result[rows] = np.where(around >= 0, rows[around], -1)
     return result
@@ -84,8 +89,10 @@ def keep_own_times(part: Part, whole: Trace) -> None:
 
     Where a part begins, what overlapped may do so no more, and lines of its own would be others.
     """
-    placement, took = place_events(whole), event_tree(part.trace).duration_ns
-    on_lines = Placement(placement.lines, placement.line[part.rows], took)
+    placement, tree = place_events(whole), event_tree(part.trace)
+    on_lines = Placement(
+        placement.lines, placement.line[part.rows], tree.duration_ns, tree.by_start
+    )
     _OWN_TIMES[part.trace] = _on_lines(part.trace, on_lines).own_ns
 
 
@@ -115,20 +122,18 @@ def outermost_of(trace: Trace, events: Values, group: npt.NDArray[np.signedinteg
 
 def _on_lines(trace: Trace, placement: Placement) -> LineNesting:
     """The spans of a trace on the lines that they were placed on."""
-    start_ns = trace.events["start_ns"]
-    rows = _rows_of_threads(placement, start_ns)
-    around, own = _native.nesting_on_lines(
-        np.ascontiguousarray(start_ns),
+    around, own = placement.nested or _native.nesting_on_lines(
+        np.ascontiguousarray(trace.events["start_ns"]),
         np.ascontiguousarray(placement.duration_ns),
         np.ascontiguousarray(trace.events["parent"]),
-        rows,
+        _rows_of_threads(placement),
     )
-    return LineNesting(rows, around, own)
+    return LineNesting(around, own, placement)
 
 
-def _rows_of_threads(placement: Placement, start_ns: Values) -> list[Lines]:
+def _rows_of_threads(placement: Placement) -> list[Lines]:
     """The spans on the line of each thread, in order of start."""
-    rows = placement.rows_of_lines(start_ns)
+    rows = placement.rows_of_lines()
     return [own for own, one in zip(rows, placement.lines, strict=True) if one.lane == 0]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -54,22 +55,28 @@ class Placement:
         lines: lane 0 of every thread or stream first, then the others.
         line: row in ``lines``, shape (rows,).
         duration_ns: as drawn: never negative, and unfinished spans close with their parent.
+        by_start: rows in order of start; None where they are in that order already.
+        nested: where no row had to leave lane 0, the row directly around each by time, -1 for none,
+            and what of it none of those covers that it is directly around; shapes (rows,). Else
+            None.
     """
 
     lines: list[Line]
     line: Indices
     duration_ns: Values
+    by_start: Values | None
+    nested: tuple[Indices, Values] | None = None
 
-    def by_line(self, start_ns: Values) -> tuple[Indices, Values]:
+    def by_line(self) -> tuple[Indices, Values]:
         """Rows line by line in order of start, and where each line begins, shape (lines + 1,)."""
-        order = _by_start(start_ns)
+        order = self.by_start
         line = self.line if order is None else self.line[order]
         rows, begin = _native.rows_by_line(np.ascontiguousarray(line), len(self.lines))
         return (rows if order is None else order[rows].astype(np.int32)), begin
 
-    def rows_of_lines(self, start_ns: Values) -> list[Indices]:
+    def rows_of_lines(self) -> list[Indices]:
         """The rows of every line in order of start."""
-        rows, begin = self.by_line(start_ns)
+        rows, begin = self.by_line()
         return [rows[first:last] for first, last in pairwise(begin.tolist())]
 
 
@@ -80,11 +87,24 @@ def place_events(trace: Trace) -> Placement:
     """Every event on a line of its thread; the same object for the same trace."""
     found = _PLACED.get(trace)
     if found is None:
-        events = trace.events
         home, line = _thread_lines(trace)
-        took = event_tree(trace).duration_ns
-        found = _PLACED[trace] = _place(home, line, events, took, yields(events))
+        found = _PLACED[trace] = _place_events(trace, home, line)
     return found
+
+
+def _place_events(trace: Trace, home: list[Line], line: Indices) -> Placement:
+    tree = event_tree(trace)
+    nested = _native.nest_on_lines(
+        np.ascontiguousarray(tree.start_ns),
+        np.ascontiguousarray(tree.duration_ns),
+        np.ascontiguousarray(line),
+        len(home),
+        tree.by_start,
+    )
+    if nested is None:
+        yielding = yields(trace.events)
+        return _place(home, line, tree.start_ns, tree.duration_ns, tree.by_start, yielding)
+    return Placement(home, line, tree.duration_ns, tree.by_start, nested)
 
 
 def place_gpu(trace: Trace) -> Placement:
@@ -96,7 +116,8 @@ def place_gpu(trace: Trace) -> Placement:
         for i, (device, stream) in enumerate(streams.rows())
     ]
     never = np.broadcast_to(np.uint8(0), len(gpu))
-    return _place(home, streams.group.astype(np.int32), gpu, gpu["duration_ns"], never)
+    start, took = gpu["start_ns"], gpu["duration_ns"]
+    return _place(home, streams.group.astype(np.int32), start, took, _by_start(start), never)
 
 
 def yields(events: Table) -> Yields:
@@ -122,17 +143,22 @@ def _thread_lines(trace: Trace) -> tuple[list[Line], Indices]:
         Line(name, number, -1, 0, i, process)
         for i, (name, (process, number)) in enumerate(zip(names, groups.rows(), strict=True))
     ]
-    return lines, groups.group.astype(np.int32)[thread]
+    own = groups.group.astype(np.int32)
+    # Mostly each thread of torch's is one of the system, in the same order.
+    return lines, thread if np.array_equal(own, np.arange(len(own))) else own[thread]
 
 
 def _place(
-    home: list[Line], line: Indices, table: Table, duration: Values, yielding: Yields
+    home: list[Line],
+    line: Indices,
+    start: Values,
+    duration: Values,
+    order: Values | None,
+    yielding: Yields,
 ) -> Placement:
-    start = table["start_ns"]
     if len(duration) and duration.min() < 0:
         duration = np.maximum(duration, 0)
-    order = _by_start(start)
-    columns = {
+    columns: dict[str, npt.NDArray[Any]] = {
         "track": line,
         "start_ns": start,
         "duration_ns": duration,
@@ -141,7 +167,7 @@ def _place(
     }
     lanes = _native.assign_lanes(columns, tracks=len(home))
     if lanes is None:
-        return Placement(home, line, duration)
+        return Placement(home, line, duration, order)
     moved = np.flatnonzero(lanes)
     groups = group_rows(line[moved], lanes[moved])
     beside = [
@@ -149,7 +175,7 @@ def _place(
     ]
     spread = line.copy()
     spread[moved] = len(home) + groups.group
-    return Placement(home + beside, spread, duration)
+    return Placement(home + beside, spread, duration, order)
 
 
 def _by_start(start_ns: Values) -> npt.NDArray[np.int64] | None:

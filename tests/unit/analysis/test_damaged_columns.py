@@ -11,18 +11,18 @@ from opscope.analysis.account import divided, event_causes, pieces
 from opscope.analysis.findings import gaps, sites
 from opscope.analysis.torch_listing import listing
 from opscope.rollup import operators, places
-from opscope.tree import own_time, timeline
+from opscope.tree import frame_text, own_time, timeline
 from support.plain_ways import assert_as_plain
 from support.random_program import random_program
 
 MODULES = (
     module_attribution, phases, stacks, divided, event_causes, pieces, sites, gaps, listing,
-    operators, places, own_time, timeline,
+    operators, places, own_time, timeline, frame_text,
 )  # fmt: skip
 PASSES = (
     "module_calls", "phases", "stack_sources", "listing", "saying_where", "lines_of_events",
     "operator_sums", "causes_of_events", "kinds_by_thread", "TimeOfThreads", "rows_by_line",
-    "nesting_on_lines", "place_groups", "widest_gaps",
+    "nesting_on_lines", "nest_on_lines", "text_keys", "rows_of_keys", "place_groups", "widest_gaps",
 )  # fmt: skip
 
 

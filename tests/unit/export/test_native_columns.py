@@ -52,7 +52,9 @@ def captured_calls(tmp_path, patch):
     names = ("ChromeWriter", "PerfettoWriter", "ExecutionTraceWriter", "assign_lanes",
              "memory_accounts", "operator_signatures")  # fmt: skip
     captured = {name: Captured(name, calls) for name in names}
-    fake = SimpleNamespace(**captured, rows_by_line=_native.rows_by_line)
+    # Nothing nests, so that a place is looked for.
+    others = {"rows_by_line": _native.rows_by_line, "nest_on_lines": lambda *_: None}
+    fake = SimpleNamespace(**captured, **others)
     for module in (chrome_writer, perfetto, execution_trace_nodes, chakra, timeline):
         if hasattr(module, "_native"):
             patch.setattr(module, "_native", fake)

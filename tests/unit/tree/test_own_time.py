@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from opscope import _native
 from opscope.trace.schema import EventKind
 from opscope.tree.event_tree import event_tree
 from opscope.tree.own_time import around_by_time, outermost_of, own_times
@@ -92,3 +93,60 @@ def test_what_is_around_a_span_is_the_latest_one_a_level_up(seed):
         max((j for j in range(i) if level[j] == level[i] - 1), default=-1) for i in range(50)
     ]
     assert around_by_time(start, took).tolist() == expected
+
+
+def random_nesting(seed, lines=3, spans=60):
+    """Start, duration and line of spans that nest on their lines; some take no time."""
+    random = np.random.default_rng(seed)
+    open_on, start, end, line = [[] for _ in range(lines)], [], [], []
+    for moment in range(2 * spans):
+        on = int(random.integers(lines))
+        if open_on[on] and random.random() < 0.5:
+            end[open_on[on].pop()] = moment
+            continue
+        line.append(on)
+        start.append(moment)
+        end.append(moment if random.random() < 0.1 else 2 * spans)
+        if end[-1] > moment:
+            open_on[on].append(len(start) - 1)
+    took = np.array(end, dtype=np.int64) - start
+    return np.array(start, dtype=np.int64), took, np.array(line, dtype=np.int32)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_spans_that_nest_are_gone_over_once_for_all_lines(seed):
+    start, took, line = random_nesting(seed)
+    rows = [np.flatnonzero(line == one).astype(np.int32) for one in range(3)]
+    none = np.full(len(start), -1, dtype=np.int32)
+    expected = _native.nesting_on_lines(start, took, none, rows)
+
+    around, own = _native.nest_on_lines(start, took, line, 3, None)
+
+    assert around.tolist() == expected[0].tolist() and own.tolist() == expected[1].tolist()
+    # In any order of rows it is the same.
+    mixed = np.random.default_rng(seed).permutation(len(start))
+    place = np.argsort(mixed)
+    by_start = np.argsort(start[mixed])
+    around_mixed, own_mixed = _native.nest_on_lines(
+        start[mixed], took[mixed], line[mixed], 3, by_start
+    )
+    assert own_mixed[place].tolist() == own.tolist()
+    original = np.append(mixed, -1)[around_mixed]
+    assert original[place].tolist() == around.tolist()
+
+
+def test_what_overlaps_or_takes_less_than_no_time_is_left_to_who_finds_it_a_place():
+    line = np.zeros(2, dtype=np.int32)
+    for start, took in (([0, 5], [10, 6]), ([0, 5], [10, -1])):
+        columns = (np.array(start, dtype=np.int64), np.array(took, dtype=np.int64))
+        assert _native.nest_on_lines(*columns, line, 1, None) is None
+        apart = np.array([0, 1], dtype=np.int32)
+        assert (_native.nest_on_lines(*columns, apart, 2, None) is None) == (took[1] < 0)
+
+
+def test_places_say_whether_spans_nest():
+    assert place_events(build_trace("a 0..10\n  b 2..3")).nested is not None
+    overlapping = [span("a", 0, 10), span("b", 5, 15, parent=-1)]
+    placement = place_events(build_trace(overlapping))
+    assert placement.nested is None
+    assert [line.lane for line in placement.lines] == [0, 1]
