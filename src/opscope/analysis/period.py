@@ -21,6 +21,7 @@ from opscope.analysis.quantity_text import time_text
 from opscope.analysis.steady_state import StartUp, find_start_up
 from opscope.errors import UsageError
 from opscope.trace.part import LATEST_NS, Part, part_from, part_until
+from opscope.trace.row_blocks import row_blocks
 from opscope.trace.trace import Trace
 from opscope.tree.event_tree import event_tree
 from opscope.tree.own_time import keep_own_times
@@ -139,7 +140,11 @@ def _wall_bounds(trace: Trace) -> tuple[int, int]:
     tree, gpu = event_tree(trace), trace.table("gpu")
     spans = ((tree.start_ns, tree.duration_ns), (gpu["start_ns"], gpu["duration_ns"]))
     starts = [int(start.min()) for start, _ in spans if len(start)]
-    ends = [int((start + took).max()) for start, took in spans if len(start)]
+    ends = [
+        int((start[rows] + took[rows]).max())
+        for start, took in spans
+        for rows in row_blocks(len(start))
+    ]
     return min(starts, default=0), max(ends, default=0)
 
 

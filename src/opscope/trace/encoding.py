@@ -30,6 +30,9 @@ bytes per event for ``impl``) and not in a dictionary's packed indices (2.9)."""
 FEW_ROWS = 2000
 """In a table of fewer rows a dictionary takes more room than it saves."""
 
+_MANY_ROWS = 100_000
+"""Of so many, what a column's least and greatest value take is nothing beside the file."""
+
 ROW_GROUP = 1 << 20
 """Rows that a reader can skip at once, by their smallest and largest values."""
 
@@ -82,9 +85,9 @@ def writer_options(table: str, data: pa.Table) -> dict[str, Any]:
         "column_encoding": encodings,
         "use_dictionary": dictionary or False,
         "row_group_size": ROW_GROUP,
-        # Statistics let readers skip groups. With a single group there is nothing to skip, and in
-        # the trace of a few steps they would be a sixth of the file.
-        "write_statistics": data.num_rows > ROW_GROUP,
+        # Statistics let readers skip groups, and columns that are one value throughout. In the
+        # trace of a few steps they would be a sixth of the file.
+        "write_statistics": data.num_rows >= _MANY_ROWS,
         # Without this, a reader in Arrow would get our in-memory types; the Parquet ones are the
         # contract, and the copy of the schema is 1 to 3 kB per file.
         "store_schema": False,

@@ -241,6 +241,18 @@ def column_from_arrow(schema: TableSchema, data: ArrowColumns, name: str) -> Any
     return numbers if column.required else _once(numbers)
 
 
+def constant_column(column: Column, value: int, rows: int) -> npt.NDArray[Any] | None:
+    """A column that has one value in each row, as :func:`column_from_arrow` would give it; None
+    where that would read another type as this one, or refuse it."""
+    is_truth, wants_truth = isinstance(value, bool), column.dtype == "bool"
+    if is_truth != wants_truth or not (wants_truth or column.dtype.startswith(("int", "uint"))):
+        return None
+    one = np.array([value]).astype(column.dtype)
+    if one[0] != value:
+        return None
+    return np.full(rows, one[0]) if column.required else np.broadcast_to(one, (rows,))
+
+
 def _once(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The same; where they are many and all equal, one of them stands for all."""
     if len(numbers) < _MANY or (numbers[:: len(numbers) // 16] != numbers[0]).any():

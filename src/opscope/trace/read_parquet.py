@@ -95,6 +95,27 @@ class ParquetColumns:
         return column
 
 
+    def constant(self, name: str) -> int | None:
+        """The value that every row of a long column of integers or truths has, where the file says
+        that all are equal without their being read; else None.
+
+        Of floats it never says so, since NaN is in no statistics.
+        """
+        if self._read is not None or not self.rows or name not in self.column_names:
+            return None
+        metadata, place = self._parquet.metadata, self.column_names.index(name)
+        found: set[int] = set()
+        for group in range(metadata.num_row_groups):
+            column = metadata.row_group(group).column(place)
+            said = column.statistics if column.path_in_schema == name else None
+            if said is None or not said.has_min_max or said.null_count != 0:
+                return None
+            if type(said.min) not in (int, bool):
+                return None
+            found |= {said.min, said.max}
+        return found.pop() if len(found) == 1 else None
+
+
 def _opened(file: BinaryIO, **options: Any) -> pq.ParquetFile:
     """A file of Python's, which only the thread that asks reads.
 

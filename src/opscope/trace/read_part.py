@@ -16,7 +16,12 @@ from opscope.trace.arrow_values import in_one, is_text, text_bytes
 from opscope.trace.column import TableSchema
 from opscope.trace.columns_as_needed import ColumnsAsNeeded
 from opscope.trace.input_file import open_plain
-from opscope.trace.interop import column_from_arrow, columns_there, table_from_arrow
+from opscope.trace.interop import (
+    column_from_arrow,
+    columns_there,
+    constant_column,
+    table_from_arrow,
+)
 from opscope.trace.job import ledger_with_ranks
 from opscope.trace.manifest import MANIFEST, Manifest, damaged_file, rank_folders, read_manifest
 from opscope.trace.names import Names
@@ -181,7 +186,11 @@ def _as_needed(
 ) -> Table:
     def read(name: str) -> Any:
         with _damage_of(folder / f"{schema.name}.parquet"):
-            return as_column(schema.column(name), column_from_arrow(schema, data, name))
+            column, value = schema.column(name), data.constant(name)
+            found = None if value is None else constant_column(column, value, data.rows)
+            return as_column(
+                column, column_from_arrow(schema, data, name) if found is None else found
+            )
 
     def check(name: str) -> None:
         checks.check_column(schema.name, name)

@@ -17,6 +17,7 @@ from opscope.errors import TraceFormatError
 from opscope.trace.column import Column
 from opscope.trace.metadata_kinds import metadata_problem
 from opscope.trace.names import Names
+from opscope.trace.row_blocks import row_blocks
 from opscope.trace.schema import TABLES
 from opscope.trace.shapes import too_large
 from opscope.trace.table import Table
@@ -179,8 +180,11 @@ def _order(table: Table, column: Column, rows: Rows) -> str:
         return ""
     values = table[column.name]
     if column.name == "parent":
-        is_later = values >= np.arange(len(values), dtype=values.dtype)
-        return "points to a later event" if is_later.any() else ""
+        is_later = any(
+            (values[rows] >= np.arange(rows.start, rows.stop, dtype=values.dtype)).any()
+            for rows in row_blocks(len(values))
+        )
+        return "points to a later event" if is_later else ""
     return "is not in order" if (values[1:] < values[:-1]).any() else ""
 
 

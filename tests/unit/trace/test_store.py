@@ -1,11 +1,8 @@
 """Traces on disk: what is saved comes back, other programs read it, bad folders say what to do."""
 
-import gc
-import json
 import os
 import shutil
 import sys
-import weakref
 from pathlib import Path
 
 import duckdb
@@ -14,35 +11,23 @@ import pandas
 import polars
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import opscope
 from opscope.errors import TraceFormatError, UsageError
-from opscope.trace import interop, read_parquet, read_part, store
+from opscope.trace import interop, read_parquet, store
 from opscope.trace.load import load_trace
 from opscope.trace.manifest import read_manifest
 from opscope.trace.names import Names
-from opscope.trace.read_part import part_as_needed, ranks
+from opscope.trace.read_part import ranks
 from opscope.trace.schema import SCHEMA_VERSION, TABLES
 from opscope.trace.store import save
 from opscope.trace.trace import Trace
-from support.build_trace import build_trace, span, tensor
+from support.build_trace import build_trace
 from support.random_trace import assert_same_table, assert_same_trace, random_trace
 from support.repeat_trace import repeat_trace
-
-
-@pytest.fixture
-def small():
-    return build_trace(
-        [
-            span("step", 0, 100),
-            span("aten::mm", 10, 30, inputs=[tensor(2, 3), tensor(3, 4)], sequence_number=5),
-            span("aten::mm", 40, 50, "worker"),
-        ],
-        metadata={"host": "h"},
-        ledger={"events": {"recorded": 3}},
-    )
+from support.saved_trace import edit_manifest, rewrite
 
 
 def test_every_row_of_every_column_has_a_value(small, tmp_path):
@@ -334,16 +319,6 @@ def test_a_rank_out_of_range_is_refused(small, tmp_path, rank):
         save(small, tmp_path / "t", rank=rank)
 
 
-@pytest.fixture
-def saved(small, tmp_path):
-    return save(small, tmp_path / "t")
-
-
-def edit_manifest(folder, **changes):
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, **changes}))
-
-
 def test_a_newer_schema_is_refused(saved):
     edit_manifest(saved, schema_version=SCHEMA_VERSION + 1, opscope_version="9.9")
     with pytest.raises(TraceFormatError, match=r"opscope 9\.9 .*pip install -U opscope"):
@@ -421,137 +396,6 @@ def test_inconsistent_tables_are_reported(saved, column, values, message):
     rewrite(saved, "events", frame)
     with pytest.raises(TraceFormatError, match=message):
         load_trace(saved)
-
-
-@pytest.fixture
-def few_rows(monkeypatch):
-    """Every table with rows is a long one."""
-    monkeypatch.setattr(read_part, "FEW_ROWS", 0)
-    monkeypatch.setattr(read_parquet, "FEW_ROWS", 0)
-
-
-@pytest.mark.usefixtures("few_rows")
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(seed=st.integers(0, 2**32), most_rows=st.sampled_from([0, 3, 700]))
-def test_what_is_read_as_needed_is_what_is_loaded(seed, most_rows, tmp_path_factory):
-    folder = save(random_trace(seed, most_rows), tmp_path_factory.mktemp("trace") / "t")
-    with part_as_needed(folder) as trace:
-        assert_same_trace(trace, load_trace(folder))
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_only_what_is_asked_for_is_read(saved, monkeypatch):
-    asked = []
-    columns = read_part.column_from_arrow
-
-    def read(schema, data, name):
-        asked.append(f"{schema.name}.{name}")
-        return columns(schema, data, name)
-
-    monkeypatch.setattr(read_part, "column_from_arrow", read)
-    with part_as_needed(saved) as trace:
-        codes = {"events.kind", "events.scope"}
-        assert not {one for one in asked if one.startswith("events.")} - codes
-        assert len(trace.events) == 3
-        assert trace.events["start_ns"].tolist() == trace.events["start_ns"].tolist()
-        assert {one for one in asked if one.startswith("events.")} - codes == {"events.start_ns"}
-        assert asked.count("events.start_ns") == 1
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_nothing_is_read_once_it_is_over(saved):
-    with part_as_needed(saved) as trace:
-        start = trace.events["start_ns"]
-    assert trace.events["start_ns"] is start
-    with pytest.raises(TraceFormatError, match="events"):
-        trace.events["duration_ns"]
-
-
-def test_a_table_without_rows_is_read_as_needed_too(saved):
-    frame = pandas.read_parquet(saved / "tensors.parquet").iloc[:0]
-    frame.to_parquet(saved / "tensors.parquet")
-    manifest = json.loads((saved / "manifest.json").read_text())
-    size = (saved / "tensors.parquet").stat().st_size
-    manifest["tables"]["tensors"] = {"rows": 0, "bytes": size}
-    edit_manifest(saved, tables=manifest["tables"])
-    with part_as_needed(saved) as trace:
-        assert_same_trace(trace, load_trace(saved))
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_columns_are_gone_with_the_trace_without_a_collection(saved):
-    gc.collect()
-    gc.disable()
-    try:
-        with part_as_needed(saved) as trace:
-            table = weakref.ref(trace.events)
-            trace.events["start_ns"]
-        del trace
-        assert table() is None
-    finally:
-        gc.enable()
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_errors_of_whoever_reads_as_needed_stay_their_own(saved):
-    with pytest.raises(KeyError, match="theirs"), part_as_needed(saved):
-        raise KeyError("theirs")
-
-
-@pytest.mark.usefixtures("few_rows")
-@pytest.mark.parametrize(
-    ("table", "changed", "asked", "message"),
-    [
-        ("events", {"parent": [-1, 2, 0]}, "parent", "events.parent points to a later event"),
-        ("events", {"start_ns": [5, 4, 6]}, "start_ns", "events.start_ns is not in order"),
-        ("events", {"name": [0, 99, 0]}, "name", "events.name points outside names"),
-        ("tensors", {"argument": [0, 30_000]}, "argument", "far beyond its event's arguments"),
-        ("tensors", {"event": [0, -3]}, "argument", "tensors.event points outside events"),
-    ],
-)
-def test_damage_is_said_of_columns_that_are_asked_for(saved, table, changed, asked, message):
-    frame = pandas.read_parquet(saved / f"{table}.parquet")
-    for name, values in changed.items():
-        frame[name] = values
-    if "event" in changed:  # a position that has the events of tensors looked at
-        frame["argument"] = [0, 30_000]
-    rewrite(saved, table, frame)
-    with part_as_needed(saved) as trace:
-        assert len(trace.table("tensors")["version"]) == 2
-        for _ in range(2):
-            with pytest.raises(TraceFormatError, match=message):
-                trace.table(table)[asked]
-
-
-@pytest.mark.usefixtures("few_rows")
-def test_bytes_that_are_damaged_are_said_of_the_column_that_they_are_of(saved):
-    file = saved / "events.parquet"
-    place = pq.read_metadata(file).row_group(0)
-    at = {
-        place.column(i).path_in_schema: place.column(i).data_page_offset
-        for i in range(place.num_columns)
-    }
-    content = bytearray(file.read_bytes())
-    for offset in range(at["duration_ns"] + 20, at["duration_ns"] + 60):
-        content[offset] ^= 0xFF
-    file.write_bytes(content)
-    with part_as_needed(saved) as trace:
-        assert len(trace.events["start_ns"]) == 3
-        with pytest.raises(TraceFormatError, match=r"events\.parquet"):
-            trace.events["duration_ns"]
-    with pytest.raises(TraceFormatError, match=r"events\.parquet"):
-        load_trace(saved)
-
-
-def rewrite(folder, table, frame):
-    """Have a table hold something else."""
-    file = folder / f"{table}.parquet"
-    frame.to_parquet(file)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["tables"][table]["bytes"] = file.stat().st_size
-    edit_manifest(folder, tables=manifest["tables"])
 
 
 def test_columns_from_later_versions_are_ignored_and_missing_ones_filled(saved, small):
