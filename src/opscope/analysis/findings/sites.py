@@ -79,14 +79,16 @@ class Sites:
         self.caller, self.caller_line, self.frame = (
             np.full(events, -1, dtype=np.int64) for _ in range(3)
         )
+        self.called_here: Flags = np.zeros(events, dtype=np.bool_)
+        self.defined_here: Flags = np.zeros(events, dtype=np.bool_)
         for table in (trace.table("operator_calls"), trace.table("python_calls")):
-            self.caller[table["event"]] = table["caller"]
-            self.caller_line[table["event"]] = table["caller_line"]
+            event, caller, line = (table[name] for name in ("event", "caller", "caller_line"))
+            self.caller[event], self.caller_line[event] = caller, line
+            self.called_here[event] = self.own_frame[caller] & (line >= 0)
         calls = trace.table("python_calls")
         self.frame[calls["event"]] = calls["frame"]
-        self.called_here: Flags = self.own_frame[self.caller] & (self.caller_line >= 0)
-        self.defined_here: Flags = self.own_frame[self.frame]
-        self.known = bool((self.called_here | self.defined_here).any())
+        self.defined_here[calls["event"]] = self.own_frame[calls["frame"]]
+        self.known = bool(self.called_here.any() or self.defined_here.any())
 
     @cached_property
     def source(self) -> Values:
