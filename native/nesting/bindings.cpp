@@ -97,43 +97,8 @@ nb::tuple rows_by_line(const Numbers<int32_t>& line, size_t lines) {
   return nb::make_tuple(to_array(std::move(rows)), to_array(std::move(begin)));
 }
 
-void check_lines(const std::vector<Numbers<int32_t>>& lines, size_t count) {
-  for (const auto& rows : lines) {
-    const bool fit = std::all_of(rows.data(), rows.data() + rows.size(),
-                                 [&](int32_t row) { return row >= 0 && static_cast<size_t>(row) < count; });
-    if (!fit) throw nb::value_error("a line has rows that are not there");
-  }
-}
-
-// Of all lines the span directly around each by time, where what is on none keeps what it has; and what of
-// each span none of those that it is directly around covers, 0 for what is on none.
-nb::tuple nesting_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
-                           const Numbers<int32_t>& otherwise, const std::vector<Numbers<int32_t>>& lines) {
-  check_length(start_ns.size(), duration_ns.size());
-  check_length(start_ns.size(), otherwise.size());
-  check_lines(lines, start_ns.size());
-  std::vector<int32_t> around(otherwise.data(), otherwise.data() + otherwise.size());
-  std::vector<int64_t> own(start_ns.size());
-  {
-    const WithoutGil without_gil;
-    for (const auto& rows : lines) {
-      const nesting::LineSpans spans{start_ns.data(), duration_ns.data(), rows.size(), rows.data()};
-      nesting::sweep(
-          spans,
-          [&](size_t place, int64_t found) {
-            const size_t row = spans.row_of(place);
-            const int32_t outer = found < 0 ? -1 : rows.data()[found];
-            around[row] = outer;
-            own[row] += duration_ns.data()[row];
-            if (outer >= 0) own[static_cast<size_t>(outer)] -= duration_ns.data()[row];
-          },
-          [](size_t, int64_t, int64_t) {});
-    }
-  }
-  return nb::make_tuple(to_array(std::move(around)), to_array(std::move(own)));
-}
-
-// As nesting_on_lines, of spans that nest on their lines; None where they do not.
+// Of spans that nest on the first lines the one directly around each by time, and what of each none of those
+// covers that it is directly around; None where they do not nest.
 nb::object nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t>& duration_ns,
                          const Numbers<int32_t>& line, size_t lines,
                          const std::optional<Numbers<int64_t>>& by_start) {
@@ -144,7 +109,7 @@ nb::object nest_on_lines(const Numbers<int64_t>& start_ns, const Numbers<int64_t
     return std::all_of(column.data(), column.data() + column.size(),
                        [&](auto one) { return one >= 0 && static_cast<size_t>(one) < count; });
   };
-  if (!all_below(line, lines)) throw nb::value_error("a row is on a line that is not there");
+  if (!all_below(line, size_t{INT32_MAX})) throw nb::value_error("a row is on a line that is not there");
   if (by_start) {
     check_length(by_start->size(), rows);
     if (!all_below(*by_start, rows)) throw nb::value_error("the order has rows that are not there");
@@ -188,7 +153,6 @@ void bind_nesting(nb::module_& m) {
   bind_for<int32_t>(m);
   bind_for<int64_t>(m);
   m.def("around_by_time", &around_by_time, "start_ns"_a, "duration_ns"_a);
-  m.def("nesting_on_lines", &nesting_on_lines, "start_ns"_a, "duration_ns"_a, "otherwise"_a, "lines"_a);
   m.def("nest_on_lines", &nest_on_lines, "start_ns"_a, "duration_ns"_a, "line"_a, "lines"_a,
         "by_start"_a.none());
   m.def("rows_by_line", &rows_by_line, "line"_a, "lines"_a);

@@ -80,9 +80,9 @@ struct Nested {
   std::vector<int64_t> own_ns;
 };
 
-// Of spans on several lines; `order` are their rows in order of start, nullptr where they stand so. None
-// where two of a line overlap and do not nest, so that a place has to be found for them first, and where one
-// has less than no duration.
+// Of spans on several lines; those on further ones are left out, with none around and no time of their own.
+// `order` are rows in order of start, nullptr where they stand so. None where two of a line overlap and do
+// not nest, so that a place has to be found for them first, and where one has less than no duration.
 inline std::optional<Nested> nest_on_lines(const int64_t* start_ns, const int64_t* took_ns,
                                            const int32_t* line, const int64_t* order, size_t rows,
                                            size_t lines) {
@@ -94,6 +94,10 @@ inline std::optional<Nested> nest_on_lines(const int64_t* start_ns, const int64_
   Nested found{std::vector<int32_t>(rows), std::vector<int64_t>(rows)};
   for (size_t i = 0; i < rows; ++i) {
     const size_t row = order == nullptr ? i : static_cast<size_t>(order[i]);
+    if (static_cast<size_t>(line[row]) >= lines) {
+      found.around[row] = -1;
+      continue;
+    }
     std::vector<Open>& open = open_on[static_cast<size_t>(line[row])];
     const int64_t start = start_ns[row];
     const int64_t took = took_ns[row];

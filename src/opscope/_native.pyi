@@ -581,19 +581,12 @@ def nest_on_lines(
     lines: int,
     by_start: NDArray[np.int64] | None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
-    """As ``nesting_on_lines`` of all rows, each on the line that it has a number of; ``by_start``
-    are they in order of start, None where they stand so. None where two of a line overlap and do
-    not nest, and where one has less than no duration."""
+    """As ``around_by_time`` for rows on several lines, each on the one that it has a number of; and
+    what of each none of those covers that it is directly around. Those on others than the first
+    ``lines`` have -1 and 0. ``by_start`` are all rows in order of start, None where they stand so.
 
-def nesting_on_lines(
-    start_ns: NDArray[np.int64],
-    duration_ns: NDArray[np.int64],
-    otherwise: NDArray[np.int32],
-    lines: Sequence[NDArray[np.int32]],
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """As ``around_by_time`` for the rows of each of several lines, which stand in order of start;
-    rows that are on none of them keep what ``otherwise`` has. And what of each span none of those
-    that it is directly around covers; 0 for those on none of the lines."""
+    None where two of a line overlap and do not nest, and where one has less than no duration.
+    """
 
 def account_causes() -> dict[str, int]:
     """The numbers of causes as native code has them."""

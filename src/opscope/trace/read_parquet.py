@@ -94,7 +94,6 @@ class ParquetColumns:
             require_memory(_text_bytes(column), f"reading {self._source}")
         return column
 
-
     def constant(self, name: str) -> int | None:
         """The value that every row of a long column of integers or truths has, where the file says
         that all are equal without their being read; else None.

@@ -122,13 +122,36 @@ def outermost_of(trace: Trace, events: Values, group: npt.NDArray[np.signedinteg
 
 def _on_lines(trace: Trace, placement: Placement) -> LineNesting:
     """The spans of a trace on the lines that they were placed on."""
-    around, own = placement.nested or _native.nesting_on_lines(
-        np.ascontiguousarray(trace.events["start_ns"]),
-        np.ascontiguousarray(placement.duration_ns),
-        np.ascontiguousarray(trace.events["parent"]),
-        _rows_of_threads(placement),
+    if placement.nested is not None:
+        return LineNesting(*placement.nested, placement)
+    start, took, parent, line = (
+        np.ascontiguousarray(one)
+        for one in (
+            trace.events["start_ns"],
+            placement.duration_ns,
+            trace.events["parent"],
+            placement.line,
+        )
     )
+    threads = sum(one.lane == 0 for one in placement.lines)
+    found = _native.nest_on_lines(start, took, line, threads, placement.by_start)
+    around, own = found or _line_by_line(start, took, _rows_of_threads(placement))
+    beside = np.flatnonzero(line >= threads)
+    around[beside] = parent[beside]
     return LineNesting(around, own, placement)
+
+
+def _line_by_line(start: Values, took: Values, lines: list[Lines]) -> tuple[Lines, Values]:
+    """What is around spans, and their own time, where some overlap: in part of a trace, on the
+    lines of the whole, they may."""
+    around, own = np.full(len(start), -1, dtype=np.int32), np.zeros(len(start), dtype=np.int64)
+    for rows in lines:
+        found = around_by_time(start[rows], took[rows])
+        inside = np.flatnonzero(found >= 0)
+        around[rows[inside]] = rows[found[inside]]
+        own[rows] += took[rows]
+        np.subtract.at(own, rows[found[inside]], took[rows[inside]])
+    return around, own
 
 
 def _rows_of_threads(placement: Placement) -> list[Lines]:

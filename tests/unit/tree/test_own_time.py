@@ -7,6 +7,7 @@ import pytest
 
 from opscope import _native
 from opscope.trace.schema import EventKind
+from opscope.tree import own_time
 from opscope.tree.event_tree import event_tree
 from opscope.tree.own_time import around_by_time, outermost_of, own_times
 from opscope.tree.self_time import self_times
@@ -116,13 +117,19 @@ def random_nesting(seed, lines=3, spans=60):
 @pytest.mark.parametrize("seed", range(20))
 def test_spans_that_nest_are_gone_over_once_for_all_lines(seed):
     start, took, line = random_nesting(seed)
-    rows = [np.flatnonzero(line == one).astype(np.int32) for one in range(3)]
-    none = np.full(len(start), -1, dtype=np.int32)
-    expected = _native.nesting_on_lines(start, took, none, rows)
+    expected = np.full(len(start), -1)
+    for rows in (np.flatnonzero(line == one) for one in range(3)):
+        expected[rows] = np.append(rows, -1)[around_by_time(start[rows], took[rows])]
+    inside = [took[expected == row].sum() for row in range(len(start))]
 
     around, own = _native.nest_on_lines(start, took, line, 3, None)
 
-    assert around.tolist() == expected[0].tolist() and own.tolist() == expected[1].tolist()
+    assert around.tolist() == expected.tolist() and own.tolist() == (took - inside).tolist()
+    # Those on further lines are left out, and change nothing of the others.
+    around_of_two, own_of_two = _native.nest_on_lines(start, took, line, 2, None)
+    is_there = line < 2
+    assert around_of_two.tolist() == np.where(is_there, around, -1).tolist()
+    assert own_of_two.tolist() == np.where(is_there, own, 0).tolist()
     # In any order of rows it is the same.
     mixed = np.random.default_rng(seed).permutation(len(start))
     place = np.argsort(mixed)
@@ -150,3 +157,14 @@ def test_places_say_whether_spans_nest():
     placement = place_events(build_trace(overlapping))
     assert placement.nested is None
     assert [line.lane for line in placement.lines] == [0, 1]
+
+
+def test_part_of_a_trace_whose_spans_do_not_nest_is_counted_line_by_line():
+    """On the lines of a whole, on which nothing had to leave its own."""
+    trace = build_trace([span("a", 0, 10), span("b", 5, 15, parent=-1), span("c", 6, 8, "other")])
+    lines = place_events(trace).lines[:2]
+    line = np.array([0, 0, 1], dtype=np.int32)
+    took = event_tree(trace).duration_ns
+    nested = own_time._on_lines(trace, own_time.Placement(lines, line, took, None))
+    assert nested.around.tolist() == [-1, 0, -1]
+    assert (nested.own_ns // 1000).tolist() == [0, 10, 2]

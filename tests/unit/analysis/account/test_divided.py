@@ -36,11 +36,12 @@ def test_what_refers_to_rows_that_are_not_there_is_refused():
         lambda: time_of_threads([0], causes=3),
         lambda: time_of_threads([0], steps=1, row=1),
         lambda: _native.rows_by_line(np.array([0, 1], dtype=np.int32), 1),
-        lambda: _native.nesting_on_lines(
+        lambda: _native.nest_on_lines(
             np.zeros(1, dtype=np.int64),
             np.zeros(1, dtype=np.int64),
-            np.zeros(1, dtype=np.int32),
-            [np.array([1], dtype=np.int32)],
+            np.array([-1], dtype=np.int32),
+            1,
+            None,
         ),
     ):
         with pytest.raises(ValueError):
