@@ -34,15 +34,11 @@ using EventArrays = std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32
 
 template <class T>
 void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
-  T least{}, most{};
-  if (column.size() != 0) least = most = column.data()[0];
-  for (size_t i = 0; i < column.size(); ++i) {  // without a way out, so that it goes many at a time
-    least = std::min(least, column.data()[i]);
-    most = std::max(most, column.data()[i]);
-  }
-  const bool fit =
-      static_cast<int64_t>(least) >= lowest && static_cast<int64_t>(most) < static_cast<int64_t>(count);
-  if (!fit && column.size() != 0) throw nb::value_error("events refer to rows that are not there");
+  const auto highest = static_cast<int64_t>(count) - 1;
+  const bool fit = std::all_of(column.data(), column.data() + column.size(), [=](T one) {
+    return static_cast<int64_t>(one) >= lowest && static_cast<int64_t>(one) <= highest;
+  });
+  if (!fit) throw nb::value_error("events refer to rows that are not there");
 }
 
 attribution::Events events_of(const EventArrays& arrays, size_t threads) {
