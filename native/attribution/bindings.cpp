@@ -75,12 +75,15 @@ nb::tuple text_keys(const Numbers<int32_t>& name, const Numbers<uint8_t>& kind,
   return nb::make_tuple(to_array(std::move(found.key)), to_array(std::move(found.used)));
 }
 
-// Of every key the row that it has in a table of them.
+// Of every key the row that it has in a table of them, and -1 of -1.
 nb::object rows_of_keys(const Numbers<int32_t>& key, const Numbers<int32_t>& row_of_key) {
-  check_between(key, 0, row_of_key.size());
+  check_between(key, -1, row_of_key.size());
   return to_array(without_gil([&] {
     std::vector<int32_t> rows(key.size());
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] = row_of_key.data()[key.data()[i]];
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int32_t one = key.data()[i];
+      rows[i] = one < 0 ? -1 : row_of_key.data()[one];
+    }
     return rows;
   }));
 }

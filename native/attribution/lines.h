@@ -197,11 +197,14 @@ inline std::pair<std::vector<int64_t>, std::vector<int64_t>> lines(const Events&
                                                                    const int32_t* first_line) {
   SayingWhere where(events, thread_number, listed, calls);
   const std::vector<int32_t> first_call = first_calls(events, calls, where);
-  std::vector<int64_t> frame(events.rows, -1);
-  std::vector<int64_t> line(events.rows, -1);
+  std::vector<int64_t> frame(events.rows);
+  std::vector<int64_t> line(events.rows);
   for (size_t row = 0; row < events.rows; ++row) {
     const int32_t around = where.around(row);
-    if (around < 0) continue;
+    if (around < 0) {
+      frame[row] = line[row] = -1;
+      continue;
+    }
     auto site = static_cast<size_t>(around);
     // What runs directly in a function of the program is not at the line that called it.
     const bool is_own_body = calls.defined_here[site] && site != row;

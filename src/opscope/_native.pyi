@@ -721,7 +721,7 @@ def text_keys(
     """
 
 def rows_of_keys(key: NDArray[np.int32], row_of_key: NDArray[np.int32]) -> NDArray[np.int32]:
-    """``row_of_key[key]``."""
+    """``row_of_key[key]``, and -1 of -1."""
 
 def module_calls(
     events: EventArrays,

@@ -91,7 +91,7 @@ def _attribute(trace: Trace) -> ModuleAttribution:
         np.array([*is_engine, False]),
     )
     number, paths, classes = _paths(trace, texts, found["label"], found["around"])
-    path = np.append(number, np.int32(NONE))[found["place"]]
+    path = _native.rows_of_keys(found["place"], number)
     return ModuleAttribution(paths, classes, path, found["call"], found["is_backward"])
 
 
