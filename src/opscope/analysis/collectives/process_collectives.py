@@ -210,7 +210,12 @@ def _bytes(call: Collective, way: str) -> int:
 
 def _column(numbers: Iterable[int]) -> Values:
     """Of what a file says, which may be any number: no larger than a column holds."""
-    return np.array([min(max(one, -_LARGEST), _LARGEST) for one in numbers], dtype=np.int64)
+    values = list(numbers)
+    try:
+        found = np.array(values, dtype=np.int64)
+    except OverflowError:
+        found = np.array([min(max(one, -_LARGEST), _LARGEST) for one in values], dtype=np.int64)
+    return np.clip(found, -_LARGEST, _LARGEST)
 
 
 def _numbers(calls: Sequence[Collective], begin: Values, trace: Trace) -> Values:
