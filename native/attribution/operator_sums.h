@@ -87,11 +87,19 @@ class OperatorGroup {
     in_step_ns_ += own_ns;
   }
 
-  // Own time in each step in which there is any, in order.
-  std::vector<int64_t> times_of_steps() {
+  // Of the steps in which there is any, how many there are and own time in them: -1 without.
+  struct OfSteps {
+    int64_t steps = 0, min_ns = -1, median_ns = -1, max_ns = -1;
+  };
+  OfSteps of_steps() {
     next_step(-1);
-    std::sort(of_step_.begin(), of_step_.end());
-    return std::move(of_step_);
+    if (of_step_.empty()) return {};
+    const auto [least, most] = std::minmax_element(of_step_.begin(), of_step_.end());
+    OfSteps found{static_cast<int64_t>(of_step_.size()), *least, 0, *most};
+    const auto middle = of_step_.begin() + static_cast<ptrdiff_t>((of_step_.size() - 1) / 2);
+    std::nth_element(of_step_.begin(), middle, of_step_.end());
+    found.median_ns = *middle;
+    return found;
   }
 
   int64_t count = 0, total_ns = 0, self_ns = 0, allocated_bytes = 0;
@@ -127,18 +135,18 @@ inline OperatorSums in_order(const std::vector<OperatorKey>& keys, std::vector<O
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });
   for (const size_t i : order) {
     OperatorGroup& group = groups[i];
-    const std::vector<int64_t> steps = group.times_of_steps();
+    const OperatorGroup::OfSteps of_steps = group.of_steps();
     sums.name.push_back(keys[i].name());
     sums.phase.push_back(keys[i].phase());
     sums.path.push_back(keys[i].path());
     sums.count.push_back(group.count);
     sums.total_ns.push_back(group.total_ns);
     sums.self_ns.push_back(group.self_ns);
-    sums.steps.push_back(static_cast<int64_t>(steps.size()));
+    sums.steps.push_back(of_steps.steps);
     sums.allocated_bytes.push_back(has_bytes ? group.allocated_bytes : -1);
-    sums.step_min_ns.push_back(steps.empty() ? -1 : steps.front());
-    sums.step_median_ns.push_back(steps.empty() ? -1 : steps[(steps.size() - 1) / 2]);
-    sums.step_max_ns.push_back(steps.empty() ? -1 : steps.back());
+    sums.step_min_ns.push_back(of_steps.min_ns);
+    sums.step_median_ns.push_back(of_steps.median_ns);
+    sums.step_max_ns.push_back(of_steps.max_ns);
   }
   return sums;
 }
