@@ -1,13 +1,70 @@
-"""Folders that exist for as long as a job is looked at."""
+"""Folders for temporary files, which go with whoever needs them.
+
+Those of processes that were killed are removed by the next process that makes one.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+import weakref
+from contextlib import suppress
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows removes nothing that is open
+    fcntl = None  # type: ignore[assignment]
 
-def remove_of(folder: Path, process: int) -> None:
-    """Remove a folder that ``process`` made, if this is it: a forked child has its objects, too."""
-    if os.getpid() == process:
+_PREFIX = "opscope-scratch-"
+_IN_USE = ".in-use"
+"""A file that is locked for as long as the process lives that made the folder."""
+
+
+def scratch_folder(owner: object) -> Path:
+    """A new folder, which is removed with an object, or else at the end of the process.
+
+    Those that killed processes left are removed.
+
+    Raises:
+        OSError: none can be made.
+    """
+    _remove_those_left()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    weakref.finalize(owner, _remove, folder, os.getpid(), _locked(folder))
+    return folder
+
+
+def _remove(folder: Path, process: int, lock: int | None) -> None:
+    if os.getpid() == process:  # a forked child has the objects of its parent, too
         shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """The lock of a folder, which ends with the process however that ends."""
+    if fcntl is None:
+        return None
+    with suppress(OSError):  # some file systems have no locks; nothing is removed there
+        file = os.open(folder / "made", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        os.rename(folder / "made", folder / _IN_USE)  # what is there is locked
+        return file
+    return None
+
+
+def _remove_those_left() -> None:
+    if fcntl is None:
+        return
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if folder.stat().st_uid != os.getuid():
+                continue
+            file = os.open(folder / _IN_USE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(file)

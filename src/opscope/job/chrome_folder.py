@@ -11,9 +11,7 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
-import weakref
 import zlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -23,7 +21,7 @@ from typing import Any
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_left
 from opscope.progress import tell
-from opscope.scratch import remove_of
+from opscope.scratch import scratch_folder
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
 from opscope.trace.load import load_trace
@@ -137,8 +135,7 @@ class ChromeFolder:
         if len(wanted) < 2:
             return
         if self._read is None:
-            self._read = Path(tempfile.mkdtemp(prefix="opscope-job-"))
-            weakref.finalize(self, remove_of, self._read, os.getpid())
+            self._read = scratch_folder(self)
         self._damaged |= read_files({part: self.files[part] for part in wanted}, self._read)
         self._ready.update(part for part in wanted if part not in self._damaged)
 

@@ -7,9 +7,6 @@ most who ask do so once. After that it is all of them.
 
 from __future__ import annotations
 
-import os
-import tempfile
-import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -17,7 +14,7 @@ from opscope.errors import TraceFormatError
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.several import roll_up_several
-from opscope.scratch import remove_of
+from opscope.scratch import scratch_folder
 from opscope.trace.partition import Partition
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
@@ -90,8 +87,7 @@ class RolledUp:
 
     def _scratch(self) -> Path:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="opscope-rollups-"))
-            weakref.finalize(self, remove_of, self._folder, os.getpid())
+            self._folder = scratch_folder(self)
         return self._folder
 
     def _make(

@@ -166,7 +166,7 @@ def test_people_are_told_of_the_address_and_not_of_the_copy(store, job, capsys):
     main(["stragglers", address])
     main(["summary", address])
     said = capsys.readouterr()
-    assert "opscope-remote" not in said.err + said.out
+    assert "opscope-scratch" not in said.err + said.out
     assert "memory://bucket/job --rank" in said.err
     with pytest.raises(SystemExit):
         main(["summary", address, "--rank", "9"])
