@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
@@ -38,7 +39,13 @@ def roll_up(part: Path, into: Path, tables: Collection[str]) -> str:
     except OpscopeError as error:
         return str(error)
     except OSError as error:
-        return f"The rollup of {part} cannot be written: {error.strerror or error}."
+        why = error.strerror or error
+        if into == part:
+            return f"The rollup of {part} cannot be written: {why}."
+        return (
+            f"What {part} adds up to cannot be written to {tempfile.gettempdir()}: {why}. Set TMPDIR "
+            "to a folder with room."
+        )
     return ""
 
 

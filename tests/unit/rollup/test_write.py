@@ -203,7 +203,14 @@ def test_an_interrupt_waits_for_those_under_way_and_not_for_all(part, tmp_path, 
 def test_where_nothing_can_be_written_is_said(part, tmp_path):
     (tmp_path / "file").touch()
     failed = roll_up_several({part: tmp_path / "file" / "below"})
-    assert "cannot be written" in failed[part]
+    assert "cannot be written to" in failed[part] and "Set TMPDIR" in failed[part]
+
+
+def test_where_a_part_itself_cannot_be_written_to_no_other_place_is_proposed(part):
+    (part / ROLLUP).unlink()
+    (part / ROLLUP).mkdir()  # nobody takes its place, not even who may write anywhere
+    failed = roll_up_several({part: part})
+    assert "cannot be written" in failed[part] and "TMPDIR" not in failed[part]
 
 
 def test_saving_does_not_fail_where_adding_up_does(tmp_path, monkeypatch):
