@@ -43,8 +43,8 @@ def roll_up(part: Path, into: Path, tables: Collection[str]) -> str:
         if into == part:
             return f"The rollup of {part} cannot be written: {why}."
         return (
-            f"What {part} adds up to cannot be written to {tempfile.gettempdir()}: {why}. Set TMPDIR "
-            "to a folder with room."
+            f"What {part} adds up to cannot be written to {tempfile.gettempdir()}: {why}. "
+            "Set TMPDIR to a folder with room."
         )
     return ""
 
