@@ -31,12 +31,19 @@ class _Interrupter:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         frame.f_trace_opcodes = True
-        if event == "opcode" and not self.has_come:
+        if event == "opcode" and not self.has_come and not _is_dropped_in(frame):
             self._left -= 1
             if self._left == 0:
                 self.has_come = True
                 self._handler()
         return None if self.has_come else self
+
+
+def _is_dropped_in(frame: FrameType) -> bool:
+    """Whether Python itself drops what is raised there: where a lock of a module that was imported
+    goes, in the callback of a weak reference, Ctrl-C is printed and the program goes on."""
+    code = frame.f_code
+    return code.co_name == "cb" and code.co_filename == "<frozen importlib._bootstrap>"
 
 
 def _raise() -> None:
