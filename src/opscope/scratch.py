@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,45 @@ def scratch_folder(owner: object) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     weakref.finalize(owner, _remove, folder, os.getpid(), _locked(folder))
     return folder
+
+
+class Scratch:
+    """A folder for what is computed once and kept for a time, by whichever thread asks first.
+
+    Every process has its own, also one that is forked: it writes nothing where its parent does, and
+    waits for none of its parent's threads.
+    """
+
+    def __init__(self) -> None:
+        self._by_process: dict[int, _OfProcess] = {}
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Of the process, for whoever computes."""
+        return self._own.lock
+
+    @property
+    def folder(self) -> Path:
+        """It is made when it is first asked for, and removed with this object.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        own = self._own
+        with own.lock:
+            if own.folder is None:
+                own.folder = scratch_folder(own)
+            return own.folder
+
+    @property
+    def _own(self) -> _OfProcess:
+        return self._by_process.setdefault(os.getpid(), _OfProcess())
+
+
+class _OfProcess:
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.folder: Path | None = None
 
 
 def _remove(folder: Path, process: int, lock: int | None) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from opscope.errors import TraceFormatError, UsageError
 from opscope.memory_limit import memory_left
 from opscope.progress import tell
-from opscope.scratch import scratch_folder
+from opscope.scratch import Scratch
 from opscope.trace.chrome import load_chrome_trace
 from opscope.trace.input_file import is_folder, open_plain, status_of, unreadable
 from opscope.trace.load import load_trace
@@ -111,8 +111,8 @@ class ChromeFolder:
 
     def __init__(self, path: Path, files: Mapping[Partition, Path]) -> None:
         self.path, self.files = path, dict(files)
-        self._read: Path | None = None
-        self._ready: set[Partition] = set()
+        self._scratch = Scratch()
+        self._ready: dict[Partition, Path] = {}  # and the folder that it was read into
         self._damaged: dict[Partition, str] = {}
 
     @property
@@ -124,20 +124,23 @@ class ChromeFolder:
         """Read one file, if that was not done."""
         if part in self._damaged:
             raise TraceFormatError(self._damaged[part])
-        if part in self._ready and self._read is not None:
-            return load_trace(self._read, **{part.kind: part.number})
-        return load_chrome_trace(self.files[part])
+        folder = self._ready.get(part)
+        # That of a parent is gone when it ends.
+        if folder is None or not folder.exists():
+            return load_chrome_trace(self.files[part])
+        return load_trace(folder, **{part.kind: part.number})
 
     def prepare(self, parts: tuple[Partition, ...]) -> None:
         """Read several beside each other, as many as there are processors and memory for; what is
         wrong with one is said when it is loaded."""
-        wanted = [part for part in parts if part not in self._ready | self._damaged.keys()]
-        if len(wanted) < 2:
-            return
-        if self._read is None:
-            self._read = scratch_folder(self)
-        self._damaged |= read_files({part: self.files[part] for part in wanted}, self._read)
-        self._ready.update(part for part in wanted if part not in self._damaged)
+        with self._scratch.lock:  # what another thread reads meanwhile is there then
+            known = self._ready.keys() | self._damaged.keys()
+            wanted = [part for part in parts if part not in known]
+            if len(wanted) < 2:
+                return
+            folder = self._scratch.folder
+            self._damaged |= read_files({part: self.files[part] for part in wanted}, folder)
+            self._ready |= {part: folder for part in wanted if part not in self._damaged}
 
     def metadata(self, part: Partition) -> dict[str, Any]:
         """What stands in the file before its events."""
@@ -161,8 +164,10 @@ class ChromeFolder:
 
     def folders(self) -> dict[Partition, Path]:
         """Of those that were read."""
-        read = {} if self._read is None else partition_folders(self._read)
-        return {part: folder for part, folder in read.items() if part in self._ready}
+        read = {folder: partition_folders(folder) for folder in set(self._ready.values())}
+        return {
+            part: read[folder][part] for part, folder in self._ready.items() if part in read[folder]
+        }
 
     def processes(self) -> Processes:
         """Those that there are files of."""

@@ -14,7 +14,7 @@ from opscope.errors import TraceFormatError
 from opscope.rollup.read import Rollup
 from opscope.rollup.schema import ROLLUP_TABLES
 from opscope.rollup.several import roll_up_several
-from opscope.scratch import scratch_folder
+from opscope.scratch import Scratch
 from opscope.trace.partition import Partition
 from opscope.trace.save_apart import save_trace
 from opscope.trace.trace import Trace
@@ -28,11 +28,11 @@ def _as_it_is(_: Partition, why: str) -> TraceFormatError:
 
 
 class RolledUp:
-    """Of one job."""
+    """Of one job. Any thread may ask, and a forked child: one adds up at a time."""
 
     def __init__(self) -> None:
         self._made: dict[Partition, Path] = {}
-        self._folder: Path | None = None
+        self._scratch = Scratch()
 
     def there(
         self, folders: Mapping[Partition, Path], tables: Collection[str] = ROLLUP_TABLES
@@ -68,11 +68,12 @@ class RolledUp:
         Raises:
             TraceFormatError: one cannot be made.
         """
-        found = self.there(folders, tables)
-        missing = {part: folder for part, folder in folders.items() if part not in found}
-        if missing:
-            self._make(missing, unreadable, ROLLUP_TABLES if self._made else tables)
-            found |= self.there(missing, tables)
+        with self._scratch.lock:  # what another thread makes meanwhile is there then
+            found = self.there(folders, tables)
+            missing = {part: folder for part, folder in folders.items() if part not in found}
+            if missing:
+                self._make(missing, unreadable, ROLLUP_TABLES if self._made else tables)
+                found |= self.there(missing, tables)
         _check(folders, found)
         return {part: found[part] for part in folders}
 
@@ -83,12 +84,8 @@ class RolledUp:
         Raises:
             UsageError: nothing can be written to the folder for temporary files.
         """
-        return save_trace(trace, self._scratch() / "traces", part)
-
-    def _scratch(self) -> Path:
-        if self._folder is None:
-            self._folder = scratch_folder(self)
-        return self._folder
+        with self._scratch.lock:
+            return save_trace(trace, self._scratch.folder / "traces", part)
 
     def _make(
         self,
@@ -96,7 +93,7 @@ class RolledUp:
         unreadable: Unreadable,
         tables: Collection[str],
     ) -> None:
-        into = {part: self._scratch() / folder.name for part, folder in missing.items()}
+        into = {part: self._scratch.folder / folder.name for part, folder in missing.items()}
         failed = roll_up_several({folder: into[part] for part, folder in missing.items()}, tables)
         for part, folder in missing.items():
             if folder in failed:

@@ -3,11 +3,15 @@
 import gzip
 import json
 import os
+import shutil
+import threading
+import time
 
 import pytest
 
 import opscope
 from opscope.errors import TraceFormatError, UsageError
+from opscope.job import chrome_folder
 from opscope.job.chrome_folder import chrome_files, read_files
 from opscope.job.job import Job
 from opscope.trace.partition import Partition
@@ -106,7 +110,7 @@ def test_a_damaged_file_is_named(folder):
 def test_what_was_read_goes_with_the_job(folder):
     job = opscope.load(folder)
     list(job.traces())
-    kept = job._source._read
+    kept = job._source._scratch.folder
     assert kept.is_dir()
     child = os.fork()
     if child == 0:
@@ -156,3 +160,32 @@ def test_what_a_cut_file_says_of_itself_counts(tmp_path):
     cut = write(tmp_path / "b_2.2.pt.trace.json.gz", rank=1, packed=True)
     cut.write_bytes(cut.read_bytes()[:-8])
     assert list(chrome_files(tmp_path)) == [rank(0), rank(1)]
+
+
+def test_several_threads_read_each_file_once(folder, monkeypatch):
+    begun, begin = [], chrome_folder._begin
+
+    def counted(part, file, place):
+        begun.append(part)
+        time.sleep(0.05)  # so that the others come meanwhile
+        return begin(part, file, place)
+
+    monkeypatch.setattr(chrome_folder, "_begin", counted)
+    files = chrome_folder.ChromeFolder(folder, chrome_files(folder))
+    threads = [threading.Thread(target=files.prepare, args=(files.parts,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(begun) == [rank(0), rank(1)]
+    assert files.load(rank(0)).event_name(0) == "aten::zero"
+    assert sorted(files.folders()) == [rank(0), rank(1)]
+
+
+def test_a_child_that_outlives_its_parent_reads_files_itself(folder):
+    files = chrome_folder.ChromeFolder(folder, chrome_files(folder))
+    files.prepare(files.parts)
+    (read,) = {one.parent for one in files.folders().values()}
+    shutil.rmtree(read)  # as its parent does at its end
+    assert files.load(rank(1)).event_name(0) == "aten::one"
+    assert files.folders() == {}

@@ -1,5 +1,12 @@
 """Answers about jobs from rollups: as from the traces, and these where rollups are wrong."""
 
+import gc
+import os
+import signal
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -230,3 +237,56 @@ def test_collectives_are_the_same_both_ways(tmp_path, monkeypatch):
             assert str(value) == str(rolled_up.clocks)
         else:
             assert np.array_equal(value, getattr(rolled_up, name)), name
+
+
+QUESTIONS = ("ranks", "steps", "operators", "modules", "lines", "spread", "causes", "losses")
+
+
+def answers_of(job, questions=QUESTIONS):
+    return {one: job.query(one).as_dicts() for one in questions}
+
+
+def test_several_threads_may_ask_one_job(tmp_path, monkeypatch):
+    folder = without_rollups(save_job(tmp_path / "job"))
+    expected = answers_of(Job(folder))
+    made = []
+    add_up = rolled_up_module.roll_up_several
+
+    def slowly(wanted, tables):
+        made.append(sorted(tables))
+        time.sleep(0.05)  # so that the others come meanwhile
+        return add_up(wanted, tables)
+
+    monkeypatch.setattr(rolled_up_module, "roll_up_several", slowly)
+    job = Job(folder)
+    with ThreadPoolExecutor(len(QUESTIONS)) as pool:
+        asked = {one: pool.submit(job.query, one) for one in QUESTIONS}
+        found = {one: answer.result().as_dicts() for one, answer in asked.items()}
+    assert found == expected
+    assert len(made) == 2  # what the first asked for, and then all for the others
+
+
+def test_forked_children_add_up_for_themselves(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    folder = without_rollups(save_job(tmp_path / "job"))
+    expected = answers_of(Job(folder), ["operators"])
+    job = Job(folder)
+    job.query("losses")
+    (before,) = (tmp_path / "temporary").iterdir()
+    kept = sorted(before.rglob("*"))
+    waits = job._rolled_up._scratch.lock
+    children = []
+    for _ in range(3):
+        with waits:  # as if a thread of the parent added up
+            child = os.fork()
+            if not child:
+                signal.alarm(60)
+                os._exit(0 if answers_of(job, ["operators"]) == expected else 1)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    assert sorted(before.rglob("*")) == kept
+    del job
+    gc.collect()
+    Job(folder).query("losses")  # what children left that end without a word goes by then
+    assert list((tmp_path / "temporary").iterdir()) == []
