@@ -16,6 +16,7 @@ import ibis
 from opscope.job.queries.questions import JobQuestion
 from opscope.rollup.schema import ALL, CAUSES, LEDGER, LINES, MEMORY, OPERATORS, STEPS
 from opscope.trace.ledger import LOSS
+from opscope.trace.unknown_codes import NEWER
 
 Expression = Any
 Tables = Mapping[str, Expression]
@@ -189,7 +190,9 @@ def _memory(tables: Tables) -> Expression:
 
 def _losses(tables: Tables) -> Expression:
     ledger = tables[LEDGER.name]
-    kept = ledger.filter(ledger["what"].startswith(LOSS), ledger["value"] > 0)
+    # What only a newer opscope knows is in no other answer either.
+    is_lost = ledger["what"].startswith(LOSS) | (ledger["source"] == NEWER)
+    kept = ledger.filter(is_lost, ledger["value"] > 0)
     kept = kept.mutate(count=kept["value"].floor().cast("int64"))
     keys = ["source", "what"]
     kept = _per_process(kept, keys, "count")

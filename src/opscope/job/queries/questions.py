@@ -50,7 +50,8 @@ _MEANINGS = {
     "difference first.",
     JobQuestion.MEMORY: "How much each had in use at its peak, by device and what it was for; most "
     "first.",
-    JobQuestion.LOSSES: "What was dropped of recordings, and of whose most.",
+    JobQuestion.LOSSES: "What was dropped of recordings, or only a newer opscope knows, "
+    "and of whose most.",
 }
 
 _TABLES = {

@@ -47,7 +47,10 @@ def rank_trace(rank):
     return build_trace(
         spans,
         allocations=[allocation(4, 100 * (1 + rank % 3)), allocation(5, 7)],
-        ledger={"events": {"recorded": 20, "dropped: no room": rank % 3, "dropped: late": 0}},
+        ledger={
+            "events": {"recorded": 20, "dropped: no room": rank % 3, "dropped: late": 0},
+            "newer opscope": {"shown as unknown: events of kind 77": float(rank == 4)},
+        },
     )
 
 
@@ -169,7 +172,10 @@ def expected_memory(rows):
 
 
 def expected_losses(rows):
-    rows = [row for row in rows if row["what"].startswith("dropped") and row["value"] > 0]
+    lost = [
+        row for row in rows if row["what"].startswith("dropped") or row["source"] == "newer opscope"
+    ]
+    rows = [row for row in lost if row["value"] > 0]
     found = []
     for key, by in sums(rows, ["source", "what"], "value").items():
         found.append((*key, int(sum(by.values())), len(by), int(most(by)[1]), most(by)[0]))
@@ -205,7 +211,10 @@ def test_what_the_reference_says_is_what_was_planted(rows):
     (slow, *_), *_ = expected_ranks(rows["rollup_steps"])
     assert slow == 1
     assert expected_spread(rows)[0][:3] == ("line", "train.py:6 train", 1)
-    assert expected_losses(rows["rollup_ledger"]) == [("events", "dropped: no room", 4, 3, 2, 2)]
+    assert expected_losses(rows["rollup_ledger"]) == [
+        ("events", "dropped: no room", 4, 3, 2, 2),
+        ("newer opscope", "shown as unknown: events of kind 77", 1, 1, 1, 4),
+    ]
     assert {row["cause"] for row in rows["rollup_causes"]} >= {Cause.COLLECTIVE.name.lower()}
 
 
