@@ -19,6 +19,7 @@ from opscope.job.queries.answer import JobAnswer
 from opscope.job.queries.engines import EngineName
 from opscope.job.queries.questions import JobQuestion
 from opscope.printable import printable
+from opscope.trace.partition import parts_text
 
 SHOWN = 40
 """Rows on a terminal, unless told otherwise."""
@@ -63,7 +64,7 @@ def job(
     steps: which rank takes longest for each step. operators, modules, lines: own time over all
     ranks, and who has most and least of it. spread: who has more of what than the middle one.
     causes: what the time of each went to. memory: how much each had in use at its peak. losses:
-    what was dropped of recordings.
+    what was dropped of recordings, or only a newer opscope knows.
 
     The answers are made of what was added up of each process when it was saved, so that a thousand
     of them take seconds; what lacks that is added up first, which `opscope rollup` does to stay.
@@ -85,6 +86,11 @@ def job(
     _show(answer, format, SHOWN if limit is None else limit, messages)
     if missing:
         messages.say(f"{missing}: this is not the whole job")
+    if answer.incomplete and question is not JobQuestion.LOSSES:
+        messages.say(
+            f"of {parts_text(answer.incomplete, answer.processes)} not all is there: "
+            "`opscope job losses` says what"
+        )
 
 
 def _show(answer: JobAnswer, format: RowsFormat, shown: int, messages: Messages) -> None:

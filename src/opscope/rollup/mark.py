@@ -33,6 +33,7 @@ class RollupMark:
         of: hash of the manifest of the trace, SHA-256.
         part: name of the folder of the trace.
         events: how many it has.
+        lost: how much its ledger says was dropped, or is known to a newer opscope alone.
         steps_are: what a step is, where the program does not mark them; else empty.
         step_ns: what a step takes on average; -1 without steps, or where neither steps nor causes
             are among the tables.
@@ -46,6 +47,7 @@ class RollupMark:
     of: str
     part: str
     events: int
+    lost: int
     steps_are: str
     step_ns: int
     steady_step_ns: int
@@ -102,6 +104,7 @@ def _read(folder: Path) -> RollupMark | None:
             of=str(said["of"]),
             part=str(said["part"]),
             events=_count(said["events"]),
+            lost=_count(said["lost"]),
             steps_are=str(said["steps_are"]),
             step_ns=int(said["step_ns"]),
             steady_step_ns=int(said["steady_step_ns"]),

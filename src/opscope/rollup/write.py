@@ -21,11 +21,14 @@ from opscope.trace.partition import part_of_folder
 from opscope.trace.read_part import part_as_needed
 from opscope.trace.table import Table
 from opscope.trace.trace import Trace
+from opscope.trace.unknown_codes import NEWER
 
 _BYTES_PER_EVENT = 400
 """About what making one takes, beside the trace."""
 BYTES_PER_EVENT_READ = 800
 """The same with the trace and what reading it takes."""
+_MOST_LOST = 1 << 53
+"""Up to which a float of the ledger counts."""
 
 
 def roll_up_saved(folder: Path, trace: Trace) -> None:
@@ -89,12 +92,14 @@ def write_rollup(
     with part_as_needed(folder) if trace is None else nullcontext(trace) as trace:
         require_memory(len(trace.events) * _BYTES_PER_EVENT, f"adding up {shown_path(folder)}")
         contents = contents_of(trace, part, may_import_torch, tables)
+        lost = trace.ledger.lost() + sum(trace.ledger.get(NEWER, {}).values())
     # Whoever reads meanwhile finds none, and not parts of two.
     (into / ROLLUP).unlink(missing_ok=True)
     mark = RollupMark(
         of=of,
         part=folder.name,
         events=contents.events,
+        lost=int(min(max(lost, 0), _MOST_LOST)),
         steps_are=contents.steps_are,
         step_ns=contents.step_ns,
         steady_step_ns=contents.steady_step_ns,

@@ -86,3 +86,28 @@ def test_what_makes_no_sense_is_refused(command_line, job, tmp_path):
     assert "less than 1" in command_line("job", job, "--limit", "0").complaint
     rank_trace().save(tmp_path / "one")
     assert "holds one process" in command_line("job", tmp_path / "one").complaint
+
+
+def test_of_whom_something_is_missing_is_said_with_every_other_answer(command_line, job):
+    assert "not all is there" not in command_line("job", "operators", job).err
+    dropped = {"events": {"dropped: no room": 7.0}}
+    newer = {"newer opscope": {"shown as unknown: events of kind 77": 2.0}}
+    for rank, ledger in ((1, dropped), (4, newer)):
+        build_trace([span("aten::mm", 0, 40)], ledger=ledger).save(job, rank=rank)
+    outcome = command_line("job", "operators", job)
+    assert "of ranks 1, 4 not all is there: `opscope job losses` says what" in outcome.err
+    losses = command_line("job", "losses", job, "--format", "csv")
+    assert "not all is there" not in losses.err
+    assert sorted(losses.out.splitlines()[1:]) == [
+        "events,dropped: no room,7,1,7,1",
+        "newer opscope,shown as unknown: events of kind 77,2,1,2,4",
+    ]
+
+
+def test_a_rollup_that_does_not_say_whether_something_is_missing_is_made_anew(command_line, job):
+    build_trace([span("aten::mm", 0, 40)], ledger={"events": {"dropped: x": 1.0}}).save(job, rank=1)
+    mark = job / "rank=00001" / "rollup.json"
+    said = json.loads(mark.read_text())
+    del said["lost"]
+    mark.write_text(json.dumps(said))
+    assert "of rank 1 not all is there" in command_line("job", "operators", job).err

@@ -26,6 +26,8 @@ class JobAnswer:
         processes: how many it is about.
         columns: their names; times are nanoseconds, sizes bytes.
         rows: in order.
+        incomplete: the processes of which something was dropped, or is known to a newer opscope
+            alone, so that the answer is about less than they did; ``losses`` tells of what.
     """
 
     question: JobQuestion
@@ -33,6 +35,7 @@ class JobAnswer:
     processes: int
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+    incomplete: tuple[Partition, ...]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -111,6 +114,7 @@ def ask_job(
         processes=len(rollups),
         columns=tuple(name if kind == RANK else _of_processes(name) for name in columns),
         rows=tuple(zip(*(found[name].to_pylist() for name in columns), strict=True)),
+        incomplete=tuple(part for part, one in rollups.items() if one.mark.lost),
     )
 
 

@@ -205,6 +205,7 @@ def test_every_engine_answers_as_plain_python_does(folder, rows, engine, questio
     kinds = [type(value) for value in expected[0]]
     assert [[type(value) for value in row] for row in answer.rows] == [kinds] * len(expected)
     assert answer.processes == 5 and len(answer) == len(expected)
+    assert [part.number for part in answer.incomplete] == [1, 2, 4]
 
 
 def test_what_the_reference_says_is_what_was_planted(rows):
