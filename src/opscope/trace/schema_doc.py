@@ -26,8 +26,9 @@ Schema version {SCHEMA_VERSION}. A trace on disk is a folder:
       process=04242/         the same of a process without a rank (`opscope run --children`)
       processes.jsonl        which processes there were: parent, command line, how each ended
 
-The files are plain Parquet (zstd; plain, dictionary and delta encodings; no nulls), and `rank=N` is
-a Hive partition, so DuckDB, Polars, pandas and Spark open them as they are:
+The files are plain Parquet (zstd; plain, dictionary and delta encodings; no nulls; from 100,000
+rows on with the least and the greatest value of each column), and `rank=N` is a Hive partition, so
+DuckDB, Polars, pandas and Spark open them as they are:
 
 ```sql
 -- DuckDB: the ten names that took the most time, over all ranks
@@ -54,8 +55,9 @@ name, with `named_events` as a ready-made join.
   a parent comes before its children.
 - Times are nanoseconds since the Unix epoch; units are part of a column's name.
 - A table without rows has no file. A reader fills in the default of a column that a file lacks,
-  and ignores columns and tables it does not know. It leaves out rows with codes it does not know,
-  but for events, whose `kind` becomes 255; the ledger counts both under `newer opscope`.
+  refuses a file that lacks a required one, and ignores columns and tables it does not know. It
+  leaves out rows with codes it does not know, but for events, whose `kind` becomes 255; the ledger
+  counts both under `newer opscope`.
 - A reader refuses rows that are not there, times and sizes that cannot be, and missing values in
   columns that have no "none".
 - A rank is written under a hidden name and renamed, so `rank=N` is always whole.
@@ -89,7 +91,7 @@ def _section(schema: TableSchema) -> Iterator[str]:
     if has_id(schema.name):
         yield "| `id` | int32 | | row number |"
     for column in schema.columns:
-        default = "" if column.dtype == "string" else _default(column)
+        default = "required" if column.required else _default(column)
         meaning = column.meaning.replace("|", "\\|")
         yield f"| `{column.name}` | {column.dtype} | {default} | {meaning} |"
     yield from _codes(schema)
