@@ -31,7 +31,7 @@ class _Interrupter:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         frame.f_trace_opcodes = True
-        if event == "opcode" and not self.has_come and not _is_dropped_in(frame):
+        if event == "opcode" and not self.has_come and not _is_unsafe_in(frame):
             self._left -= 1
             if self._left == 0:
                 self.has_come = True
@@ -39,11 +39,15 @@ class _Interrupter:
         return None if self.has_come else self
 
 
-def _is_dropped_in(frame: FrameType) -> bool:
-    """Whether Python itself drops what is raised there: where a lock of a module that was imported
-    goes, in the callback of a weak reference, Ctrl-C is printed and the program goes on."""
+def _is_unsafe_in(frame: FrameType) -> bool:
+    """Whether Python itself cannot be interrupted there. Where a lock of a module that was imported
+    goes, in the callback of a weak reference, what is raised is printed and dropped; and where one
+    is taken, the lock of all imports may be kept for ever."""
     code = frame.f_code
-    return code.co_name == "cb" and code.co_filename == "<frozen importlib._bootstrap>"
+    return (
+        code.co_name in ("cb", "_get_module_lock")
+        and code.co_filename == "<frozen importlib._bootstrap>"
+    )
 
 
 def _raise() -> None:
