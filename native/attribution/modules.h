@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "attribution/numbering.h"
 #include "attribution/sequences.h"
 #include "nesting/nesting.h"
 #include "schema/codes.h"
@@ -85,25 +86,17 @@ struct ModuleCalls {
   std::vector<int32_t> around;  // and the place around it, -1 for none, which stands before it
 };
 
-// Gives numbers to places in order of their first call, and of every module call its place.
-class PlaceNumbers {
- public:
-  explicit PlaceNumbers(ModuleCalls& found) : found_(found) {}
+// Calls of one label within those of a place.
+struct PlaceKey {
+  int32_t outer = -1;  // the place around, -1 for none
+  int32_t label = -1;
 
-  // Of calls of a label within those of a place, -1 for none.
-  int32_t of(int32_t label, int32_t outer) {
-    const uint64_t key = static_cast<uint64_t>(outer + 1) << 32 | static_cast<uint32_t>(label);
-    const auto [place, is_new] = places_.try_emplace(key, static_cast<int32_t>(found_.label.size()));
-    if (is_new) {
-      found_.label.push_back(label);
-      found_.around.push_back(outer);
+  friend bool operator==(const PlaceKey& one, const PlaceKey& other) = default;
+  struct Hash {
+    uint64_t operator()(const PlaceKey& key) const {
+      return static_cast<uint64_t>(key.outer + 1) << 32 | static_cast<uint32_t>(key.label);
     }
-    return place->second;
-  }
-
- private:
-  ModuleCalls& found_;
-  std::unordered_map<uint64_t, int32_t> places_;
+  };
 };
 
 inline ModuleCalls module_calls(const Events& events, const int32_t* label,
@@ -117,7 +110,7 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
   // with a maker; and the module call around it.
   std::vector<int32_t> closest(events.rows);
   std::vector<int32_t>& around = found.call;  // until it is known whose each is
-  PlaceNumbers numbers(found);
+  Numbering<PlaceKey, PlaceKey::Hash> places;
   nesting::each_after_parent(events.parent, events.rows, [&](size_t row, int32_t parent) {
     const auto outer = static_cast<size_t>(parent);
     around[row] = parent < 0 ? -1 : is_module(outer) ? parent : around[outer];
@@ -125,8 +118,12 @@ inline ModuleCalls module_calls(const Events& events, const int32_t* label,
     closest[row] = decides ? static_cast<int32_t>(row) : parent < 0 ? -1 : closest[outer];
     if (!is_module(row)) return;
     const int32_t place = around[row] < 0 ? -1 : found.place[static_cast<size_t>(around[row])];
-    found.place[row] = numbers.of(label[row], place);
+    found.place[row] = places.of({place, label[row]});
   });
+  for (const PlaceKey& key : places.keys()) {
+    found.label.push_back(key.label);
+    found.around.push_back(key.outer);
+  }
   // From span to maker to span; gradients of gradients go across more than once. What was found of a span is
   // kept, so that no way is gone twice; in a damaged trace one may lead back to where it began, and is none.
   constexpr int32_t kNotAsked = -2;
