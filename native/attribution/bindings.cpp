@@ -7,6 +7,8 @@
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -34,11 +36,16 @@ using EventArrays = std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32
 
 template <class T>
 void check_between(const Numbers<T>& column, int64_t lowest, size_t count) {
-  const auto highest = static_cast<int64_t>(count) - 1;
-  const bool fit = std::all_of(column.data(), column.data() + column.size(), [=](T one) {
-    return static_cast<int64_t>(one) >= lowest && static_cast<int64_t>(one) <= highest;
-  });
-  if (!fit) throw nb::value_error("events refer to rows that are not there");
+  const auto least = static_cast<T>(std::max<int64_t>(lowest, std::numeric_limits<T>::min()));
+  const auto most =
+      static_cast<T>(std::min<int64_t>(static_cast<int64_t>(count) - 1, std::numeric_limits<T>::max()));
+  // Small ones are compared several at a time where the loop is not left and keeps what is as wide as they are.
+  T outside = 0;
+  for (const T one : span_of(column)) {
+    outside |= static_cast<T>(static_cast<int>(one < least) | static_cast<int>(one > most));
+    if (sizeof(T) == sizeof(int64_t) && outside != 0) break;
+  }
+  if (outside != 0) throw nb::value_error("events refer to rows that are not there");
 }
 
 attribution::Events events_of(const EventArrays& arrays, size_t threads) {
@@ -180,9 +187,46 @@ nb::object stack_sources(const EventArrays& arrays, const Numbers<int64_t>& thre
       without_gil([&] { return attribution::stack_sources(events, numbers_of(thread_number), listed); }));
 }
 
+// event, caller, caller_line; frame, of calls of functions
+using CallTableArrays = std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32_t>>;
+using FunctionTableArrays =
+    std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32_t>, Numbers<int32_t>>;
+
+attribution::CallTable call_table(const Numbers<int32_t>& event, const Numbers<int32_t>& caller,
+                                  const Numbers<int32_t>& caller_line, const Numbers<int32_t>* frame,
+                                  size_t events, size_t frames) {
+  for (const size_t size : {caller.size(), caller_line.size()}) check_length(size, event.size());
+  check_between(event, 0, events);
+  check_between(caller, -1, frames);
+  if (frame != nullptr) {
+    check_length(frame->size(), event.size());
+    check_between(*frame, -1, frames);
+  }
+  return {event.data(), caller.data(), caller_line.data(), frame != nullptr ? frame->data() : nullptr,
+          event.size()};
+}
+
+// What is known of events as calls, by the tables of operators and of functions.
+nb::tuple calls_of_events(size_t events, const Numbers<bool>& is_own, const CallTableArrays& operators,
+                          const FunctionTableArrays& functions) {
+  if (is_own.size() == 0) throw nb::value_error("there is no place for events without a frame");
+  const size_t frames = is_own.size() - 1;
+  const auto& [event, caller, caller_line] = operators;
+  const auto& [call, by, by_line, frame] = functions;
+  const std::vector<attribution::CallTable> tables{
+      call_table(event, caller, caller_line, nullptr, events, frames),
+      call_table(call, by, by_line, &frame, events, frames)};
+  attribution::Calls found =
+      without_gil([&] { return attribution::calls_of_events(events, is_own.data(), frames, tables); });
+  return nb::make_tuple(to_array(std::move(found.caller)), to_array(std::move(found.caller_line)),
+                        to_array(std::move(found.frame)),
+                        to_array(std::move(found.called_here)).attr("view")("bool"),
+                        to_array(std::move(found.defined_here)).attr("view")("bool"));
+}
+
 // caller, caller_line, frame, called_here, defined_here
 using CallArrays =
-    std::tuple<Numbers<int64_t>, Numbers<int64_t>, Numbers<int64_t>, Numbers<bool>, Numbers<bool>>;
+    std::tuple<Numbers<int32_t>, Numbers<int32_t>, Numbers<int32_t>, Numbers<bool>, Numbers<bool>>;
 
 attribution::CallColumns calls_of(const CallArrays& arrays, size_t rows) {
   const auto& [caller, caller_line, frame, called_here, defined_here] = arrays;
@@ -216,7 +260,7 @@ nb::tuple lines(const EventArrays& arrays, const Numbers<int64_t>& thread_number
 }
 
 // Lines with the events at them: frame, line, how many there are, and their own time.
-nb::tuple line_sums(const Numbers<int64_t>& frame, const Numbers<int64_t>& line,
+nb::tuple line_sums(const Numbers<int32_t>& frame, const Numbers<int32_t>& line,
                     const Numbers<int64_t>& own_ns) {
   for (const size_t size : {line.size(), own_ns.size()}) check_length(size, frame.size());
   attribution::LineSums found = without_gil(
@@ -276,7 +320,7 @@ nb::dict operator_sums(const EventArrays& arrays, size_t threads, const Numbers<
 
 nb::tuple place_groups(const EventArrays& arrays, const CallArrays& calls, size_t threads,
                        const Numbers<int8_t>& phase, const Numbers<int32_t>& path,
-                       const Numbers<int64_t>& frame, const Numbers<int64_t>& line,
+                       const Numbers<int32_t>& frame, const Numbers<int32_t>& line,
                        const Numbers<int32_t>& first_line, int8_t forward) {
   const attribution::Events events = events_of(arrays, threads);
   for (const size_t size : {phase.size(), path.size(), frame.size(), line.size()}) {
@@ -300,14 +344,13 @@ nb::tuple place_groups(const EventArrays& arrays, const CallArrays& calls, size_
 }
 
 nb::tuple widest_gaps(const Numbers<int32_t>& parent, const Numbers<bool>& is_call,
-                      const Numbers<int32_t>& group, size_t groups, const Numbers<int64_t>& line,
+                      const Numbers<int32_t>& group, size_t groups, const Numbers<int32_t>& line,
                       const Numbers<int64_t>& start_ns, const Numbers<int64_t>& took_ns) {
   for (const size_t size : {is_call.size(), group.size(), line.size(), start_ns.size(), took_ns.size()}) {
     check_length(size, parent.size());
   }
   check_between(parent, -1, parent.size());
   check_between(group, 0, groups);
-  check_between(line, INT32_MIN, size_t{INT32_MAX} + 1);
   attribution::WidestGaps found = without_gil([&] {
     return attribution::widest_gaps(
         parent.data(), parent.size(),
@@ -330,6 +373,7 @@ void bind_attribution(nb::module_& module) {
              "is_hidden"_a, "hides_collections"_a);
   module.def("stack_sources", &stack_sources, "events"_a, "thread_number"_a, "listed"_a);
   module.def("saying_where", &saying_where, "events"_a, "thread_number"_a, "listed"_a, "calls"_a);
+  module.def("calls_of_events", &calls_of_events, "events"_a, "is_own"_a, "operators"_a, "functions"_a);
   module.def("line_sums", &line_sums, "frame"_a, "line"_a, "own_ns"_a);
   module.def("operator_sums", &operator_sums, "events"_a, "threads"_a, "phase"_a, "path"_a, "start_ns"_a,
              "took_ns"_a, "until_ns"_a, "own_ns"_a, "by_start"_a.none(), "step_start_ns"_a, "step_end_ns"_a,

@@ -66,12 +66,48 @@ inline Listing listing(const Events& events, const Labels& labels, const bool* i
   return found;
 }
 
-struct CallColumns {
-  const int64_t* caller;       // of each call the function that made it, row in frames, -1 unknown
-  const int64_t* caller_line;  // the line there
-  const int64_t* frame;        // of calls of a Python function that, row in frames, -1 for others
-  const bool* called_here;     // the program's own function made it
-  const bool* defined_here;    // it is a call of one
+// Calls that were recorded, of operators or of functions.
+struct CallTable {
+  const int32_t* event;        // row in events
+  const int32_t* caller;       // the function that made it, row in frames, -1 unknown
+  const int32_t* caller_line;  // the line there, -1 unknown
+  const int32_t* frame;        // the function called, nullptr where none is
+  size_t rows;
+};
+
+// What is known of events as calls; -1 for what is not.
+struct Calls {
+  std::vector<int32_t> caller, caller_line, frame;
+  std::vector<uint8_t> called_here;   // a function of the program's own made it
+  std::vector<uint8_t> defined_here;  // it is a call of one
+};
+
+// `is_own` says of every frame, and last of none, whether it is the program's.
+inline Calls calls_of_events(size_t rows, const bool* is_own, size_t frames,
+                             const std::vector<CallTable>& tables) {
+  Calls found{std::vector<int32_t>(rows, -1), std::vector<int32_t>(rows, -1), std::vector<int32_t>(rows, -1),
+              std::vector<uint8_t>(rows), std::vector<uint8_t>(rows)};
+  const auto own = [&](int32_t frame) { return is_own[frame < 0 ? frames : static_cast<size_t>(frame)]; };
+  for (const CallTable& table : tables) {
+    for (size_t i = 0; i < table.rows; ++i) {
+      const auto row = static_cast<size_t>(table.event[i]);
+      found.caller[row] = table.caller[i];
+      found.caller_line[row] = table.caller_line[i];
+      found.called_here[row] = table.caller_line[i] >= 0 && own(table.caller[i]);
+      if (table.frame == nullptr) continue;
+      found.frame[row] = table.frame[i];
+      found.defined_here[row] = own(table.frame[i]);
+    }
+  }
+  return found;
+}
+
+struct CallColumns {  // as Calls
+  const int32_t* caller;
+  const int32_t* caller_line;
+  const int32_t* frame;
+  const bool* called_here;
+  const bool* defined_here;
 
   bool says_where(size_t row) const { return called_here[row] || defined_here[row]; }
 };
@@ -175,7 +211,7 @@ inline std::vector<int32_t> first_calls(const Events& events, const CallColumns&
   for (size_t row = 0; row < events.rows; ++row) {
     if (!calls.called_here[row]) continue;
     const int32_t function = where.function_around(row);
-    const int64_t own = function >= 0 ? calls.frame[function] : calls.frame[events.rows - 1];
+    const int32_t own = function >= 0 ? calls.frame[function] : calls.frame[events.rows - 1];
     if (own != calls.caller[row]) continue;
     for (int32_t above = events.parent[row]; above >= 0 && above != function; above = events.parent[above]) {
       if (calls.called_here[above]) break;
@@ -190,15 +226,15 @@ inline std::vector<int32_t> first_calls(const Events& events, const CallColumns&
 // Frame and line of each event, -1 for none. For what a function of the program calls the line is recorded.
 // Of what it does itself, such as an annotation, it is that of the first call in there, and without one where
 // the function begins. `first_line` is that of each frame.
-inline std::pair<std::vector<int64_t>, std::vector<int64_t>> lines(const Events& events,
+inline std::pair<std::vector<int32_t>, std::vector<int32_t>> lines(const Events& events,
                                                                    const std::vector<int64_t>& thread_number,
                                                                    const ListedColumns& listed,
                                                                    const CallColumns& calls,
                                                                    const int32_t* first_line) {
   SayingWhere where(events, thread_number, listed, calls);
   const std::vector<int32_t> first_call = first_calls(events, calls, where);
-  std::vector<int64_t> frame(events.rows);
-  std::vector<int64_t> line(events.rows);
+  std::vector<int32_t> frame(events.rows);
+  std::vector<int32_t> line(events.rows);
   for (size_t row = 0; row < events.rows; ++row) {
     const int32_t around = where.around(row);
     if (around < 0) {

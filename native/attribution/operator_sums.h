@@ -79,9 +79,9 @@ class OperatorGroup {
     ++count;
     self_ns += own_ns;
     // Of calls within such calls of their thread the outer ones count.
-    int64_t& reached = thread == thread_ ? reached_ns_ : reached_on(thread);
-    if (start_ns >= reached) total_ns += took_ns;
-    reached = std::max(reached, end_ns);
+    if (thread != thread_) go_to(thread);
+    if (start_ns >= reached_ns_) total_ns += took_ns;
+    reached_ns_ = std::max(reached_ns_, end_ns);
     if (step < 0) return;
     if (step != step_) next_step(step);
     in_step_ns_ += own_ns;
@@ -111,12 +111,11 @@ class OperatorGroup {
     in_step_ns_ = 0;
   }
   // The thread of the call before, and what was reached on it, are at hand.
-  int64_t& reached_on(int32_t thread) {
+  void go_to(int32_t thread) {
     if (thread_ >= 0) others_[thread_] = reached_ns_;
     thread_ = thread;
     const auto known = others_.find(thread);
     reached_ns_ = known == others_.end() ? INT64_MIN : known->second;
-    return reached_ns_;
   }
 
   int32_t thread_ = -1;

@@ -18,8 +18,8 @@ namespace opscope::attribution {
 struct PlaceColumns {  // of all events; -1 for none
   const int8_t* phase;
   const int32_t* path;
-  const int64_t* frame;
-  const int64_t* line;
+  const int32_t* frame;
+  const int32_t* line;
   const int32_t* first_line;  // of every frame, the line that it begins at
 };
 
@@ -65,8 +65,8 @@ inline Places places(const Events& events, const CallColumns& calls, const Place
     const int8_t phase = columns.phase[row] < 0 && columns.path[row] >= 0 ? forward : columns.phase[row];
     const int32_t name = std::max(with_itself(row), int32_t{-1});
     const bool is_own = calls.defined_here[row] && calls.frame[row] >= 0;
-    const int64_t frame = is_own ? calls.frame[row] : columns.frame[row];
-    const int64_t line = is_own ? columns.first_line[frame] : columns.line[row];
+    const int32_t frame = is_own ? calls.frame[row] : columns.frame[row];
+    const int32_t line = is_own ? columns.first_line[frame] : columns.line[row];
     found.place[row] = numbers.of({phase, frame, line, columns.path[row], name});
   }
   found.places = numbers.keys();
@@ -78,20 +78,28 @@ struct LineSums {
   std::vector<int64_t> frame, line, count, own_ns;
 };
 
-inline LineSums line_sums(const int64_t* frame, const int64_t* line, const int64_t* own_ns, size_t rows) {
+inline LineSums line_sums(const int32_t* frame, const int32_t* line, const int64_t* own_ns, size_t rows) {
   Numbering<Place, Place::Hash> numbers;
   LineSums sums;
-  for (size_t row = 0; row < rows; ++row) {
-    if (frame[row] < 0) continue;
-    const auto number = static_cast<size_t>(numbers.of({0, frame[row], line[row], 0, 0}));
+  for (size_t row = 0; row < rows;) {
+    const int32_t in = frame[row];
+    const int32_t at = line[row];
+    int64_t count = 0;  // of events at one line that stand together
+    int64_t together_ns = 0;
+    for (; row < rows && frame[row] == in && line[row] == at; ++row) {
+      ++count;
+      together_ns += own_ns[row];
+    }
+    if (in < 0) continue;
+    const auto number = static_cast<size_t>(numbers.of({0, in, at, 0, 0}));
     if (number == sums.count.size()) {
-      sums.frame.push_back(frame[row]);
-      sums.line.push_back(line[row]);
+      sums.frame.push_back(in);
+      sums.line.push_back(at);
       sums.count.push_back(0);
       sums.own_ns.push_back(0);
     }
-    ++sums.count[number];
-    sums.own_ns[number] += own_ns[row];
+    sums.count[number] += count;
+    sums.own_ns[number] += together_ns;
   }
   return sums;
 }
@@ -100,7 +108,7 @@ inline LineSums line_sums(const int64_t* frame, const int64_t* line, const int64
 struct CallsOfGroups {
   const bool* is_call;
   const int32_t* group;  // of every event the group that it is of, if it is a call
-  const int64_t* line;   // of every event that it is called from, -1 for none
+  const int32_t* line;   // of every event that it is called from, -1 for none
   const int64_t* start_ns;
   const int64_t* took_ns;
   size_t groups;

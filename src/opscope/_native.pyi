@@ -779,13 +779,25 @@ def stack_sources(
     """Of each event itself, or the forward operator that it runs backwards; -1 for none."""
 
 CallArrays: TypeAlias = tuple[
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int32],
     NDArray[np.bool_],
     NDArray[np.bool_],
 ]
 """Of every event: caller, line there, frame; whether the program called it, or defines it."""
+
+def calls_of_events(
+    events: int,
+    is_own: NDArray[np.bool_],
+    operators: tuple[NDArray[np.int32], ...],
+    functions: tuple[NDArray[np.int32], ...],
+) -> CallArrays:
+    """What is known of as many events as calls, -1 for nothing.
+
+    ``is_own`` says of every frame, and last of none, whether it is the program's. Of calls of
+    operators the columns are event, caller and line there; of functions frame, too.
+    """
 
 def saying_where(
     events: EventArrays,
@@ -801,12 +813,12 @@ def lines_of_events(
     listed: ListedArrays,
     calls: CallArrays,
     first_line: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Frame and line of each event, by what ``saying_where`` says, -1 for none; ``first_line`` is
     of every frame."""
 
 def line_sums(
-    frame: NDArray[np.int64], line: NDArray[np.int64], own_ns: NDArray[np.int64]
+    frame: NDArray[np.int32], line: NDArray[np.int32], own_ns: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The lines that events are at, without -1: frame, line, how many events, their own time."""
 
@@ -816,8 +828,8 @@ def place_groups(
     threads: int,
     phase: NDArray[np.int8],
     path: NDArray[np.int32],
-    frame: NDArray[np.int64],
-    line: NDArray[np.int64],
+    frame: NDArray[np.int32],
+    line: NDArray[np.int32],
     first_line: NDArray[np.int32],
     forward: int,
 ) -> tuple[
@@ -837,7 +849,7 @@ def widest_gaps(
     is_call: NDArray[np.bool_],
     group: NDArray[np.int32],
     groups: int,
-    line: NDArray[np.int64],
+    line: NDArray[np.int32],
     start_ns: NDArray[np.int64],
     took_ns: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

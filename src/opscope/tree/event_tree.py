@@ -38,9 +38,9 @@ class EventTree:
     @cached_property
     def duration_ns(self) -> npt.NDArray[np.int64]:
         """Duration, where an event that never ended closes with its parent."""
-        left_open = np.flatnonzero(self._unfinished & (self.parent >= 0))
-        if not left_open.size:
+        if not self._unfinished.any():
             return self._duration_ns
+        left_open = np.flatnonzero(self._unfinished & (self.parent >= 0))
         end = self.start_ns + self._duration_ns
         for row in left_open:  # in order of start: a parent's end is settled before its children's
             end[row] = max(self.start_ns[row], min(end[row], end[self.parent[row]]))

@@ -37,7 +37,8 @@ def test_they_say_the_same_of_nothing_of_one_event_and_of_many(events):
 @given(seed=st.integers(0, 2**32), rows=st.integers(0, 9_000), lines=st.integers(1, 5_000))
 def test_any_number_of_lines_is_told_apart(seed, rows, lines):
     random = np.random.default_rng(seed)
-    frame, line = random.integers(-1, 3, rows), random.integers(-1, lines, rows)
+    frame = random.integers(-1, 3, rows, dtype=np.int32)
+    line = random.integers(-1, lines, rows, dtype=np.int32)
     own_ns = random.integers(-(1 << 40), 1 << 40, rows)
     plain = {}
     for key, own in zip(zip(frame.tolist(), line.tolist(), strict=True), own_ns, strict=True):

@@ -161,7 +161,7 @@ def _find_twice(subject: Subject) -> Evidence | None:
 
 def _program_lines(subject: Subject) -> Values:
     """A number for the outermost line of the program each event was asked for from: its stack."""
-    frame, line = subject.sites.at
+    frame, line = (column.astype(np.int64) for column in subject.sites.at)
     number: Values = (frame + 1) * (int(line.max(initial=0)) + 2) + line + 1
     caller = subject.sites.outer_lines()
     return np.asarray(number + caller * 1_000_003, dtype=np.int64)

@@ -16,10 +16,12 @@ from opscope.analysis.stacks import stack_source
 from opscope.analysis.torch_listing.listing import TorchListing
 from opscope.cached_property import cached_property
 from opscope.trace.row_groups import group_rows
+from opscope.trace.table import Table
 from opscope.tree.ancestry import nearest_ancestor
 from opscope.tree.native_events import event_arrays, numbers_of_threads
 
 Values = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 MOST_PLACES = 5
@@ -73,21 +75,22 @@ class Sites:
     def __init__(self, listing: TorchListing) -> None:
         trace = listing.trace
         self._trace, self._listing = trace, listing
-        frames, events = trace.table("frames"), len(trace.events)
+        frames = trace.table("frames")
         library = np.array([is_library(trace.names[f]) for f in frames["file"]], dtype=np.bool_)
         self.own_frame: Flags = np.append(~library, False)
-        self.caller, self.caller_line, self.frame = (
-            np.full(events, -1, dtype=np.int64) for _ in range(3)
+        self.caller: Rows
+        self.caller_line: Rows
+        self.frame: Rows
+        self.called_here: Flags
+        self.defined_here: Flags
+        self.caller, self.caller_line, self.frame, self.called_here, self.defined_here = (
+            _native.calls_of_events(
+                len(trace.events),
+                self.own_frame,
+                _columns(trace.table("operator_calls"), "event", "caller", "caller_line"),
+                _columns(trace.table("python_calls"), "event", "caller", "caller_line", "frame"),
+            )
         )
-        self.called_here: Flags = np.zeros(events, dtype=np.bool_)
-        self.defined_here: Flags = np.zeros(events, dtype=np.bool_)
-        for table in (trace.table("operator_calls"), trace.table("python_calls")):
-            event, caller, line = (table[name] for name in ("event", "caller", "caller_line"))
-            self.caller[event], self.caller_line[event] = caller, line
-            self.called_here[event] = self.own_frame[caller] & (line >= 0)
-        calls = trace.table("python_calls")
-        self.frame[calls["event"]] = calls["frame"]
-        self.defined_here[calls["event"]] = self.own_frame[calls["frame"]]
         self.known = bool(self.called_here.any() or self.defined_here.any())
 
     @cached_property
@@ -105,7 +108,7 @@ class Sites:
         return _native.saying_where(*self._listed, self.calls).astype(np.int64)
 
     @cached_property
-    def at(self) -> tuple[Values, Values]:
+    def at(self) -> tuple[Rows, Rows]:
         """Frame and line of each event, -1 for none.
 
         For what a function of the program calls the line is recorded. Of what it does itself, such
@@ -138,7 +141,8 @@ class Sites:
         site = self.around
         outer = np.where(site >= 0, above[site], -1)
         line = np.where(outer >= 0, self.caller_line[outer], 0)
-        return np.where(outer >= 0, (self.caller[outer] + 1) * 65_537 + line, 0).astype(np.int64)
+        caller = self.caller[outer].astype(np.int64)
+        return np.where(outer >= 0, (caller + 1) * 65_537 + line, 0)
 
     def places(
         self, events: Values, time_ns: Values, with_modules: bool = True
@@ -166,3 +170,7 @@ class Sites:
             return Place("", -1, "", module, count, time_ns)
         file, function = names[frames["file"][frame]], names[frames["function"][frame]]
         return Place(file, line, function, module, count, time_ns)
+
+
+def _columns(table: Table, *names: str) -> tuple[Rows, ...]:
+    return tuple(np.ascontiguousarray(table[name]) for name in names)

@@ -81,7 +81,7 @@ class ComputedValues:
         tensors = self._subject.trace.table("tensors")
         has = np.zeros(len(self._subject.parent), dtype=np.bool_)
         has[tensors["event"][tensors["is_wrapped_number"]]] = True
-        frame, line = self._subject.sites.at
+        frame, line = (column.astype(np.int64) for column in self._subject.sites.at)
         return np.where(has, mix(frame * 1_000_003 + line), np.uint64(0))
 
     def _producers(self) -> Values:

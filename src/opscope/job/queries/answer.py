@@ -95,7 +95,7 @@ def ask_job(
                 name: ready.table(name, [one.file(name) for one in rollups.values()])
                 for name in question.tables
             }
-            expression = expression_of(question, tables)
+            expression = expression_of(question, tables, [part.number for part in rollups])
             found = ready.run(expression if limit is None else expression.limit(limit))
         except Exception as error:
             if isinstance(error, MemoryError):

@@ -21,17 +21,21 @@ from opscope.trace.unknown_codes import NEWER
 Expression = Any
 Tables = Mapping[str, Expression]
 
+_EVERYBODY = "everybody"
 _OPERATOR, _MODULE, _LINE = ("name", "device"), ("module", "phase"), ("file", "line", "function")
 
 
-def expression_of(question: JobQuestion, tables: Tables) -> Expression:
+def expression_of(question: JobQuestion, tables: Tables, of: Sequence[int]) -> Expression:
     """What answers a question.
 
     Args:
         question: which.
         tables: of all processes, by name: those of :attr:`JobQuestion.tables`.
+        of: their ranks, or the ids of processes without ranks: also of those with no row.
     """
-    return _ANSWERS[question]({name: _with_of(table) for name, table in tables.items()})
+    known = {name: _with_of(table) for name, table in tables.items()}
+    everybody = ibis.literal(list(of), type="array<int64>").unnest().name("of").as_table()
+    return _ANSWERS[question]({**known, _EVERYBODY: everybody})
 
 
 def _with_of(table: Expression) -> Expression:
@@ -73,11 +77,6 @@ def _totals(table: str, keys: Sequence[str], tables: Tables) -> Expression:
     return found.order_by([found["self_ns"].desc(), *(found[key] for key in keys)])
 
 
-def _processes(tables: Tables) -> Expression:
-    """Everybody: each has a ledger, whatever else there is of it, and that costs least to make."""
-    return tables[LEDGER.name].select("of").distinct()
-
-
 def _with_zeros(
     by: Expression, keys: Sequence[str], value: str, processes: Expression
 ) -> Expression:
@@ -103,7 +102,7 @@ def _spread(tables: Tables) -> Expression:
     )
     keys = ("what", "where")
     by = _per_process(everything, keys, "self_ns")
-    by = _with_zeros(by, keys, "self_ns", _processes(tables))
+    by = _with_zeros(by, keys, "self_ns", tables[_EVERYBODY])
     by = by.mutate(place=_place(by, keys, by["self_ns"].desc(), by["of"]))
     found = by.group_by(list(keys)).agg(
         most_rank=by["of"].max(where=by["place"] == 0),
@@ -152,7 +151,7 @@ def _ranks(tables: Tables) -> Expression:
 def _causes(tables: Tables) -> Expression:
     causes = tables[CAUSES.name]
     by = _per_process(causes.filter(causes["period"] == ALL), ["cause"], "time_ns")
-    by = _with_zeros(by, ["cause"], "time_ns", _processes(tables))
+    by = _with_zeros(by, ["cause"], "time_ns", tables[_EVERYBODY])
     by = by.mutate(
         whole_ns=by["time_ns"].sum().over(ibis.window(group_by="of")),
         median_ns=by["time_ns"].median().over(ibis.window(group_by="cause")),

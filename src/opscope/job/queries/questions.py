@@ -60,8 +60,8 @@ _TABLES = {
     JobQuestion.OPERATORS: (OPERATORS.name,),
     JobQuestion.MODULES: (OPERATORS.name,),
     JobQuestion.LINES: (LINES.name,),
-    JobQuestion.SPREAD: (OPERATORS.name, LINES.name, LEDGER.name),
-    JobQuestion.CAUSES: (CAUSES.name, LEDGER.name),
+    JobQuestion.SPREAD: (OPERATORS.name, LINES.name),
+    JobQuestion.CAUSES: (CAUSES.name,),
     JobQuestion.MEMORY: (MEMORY.name,),
     JobQuestion.LOSSES: (LEDGER.name,),
 }
